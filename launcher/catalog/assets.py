@@ -1,0 +1,27 @@
+"""The files that ride beside the package: templates, examples, cdk.json and the CDK CLI's lock."""
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def asset(name: str) -> Path:
+    """The path of a file or folder that belongs to the project, in a checkout and in an installed wheel alike.
+
+    Args:
+        name: its path from the checkout's root: "templates", "examples/tiny-gpt.yaml", "cdk.json", "package-lock.json".
+
+    Raises:
+        FileNotFoundError: it is not there; the installation is damaged, or the name is wrong.
+    """
+    path = root() / name
+    if not path.exists():
+        message = f"slipway's own {name} is missing: looked for {path}; reinstall slipway"
+        raise FileNotFoundError(message)
+    return path
+
+
+def root() -> Path:
+    """The folder that assets are named from: `launcher/_data` in a wheel, the repository in a checkout."""
+    installed = _PACKAGE / "_data"
+    return installed if installed.is_dir() else _PACKAGE.parent

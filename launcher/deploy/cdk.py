@@ -1,0 +1,170 @@
+"""Drives the CDK CLI: one synthesis, whose assembly is shown and then deployed. No way in without a quote."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from launcher.catalog.assets import root
+from launcher.deploy import toolchain
+from launcher.deploy.runner import Command, Completed, Runner
+from launcher.model.bundle import Bundle
+from launcher.model.errors import (
+    DeploymentFailedError,
+    ImpossibleError,
+    OverBudgetError,
+    QuoteExpiredError,
+    QuoteMismatchError,
+    SlipwayError,
+    UnpricedError,
+)
+from launcher.model.quote import Quote
+
+SHOWN_LINES = 25
+_REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
+
+Listener = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """A synthesised cloud assembly and the plan it was made of."""
+
+    folder: Path
+    digest: str
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The names of its stacks."""
+        manifest = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))
+        artifacts = manifest.get("artifacts", {}).items()
+        return tuple(
+            body.get("properties", {}).get("stackName", name)
+            for name, body in artifacts
+            if body["type"] == "aws:cloudformation:stack"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cdk:
+    """The CDK CLI with a runner and the environment it gets (credentials, endpoint, region)."""
+
+    runner: Runner
+    environment: Mapping[str, str]
+
+    def synth(self, plan: Path, digest: str, folder: Path) -> Assembly:
+        """Synthesise a plan's stacks into a folder.
+
+        Raises:
+            ImpossibleError: the app refused the plan, or validation of the templates found something.
+        """
+        app = f"{sys.executable} -P -m infra.app"
+        done = self._run("synth", "--quiet", "--app", app, "-c", f"plan={plan.resolve()}", "-o", str(folder))
+        problems = validation_problems(folder)
+        if done.code != 0 or problems:
+            said = "\n".join([*problems, *done.lines[-SHOWN_LINES:]])
+            raise ImpossibleError(f"the stacks could not be synthesised (cdk exit {done.code}):\n{said}")
+        return Assembly(folder=folder, digest=digest)
+
+    def diff(self, assembly: Assembly) -> tuple[str, ...]:
+        """What a deployment would change, in CloudFormation's words."""
+        done = self._run("diff", "--app", str(assembly.folder), "--no-change-set")
+        if done.code != 0:
+            raise SlipwayError("the difference could not be shown:\n" + "\n".join(done.lines[-SHOWN_LINES:]))
+        return done.lines
+
+    def bootstrap(self, account: str, region: str, qualifier: str | None, on_line: Listener | None = None) -> None:
+        """Make the bucket and roles the CDK deploys with, where they are not there."""
+        more = ("--qualifier", qualifier, "--toolkit-stack-name", f"CDKToolkit-{qualifier}") if qualifier else ()
+        done = self._run("bootstrap", f"aws://{account}/{region}", *more, on_line=on_line)
+        if done.code != 0:
+            raise DeploymentFailedError("cdk bootstrap failed:\n" + "\n".join(done.lines[-SHOWN_LINES:]))
+
+    def destroy(self, assembly: Assembly, stacks: tuple[str, ...], on_line: Listener | None = None) -> None:
+        """Remove stacks of an assembly."""
+        done = self._run("destroy", "--app", str(assembly.folder), "--force", *stacks, on_line=on_line)
+        if done.code != 0:
+            raise DeploymentFailedError("cdk destroy failed:\n" + "\n".join(done.lines[-SHOWN_LINES:]))
+
+    def deploy_assembly(self, assembly: Assembly, outputs: Path, on_line: Listener | None = None) -> Completed:
+        """Deploy an assembly; `deploy` is the way here."""
+        return self._run(
+            "deploy",
+            "--app",
+            str(assembly.folder),
+            "--all",
+            "--require-approval",
+            "never",
+            "--progress",
+            "events",
+            "--outputs-file",
+            str(outputs),
+            on_line=on_line,
+        )
+
+    def _run(self, *words: str, on_line: Listener | None = None) -> Completed:
+        """Run the CLI where cdk.json is, so that its feature flags hold."""
+        argv = (*toolchain.cdk_command(self.environment), *words)
+        command = Command(argv=argv, cwd=root(), environment=toolchain.environment(self.environment))
+        return self.runner.run(command, on_line)
+
+
+def validation_problems(folder: Path) -> list[str]:
+    """What the validation report of an assembly complains of; templates are written even when it fails."""
+    path = folder / "validation-report.json"
+    if not path.is_file():
+        return []
+    report = json.loads(path.read_text(encoding="utf-8"))
+    return [
+        f"{violation.get('ruleName', 'rule')}: {violation.get('description', '')}"
+        for plugin in report.get("pluginReports", [])
+        if plugin.get("conclusion", plugin.get("summary", {}).get("status")) == "failure"
+        for violation in plugin.get("violations", [])
+    ]
+
+
+def deploy(
+    quote: Quote,
+    bundle: Bundle,
+    assembly: Assembly,
+    cdk: Cdk,
+    *,
+    outputs: Path,
+    now: datetime,
+    on_line: Listener | None = None,
+) -> dict[str, dict[str, str]]:
+    """Deploy what was quoted, rendered and synthesised; the outputs of every stack.
+
+    Raises:
+        QuoteMismatchError: quote, files and assembly are not of one plan.
+        QuoteExpiredError: the prices have grown too old since the quote was made.
+        OverBudgetError, UnpricedError, ImpossibleError: the gate refuses the quote.
+        DeploymentFailedError: CloudFormation failed.
+    """
+    if {quote.digest, bundle.digest, assembly.digest} != {quote.digest}:
+        raise QuoteMismatchError(
+            f"the quote is for plan {quote.digest[:12]}, the files are of {bundle.digest[:12]}, "
+            f"the stacks of {assembly.digest[:12]}",
+            hint="quote the plan again",
+        )
+    if not quote.gate.allowed:
+        raise _REFUSALS[quote.gate.exit_code](quote.gate.reason, hint=quote.gate.hint)
+    if quote.expires_at is not None and now > quote.expires_at and now.date() > quote.as_of.date():
+        raise QuoteExpiredError(
+            f"the quote was good until {quote.expires_at:%Y-%m-%d %H:%M} UTC", hint="quote the plan again"
+        )
+    done = cdk.deploy_assembly(assembly, outputs, on_line)
+    if done.code != 0:
+        raise DeploymentFailedError(
+            f"the deployment failed (cdk exit {done.code}):\n" + "\n".join(failure_lines(done.lines)),
+            hint="what was created stays until `slipway down`; the events above name the resource",
+        )
+    return dict(json.loads(outputs.read_text(encoding="utf-8"))) if outputs.is_file() else {}
+
+
+def failure_lines(lines: tuple[str, ...]) -> list[str]:
+    """The lines that say why a deployment failed, or the last ones."""
+    failed = [line.strip() for line in lines if "_FAILED" in line or "failed:" in line]
+    return failed[:SHOWN_LINES] or [line for line in lines if line.strip()][-SHOWN_LINES:]

@@ -1,0 +1,31 @@
+"""Rendered text: files that can be read and that nothing has executed yet."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedFile:
+    """One file: its path in the bundle (POSIX, relative), its text, and whether it is a program."""
+
+    path: str
+    text: str
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """All files of one plan, in the order they are shown; `digest` is the plan's."""
+
+    digest: str
+    files: tuple[RenderedFile, ...]
+
+    def file(self, path: str) -> RenderedFile:
+        """The file at `path`.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for rendered in self.files:
+            if rendered.path == path:
+                return rendered
+        raise KeyError(path)

@@ -1,0 +1,91 @@
+"""A request as plain data: what a plan file says, with every key written out; and the digest of a resolved plan."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from launcher.model import kinds
+from launcher.model.plan import Place, Plan
+from launcher.model.request import NodeRange, PlanRequest
+
+
+def document(request: PlanRequest) -> dict[str, Any]:
+    """The request as JSON-ready data that `plan_file.load` reads back to the same request."""
+    data = _section(request)
+    workload = request.workload
+    data["workload"] = {
+        key: _section(part) for key, part in (("train", workload.train), ("serve", workload.serve)) if part is not None
+    }
+    return data
+
+
+def _section(value: Any) -> dict[str, Any]:
+    """One request dataclass as a mapping."""
+    return {each.name: _plain(each.metadata["kind"], getattr(value, each.name)) for each in fields(value)}
+
+
+def _plain(kind: kinds.Kind, value: Any) -> Any:  # noqa: PLR0911 - one case a shape
+    """A value as the plan file writes it."""
+    match kind, value:
+        case (kinds.Open() | kinds.AnyOf() | kinds.NodeCount(), None):
+            return "any"
+        case (kinds.Auto(), None):
+            return "auto"
+        case (kinds.Open(), tuple()):
+            listed = [_plain(kind.item, each) for each in value]
+            return listed[0] if len(listed) == 1 else listed
+        case (kinds.Many(), tuple()):
+            return [_plain(kind.item, each) for each in value]
+        case (kinds.Table(), _) if isinstance(value, Mapping):
+            return {key: _plain(kind.item, each) for key, each in value.items()}
+        case (kinds.Nullable() | kinds.Auto() | kinds.AnyOf(), _) if value is not None:
+            return _plain(kind.item, value)
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    """A single value as JSON has it."""
+    if isinstance(value, NodeRange):
+        return value.minimum if value.minimum == value.maximum else {"min": value.minimum, "max": value.maximum}
+    if is_dataclass(value) and not isinstance(value, type):
+        return _section(value)
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def pinned(request: PlanRequest, place: Place) -> PlanRequest:
+    """The request with everything that was open replaced by the place: its only candidate is that place."""
+    target = replace(
+        request.target,
+        kind=(place.target,),
+        region=(place.region,),
+        az_id=place.az_id,
+        instance_type=(place.instance_type,),
+        nodes=NodeRange(minimum=place.nodes, maximum=place.nodes),
+    )
+    purchase = replace(request.purchase, option=(place.option,), plan_kind=place.plan_kind, term_years=place.term_years)
+    return replace(request, target=target, purchase=purchase)
+
+
+def resolve(request: PlanRequest, place: Place) -> Plan:
+    """The plan of a request at a place, with its digest.
+
+    The digest leaves out `run.workdir`: where the files lie on one machine is no part of the plan.
+    """
+    whole = pinned(request, place)
+    data = document(whole)
+    del data["run"]["workdir"]
+    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return Plan(request=whole, place=place, digest=hashlib.sha256(canonical.encode()).hexdigest())

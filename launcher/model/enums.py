@@ -1,0 +1,179 @@
+"""The closed vocabularies of a plan: the same lower-kebab words in the file, in JSON and on the command line."""
+
+from enum import StrEnum
+
+
+class PurchaseOption(StrEnum):
+    """How compute is paid for."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    CAPACITY_BLOCK = "capacity-block"
+    TRAINING_PLAN = "training-plan"
+    SAVINGS_PLAN = "savings-plan"
+    RESERVED = "reserved"
+    BEDROCK = "bedrock"
+
+
+class TargetKind(StrEnum):
+    """What is deployed to run the workload."""
+
+    PARALLELCLUSTER = "parallelcluster"
+    HYPERPOD_SLURM = "hyperpod-slurm"
+    SAGEMAKER_ENDPOINT = "sagemaker-endpoint"
+    EKS = "eks"
+
+
+class Method(StrEnum):
+    """How the weights are trained."""
+
+    PRETRAIN = "pretrain"
+    FULL = "full"
+    LORA = "lora"
+    QLORA = "qlora"
+
+
+class Precision(StrEnum):
+    """The number format of the matrix products."""
+
+    BF16 = "bf16"
+    FP8 = "fp8"
+
+
+class Recompute(StrEnum):
+    """How much of the forward pass is computed again in the backward pass."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    FULL = "full"
+
+
+class Stack(StrEnum):
+    """How well tuned the training software is."""
+
+    TUNED = "tuned"
+    FRAMEWORK = "framework"
+    UNTUNED = "untuned"
+
+
+class CustomKernels(StrEnum):
+    """How much hand-written CUDA or Triton the model depends on."""
+
+    NONE = "none"
+    SOME = "some"
+    HEAVY = "heavy"
+
+
+class Trait(StrEnum):
+    """Circumstances that decide between GPU and Trainium beside the price."""
+
+    CHANGING_ARCHITECTURE = "changing-architecture"
+    REINFORCEMENT_LEARNING = "reinforcement-learning"
+    PORTABILITY = "portability"
+    CUDA_TEAM = "cuda-team"
+    LATENCY_CRITICAL = "latency-critical"
+
+
+class ServingTask(StrEnum):
+    """The kind of request an endpoint answers."""
+
+    CHAT = "chat"
+    EMBEDDING = "embedding"
+
+
+class ServingPrecision(StrEnum):
+    """The number format of served weights."""
+
+    BF16 = "bf16"
+    FP8 = "fp8"
+    INT8 = "int8"
+
+
+class Rollout(StrEnum):
+    """How a new version of an endpoint replaces the old one."""
+
+    AUTO = "auto"
+    ALL_AT_ONCE = "all-at-once"
+    ROLLING = "rolling"
+    CANARY = "canary"
+
+
+class PlanKind(StrEnum):
+    """The kinds of Savings Plan."""
+
+    COMPUTE = "compute"
+    EC2_INSTANCE = "ec2-instance"
+    SAGEMAKER = "sagemaker"
+
+
+class Payment(StrEnum):
+    """When a commitment is paid."""
+
+    NO_UPFRONT = "no-upfront"
+    PARTIAL_UPFRONT = "partial-upfront"
+    ALL_UPFRONT = "all-upfront"
+
+
+class CheckpointMode(StrEnum):
+    """Who writes checkpoints to the store."""
+
+    AGENT = "agent"
+    DCP = "dcp"
+    NONE = "none"
+
+
+class EfaLayout(StrEnum):
+    """Which network interfaces ParallelCluster attaches."""
+
+    AUTO = "auto"
+    CLASSIC = "classic"
+
+
+class OperatingSystem(StrEnum):
+    """The operating systems ParallelCluster 3.16.1 takes."""
+
+    ALINUX2023 = "alinux2023"
+    UBUNTU2204 = "ubuntu2204"
+    UBUNTU2404 = "ubuntu2404"
+    RHEL8 = "rhel8"
+    RHEL9 = "rhel9"
+    ROCKY8 = "rocky8"
+    ROCKY9 = "rocky9"
+
+
+class Level(StrEnum):
+    """How much a finding weighs."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Basis(StrEnum):
+    """What stands behind a number from outside."""
+
+    LISTED = "listed"
+    DERIVED = "derived"
+    MEMORY = "memory"
+    UNVERIFIED = "unverified"
+    USER = "user"
+
+
+class Market(StrEnum):
+    """What a spot row says of its market.
+
+    A row equal to on demand means no spare capacity; one at exactly 10 % of it is the floor. Neither is an offer.
+    """
+
+    OPEN = "open"
+    FLOOR = "floor"
+    NONE = "none"
+
+
+class Availability(StrEnum):
+    """What is known about getting an instance."""
+
+    OFFERED = "offered"
+    NO_MARKET = "no-market"
+    LEAD_TIME = "lead-time"
+    UNKNOWN = "unknown"

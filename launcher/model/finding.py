@@ -1,0 +1,34 @@
+"""What a check says about a plan."""
+
+from dataclasses import dataclass
+
+from launcher.model.enums import Level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One remark: how bad, which rule, where in the plan file, what, and the fix.
+
+    `code` is a stable lower-kebab name, `path` a dotted path in the plan file ("" for the whole plan).
+    """
+
+    level: Level
+    code: str
+    path: str
+    message: str
+    hint: str = ""
+
+
+def error(code: str, path: str, message: str, hint: str = "") -> Finding:
+    """A finding that stops the plan."""
+    return Finding(level=Level.ERROR, code=code, path=path, message=message, hint=hint)
+
+
+def warning(code: str, path: str, message: str, hint: str = "") -> Finding:
+    """A finding to read before going on."""
+    return Finding(level=Level.WARNING, code=code, path=path, message=message, hint=hint)
+
+
+def info(code: str, path: str, message: str, hint: str = "") -> Finding:
+    """A finding worth knowing."""
+    return Finding(level=Level.INFO, code=code, path=path, message=message, hint=hint)

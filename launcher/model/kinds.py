@@ -1,0 +1,137 @@
+"""What a value in a plan file may be.
+
+A field of a request names its kind; parsing, dumping and the JSON Schema follow from it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """The base of all kinds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text(Kind):
+    """A string; `pattern` is a regular expression for the whole of it, `form` says it in words."""
+
+    pattern: str | None = None
+    form: str = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number(Kind):
+    """A finite number, at least `minimum`, above `above`, at most `maximum`."""
+
+    minimum: float | None = None
+    above: float | None = None
+    maximum: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole(Kind):
+    """An integer between `minimum` and `maximum`, both included."""
+
+    minimum: int | None = None
+    maximum: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usd(Kind):
+    """Dollars: a number or a numeric string, kept exact."""
+
+    minimum: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag(Kind):
+    """True or false."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instant(Kind):
+    """An ISO 8601 moment; without an offset it is UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Kind):
+    """One word of a closed vocabulary."""
+
+    words: type[StrEnum]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Many(Kind):
+    """A list; read as a tuple. `exactly` fixes its length."""
+
+    item: Kind
+    exactly: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table(Kind):
+    """A mapping of names to values of one kind; `keys` is a pattern for the names."""
+
+    item: Kind
+    keys: str | None = None
+    form: str = "a name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nullable(Kind):
+    """A value or null (None)."""
+
+    item: Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auto(Kind):
+    """A value or the word `auto` (None): Slipway chooses."""
+
+    item: Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open(Kind):
+    """`any` (None), one value, or a list of them (a tuple): each is a candidate."""
+
+    item: Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyOf(Kind):
+    """`any` (None) or one value."""
+
+    item: Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCount(Kind):
+    """`any` (None), a number, or {min, max}; read as NodeRange."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section(Kind):
+    """A mapping whose keys are the fields of a request dataclass."""
+
+    of: type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameOr(Kind):
+    """A name (a string) or a mapping with the fields of a dataclass."""
+
+    of: type
+
+
+def setting(default: Any, kind: Kind, doc: str) -> Any:
+    """A field of a request: its default, its kind and the line that documents it."""
+    metadata: Mapping[str, object] = {"kind": kind, "doc": doc}
+    if default is MISSING:
+        return field(metadata=metadata)
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)

@@ -1,0 +1,69 @@
+"""The dimensions of a transformer: what its size, memory and arithmetic are computed from."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """One model. Widths are elements, counts of parameters billions unless a name says otherwise.
+
+    A dimension that does not apply is zero: the expert fields of a dense model, the low ranks where attention is not
+    multi-head latent attention, the cross-attention layers of anything but an encoder-decoder.
+    """
+
+    name: str
+    params_b: float
+    """All parameters, in 1e9: the exact published count where one is known, else the published size."""
+    active_params_b: float
+    """Parameters that work on one token, as published; vendors often leave the embeddings out. Dense: `params_b`."""
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    """Width of one head; for latent attention, of its part without rotary encoding."""
+    vocab: int
+    """Rows of the embedding matrix as stored, padding included."""
+    intermediate: int
+    """Width of a dense layer's MLP; of one expert where every layer is a mixture of experts."""
+    aliases: tuple[str, ...] = ()
+    family: str = ""
+    architecture: str = "decoder"
+    """"decoder", "encoder" or "encoder-decoder"."""
+    published_params: int | None = None
+    """The exact count, where one was found."""
+    cross_attention_layers: int = 0
+    tied_embeddings: bool = False
+    output_head: bool = True
+    """Whether the model projects to its vocabulary: some embedding models do not."""
+    gated_mlp: bool = True
+    attention: str = "mha"
+    """"mha", "gqa", "mqa" or "mla"."""
+    positions: str = "rope"
+    """How positions enter: "rope", "alibi", "relative", or "learned", which has parameters."""
+    max_positions: int = 0
+    experts: int = 0
+    experts_per_token: int = 0
+    moe_layers: int = 0
+    moe_intermediate: int = 0
+    """Width of one routed expert."""
+    shared_intermediate: int = 0
+    """Sum of the widths of the shared experts of one layer."""
+    q_lora_rank: int = 0
+    kv_lora_rank: int = 0
+    rope_head_dim: int = 0
+    value_head_dim: int = 0
+    kv_values_per_token: int | None = None
+    """Cached elements per token over all layers, windows not taken into account; None where there is no such cache."""
+    license: str = ""
+    license_basis: str = ""
+    basis: str = ""
+    """Of Basis: what stands behind the dimensions."""
+    source: str = ""
+    count_source: str = ""
+    note: str = ""
+
+    @property
+    def is_moe(self) -> bool:
+        """Whether any layer is a mixture of experts."""
+        return self.experts > 0

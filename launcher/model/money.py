@@ -1,0 +1,104 @@
+"""Money and quantities: dated prices, estimates with a range, lines of a bill."""
+
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+
+from launcher.model.enums import Basis, Market
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What one unit costs in USD, with where and when that was read; compute is priced per instance-hour."""
+
+    usd: Decimal
+    source: str
+    basis: Basis
+    as_of: date
+    note: str = ""
+    market: Market = Market.OPEN
+    tiers: tuple["Tier", ...] = field(default=())
+    """Quantity tiers, lowest first; empty when every unit costs `usd`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """A band of quantity with its own unit price: from `start` (included) to `end` (None: no end)."""
+
+    start: Decimal
+    end: Decimal | None
+    usd: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpriced:
+    """A price that is not there, and why. Never a zero.
+
+    `seen` is an unverified row, kept to be shown beside the reason; it prices nothing.
+    """
+
+    reason: str
+    seen: Price | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """A low, a middle and a high value of one quantity; low <= mid <= high."""
+
+    low: float
+    mid: float
+    high: float
+
+    def __post_init__(self) -> None:
+        """Refuse a range that is out of order."""
+        if not self.low <= self.mid <= self.high:
+            message = f"range out of order: {self.low} {self.mid} {self.high}"
+            raise ValueError(message)
+
+    def scaled(self, factor: float) -> "Range":
+        """The range times a factor that is not negative.
+
+        >>> Range(low=1.0, mid=2.0, high=4.0).scaled(2.0)
+        Range(low=2.0, mid=4.0, high=8.0)
+        """
+        return Range(low=self.low * factor, mid=self.mid * factor, high=self.high * factor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsdRange:
+    """Dollars, low, middle and high."""
+
+    low: Decimal
+    mid: Decimal
+    high: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumption:
+    """One number that an estimate rests on, in words a person can check: name, value, unit, source.
+
+    `steps` is for numbers that are computed: the arithmetic, one line a step, for `--explain`.
+    """
+
+    name: str
+    value: str
+    unit: str
+    source: str
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostComponent:
+    """One line of a bill. `usd` is the middle estimate, or None with `unpriced` saying why."""
+
+    name: str
+    group: str
+    """compute, storage, network or other."""
+    unit: str
+    quantity: float
+    unit_price_usd: Decimal | None
+    usd: Decimal | None
+    unpriced: str | None
+    source: str
+    basis: Basis | None
+    as_of: date | None

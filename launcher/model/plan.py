@@ -1,0 +1,43 @@
+"""A resolved plan: everything that was open is decided, and it has a digest."""
+
+from dataclasses import dataclass
+
+from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
+from launcher.model.request import PlanRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where and how, without money: what infra sees.
+
+    `region` and `az_id` are AWS ids ("us-east-2", "use2-az1"); `az_id` None leaves the zone to the first that offers
+    the type. `plan_kind` and `term_years` say which commitment; they are None for options without one.
+    """
+
+    target: TargetKind
+    instance_type: str
+    nodes: int
+    region: str
+    az_id: str | None
+    option: PurchaseOption
+    plan_kind: PlanKind | None = None
+    term_years: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A request with its place. `digest` is the SHA-256 of its canonical JSON, without prices and times."""
+
+    request: PlanRequest
+    place: Place
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """The plan's name."""
+        return self.request.name
+
+    @property
+    def cluster_name(self) -> str:
+        """The cluster's name: the one that exists, or the plan's own."""
+        return self.request.target.cluster or self.request.name

@@ -1,0 +1,91 @@
+"""The money for one plan, and what a person has to know to trust it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from launcher.model.enums import Availability
+from launcher.model.finding import Finding
+from launcher.model.money import Assumption, CostComponent, Price, Range, Unpriced, UsdRange
+from launcher.model.plan import Plan
+from launcher.model.work import Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotOutlook:
+    """What interruptions do to a job: how many, how often it saves, what that costs, and when spot stops paying.
+
+    `break_even_interruptions_per_hour` is None only when no priced candidate is bought another way.
+    """
+
+    interruptions_expected: float
+    interruptions_per_hour: float
+    checkpoint_interval_s: float
+    overhead_fraction: float
+    usd_p90: Decimal
+    break_even_interruptions_per_hour: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """One safety policy, whether it is on, and what it is set to. The ones that are off are shown too."""
+
+    name: str
+    value: str
+    on: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What the gate says of a quote: allow or refuse, with the exit code and the reason of a refusal."""
+
+    allowed: bool
+    exit_code: int
+    reason: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """The money for one Plan.
+
+    `price` is one instance's. `usd` is None when the compute is unpriced; `incomplete` names lines without a price.
+    `hours` is the job's wall time; `billed_hours` what an instance is paid for. `commitment_usd` is the whole cash of a
+    commitment that is not owned. `total` sums the components, which are middle estimates.
+    """
+
+    plan: Plan
+    work: Work
+    availability: Availability
+    price: Price | Unpriced
+    usd_per_hour: Decimal | None
+    hours: Range
+    billed_hours: float
+    usd: UsdRange | None
+    components: tuple[CostComponent, ...]
+    commitment_usd: Decimal | None
+    spot: SpotOutlook | None
+    checkpoint_interval_s: float | None
+    assumptions: tuple[Assumption, ...]
+    policies: tuple[Policy, ...]
+    cash_after_credits_usd: Decimal | None
+    findings: tuple[Finding, ...]
+    as_of: datetime
+    expires_at: datetime | None
+    gate: Gate
+    note: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The digest of the plan the quote was made for."""
+        return self.plan.digest
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a line beside the compute has no price, so that the true total is higher."""
+        return any(each.unpriced is not None and each.group != "compute" for each in self.components)
+
+    @property
+    def unpriced(self) -> str | None:
+        """Why the compute has no price, or None."""
+        return self.price.reason if isinstance(self.price, Unpriced) else None

@@ -1,0 +1,251 @@
+"""The plan file as it was read: what the user wants, with what is still open."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from launcher.model.enums import (
+    CheckpointMode,
+    EfaLayout,
+    OperatingSystem,
+    Payment,
+    PlanKind,
+    PurchaseOption,
+    TargetKind,
+)
+from launcher.model.kinds import (
+    AnyOf,
+    Auto,
+    Choice,
+    Flag,
+    Instant,
+    Many,
+    NodeCount,
+    Nullable,
+    Number,
+    Open,
+    Section,
+    Table,
+    Text,
+    Usd,
+    Whole,
+    setting,
+)
+from launcher.model.workload import Workload
+
+NAME = Text(pattern=r"[a-z0-9-]{1,40}", form="1 to 40 of a-z, 0-9 and -")
+S3_URI = Text(pattern=r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", form="s3://bucket/prefix")
+RESERVATION_ID = Text(pattern=r"cr-[0-9a-f]{8,17}", form="cr- and 8 to 17 hexadecimal digits")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRange:
+    """A number of nodes, from `minimum` to `maximum`, both included."""
+
+    minimum: int
+    maximum: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetRequest:
+    """Where it should run."""
+
+    kind: tuple[TargetKind, ...] | None = setting(None, Open(item=Choice(words=TargetKind)), "what is deployed")
+    region: tuple[str, ...] | None = setting(None, Open(item=Text()), "AWS region")
+    az_id: str | None = setting(None, Nullable(item=Text()), "availability zone id, such as use2-az1")
+    instance_type: tuple[str, ...] | None = setting(None, Open(item=Text()), "EC2 instance type")
+    nodes: NodeRange | None = setting(None, NodeCount(), "number of instances")
+    cluster: str | None = setting(None, Nullable(item=NAME), "a cluster that exists: the job goes there")
+    fallback_types: tuple[str, ...] = setting((), Many(item=Text()), "further queues of the same cluster")
+    os: OperatingSystem = setting(
+        OperatingSystem.UBUNTU2404, Choice(words=OperatingSystem), "operating system of the nodes"
+    )
+    ami: str | None = setting(
+        None, Nullable(item=Text(pattern=r"ami-[0-9a-f]{8,17}", form="ami- and hexadecimal digits")), "a baked image"
+    )
+    placement_group: bool | None = setting(None, Auto(item=Flag()), "cluster placement group")
+    efa_layout: EfaLayout = setting(
+        EfaLayout.AUTO, Choice(words=EfaLayout), "auto: efa-only interfaces; classic: combined"
+    )
+    ssh_host: str | None = setting(None, Nullable(item=Text()), "head node reached over ssh")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkRequest:
+    """The network: a new one, or one that exists."""
+
+    vpc_id: str | None = setting(
+        None, Nullable(item=Text(pattern=r"vpc-[0-9a-f]{8,17}", form="vpc-...")), "existing VPC"
+    )
+    subnet_ids: tuple[str, ...] = setting(
+        (), Many(item=Text(pattern=r"subnet-[0-9a-f]{8,17}", form="subnet-...")), "existing private subnets"
+    )
+    cidr: str = setting("10.0.0.0/16", Text(pattern=r"[0-9.]+/[0-9]+", form="a.b.c.d/n"), "address range of a new VPC")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageRequest:
+    """Disks, file systems and login machines."""
+
+    lustre_gib: int = setting(0, Whole(minimum=0), "FSx for Lustre in GiB; 0: none")
+    lustre_mb_s_per_tib: int = setting(250, Whole(minimum=1), "throughput class: 125, 250, 500 or 1000")
+    head_node: str | None = setting(None, Auto(item=Text()), "instance type of the head node")
+    login_nodes: int = setting(0, Whole(minimum=0, maximum=10), "login nodes")
+    kms_key_arn: str | None = setting(None, Nullable(item=Text(pattern=r"arn:.+", form="an ARN")), "key for encryption")
+    access_log: bool = setting(False, Flag(), "log every request to the checkpoint bucket")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityRequest:
+    """What the account demands of every role and stack."""
+
+    permissions_boundary_arn: str | None = setting(
+        None, Nullable(item=Text(pattern=r"arn:.+", form="an ARN")), "boundary put on every role"
+    )
+    qualifier: str | None = setting(
+        None, Nullable(item=Text(pattern=r"[A-Za-z0-9_-]{1,10}", form="1 to 10 letters")), "CDK bootstrap qualifier"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """A Capacity Block or an on-demand capacity reservation that exists."""
+
+    id: str = setting(MISSING, RESERVATION_ID, "capacity reservation id")
+    starts_at: datetime | None = setting(None, Nullable(item=Instant()), "begin")
+    ends_at: datetime | None = setting(None, Nullable(item=Instant()), "end")
+    count: int | None = setting(None, Nullable(item=Whole(minimum=1)), "instances in it")
+    fee_usd: Decimal | None = setting(None, Nullable(item=Usd()), "what it cost up front")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPlanReference:
+    """A SageMaker training plan that exists."""
+
+    arn: str = setting(
+        MISSING,
+        Text(pattern=r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:\d{12}:training-plan/.+", form="the ARN of a training plan"),
+        "ARN",
+    )
+    starts_at: datetime | None = setting(None, Nullable(item=Instant()), "begin")
+    ends_at: datetime | None = setting(None, Nullable(item=Instant()), "end")
+    count: int | None = setting(None, Nullable(item=Whole(minimum=1)), "instances in it")
+    fee_usd: Decimal | None = setting(None, Nullable(item=Usd()), "what it cost up front")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credit:
+    """Promotional credit that pays before cash does."""
+
+    pool: str = setting(MISSING, Text(), "name")
+    usd: Decimal = setting(MISSING, Usd(), "what is left in it")
+    expires: datetime | None = setting(None, Nullable(item=Instant()), "last day")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurchaseRequest:
+    """How the compute may be paid for."""
+
+    option: tuple[PurchaseOption, ...] | None = setting(
+        None, Open(item=Choice(words=PurchaseOption)), "purchase option"
+    )
+    plan_kind: PlanKind | None = setting(None, AnyOf(item=Choice(words=PlanKind)), "kind of Savings Plan")
+    term_years: int | None = setting(None, AnyOf(item=Whole(minimum=1, maximum=3)), "1 or 3")
+    payment: Payment = setting(Payment.NO_UPFRONT, Choice(words=Payment), "when a commitment is paid")
+    owned: bool = setting(False, Flag(), "the commitment is already paid for")
+    reservation: Reservation | None = setting(None, Nullable(item=Section(of=Reservation)), "Capacity Block or ODCR")
+    training_plan: TrainingPlanReference | None = setting(
+        None, Nullable(item=Section(of=TrainingPlanReference)), "SageMaker training plan"
+    )
+    deadline_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours until it must be done")
+    wait_for_capacity_minutes: float = setting(30, Number(minimum=0), "how long to wait for instances")
+    interruptions_per_node_hour: float | None = setting(
+        None, Nullable(item=Number(minimum=0)), "replaces the spot hazard"
+    )
+    price_overrides: Mapping[str, Decimal] = setting(
+        dict,
+        Table(item=Usd(), keys=r"[a-z0-9.-]+/[a-z-]+(/[a-z0-9-]+)?", form="type/option or type/option/region"),
+        "your own prices, $ per instance-hour",
+    )
+    discount_percent: float = setting(0, Number(minimum=0, maximum=100), "off every compute price")
+    credits: tuple[Credit, ...] = setting((), Many(item=Section(of=Credit)), "credits that pay before cash")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPolicy:
+    """How progress is kept."""
+
+    uri: str | None = setting(None, Auto(item=S3_URI), "where; auto: the cluster's checkpoint bucket")
+    mode: CheckpointMode = setting(CheckpointMode.AGENT, Choice(words=CheckpointMode), "who writes it")
+    interval: float | None = setting(None, Auto(item=Number(above=0)), "seconds between checkpoints")
+    keep: int = setting(3, Whole(minimum=1), "whole checkpoints kept")
+    grace_seconds: float = setting(90, Number(above=0), "from the signal to SIGTERM")
+    max_mb_s: float | None = setting(None, Nullable(item=Number(above=0)), "upload bandwidth at most, MB/s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What may be spent; checked on the high estimate."""
+
+    max_usd: Decimal | None = setting(None, Nullable(item=Usd()), "dollars for the job")
+    max_usd_per_hour: Decimal | None = setting(None, Nullable(item=Usd()), "dollars an hour for all nodes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guardrails:
+    """What stops the meter in the account."""
+
+    ttl_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours after which the cluster stops")
+    idle_minutes: float = setting(60, Number(minimum=0), "idle time after which nodes stop")
+    hung_minutes: float = setting(30, Number(minimum=0), "time without a step after which a job is stopped")
+    notify: tuple[str, ...] = setting(
+        (),
+        Many(item=Text(pattern=r"[^@\s]+@[^@\s]+|arn:.+|https://.+", form="an address, ARN or https URL")),
+        "who is told",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """The command and what it needs."""
+
+    command: tuple[str, ...] = setting(("python", "train.py"), Many(item=Text()), "program and arguments")
+    workdir: str = setting(".", Text(), "folder shipped with the job, relative to the plan file")
+    image: str | None = setting(None, Nullable(item=Text()), "container image")
+    container: str | None = setting(
+        None, Auto(item=Text(pattern="enroot|docker|none", form="enroot, docker or none")), "runtime"
+    )
+    env: Mapping[str, str] = setting(
+        dict, Table(item=Text(), keys=r"[A-Za-z_][A-Za-z0-9_]*", form="a variable name"), "environment"
+    )
+    secrets: Mapping[str, str] = setting(
+        dict,
+        Table(
+            item=Text(pattern=r"arn:.+", form="the ARN of a secret or parameter"),
+            keys=r"[A-Za-z_][A-Za-z0-9_]*",
+            form="a variable name",
+        ),
+        "environment by reference",
+    )
+    setup: tuple[str, ...] = setting((), Many(item=Text()), "shell lines run before the command")
+    retries: int = setting(0, Whole(minimum=0), "times a failed job is requeued")
+    time_limit_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours after which it is stopped")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """A whole plan file."""
+
+    slipway: int = setting(MISSING, Whole(minimum=1, maximum=1), "version of the format: 1")
+    name: str = setting(MISSING, NAME, "name of the plan")
+    workload: Workload = setting(Workload, Section(of=Workload), "train or serve; none: a cluster only")
+    target: TargetRequest = setting(TargetRequest, Section(of=TargetRequest), "where")
+    network: NetworkRequest = setting(NetworkRequest, Section(of=NetworkRequest), "network")
+    storage: StorageRequest = setting(StorageRequest, Section(of=StorageRequest), "storage")
+    security: SecurityRequest = setting(SecurityRequest, Section(of=SecurityRequest), "security")
+    purchase: PurchaseRequest = setting(PurchaseRequest, Section(of=PurchaseRequest), "how it is paid for")
+    checkpoint: CheckpointPolicy = setting(CheckpointPolicy, Section(of=CheckpointPolicy), "checkpoints")
+    budget: Budget = setting(Budget, Section(of=Budget), "limits on money")
+    guardrails: Guardrails = setting(Guardrails, Section(of=Guardrails), "what stops the meter")
+    run: RunSpec = setting(RunSpec, Section(of=RunSpec), "the command")

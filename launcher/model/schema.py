@@ -1,0 +1,146 @@
+"""The JSON Schema of a plan file and the commented file that `init` writes, both read off the request types."""
+
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from launcher.model import kinds
+from launcher.model.request import PlanRequest
+from launcher.model.workload import TrainingWorkload
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a plan file."""
+    return {"$schema": _DRAFT, "title": "Slipway plan file", **_object(PlanRequest)}
+
+
+def _object(owner: type) -> dict[str, Any]:
+    """The schema of a request dataclass."""
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for each in fields(owner):
+        schema = _schema(each.metadata["kind"])
+        schema["description"] = each.metadata["doc"]
+        if each.default is MISSING and each.default_factory is MISSING:
+            required.append(each.name)
+        properties[each.name] = schema
+    result: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required:
+        result["required"] = required
+    return result
+
+
+def _schema(kind: kinds.Kind) -> dict[str, Any]:  # noqa: C901, PLR0911 - one case a kind
+    """The schema of one kind."""
+    match kind:
+        case kinds.Section():
+            schema = _object(kind.of)
+            return schema if schema.get("required") else {"anyOf": [schema, {"type": "null"}]}
+        case kinds.NameOr():
+            return {"anyOf": [{"type": "string", "minLength": 1}, _object(kind.of)]}
+        case kinds.Nullable():
+            return {"anyOf": [_schema(kind.item), {"type": "null"}]}
+        case kinds.Auto():
+            return {"anyOf": [_schema(kind.item), {"enum": ["auto", None]}]}
+        case kinds.AnyOf():
+            return {"anyOf": [_schema(kind.item), {"enum": ["any", None]}]}
+        case kinds.Open():
+            item = _schema(kind.item)
+            return {"anyOf": [item, {"type": "array", "items": item, "minItems": 1}, {"enum": ["any", None]}]}
+        case kinds.Many():
+            length = {} if kind.exactly is None else {"minItems": kind.exactly, "maxItems": kind.exactly}
+            return {"type": "array", "items": _schema(kind.item), **length}
+        case kinds.Table():
+            names = {"propertyNames": {"pattern": f"^({kind.keys})$"}} if kind.keys else {}
+            return {"type": ["object", "null"], "additionalProperties": _schema(kind.item), **names}
+        case kinds.NodeCount():
+            whole = {"type": "integer", "minimum": 1, "maximum": 10_000}
+            span = {"type": "object", "properties": {"min": whole, "max": whole}, "additionalProperties": False}
+            return {"anyOf": [whole, span, {"enum": ["any", None]}]}
+        case kinds.Choice():
+            return {"enum": [each.value for each in kind.words]}
+    return _simple(kind)
+
+
+def _simple(kind: kinds.Kind) -> dict[str, Any]:
+    """The schema of a kind that holds no other."""
+    match kind:
+        case kinds.Text(pattern=pattern):
+            return {"type": "string", "pattern": f"^({pattern})$"} if pattern else {"type": "string"}
+        case kinds.Flag():
+            return {"type": "boolean"}
+        case kinds.Instant():
+            return {"type": "string", "format": "date-time"}
+        case kinds.Whole():
+            return _bounds("integer", minimum=kind.minimum, maximum=kind.maximum)
+        case kinds.Number():
+            return _bounds("number", minimum=kind.minimum, exclusiveMinimum=kind.above, maximum=kind.maximum)
+        case kinds.Usd():
+            return {
+                "anyOf": [{"type": "number", "minimum": kind.minimum}, {"type": "string", "pattern": r"^\d+(\.\d+)?$"}]
+            }
+    raise TypeError(kind)
+
+
+def _bounds(name: str, **limits: float | None) -> dict[str, Any]:
+    """A numeric schema with the limits that are set."""
+    return {"type": name, **{key: value for key, value in limits.items() if value is not None}}
+
+
+_STARTER = """\
+slipway: 1
+name: {name}
+workload:
+  train:
+    model: llama-3.1-8b
+    tokens_b: 2.0
+"""
+
+
+def commented_file(name: str) -> str:
+    """A plan file that works as it stands, with every other key below it as a comment: default and meaning."""
+    lines = [_STARTER.format(name=name).rstrip("\n")]
+    written = {"slipway", "name", "workload"}
+    lines += _comments(TrainingWorkload, depth=2, without={"model", "tokens_b"})
+    for each in fields(PlanRequest):
+        if each.name in written:
+            continue
+        lines += ["", f"# {each.metadata['doc']}", f"# {each.name}:"]
+        lines += [f"# {line}" for line in _comments(each.metadata["kind"].of, depth=1, without=set(), mark="")]
+    return "\n".join(lines) + "\n"
+
+
+def _comments(owner: type, *, depth: int, without: set[str], mark: str = "# ") -> list[str]:
+    """One line a key: its default and its meaning."""
+    indent = "  " * depth
+    lines = []
+    for each in fields(owner):
+        if each.name in without:
+            continue
+        entry = f"{each.name}: {_default(each)}"
+        lines.append(f"{indent}{mark}{entry:<34} # {each.metadata['doc']}{_words(each)}")
+    return lines
+
+
+def _default(each: Field[Any]) -> str:
+    """A key's default as YAML writes it."""
+    kind, value = each.metadata["kind"], each.default
+    if isinstance(kind, kinds.Open | kinds.AnyOf | kinds.NodeCount):
+        return "any"
+    if isinstance(kind, kinds.Auto):
+        return "auto"
+    if isinstance(kind, kinds.Section | kinds.Table):
+        return "{}"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(value) + "]"
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _words(each: Field[Any]) -> str:
+    """The closed vocabulary of a key, for its comment."""
+    kind = each.metadata["kind"]
+    item = getattr(kind, "item", kind)
+    return f": {' | '.join(word.value for word in item.words)}" if isinstance(item, kinds.Choice) else ""

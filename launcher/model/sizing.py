@@ -1,0 +1,22 @@
+"""Sizes Slipway chooses when the plan leaves them open; the bill and the templates both take them from here."""
+
+HEAD_NODES = ((16, "m6i.xlarge"), (64, "m6i.2xlarge"), (10_000, "m6i.4xlarge"))
+"""Head node by the largest number of compute nodes it schedules. ParallelCluster's guidance is a type that grows with
+the number of nodes and has network bandwidth for their shared home folder; the steps are this project's choice."""
+LOGIN_NODE = "m6i.large"
+HEAD_ROOT_GIB = 100
+"""Root volume of the head node, GiB; it holds the shared home folder and the job folders."""
+COMPUTE_ROOT_GIB = 100
+"""Root volume of a compute node, GiB: the ParallelCluster image and a container or two; checkpoints go to NVMe."""
+LOG_RETENTION_DAYS = 30
+
+
+def head_node(nodes: int, chosen: str | None) -> str:
+    """The head node's instance type for a number of compute nodes, or the one the plan names.
+
+    >>> head_node(1, None), head_node(64, None), head_node(65, None), head_node(1, "c6i.large")
+    ('m6i.xlarge', 'm6i.2xlarge', 'm6i.4xlarge', 'c6i.large')
+    """
+    if chosen is not None:
+        return chosen
+    return next(name for most, name in HEAD_NODES if nodes <= most)

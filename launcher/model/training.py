@@ -1,0 +1,91 @@
+"""What the training-time estimator says, and the facts it says it from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from launcher.model.money import Assumption, Range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingEstimate:
+    """How fast a job trains on a number of chips, and for how long.
+
+    `tokens_per_s` is the steady rate of all chips together. `mfu` is the share of the chips' dense bf16 peak that the
+    model's own FLOPs take (6N + 12 L h s per token, as it is published), a fraction. `steady_hours` is tokens over
+    `tokens_per_s`; `expected_hours` adds evaluation, data and checkpoint stalls, failures and restarts, and on Neuron the
+    first compilation, but no spot interruptions. The slow rate gives the high hours. `checkpoint_gb` is one checkpoint in
+    GB (1e9 bytes), `checkpoint_write_s` how long the job stands still to write it.
+    """
+
+    tokens_per_s: Range
+    mfu: Range
+    steady_hours: Range
+    expected_hours: Range
+    checkpoint_gb: float
+    checkpoint_write_s: Range
+    assumptions: tuple[Assumption, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """One number with its range, unit and source; `note` says how it was judged. low <= mid <= high."""
+
+    low: float
+    mid: float
+    high: float
+    unit: str
+    source: str
+    as_of: str
+    note: str = ""
+
+    @property
+    def range(self) -> Range:
+        """The three values."""
+        return Range(low=self.low, mid=self.mid, high=self.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChipTraits:
+    """What the estimator knows of a chip beside its peak and memory.
+
+    `match` is found in the lower-case name of an accelerator. `gbps_per_chip` is the network between machines, per chip, in
+    Gbit/s. `inference_card` marks power-capped PCIe cards. `rows` is how many calibration rows were measured on it, by class of job.
+    """
+
+    name: str
+    match: str
+    gbps_per_chip: float
+    inference_card: bool
+    rows: Mapping[str, int]
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How far published figures lie from the estimate in one class of jobs: the scale of log(published / estimate)."""
+
+    name: str
+    scale: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainingFacts:
+    """The fitted and sourced numbers behind every training estimate; compared by identity, made once by the catalog.
+
+    `coefficients` are by the name of their term (`launcher.planning.utilisation.TERMS`). `spreads` are by class of job;
+    `quantile_low` and `quantile_high` are how many scales below and above the estimate the range reaches.
+    """
+
+    coefficients: Mapping[str, float]
+    run_framework: float
+    run_tuned: float
+    spreads: Mapping[str, Spread]
+    run_scale: float
+    quantile_low: float
+    quantile_high: float
+    chips: tuple[ChipTraits, ...]
+    constants: Mapping[str, Constant]
+    fitted_on: str
+    fitted_rows: int
+    fitted_families: int

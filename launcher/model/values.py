@@ -1,0 +1,130 @@
+"""Single values of a plan file: plain data into text, numbers, dollars and moments, a finding for each wrong one."""
+
+import json
+import math
+import re
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+
+from launcher.model import kinds
+from launcher.model.finding import Finding, error
+from launcher.model.names import nearest_name
+
+OUT_OF_RANGE = "out-of-range"
+FAILED = object()
+"""What a reader returns in place of a value that is wrong; the finding says why."""
+
+
+def describe(value: object) -> str:
+    """A value as a message shows it: short, and in the file's own words."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."  # noqa: PLR2004 - what fits a line
+
+
+class ScalarReader:
+    """Reads single values by kind and gathers what is wrong."""
+
+    def __init__(self) -> None:
+        """Begin without findings."""
+        self.findings: list[Finding] = []
+
+    def refuse(self, code: str, path: str, message: str, hint: str = "") -> object:
+        """Add a finding; the value has failed."""
+        self.findings.append(error(code, path, message, hint))
+        return FAILED
+
+    def wrong(self, path: str, value: object, wanted: str, hint: str = "") -> object:
+        """Add a finding on a value of the wrong type or form."""
+        return self.refuse("wrong-type", path, f"must be {wanted}, got {describe(value)}", hint)
+
+    def scalar(self, kind: kinds.Kind, data: object, path: str) -> object:
+        """A value of a kind that holds no other."""
+        match kind:
+            case kinds.Text():
+                return self.text(kind, data, path)
+            case kinds.Choice():
+                return self.choice(kind, data, path)
+            case kinds.Flag():
+                return data if isinstance(data, bool) else self.wrong(path, data, "true or false")
+            case kinds.Instant():
+                return self.instant(data, path)
+            case kinds.Whole():
+                return self.whole(kind, data, path)
+            case kinds.Number() | kinds.Usd():
+                return self.number(kind, data, path) if isinstance(kind, kinds.Number) else self.usd(kind, data, path)
+        raise TypeError(kind)
+
+    def text(self, kind: kinds.Text, data: object, path: str) -> object:
+        """A string of the wanted form."""
+        if not isinstance(data, str):
+            return self.wrong(path, data, kind.form, f'write "{data}"' if isinstance(data, int | float) else "")
+        if "\0" in data:
+            return self.wrong(path, data, "text without a null character")
+        if kind.pattern and not re.fullmatch(kind.pattern, data):
+            return self.wrong(path, data, kind.form)
+        return data
+
+    def choice(self, kind: kinds.Choice, data: object, path: str) -> object:
+        """A word of a closed vocabulary."""
+        words = [each.value for each in kind.words]
+        if isinstance(data, str) and data in words:
+            return kind.words(data)
+        return self.refuse(
+            "not-allowed",
+            path,
+            f"must be one of {', '.join(words)}, got {describe(data)}",
+            nearest_name(str(data), words),
+        )
+
+    def instant(self, data: object, path: str) -> object:
+        """A moment; without an offset it is UTC."""
+        try:
+            moment = data if isinstance(data, datetime) else datetime.fromisoformat(str(data))
+        except ValueError:
+            return self.wrong(path, data, "an ISO 8601 time such as 2026-12-01T11:30:00Z")
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+    def whole(self, kind: kinds.Whole, data: object, path: str) -> object:
+        """An integer within its bounds."""
+        if isinstance(data, float) and data.is_integer():
+            data = int(data)
+        if isinstance(data, bool) or not isinstance(data, int):
+            return self.wrong(path, data, "a whole number")
+        return self.bounded(data, kind.minimum, None, kind.maximum, path)
+
+    def number(self, kind: kinds.Number, data: object, path: str) -> object:
+        """A finite number within its bounds."""
+        if isinstance(data, str):
+            data = _scientific(data)
+        if isinstance(data, bool) or not isinstance(data, int | float):
+            return self.wrong(path, data, "a number")
+        return self.bounded(data, kind.minimum, kind.above, kind.maximum, path)
+
+    def bounded(self, data: float, low: float | None, above: float | None, high: float | None, path: str) -> object:
+        """The number itself, or a finding when it is out of bounds."""
+        if not math.isfinite(data):
+            return self.refuse(OUT_OF_RANGE, path, f"must be a finite number, got {data}")
+        if low is not None and data < low:
+            return self.refuse(OUT_OF_RANGE, path, f"must be at least {low:g}, got {data:g}")
+        if above is not None and data <= above:
+            return self.refuse(OUT_OF_RANGE, path, f"must be above {above:g}, got {data:g}")
+        if high is not None and data > high:
+            return self.refuse(OUT_OF_RANGE, path, f"must be at most {high:g}, got {data:g}")
+        return data
+
+    def usd(self, kind: kinds.Usd, data: object, path: str) -> object:
+        """An exact amount of dollars."""
+        try:
+            amount = Decimal(str(data)) if isinstance(data, str | int | float) and not isinstance(data, bool) else None
+        except InvalidOperation:
+            amount = None
+        if amount is None:
+            return self.wrong(path, data, 'dollars, such as 120 or "18.10"')
+        if not amount.is_finite() or amount < kind.minimum:
+            return self.refuse(OUT_OF_RANGE, path, f"must be at least {kind.minimum} dollars, got {data}")
+        return amount
+
+
+def _scientific(text: str) -> object:
+    """A number from a form YAML 1.1 reads as a string, such as 1e9; the text itself otherwise."""
+    return float(text) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", text) else text

@@ -1,0 +1,28 @@
+"""What a number of machines of one type makes of a workload: hours, and what they rest on."""
+
+from dataclasses import dataclass
+
+from launcher.model.money import Assumption, Range
+from launcher.model.training import TrainingEstimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """The time one candidate machine count needs, before anything is said about money or spot.
+
+    `hours` is wall time from the first step to the last with the failures expected of the hardware; spot interruptions
+    are not in it. `checkpoint_interval_s` is the plan's, or the one those failures call for. `checkpoint_write_s` and
+    `checkpoint_gb` are None where the workload says nothing of its size. `training` is None for a workload given in
+    hours and for a cluster without a workload. `misfit` says why it cannot run at all.
+    """
+
+    instance_type: str
+    nodes: int
+    hours: Range
+    training: TrainingEstimate | None
+    checkpoint_write_s: Range | None
+    checkpoint_gb: float | None
+    checkpoint_interval_s: float | None = None
+    assumptions: tuple[Assumption, ...] = ()
+    accelerator: str | None = None
+    misfit: str | None = None

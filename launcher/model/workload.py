@@ -1,0 +1,131 @@
+"""What is asked for: a training job or a serving load, as a plan file states it."""
+
+from dataclasses import MISSING, dataclass
+from decimal import Decimal
+
+from launcher.model.enums import (
+    CustomKernels,
+    Method,
+    Precision,
+    Recompute,
+    Rollout,
+    ServingPrecision,
+    ServingTask,
+    Stack,
+    Trait,
+)
+from launcher.model.kinds import Auto, Choice, Flag, Many, NameOr, Nullable, Number, Section, Text, Usd, Whole, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDimensions:
+    """A model given by its dimensions; `params_b` (billions of parameters) is enough."""
+
+    params_b: float = setting(MISSING, Number(above=0, maximum=100_000), "billions of parameters, all of them")
+    active_params_b: float | None = setting(
+        None, Nullable(item=Number(above=0)), "billions of parameters a token passes through (mixture of experts)"
+    )
+    layers: int | None = setting(None, Nullable(item=Whole(minimum=1)), "transformer layers")
+    hidden: int | None = setting(None, Nullable(item=Whole(minimum=1)), "width of the residual stream")
+    heads: int | None = setting(None, Nullable(item=Whole(minimum=1)), "attention heads")
+    kv_heads: int | None = setting(None, Nullable(item=Whole(minimum=1)), "key and value heads")
+    vocab: int | None = setting(None, Nullable(item=Whole(minimum=1)), "tokens in the vocabulary")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingData:
+    """Where the training data lie, for the bill of moving them."""
+
+    uri: str | None = setting(None, Nullable(item=Text(pattern=r"s3://.+", form="s3://bucket/prefix")), "s3:// address")
+    gib: float = setting(0, Number(minimum=0), "size in GiB")
+    region: str | None = setting(None, Nullable(item=Text()), "region the data lie in, when not the cluster's")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingWorkload:
+    """A training job: a model and tokens, or plain hours of progress."""
+
+    model: str | ModelDimensions | None = setting(
+        None,
+        Nullable(item=NameOr(of=ModelDimensions)),
+        "a known name, or {params_b, active_params_b, layers, hidden, ...}",
+    )
+    method: Method = setting(Method.FULL, Choice(words=Method), "how the weights are trained")
+    tokens_b: float | None = setting(None, Nullable(item=Number(above=0)), "billions of tokens to train on")
+    hours: float | None = setting(
+        None, Nullable(item=Number(above=0)), "hours of progress instead of tokens; needs type and nodes"
+    )
+    sequence_length: int = setting(4096, Whole(minimum=1, maximum=16_777_216), "tokens in a sequence")
+    global_batch_tokens: int | None = setting(
+        None, Nullable(item=Whole(minimum=1)), "tokens in a step, all chips together"
+    )
+    precision: Precision = setting(Precision.BF16, Choice(words=Precision), "number format of the matrix products")
+    recompute: Recompute = setting(Recompute.SELECTIVE, Choice(words=Recompute), "activations computed again")
+    stack: Stack = setting(
+        Stack.FRAMEWORK,
+        Choice(words=Stack),
+        "tuned (Megatron, NeMo, MLPerf-like), framework (FSDP, torchtitan, NxD) or untuned",
+    )
+    throughput_tokens_per_s: float | None = setting(
+        None, Nullable(item=Number(above=0)), "measured on one node of the pinned type; replaces the estimate"
+    )
+    custom_kernels: CustomKernels = setting(
+        CustomKernels.NONE, Choice(words=CustomKernels), "hand-written CUDA or Triton in the model"
+    )
+    runs: int = setting(1, Whole(minimum=1, maximum=1_000_000), "how often the job is run in all")
+    runs_per_month: float = setting(1, Number(above=0), "how often in a month")
+    port_weeks: float | None = setting(
+        None, Auto(item=Number(minimum=0)), "engineer-weeks to port to Neuron; auto follows custom_kernels"
+    )
+    engineer_usd_per_week: Decimal = setting(Decimal(5000), Usd(), "what an engineer-week costs")
+    traits: tuple[Trait, ...] = setting(
+        (), Many(item=Choice(words=Trait)), "circumstances that decide beside the price"
+    )
+    data: TrainingData = setting(TrainingData, Section(of=TrainingData), "training data")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingWorkload:
+    """A serving load: a model, traffic and latency limits."""
+
+    model: str | ModelDimensions | None = setting(
+        None, Nullable(item=NameOr(of=ModelDimensions)), "a known name, or its dimensions"
+    )
+    model_uri: str | None = setting(None, Nullable(item=Text(pattern=r"s3://.+", form="s3://...")), "weights in S3")
+    artifacts_uri: str | None = setting(
+        None, Nullable(item=Text(pattern=r"s3://.+", form="s3://...")), "compiled model"
+    )
+    task: ServingTask = setting(ServingTask.CHAT, Choice(words=ServingTask), "kind of request")
+    precision: ServingPrecision = setting(
+        ServingPrecision.BF16, Choice(words=ServingPrecision), "format of the weights"
+    )
+    input_tokens: int = setting(1000, Whole(minimum=1), "tokens in a request")
+    output_tokens: int = setting(250, Whole(minimum=0), "tokens in an answer")
+    requests_per_s: float | None = setting(None, Nullable(item=Number(minimum=0)), "requests per second, all day")
+    hourly_requests_per_s: tuple[float, ...] | None = setting(
+        None, Nullable(item=Many(item=Number(minimum=0), exactly=24)), "requests per second by hour of the day"
+    )
+    max_ttft_ms: float | None = setting(None, Nullable(item=Number(above=0)), "limit on the time to the first token")
+    max_tpot_ms: float | None = setting(None, Nullable(item=Number(above=0)), "limit on the time per output token")
+    streaming: bool = setting(True, Flag(), "answers arrive token by token")
+    asynchronous: bool = setting(False, Flag(), "requests may wait in a queue")
+    min_instances: int = setting(1, Whole(minimum=0), "instances always there")
+    max_instances: int | None = setting(None, Nullable(item=Whole(minimum=1)), "instances at most")
+    zones: int = setting(1, Whole(minimum=1, maximum=6), "availability zones")
+    tensor_parallel: int | None = setting(None, Auto(item=Whole(minimum=1)), "chips or cores that share a copy")
+    batch_size: int | None = setting(None, Auto(item=Whole(minimum=1)), "requests decoded together")
+    sequence_length: int | None = setting(None, Auto(item=Whole(minimum=1)), "longest request with its answer")
+    image: str | None = setting(None, Auto(item=Text()), "container image")
+    deployment: Rollout = setting(Rollout.AUTO, Choice(words=Rollout), "how a new version replaces the old")
+    schedule: tuple[str, ...] = setting((), Many(item=Text()), "scheduled scaling")
+    data_capture: bool = setting(False, Flag(), "keep requests and answers in S3")
+    port_weeks: float | None = setting(None, Nullable(item=Number(minimum=0)), "engineer-weeks to port to Neuron")
+    operations_usd_per_month: Decimal | None = setting(None, Nullable(item=Usd()), "what running it costs in people")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One of the two, or neither: a cluster only."""
+
+    train: TrainingWorkload | None = setting(None, Nullable(item=Section(of=TrainingWorkload)), "a training job")
+    serve: ServingWorkload | None = setting(None, Nullable(item=Section(of=ServingWorkload)), "a serving load")

@@ -1,0 +1,211 @@
+"""The only parser between YAML or JSON and the model: every problem of a file in one reading, each with its path."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from launcher.model import kinds
+from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
+from launcher.model.finding import Finding
+from launcher.model.names import nearest_name
+from launcher.model.request import NodeRange, PlanRequest
+from launcher.model.values import FAILED, OUT_OF_RANGE, ScalarReader, describe
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """A safe loader that refuses a key written twice: YAML would keep the last and say nothing."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
+        seen: set[object] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, list | dict):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def load(path: Path) -> PlanRequest:
+    """The request a plan file states.
+
+    Args:
+        path: a YAML or JSON file.
+
+    Raises:
+        UnreadableInputError: no such file, bad syntax, an unknown key or a value of the wrong type, with all findings.
+        ImpossibleError: all keys and types are right and a number is outside what is allowed.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
+        message = f"cannot read the plan file {path}: {reason}"
+        raise UnreadableInputError(message, hint="slipway init writes a commented plan file") from problem
+    return loads(text, name=str(path))
+
+
+def loads(text: str, *, name: str = "plan file") -> PlanRequest:
+    """The request that YAML or JSON text states; `name` stands in messages.
+
+    Raises:
+        UnreadableInputError: as `load`.
+        ImpossibleError: as `load`.
+    """
+    try:
+        data = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a subclass of SafeLoader
+    except yaml.YAMLError as problem:
+        raise UnreadableInputError(f"{name} is not valid YAML: {_yaml_problem(problem)}") from problem
+    except (RecursionError, ValueError) as problem:
+        raise UnreadableInputError(f"{name} cannot be read: {problem}") from problem
+    if not isinstance(data, dict):
+        got = "nothing" if data is None else describe(data)
+        raise UnreadableInputError(
+            f"{name} must be a mapping that begins with `slipway: 1`, got {got}", hint="slipway init writes one"
+        )
+    reader = _Reader()
+    request = reader.section(PlanRequest, data, "")
+    if reader.findings:
+        raise _refusal(name, reader.findings)
+    return cast("PlanRequest", request)
+
+
+def _yaml_problem(problem: yaml.YAMLError) -> str:
+    """The parser's complaint in one line, with line and column."""
+    mark = getattr(problem, "problem_mark", None)
+    what = getattr(problem, "problem", None) or str(problem).splitlines()[0]
+    return f"line {mark.line + 1}, column {mark.column + 1}: {what}" if mark else what
+
+
+def _refusal(name: str, findings: list[Finding]) -> SlipwayError:
+    """The error that carries the findings: unreadable unless only numbers are out of range."""
+    count = len(findings)
+    message = f"{name} has {count} problem{'s' if count > 1 else ''}"
+    kind = ImpossibleError if all(each.code == OUT_OF_RANGE for each in findings) else UnreadableInputError
+    return kind(message, findings=findings)
+
+
+def _known(word: str, allowed: list[str]) -> str:
+    """A hint naming the closest allowed word, or all of them when few."""
+    return nearest_name(word, allowed) or (f"allowed: {', '.join(allowed)}" if len(allowed) <= 12 else "")  # noqa: PLR2004 - what fits a line
+
+
+def keyed(owner: type) -> list[tuple[str, Field[Any], kinds.Kind]]:
+    """The keys of a request dataclass, with their fields and kinds, in order."""
+    return [(each.name, each, each.metadata["kind"]) for each in fields(owner)]
+
+
+class _Reader(ScalarReader):
+    """Reads values by kind and gathers what is wrong."""
+
+    def section(self, owner: type, data: object, path: str) -> object:
+        """A request dataclass from a mapping."""
+        if data is None:
+            data = {}
+        if not isinstance(data, Mapping):
+            return self.wrong(path, data, "a mapping")
+        known = {key: (each, kind) for key, each, kind in keyed(owner)}
+        for key in data:
+            if str(key) not in known or not isinstance(key, str):
+                where = f"{path}.{key}" if path else str(key)
+                self.refuse("unknown-key", where, f"unknown key {describe(key)}", _known(str(key), list(known)))
+        values: dict[str, object] = {}
+        complete = True
+        for key, (each, kind) in known.items():
+            where = f"{path}.{key}" if path else key
+            if key not in data:
+                if each.default is MISSING and each.default_factory is MISSING:
+                    self.refuse("missing-key", where, f"the key {key} is required")
+                    complete = False
+                continue
+            value = self.value(kind, data[key], where)
+            if value is FAILED:
+                complete = False
+            else:
+                values[key] = value
+        return owner(**values) if complete else FAILED
+
+    def value(self, kind: kinds.Kind, data: object, path: str) -> object:  # noqa: PLR0911 - one case a kind
+        """A value of one kind, or FAILED with a finding."""
+        match kind:
+            case kinds.Nullable() | kinds.Auto() | kinds.AnyOf():
+                word = {kinds.Auto: "auto", kinds.AnyOf: "any"}.get(type(kind))
+                return None if data is None or (word and data == word) else self.value(kind.item, data, path)
+            case kinds.Section():
+                return self.section(kind.of, data, path)
+            case kinds.Open():
+                return self.opened(kind, data, path)
+            case kinds.Many():
+                return self.many(kind, data, path)
+            case kinds.Table():
+                return self.table(kind, data, path)
+            case kinds.NodeCount():
+                return self.node_count(data, path)
+            case kinds.NameOr():
+                return self.name_or(kind, data, path)
+        return self.scalar(kind, data, path)
+
+    def name_or(self, kind: kinds.NameOr, data: object, path: str) -> object:
+        if isinstance(data, str) and data:
+            return data
+        if not isinstance(data, Mapping):
+            return self.wrong(path, data, "a name or a mapping with params_b")
+        return self.section(kind.of, data, path)
+
+    def opened(self, kind: kinds.Open, data: object, path: str) -> object:
+        if data in ("any", None):
+            return None
+        if not isinstance(data, list):
+            value = self.value(kind.item, data, path)
+            return FAILED if value is FAILED else (value,)
+        if not data:
+            return self.wrong(path, data, "any, one value or a list that is not empty")
+        return self.many(kinds.Many(item=kind.item), data, path)
+
+    def many(self, kind: kinds.Many, data: object, path: str) -> object:
+        if not isinstance(data, list):
+            return self.wrong(path, data, "a list", f"write [{describe(data)}]")
+        if kind.exactly is not None and len(data) != kind.exactly:
+            return self.wrong(path, f"{len(data)} values", f"a list of {kind.exactly} values")
+        values = [self.value(kind.item, each, f"{path}[{index}]") for index, each in enumerate(data)]
+        return FAILED if any(each is FAILED for each in values) else tuple(values)
+
+    def table(self, kind: kinds.Table, data: object, path: str) -> object:
+        if data is None:
+            return {}
+        if not isinstance(data, Mapping):
+            return self.wrong(path, data, "a mapping")
+        values: dict[str, object] = {}
+        for key, each in data.items():
+            if not isinstance(key, str) or (kind.keys and not re.fullmatch(kind.keys, key)):
+                self.wrong(f"{path}.{key}", key, kind.form)
+                continue
+            values[key] = self.value(kind.item, each, f"{path}.{key}")
+        return FAILED if any(each is FAILED for each in values.values()) else values
+
+    def node_count(self, data: object, path: str) -> object:
+        if data in ("any", None):
+            return None
+        most = kinds.Whole(minimum=1, maximum=10_000)
+        if isinstance(data, Mapping):
+            for key in data:
+                if key not in ("min", "max"):
+                    self.refuse("unknown-key", f"{path}.{key}", f"unknown key {describe(key)}", "allowed: min, max")
+            low = self.value(most, data.get("min", 1), f"{path}.min")
+            high = self.value(most, data.get("max", low), f"{path}.max")
+            if not isinstance(low, int) or not isinstance(high, int):
+                return FAILED
+            if low > high:
+                return self.refuse(OUT_OF_RANGE, path, f"min {low} is above max {high}")
+            return NodeRange(minimum=low, maximum=high)
+        if isinstance(data, str | list) or data is None:
+            return self.wrong(path, data, "any, a number, or {min, max}")
+        value = self.value(most, data, path)
+        return NodeRange(minimum=value, maximum=value) if isinstance(value, int) else FAILED

@@ -1,0 +1,154 @@
+"""What every test gets: no network, no AWS account, caches of its own, golden files, and the rule about skips.
+
+Sockets are closed but for loopback by pytest-socket (pyproject.toml). Tests that call AWS are marked `aws` and run only
+with `pytest --live -m aws tests/live`, which leaves the environment and the sockets as they are.
+"""
+
+import difflib
+import importlib.util
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from launcher.deploy import toolchain
+
+TESTS = Path(__file__).resolve().parent
+FOLDER_MARKS = {"infra": ["cdk"], "live": ["aws"], "sandbox": ["server"]}
+SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
+STATE = pytest.StashKey[pytest.MonkeyPatch]()
+CACHES = pytest.StashKey[Path]()
+
+# --------------------------------------------------------------------------------------------------------- environment
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the files of tests/golden instead of comparing"
+    )
+    parser.addoption(
+        "--live", action="store_true", help="keep the AWS environment and the network, for tests marked aws"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Change the environment before any test module is imported: boto3 and jsii read it when they are loaded."""
+    if config.getoption("--live"):
+        return
+    state = config.stash[STATE] = pytest.MonkeyPatch()
+    caches = config.stash[CACHES] = Path(tempfile.mkdtemp(prefix="slipway-tests-"))
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "SLIPWAY_")) or name in {"CLICOLOR_FORCE", "COLUMNS", "FORCE_COLOR", "LINES"}:
+            state.delenv(name)
+    for name, value in {
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "CDK_HOME": str(caches / "cdk"),
+        "XDG_CACHE_HOME": str(caches / "xdg"),
+        **toolchain.variables(os.environ),
+    }.items():
+        state.setenv(name, value)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if STATE in config.stash:
+        config.stash[STATE].undo()
+        shutil.rmtree(config.stash[CACHES], ignore_errors=True)
+
+
+# ---------------------------------------------------------------------------------------------------------- collection
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by their folder, skip those whose component is missing, keep only golden tests for an update."""
+    missing = {mark: reason for mark, reason in missing_components().items() if reason}
+    for item in items:
+        for mark in FOLDER_MARKS.get(item.path.relative_to(TESTS).parts[0] if TESTS in item.path.parents else "", ()):
+            item.add_marker(mark)
+        if item.get_closest_marker("cdk") and not item.get_closest_marker("xdist_group"):
+            # One jsii process and one first synth for all of them.
+            item.add_marker(pytest.mark.xdist_group("cdk"))
+        if item.get_closest_marker("aws") and config.getoption("--live"):
+            item.add_marker("enable_socket")
+        for mark, reason in missing.items():
+            if item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.skip(reason=reason))
+    if config.getoption("--update-golden"):
+        others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
+        items[:] = [item for item in items if item not in others]
+        config.hook.pytest_deselected(items=others)
+
+
+def missing_components() -> dict[str, str]:
+    """Why tests with a mark cannot run here; an empty reason where they can."""
+    path = f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin"
+    absent = [name for name in SLURM_PROGRAMS if shutil.which(name, path=path) is None]
+    slurm = f"not installed: {', '.join(absent)} (apt-get install slurm-wlm munge)" if absent else ""
+    torch = "" if importlib.util.find_spec("torch") else "not installed: torch (make setup-torch)"
+    pcluster = (TESTS.parent / ".venv-pcluster" / "bin" / "pcluster").exists()
+    return {
+        "pcluster": "" if pcluster else "not installed: ParallelCluster (make setup-pcluster)",
+        "slurm": "left out by SLURM=0" if os.environ.get("SLURM") == "0" else slurm,
+        "torch": "left out by TORCH=0" if os.environ.get("TORCH") == "0" else torch,
+    }
+
+
+# --------------------------------------------------------------------------------------------------------------- skips
+
+
+def allowed_skips() -> list[str]:
+    """The patterns of allowed_skips.txt: one a line, and after two blanks and a # why it is allowed."""
+    lines = (TESTS / "allowed_skips.txt").read_text(encoding="utf-8").splitlines()
+    patterns = [line.partition("  #")[0].strip() for line in lines]
+    return [pattern for pattern in patterns if pattern and not pattern.startswith("#")]
+
+
+def refuse_unlisted_skip(report: pytest.TestReport | pytest.CollectReport) -> pytest.TestReport | pytest.CollectReport:
+    """The report; with CI set, a failure in place of a skip that no line of the list allows by reason or by test."""
+    if not report.skipped or hasattr(report, "wasxfail") or os.environ.get("CI", "").lower() not in {"1", "true"}:
+        return report
+    reason = report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else report.longreprtext
+    if not any(fnmatchcase(text, pattern) for pattern in allowed_skips() for text in (reason, report.nodeid)):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, and no line of tests/allowed_skips.txt allows it: {reason}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    return refuse_unlisted_skip((yield))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report() -> Iterator[None]:
+    return refuse_unlisted_skip((yield))
+
+
+# -------------------------------------------------------------------------------------------------------------- golden
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with tests/golden/<name>; `pytest --update-golden` (make golden) writes the file instead."""
+
+    def compare(name: str, text: str) -> None:
+        path = TESTS / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+            return
+        if not path.is_file():
+            pytest.fail(f"no golden file tests/golden/{name}: write it with make golden, and read it", pytrace=False)
+        expected = path.read_text(encoding="utf-8")
+        if text != expected:
+            old, new = expected.splitlines(keepends=True), text.splitlines(keepends=True)
+            difference = "".join(difflib.unified_diff(old, new, f"tests/golden/{name}", "now"))
+            pytest.fail(f"{difference}\nif this is what it should be: make golden", pytrace=False)
+
+    return compare

@@ -1,0 +1,253 @@
+"""The rules of the house that import-linter cannot express; which package may import which is in pyproject.toml."""
+
+import ast
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = sorted(path for package in ("launcher", "infra") for path in (ROOT / package).rglob("*.py"))
+EVERYTHING = SOURCES + sorted(path for f in ("tests", "benchmarks", "examples") for path in (ROOT / f).rglob("*.py"))
+
+MODULE_LINES = 400
+FUNCTION_LINES = 50
+VAGUE_NAMES = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
+
+PURE = {"model", "planning", "pricing"}
+CLOCKLESS = PURE | {"catalog", "rendering"}
+PROCESS_PACKAGES = {"agent", "deploy", "sandbox", "submit"}
+OUTSIDE = {
+    *("asyncio", "fileinput", "ftplib", "getpass", "glob", "http", "importlib", "io", "locale", "multiprocessing"),
+    *("pathlib", "platform", "random", "secrets", "select", "shelve", "shutil", "signal", "socket", "sqlite3"),
+    *("os", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid", "yaml"),
+}
+"""Modules through which the world gets into a result: files, network, other processes, clock, chance."""
+
+SHARED_BY_AGENT = {f"launcher.agent.{module}" for module in ("errors", "exits", "interval", "manifest")}
+"""What both sides need stands once, in the agent, on the standard library alone."""
+HEAVY = ["aws_cdk", "boto3", "botocore", "jinja2", "moto"]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def package(path: Path) -> str:
+    """The part of the launcher that a module belongs to: "pricing"; "infra" for all of infra."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[1] if parts[0] == "launcher" and len(parts) > 1 else parts[0]
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Dotted names that a module imports; `from a import b` is both a and a.b."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name(path)}:{node.lineno} imports relative to itself"
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def tops(path: Path) -> set[str]:
+    return {module.partition(".")[0] for module in imports(path)}
+
+
+def members(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of every `owner.member` in a module, the owner by its last name: "datetime.now", "os.environ"."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Attribute):
+            owner = node.value
+            text = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
+            yield node.lineno, f"{text}.{node.attr}"
+
+
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    """Name and length in lines of every function, decorators and docstring left out."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0]
+            documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+            docstring = first.end_lineno - first.lineno + 1 if documented else 0
+            yield node.name, node.end_lineno - node.lineno + 1 - docstring
+
+
+class TestSize:
+    def test_there_is_something_to_check(self):
+        assert len(SOURCES) > 20
+
+    def test_modules_fit_in_a_head(self):
+        lengths = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in EVERYTHING}
+        assert {module: lines for module, lines in lengths.items() if lines > MODULE_LINES} == {}
+
+    def test_functions_fit_on_a_screen(self):
+        long = {f"{name(p)}:{f}": n for p in SOURCES for f, n in functions(p) if n > FUNCTION_LINES}
+        assert long == {}
+
+
+class TestNames:
+    def test_every_init_is_empty(self):
+        assert [name(path) for path in SOURCES if path.name == "__init__.py" and path.stat().st_size] == []
+
+    def test_no_module_is_named_for_nothing(self):
+        assert [name(p) for p in SOURCES if VAGUE_NAMES & set(p.relative_to(ROOT).with_suffix("").parts)] == []
+
+    def test_infra_does_not_shadow_constructs(self):
+        assert not (ROOT / "infra" / "constructs").exists()
+
+
+class TestPurity:
+    def test_pure_packages_import_nothing_of_the_outside(self):
+        found = {name(path): tops(path) & OUTSIDE for path in SOURCES if package(path) in PURE}
+        assert {module: outside for module, outside in found.items() if outside} == {}
+
+    def test_pure_packages_open_no_file_and_print_nothing(self):
+        calls = [
+            f"{name(path)}:{node.lineno} {node.func.id}"
+            for path in SOURCES
+            if package(path) in PURE
+            for node in ast.walk(tree(path))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            if node.func.id in {"__import__", "eval", "exec", "input", "open", "print"}
+        ]
+        assert calls == []
+
+    def test_time_and_environment_are_passed_in(self):
+        clock = re.compile(r"(datetime|date|dt)\.(now|today|utcnow)|os\.(environ|environb|getenv|getcwd)")
+        found = [
+            f"{name(path)}:{line} {member}"
+            for path in SOURCES
+            if package(path) in CLOCKLESS
+            for line, member in members(path)
+            if clock.fullmatch(member)
+        ]
+        assert found == []
+        assert [name(path) for path in SOURCES if package(path) in CLOCKLESS and "time" in tops(path)] == []
+
+    def test_processes_are_started_where_they_may_be(self):
+        start = re.compile(
+            r"os\.(system|popen|fork|forkpty|posix_spawnp?|exec[lv]p?e?|spawn[lv]p?e?)|asyncio\.create_sub.*"
+        )
+        found = [
+            f"{name(path)}:{line} {member}"
+            for path in SOURCES
+            if package(path) not in PROCESS_PACKAGES
+            for line, member in members(path)
+            if start.fullmatch(member)
+        ]
+        assert found == []
+
+    def test_only_its_app_reads_the_environment_in_infra(self):
+        readers = [path for path in SOURCES if package(path) == "infra" and "os" in tops(path)]
+        assert [name(path) for path in readers if path.name != "app.py"] == []
+
+
+def owner(imported: str) -> str:
+    """The module of the agent that an imported name is, or is in."""
+    return ".".join(imported.split(".")[:3])
+
+
+AGENT = [path for path in SOURCES if package(path) == "agent"]
+
+
+class TestAgent:
+    def test_it_stands_on_the_standard_library_and_boto3(self):
+        allowed = set(sys.stdlib_module_names) | {"boto3", "botocore", "s3transfer"}
+        found = {name(path): sorted(tops(path) - allowed - {"launcher"}) for path in AGENT}
+        assert {module: others for module, others in found.items() if others} == {}
+        inside = {module for path in AGENT for module in imports(path) if module.startswith("launcher")}
+        assert {module for module in inside if not f"{module}.".startswith("launcher.agent.")} == set()
+
+    def test_what_both_sides_share_is_the_standard_library_alone(self):
+        shared = [path for path in AGENT if f"launcher.agent.{path.stem}" in SHARED_BY_AGENT]
+        found = {name(path): sorted(tops(path) - set(sys.stdlib_module_names) - {"launcher"}) for path in shared}
+        assert {module: others for module, others in found.items() if others} == {}
+        inside = {owner(module) for path in shared for module in imports(path) if module.startswith("launcher.agent.")}
+        assert inside <= SHARED_BY_AGENT
+
+    def test_the_launcher_takes_nothing_else_from_it(self):
+        found = {
+            f"{name(path)} imports {module}"
+            for path in SOURCES
+            if package(path) != "agent"
+            for module in imports(path)
+            if module.startswith("launcher.agent.") and owner(module) not in SHARED_BY_AGENT
+        }
+        assert found == set()
+
+
+class TestStart:
+    """What a person waits for: --help and `slipway plan` load no cloud library."""
+
+    PROGRAM = """
+import json, runpy, sys
+sys.argv = ["slipway", *sys.argv[1:]]
+code = 1
+try:
+    runpy.run_module("launcher", run_name="__main__")
+except SystemExit as stop:
+    code = stop.code or 0
+finally:
+    heavy = [name for name in json.loads({heavy!r}) if name in sys.modules]
+    print(json.dumps([code, heavy]))
+"""
+
+    @pytest.mark.parametrize("words", [["--help"], ["plan", "examples/tiny-gpt.yaml"]], ids=["help", "plan"])
+    def test_it_loads_no_cloud_library(self, words):
+        program = self.PROGRAM.format(heavy=json.dumps(HEAVY))
+        command = [sys.executable, "-c", program, *words]
+        answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert json.loads(answer.stdout.splitlines()[-1]) == [0, []], answer.stderr
+
+
+class TestLocks:
+    @pytest.mark.parametrize("lock", ["requirements.lock", "package-lock.json"])
+    def test_no_host_and_no_path_stands_in_a_lock(self, lock):
+        text = (ROOT / lock).read_text(encoding="utf-8")
+        assert re.findall(r"(?m)^.*(?:://|file:|--(?:extra-)?index|--find-links|--trusted-host|^/|\s/).*$", text) == []
+
+    def test_every_requirement_is_locked_with_hashes(self):
+        lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+        pins = re.findall(r"(?m)^(?P<name>[\w.-]+)==(?P<version>[^\s;]+)[^\n]*\\\n\s+--hash=sha256:", lock)
+        assert len(pins) == len(re.findall(r"(?m)^[\w.-]+(?:==| @)", lock))
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+        wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+        wanted += [line for extra in project["project"]["optional-dependencies"].values() for line in extra]
+        for requirement in map(Requirement, wanted):
+            versions = [version for pin, version in pins if pin == canonicalize_name(requirement.name)]
+            assert versions, f"{requirement} is not in requirements.lock: make lock"
+            assert all(requirement.specifier.contains(version) for version in versions), f"{requirement}: {versions}"
+
+    def test_the_cdk_cli_is_locked_with_its_hash(self):
+        wanted = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))["dependencies"]["aws-cdk"]
+        lock = json.loads((ROOT / "package-lock.json").read_text(encoding="utf-8"))
+        entry = lock["packages"]["node_modules/aws-cdk"]
+        assert (entry["version"], entry["integrity"].partition("-")[0]) == (wanted, "sha512")
+
+    def test_cdk_json_has_the_recommended_flags_of_the_locked_library(self):
+        library = Path(str(importlib.metadata.distribution("aws-cdk-lib").locate_file("aws_cdk/_jsii")))
+        with tarfile.open(next(library.glob("aws-cdk-lib@*.jsii.tgz"))) as archive:
+            recommended = json.load(archive.extractfile("package/recommended-feature-flags.json"))
+        settings = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))
+        assert settings["app"] == "python -P -m infra.app"
+        flags = {flag: value for flag, value in settings["context"].items() if flag.startswith("@")}
+        # "weak", the recommendation, would let the network be deleted under a running cluster.
+        assert flags == recommended | {"@aws-cdk/core:defaultCrossStackReferences": "strong"}
+
+    def test_the_installed_version_is_the_one_of_pyproject(self):
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        assert importlib.metadata.version("slipway") == project["version"]

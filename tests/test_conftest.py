@@ -1,0 +1,120 @@
+"""The rules that conftest.py gives every test, tried on a small project with the same conftest."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from pytest_socket import SocketConnectBlockedError
+
+TESTS = Path(__file__).resolve().parent
+
+SKIPS = """
+    import pytest
+
+    def test_passes():
+        pass
+
+    def test_skips():
+        pytest.skip("no such thing here")
+
+    @pytest.mark.xfail(reason="known", strict=True)
+    def test_fails_as_expected():
+        raise AssertionError
+"""
+
+
+@pytest.fixture
+def project(pytester, monkeypatch):
+    """A folder with this conftest and an empty list of allowed skips; CI is not set."""
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    pytester.makeconftest((TESTS / "conftest.py").read_text())
+    (pytester.path / "allowed_skips.txt").write_text("# nothing yet\n")
+    return pytester
+
+
+class TestSkips:
+    @pytest.mark.parametrize("workers", ["0", "2"])
+    def test_an_unlisted_skip_fails_in_ci(self, project, monkeypatch, workers):
+        monkeypatch.setenv("CI", "true")
+        project.makepyfile(SKIPS)
+        result = project.runpytest_subprocess("-rs", "-n", workers)
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.assert_outcomes(passed=1, failed=1, xfailed=1)
+        result.stdout.fnmatch_lines(["*no line of tests/allowed_skips.txt allows it: no such thing here"])
+
+    @pytest.mark.parametrize("pattern", ["no such thing*", "*::test_skips"])
+    def test_a_listed_skip_passes_in_ci_and_is_shown(self, project, monkeypatch, pattern):
+        monkeypatch.setenv("CI", "true")
+        (project.path / "allowed_skips.txt").write_text(f"{pattern}  # the reason\n")
+        project.makepyfile(SKIPS)
+        result = project.runpytest_subprocess("-rs", "-n", "2")
+        assert result.ret == pytest.ExitCode.OK
+        result.assert_outcomes(passed=1, skipped=1, xfailed=1)
+        result.stdout.fnmatch_lines(["SKIPPED*no such thing here"])
+
+    def test_outside_ci_a_skip_is_a_skip(self, project):
+        project.makepyfile(SKIPS)
+        project.runpytest_subprocess("-n", "0").assert_outcomes(passed=1, skipped=1, xfailed=1)
+
+    @pytest.mark.parametrize("workers", ["0", "2"])
+    def test_a_module_that_skips_itself_fails_in_ci(self, project, monkeypatch, workers):
+        monkeypatch.setenv("CI", "true")
+        project.makepyfile("import pytest\npytest.importorskip('absent_module')\ndef test_one(): pass")
+        result = project.runpytest_subprocess("-n", workers)
+        assert result.ret != pytest.ExitCode.OK
+        result.stdout.fnmatch_lines(
+            ["*no line of tests/allowed_skips.txt allows it: could not import 'absent_module'*"]
+        )
+
+    def test_every_line_of_the_real_list_says_why(self):
+        lines = (TESTS / "allowed_skips.txt").read_text().splitlines()
+        assert [line for line in lines if not line.startswith("#") and not line.partition("  # ")[2]] == []
+
+    def test_a_component_that_is_left_out_is_named(self, project, monkeypatch):
+        monkeypatch.setenv("SLURM", "0")
+        project.makeini("[pytest]\nmarkers = slurm: x")
+        project.makepyfile("import pytest\n@pytest.mark.slurm\ndef test_one(): raise AssertionError")
+        result = project.runpytest_subprocess("-rs", "-n", "0")
+        result.assert_outcomes(skipped=1)
+        result.stdout.fnmatch_lines(["SKIPPED*left out by SLURM=0"])
+
+
+class TestGolden:
+    TEST = "def test_table(golden): golden('case/table.txt', 'a  1\\nb  2\\n')\ndef test_other(): raise AssertionError"
+
+    def test_a_difference_is_shown_line_by_line(self, project):
+        (project.path / "golden" / "case").mkdir(parents=True)
+        (project.path / "golden" / "case" / "table.txt").write_text("a  1\nb  3\n")
+        project.makepyfile(self.TEST)
+        result = project.runpytest_subprocess("-n", "0", "-k", "table")
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(["-b  3", "+b  2", "*make golden*"])
+
+    def test_a_missing_file_is_a_failure(self, project):
+        project.makepyfile(self.TEST)
+        result = project.runpytest_subprocess("-n", "0", "-k", "table")
+        result.assert_outcomes(failed=1)
+        assert not (project.path / "golden").exists()
+
+    def test_an_update_writes_the_file_and_runs_golden_tests_only(self, project):
+        project.makepyfile(self.TEST)
+        project.runpytest_subprocess("-n", "0", "--update-golden").assert_outcomes(passed=1, deselected=1)
+        assert (project.path / "golden" / "case" / "table.txt").read_text() == "a  1\nb  2\n"
+        project.runpytest_subprocess("-n", "0", "-k", "table").assert_outcomes(passed=1, deselected=1)
+
+
+class TestEnvironment:
+    def test_there_is_no_aws_account(self):
+        names = {name for name in os.environ if name.startswith("AWS_")}
+        assert names == {"AWS_CONFIG_FILE", "AWS_EC2_METADATA_DISABLED", "AWS_SHARED_CREDENTIALS_FILE"}
+
+    def test_loopback_is_open(self):
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+            assert client.getpeername() == server.getsockname()
+
+    def test_everything_else_is_closed(self):
+        told = pytest.warns(UserWarning, match=r"192\.0\.2\.1")
+        with socket.socket() as client, told, pytest.raises(SocketConnectBlockedError):
+            client.connect(("192.0.2.1", 443))

@@ -1,0 +1,238 @@
+"""The plan file: every key of the contract, every problem at once, each with its path."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher import plan_file
+from launcher.model.document import document
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
+from launcher.model.request import NodeRange
+from launcher.model.schema import commented_file, json_schema
+
+CONTRACT = """
+slipway: 1
+name: llama31-8b-sft
+workload:
+  train:
+    model: llama-3.1-8b
+    method: full
+    tokens_b: 2.0
+    sequence_length: 8192
+    global_batch_tokens: null
+    precision: bf16
+    recompute: selective
+    stack: framework
+    throughput_tokens_per_s: null
+    custom_kernels: none
+    runs: 24
+    runs_per_month: 1
+    port_weeks: auto
+    engineer_usd_per_week: 5000
+    traits: []
+    data: {uri: null, gib: 0, region: null}
+target:
+  kind: any
+  region: any
+  az_id: null
+  instance_type: any
+  nodes: any
+  cluster: null
+  fallback_types: []
+  os: ubuntu2404
+  ami: null
+  placement_group: auto
+  efa_layout: auto
+  ssh_host: null
+network: {vpc_id: null, subnet_ids: [], cidr: 10.0.0.0/16}
+storage: {lustre_gib: 0, lustre_mb_s_per_tib: 250, head_node: auto, login_nodes: 0, kms_key_arn: null,
+          access_log: false}
+security: {permissions_boundary_arn: null, qualifier: null}
+purchase:
+  option: any
+  plan_kind: any
+  term_years: any
+  payment: no-upfront
+  owned: false
+  reservation: null
+  training_plan: null
+  deadline_h: null
+  wait_for_capacity_minutes: 30
+  interruptions_per_node_hour: null
+  price_overrides: {"p5.48xlarge/spot": "18.10", "ml.p5en.48xlarge/on-demand/us-west-2": "72.79"}
+  discount_percent: 0
+  credits: []
+checkpoint: {uri: auto, mode: agent, interval: auto, keep: 3, grace_seconds: 90, max_mb_s: null}
+budget: {max_usd: null, max_usd_per_hour: null}
+guardrails: {ttl_h: null, idle_minutes: 60, hung_minutes: 30, notify: []}
+run: {command: [python, train.py], workdir: ., image: null, container: auto, env: {}, secrets: {}, setup: [],
+      retries: 0, time_limit_h: null}
+"""
+
+
+def problems(text: str) -> dict[str, str]:
+    """The findings of a bad file, by path."""
+    with pytest.raises(SlipwayError) as caught:
+        plan_file.loads(text)
+    return {each.path: each.message for each in caught.value.findings}
+
+
+def test_every_key_of_the_contract_is_read() -> None:
+    request = plan_file.loads(CONTRACT)
+    assert request.workload.train is not None
+    assert request.workload.train.port_weeks is None
+    assert request.purchase.price_overrides["p5.48xlarge/spot"] == Decimal("18.10")
+    assert request.target.nodes is None
+
+
+def test_a_file_with_only_the_required_keys_has_the_contracts_defaults() -> None:
+    bare = document(plan_file.loads("slipway: 1\nname: x\n"))
+    full = document(plan_file.loads(CONTRACT))
+    for part in ("target", "network", "storage", "security", "checkpoint", "budget", "guardrails", "run"):
+        assert bare[part] == full[part]
+
+
+def test_the_document_of_a_request_reads_back_to_it() -> None:
+    request = plan_file.loads(CONTRACT)
+    assert plan_file.loads(json.dumps(document(request))) == request
+
+
+def test_all_problems_are_found_at_once_each_with_its_path_and_the_nearest_name() -> None:
+    text = """
+slipway: 1
+name: Bad_Name
+regoin: x
+workload: {train: {modle: llama-3.1-8b, tokens_b: many, method: fulll, sequence_length: 1.5}}
+target: {nodes: {min: 4, max: 2}, instance_type: []}
+budget: {max_usd: -3}
+purchase: {option: [spot, sport]}
+"""
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(text)
+    found = {each.path: each for each in caught.value.findings}
+    assert set(found) == {
+        "name",
+        "regoin",
+        "workload.train.modle",
+        "workload.train.tokens_b",
+        "workload.train.method",
+        "workload.train.sequence_length",
+        "target.nodes",
+        "target.instance_type",
+        "budget.max_usd",
+        "purchase.option[1]",
+    }
+    assert found["workload.train.modle"].hint == "did you mean model?"
+    assert found["workload.train.method"].hint == "did you mean full?"
+    assert "pretrain, full, lora, qlora" in found["workload.train.method"].message
+
+
+@pytest.mark.parametrize(
+    "line, path",
+    [
+        ("workload: {train: {model: {params_b: 0}, tokens_b: 1}}", "workload.train.model.params_b"),
+        ("workload: {train: {model: {params_b: -7}, tokens_b: 1}}", "workload.train.model.params_b"),
+        ("workload: {train: {model: {params_b: 1e99}, tokens_b: 1}}", "workload.train.model.params_b"),
+        ("workload: {train: {tokens_b: .inf}}", "workload.train.tokens_b"),
+        ("workload: {train: {tokens_b: .nan}}", "workload.train.tokens_b"),
+        ("budget: {max_usd: .nan}", "budget.max_usd"),
+        ("target: {nodes: 0}", "target.nodes"),
+        ("checkpoint: {keep: 0}", "checkpoint.keep"),
+    ],
+)
+def test_numbers_out_of_range_are_impossible_not_unreadable(line: str, path: str) -> None:
+    with pytest.raises(ImpossibleError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
+    assert [each.path for each in caught.value.findings] == [path]
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("", "nothing"),
+        ("- a\n- b\n", "must be a mapping"),
+        ("slipway: [1\n", "line 2"),
+        ("slipway: 1\nname: x\nname: y\n", "stands twice"),
+        ("? [a]\n: 1\n", "not valid YAML"),
+        ("\x00", "not valid YAML"),
+    ],
+)
+def test_text_that_is_no_plan_file_is_refused_with_the_reason(text: str, words: str) -> None:
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(text)
+    assert words in caught.value.message
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInputError, match="No such file"):
+        plan_file.load(tmp_path / "absent.yaml")
+
+
+def test_one_value_and_a_list_are_both_open_choices() -> None:
+    request = plan_file.loads(
+        "slipway: 1\nname: x\npurchase: {option: [spot, on-demand]}\ntarget: {region: us-east-2, nodes: 4}\n"
+    )
+    assert request.purchase.option == (PurchaseOption.SPOT, PurchaseOption.ON_DEMAND)
+    assert request.target.region == ("us-east-2",)
+    assert request.target.nodes == NodeRange(minimum=4, maximum=4)
+
+
+def test_a_reservation_needs_its_id() -> None:
+    assert set(problems("slipway: 1\nname: x\npurchase: {reservation: {count: 2}}\n")) == {"purchase.reservation.id"}
+
+
+def test_booleans_are_no_numbers() -> None:
+    assert set(problems("slipway: 1\nname: x\nstorage: {lustre_gib: true}\n")) == {"storage.lustre_gib"}
+
+
+def test_the_starter_file_is_read_and_names_every_key() -> None:
+    text = commented_file("my-job")
+    request = plan_file.loads(text)
+    assert request.name == "my-job"
+    for section, keys in document(request).items():
+        assert f"{section}:" in text
+        for key in keys if isinstance(keys, dict) else ():
+            assert f"{key}:" in text
+
+
+def test_the_json_schema_takes_what_the_parser_takes_and_refuses_what_it_refuses() -> None:
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    assert list(validator.iter_errors(yaml.safe_load(CONTRACT))) == []
+    for bad in (
+        {"name": "x"},
+        {"slipway": 1, "name": "x", "colour": 1},
+        {"slipway": 1, "name": "X"},
+        {"slipway": 1, "name": "x", "target": {"nodes": 0}},
+        {"slipway": 1, "name": "x", "purchase": {"option": "sport"}},
+        {"slipway": 1, "name": "x", "workload": {"train": {"tokens_b": -1}}},
+    ):
+        assert list(validator.iter_errors(bad)), bad
+        with pytest.raises(SlipwayError):
+            plan_file.loads(json.dumps(bad))
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=12,
+    )
+)
+def test_no_document_whatever_gives_anything_but_a_clear_error(data: object) -> None:
+    for text in (
+        yaml.safe_dump(data),
+        yaml.safe_dump({"slipway": 1, "name": "x", "target": data, "run": {"env": data}}),
+    ):
+        try:
+            plan_file.loads(text)
+        except SlipwayError as refusal:
+            assert refusal.message  # noqa: PT017 - most documents are refused, some are plans
