@@ -1,0 +1,185 @@
+"""Chips, instance types, regions and models from the shipped files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from types import MappingProxyType
+
+from launcher.catalog.store import Store
+from launcher.catalog.tables import read_cells
+from launcher.model.enums import Basis
+from launcher.model.instance_type import Accelerator, InstanceType
+from launcher.model.model_spec import ModelSpec
+
+Cells = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """An AWS region: its name in the console, its partition, the zone ids known in it (none: not known)."""
+
+    name: str
+    description: str
+    partition: str
+    az_ids: tuple[str, ...]
+    local_zones: tuple[str, ...]
+    """Local zones with accelerators: zone ids, or names where only those are known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnavailableType:
+    """A name people ask for that cannot be had, with the reason."""
+
+    name: str
+    accelerator: str
+    reason: str
+    as_of: date
+    note: str
+    source: str
+
+
+def load_accelerators(store: Store) -> Mapping[str, Accelerator]:
+    """Chips by name."""
+    return MappingProxyType({cells["name"]: _accelerator(cells, store) for cells in read_cells("accelerators.csv")})
+
+
+def load_instance_types(store: Store) -> Mapping[str, InstanceType]:
+    """Instance types by name."""
+    zones: dict[str, list[str]] = {}
+    for cells in read_cells("offerings.csv"):
+        zones.setdefault(cells["instance_type"], []).extend(cells["az_ids"].split("|"))
+    types = (
+        _instance_type(cells, tuple(zones.get(cells["name"], ())), store) for cells in read_cells("instance_types.csv")
+    )
+    return MappingProxyType({each.name: each for each in types})
+
+
+def load_unavailable_types(store: Store) -> Mapping[str, UnavailableType]:
+    """Names that are known and cannot be had."""
+    return MappingProxyType(
+        {
+            cells["name"]: UnavailableType(
+                name=cells["name"],
+                accelerator=cells["accelerator"],
+                reason=cells["reason"],
+                as_of=date.fromisoformat(cells["as_of"]),
+                note=cells["note"],
+                source=store.source_title(cells["source"]),
+            )
+            for cells in read_cells("unavailable_types.csv")
+        }
+    )
+
+
+def load_regions() -> Mapping[str, Region]:
+    """Regions by name."""
+    return MappingProxyType(
+        {
+            cells["name"]: Region(
+                name=cells["name"],
+                description=cells["description"],
+                partition=cells["partition"],
+                az_ids=_parts(cells["az_ids"]),
+                local_zones=_parts(cells["local_zones"]),
+            )
+            for cells in read_cells("regions.csv")
+        }
+    )
+
+
+def load_models(store: Store) -> Mapping[str, ModelSpec]:
+    """Models by name."""
+    return MappingProxyType({cells["name"]: _model(cells, store) for cells in read_cells("models.csv")})
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(text.split("|")) if text else ()
+
+
+def _count(text: str) -> int:
+    return int(text) if text else 0
+
+
+def _accelerator(cells: Cells, store: Store) -> Accelerator:
+    return Accelerator(
+        name=cells["name"],
+        family=cells["family"],
+        peak_bf16_tflops=float(cells["peak_bf16_tflops"]),
+        peak_fp8_tflops=float(cells["peak_fp8_tflops"]) if cells["peak_fp8_tflops"] else None,
+        memory_gib=float(cells["memory_gib"]),
+        memory_gb_per_s=float(cells["memory_gb_per_s"]),
+        source="; ".join(part for part in (store.source_title(cells["source"]), cells["note"]) if part),
+        confirmed=cells["basis"] != Basis.UNVERIFIED.value,
+    )
+
+
+def _instance_type(cells: Cells, az_ids: tuple[str, ...], store: Store) -> InstanceType:
+    cards = [part.split("x") for part in _parts(cells["enis_per_card"])]
+    return InstanceType(
+        name=cells["name"],
+        family=cells["family"],
+        vcpus=_count(cells["vcpus"]),
+        memory_gib=float(cells["memory_gib"] or 0),
+        accelerator=cells["accelerator"] or None,
+        accelerators=_count(cells["accelerators"]),
+        network_cards=_count(cells["network_cards"]),
+        efa_interfaces=_count(cells["efa_interfaces"]),
+        network_gbps=float(cells["network_gbps"] or 0),
+        enis_per_card=tuple(int(enis) for count, enis in cards for _ in range(int(count))),
+        nvme_gb=_count(cells["nvme_gb"]),
+        usage_classes=_parts(cells["usage_classes"]),
+        targets=_parts(cells["targets"]),
+        ml=cells["ml"] == "true",
+        training_plans=cells["training_plans"] == "true",
+        az_ids=az_ids,
+        block_counts=tuple(int(part) for part in _parts(cells["block_counts"])),
+        note=cells["note"],
+        source=store.source_title(cells["source"]),
+        confirmed=cells["confirmed"] == "true",
+        unknown=_parts(cells["unknown"]),
+    )
+
+
+def _model(cells: Cells, store: Store) -> ModelSpec:
+    exact = int(cells["published_exact"]) if cells["published_exact"] else None
+    published = exact / 1e9 if exact else float(cells["published_b"])
+    sparse = bool(cells["experts"])
+    return ModelSpec(
+        name=cells["name"],
+        params_b=published,
+        active_params_b=float(cells["active_b"]) if sparse else published,
+        layers=int(cells["layers"]),
+        hidden=int(cells["hidden"]),
+        heads=int(cells["heads"]),
+        kv_heads=int(cells["kv_heads"]),
+        head_dim=int(cells["head_dim"]),
+        vocab=int(cells["vocab"]),
+        intermediate=int(cells["intermediate"]),
+        aliases=_parts(cells["aliases"]),
+        family=cells["family"],
+        architecture=cells["architecture"],
+        published_params=exact,
+        cross_attention_layers=_count(cells["cross_attention_layers"]),
+        tied_embeddings=cells["tied_embeddings"] == "true",
+        output_head=cells["output_head"] == "true",
+        gated_mlp=cells["gated_mlp"] == "true",
+        attention=cells["attention"],
+        positions=cells["positions"],
+        max_positions=int(cells["max_positions"]),
+        experts=_count(cells["experts"]),
+        experts_per_token=_count(cells["experts_per_token"]),
+        moe_layers=_count(cells["moe_layers"]),
+        moe_intermediate=_count(cells["moe_intermediate"]),
+        shared_intermediate=_count(cells["shared_intermediate"]),
+        q_lora_rank=_count(cells["q_lora_rank"]),
+        kv_lora_rank=_count(cells["kv_lora_rank"]),
+        rope_head_dim=_count(cells["rope_head_dim"]),
+        value_head_dim=_count(cells["value_head_dim"]),
+        kv_values_per_token=int(cells["kv_values_per_token"]) if cells["kv_values_per_token"] else None,
+        license=cells["license"],
+        license_basis=cells["license_basis"],
+        basis=cells["basis"],
+        source=store.source_title(cells["source"]),
+        count_source=cells["count_source"],
+        note=cells["note"],
+    )

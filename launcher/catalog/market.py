@@ -1,0 +1,77 @@
+"""What is known of the spot market: the range in a region, the advisor's band, and whether a row is an offer at all."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+
+from launcher.catalog.store import BandRow, Row, Store
+from launcher.model.enums import Basis, Market
+from launcher.model.money import Price
+
+TOLERANCE_USD = 0.0001
+"""Spot prices are rounded to four places, on-demand prices to five or six."""
+
+FLOOR_FRACTION = 0.1
+"""EC2's spot price does not fall below a tenth of on demand; a zone at exactly that has no traded market."""
+
+_BANDS: tuple[tuple[int, int | None], ...] = ((0, 5), (5, 10), (10, 15), (15, 20), (20, None))
+"""Percent of instances interrupted in a month, by the band's number in the Spot Advisor's data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotRange:
+    """Lowest, average and highest spot price of a type in one region: context, without a zone, so not an offer."""
+
+    low: Price | None
+    average: Price
+    high: Price | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptionBand:
+    """How often AWS says a type was interrupted in a region over the last month, in percent of its instances.
+
+    `high_percent` is None in the highest band. `savings_percent` is the advisor's saving over on demand.
+    """
+
+    low_percent: int
+    high_percent: int | None
+    savings_percent: int
+    as_of: date
+    source: str
+
+
+def market_of(usd: str, on_demand: Iterable[Row]) -> Market:
+    """What a spot row says, held against every on-demand price known for its type and region, whatever their dates.
+
+    Where no listed or derived on-demand price is known, the unverified one serves for this comparison alone.
+    """
+    listed: list[float] = []
+    unverified: list[float] = []
+    for row in on_demand:
+        if row.usd:
+            (unverified if row.basis == Basis.UNVERIFIED.value else listed).append(float(row.usd))
+    spot = float(usd)
+    for price in listed or unverified:
+        if _equal(spot, price):
+            return Market.NONE
+        if _equal(spot, FLOOR_FRACTION * price):
+            return Market.FLOOR
+    return Market.OPEN
+
+
+def _equal(left: float, right: float) -> bool:
+    """Within the tolerance, its bound included whatever the last bit of a float."""
+    return round(abs(left - right), 9) <= TOLERANCE_USD
+
+
+def band_of(row: BandRow, store: Store) -> InterruptionBand:
+    """A row of the advisor as a value."""
+    low, high = _BANDS[int(row.band)]
+    return InterruptionBand(
+        low_percent=low,
+        high_percent=high,
+        savings_percent=int(row.savings_percent),
+        as_of=date.fromisoformat(row.as_of),
+        source=store.source_title(row.source),
+    )

@@ -1,0 +1,78 @@
+"""Which of several dated rows is the price.
+
+The newest listed or derived row wins, on a tie the listed one, then the dearer. An unverified row is shown and never
+prices anything; one that rests on memory prices a bill item when there is nothing better. An aged row is still a row.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import date
+from decimal import Decimal
+from typing import Protocol, TypeVar
+
+from launcher.catalog.store import Store
+from launcher.model.enums import Basis, Market
+from launcher.model.money import Price
+
+FOREVER = "9999-12-31"
+"""A limit that no row is newer than."""
+
+_PRICING = frozenset((Basis.LISTED.value, Basis.DERIVED.value))
+_BASIS = {member.value: member for member in Basis}
+
+
+class Dated(Protocol):
+    """A row that carries its origin."""
+
+    @property
+    def as_of(self) -> str:
+        """The ISO date."""
+
+    @property
+    def basis(self) -> str:
+        """A value of Basis."""
+
+    @property
+    def source(self) -> str:
+        """An id of sources.csv."""
+
+    @property
+    def note(self) -> str:
+        """What else to know."""
+
+
+AnyRow = TypeVar("AnyRow", bound=Dated)
+
+
+def newest(
+    rows: Iterable[AnyRow], usd: Callable[[AnyRow], str], until: str, bases: frozenset[str] = _PRICING
+) -> AnyRow | None:
+    """The row that is the price on `until` (ISO date, included), by the rules above; None if no row can be.
+
+    `usd` gives the row's price as text, empty where the row has none; `bases` are the values of Basis that may price.
+    """
+    best: AnyRow | None = None
+    rank: tuple[str, bool, float] = ("", False, 0.0)
+    for row in rows:
+        text = usd(row)
+        if text and row.basis in bases and row.as_of <= until:
+            this = (row.as_of, row.basis == Basis.LISTED.value, float(text))
+            if best is None or this > rank:
+                best, rank = row, this
+    return best
+
+
+def unverified(rows: Iterable[AnyRow], usd: Callable[[AnyRow], str], until: str) -> AnyRow | None:
+    """The newest row that may be shown and prices nothing."""
+    return newest(rows, usd, until, frozenset((Basis.UNVERIFIED.value,)))
+
+
+def price_of(row: Dated, usd: str, store: Store, *, market: Market = Market.OPEN, note: str = "") -> Price:
+    """A row as a price; `note` is said after the row's own."""
+    return Price(
+        usd=Decimal(usd),
+        source=store.source_title(row.source),
+        basis=_BASIS[row.basis],
+        as_of=date.fromisoformat(row.as_of),
+        note="; ".join(part for part in (row.note, note) if part),
+        market=market,
+    )

@@ -1,0 +1,175 @@
+"""Rows of the catalog's price files, read on first use, indexed by what they are looked up by; dates are not judged."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from launcher.catalog import tables
+from launcher.catalog.tables import Table
+
+Place = tuple[str, str]
+"""Instance type (or bill item) and region."""
+
+
+class Row(NamedTuple):
+    """One price as its file has it: text, not yet a `Price`. An empty `usd` is a row that says why there is none."""
+
+    zone: str
+    usd: str
+    as_of: str
+    basis: str
+    source: str
+    note: str
+
+
+class TermRow(NamedTuple):
+    """The rates of one commitment, by way of payment."""
+
+    no_upfront: str
+    partial_upfront: str
+    all_upfront: str
+    as_of: str
+    basis: str
+    source: str
+    note: str
+
+
+class RangeRow(NamedTuple):
+    """The spot prices of one region, without zones."""
+
+    usd_min: str
+    usd_avg: str
+    usd_max: str
+    as_of: str
+    basis: str
+    source: str
+    note: str
+
+
+class BandRow(NamedTuple):
+    """The Spot Advisor's band of monthly interruptions, and the saving it states."""
+
+    band: str
+    savings_percent: str
+    as_of: str
+    source: str
+
+
+class TierRow(NamedTuple):
+    """The price of one band of quantity of a bill item."""
+
+    unit: str
+    tier_from: str
+    tier_to: str
+    usd: str
+    as_of: str
+    basis: str
+    source: str
+    note: str
+
+
+class Source(NamedTuple):
+    """Where numbers come from."""
+
+    kind: str
+    title: str
+    note: str
+
+
+Zoned = Mapping[Place, list[Row]]
+Terms = Mapping[tuple[str, str, str, str], list[TermRow]]
+
+
+class Store:
+    """The shipped snapshot with, beside it, a folder of newer files of the same format."""
+
+    def __init__(self, overlay: Path | None = None) -> None:
+        """Read nothing yet; `overlay` is a folder that may be missing or lack files."""
+        self.overlay = overlay
+
+    @cached_property
+    def on_demand(self) -> Zoned:
+        """On-demand prices, with their history."""
+        return self._zoned(tables.ON_DEMAND)
+
+    @cached_property
+    def spot(self) -> Zoned:
+        """Spot prices per zone."""
+        return self._zoned(tables.SPOT)
+
+    @cached_property
+    def capacity_blocks(self) -> Zoned:
+        """Capacity Block rates, with their history."""
+        return self._zoned(tables.CAPACITY_BLOCKS)
+
+    @cached_property
+    def training_plans(self) -> Zoned:
+        """Training plan rates: none in the snapshot."""
+        return self._zoned(tables.TRAINING_PLANS)
+
+    @cached_property
+    def spot_ranges(self) -> Mapping[Place, list[RangeRow]]:
+        """Spot prices per region."""
+        index: dict[Place, list[RangeRow]] = {}
+        for row in self._rows(tables.SPOT_RANGES):
+            index.setdefault((row[0], row[1]), []).append(RangeRow._make(row[2:]))
+        return index
+
+    @cached_property
+    def reserved(self) -> Terms:
+        """Reserved Instances by type, region, offering class and years."""
+        return self._terms(tables.RESERVED)
+
+    @cached_property
+    def savings_plans(self) -> Terms:
+        """Savings Plan rates read from AWS by type, region, kind and years: none in the snapshot."""
+        return self._terms(tables.SAVINGS_PLANS)
+
+    @cached_property
+    def sagemaker(self) -> Mapping[Place, list[Row]]:
+        """SageMaker rates; `zone` is the component."""
+        return self._zoned(tables.SAGEMAKER)
+
+    @cached_property
+    def interruptions(self) -> Mapping[Place, list[BandRow]]:
+        """Bands of the Spot Advisor."""
+        index: dict[Place, list[BandRow]] = {}
+        for row in self._rows(tables.INTERRUPTIONS):
+            index.setdefault((row[0], row[1]), []).append(BandRow._make(row[2:]))
+        return index
+
+    @cached_property
+    def bill_items(self) -> Mapping[Place, list[TierRow]]:
+        """Everything around the accelerators; region `*` holds everywhere."""
+        index: dict[Place, list[TierRow]] = {}
+        for row in self._rows(tables.BILL_ITEMS):
+            index.setdefault((row[0], row[1]), []).append(TierRow._make(row[2:]))
+        return index
+
+    @cached_property
+    def sources(self) -> Mapping[str, Source]:
+        """Sources by id."""
+        return {row[0]: Source._make(row[1:]) for row in self._rows(tables.SOURCES)}
+
+    def source_title(self, source: str) -> str:
+        """What to call a source; its id where a cache names one that it does not describe."""
+        known = self.sources.get(source)
+        return known.title if known else source
+
+    def _rows(self, table: Table) -> Iterator[list[str]]:
+        yield from tables.read(table, tables.SNAPSHOT)
+        if self.overlay is not None:
+            yield from tables.read_checked(table, self.overlay)
+
+    def _zoned(self, table: Table) -> dict[Place, list[Row]]:
+        index: dict[Place, list[Row]] = {}
+        for row in self._rows(table):
+            index.setdefault((row[0], row[1]), []).append(Row._make(row[2:]))
+        return index
+
+    def _terms(self, table: Table) -> dict[tuple[str, str, str, str], list[TermRow]]:
+        index: dict[tuple[str, str, str, str], list[TermRow]] = {}
+        for row in self._rows(table):
+            index.setdefault((row[0], row[1], row[2], row[3]), []).append(TermRow._make(row[4:]))
+        return index

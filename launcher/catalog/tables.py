@@ -1,0 +1,196 @@
+"""The catalog's files: their columns, how one is read, and how one is written.
+
+Every file is CSV in UTF-8 with one header line and sorted rows, one a line. The shipped snapshot and the user's cache
+beside it have the same files. `zone` is a zone id (spot), a local zone's name, or empty for the whole region.
+"""
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from io import StringIO
+from pathlib import Path
+
+from launcher.model.enums import Basis
+from launcher.model.errors import UnreadableInputError
+
+SNAPSHOT = Path(__file__).parent / "data"
+"""The folder of the shipped files."""
+
+FREE = "free"
+"""Written instead of a price where AWS charges nothing; a zero is never written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One file: its path in a catalog folder and its columns; the first `keys` of them order the rows."""
+
+    path: str
+    columns: tuple[str, ...]
+    keys: int
+
+
+def _zoned(name: str) -> Table:
+    columns = ("instance_type", "region", "zone", "usd", "as_of", "basis", "source", "note")
+    return Table(path=f"prices/{name}.csv", columns=columns, keys=3)
+
+
+_PAYMENTS = ("no_upfront", "partial_upfront", "all_upfront")
+_ORIGIN = ("as_of", "basis", "source", "note")
+_BASES = tuple(member.value for member in Basis)
+
+ON_DEMAND = _zoned("on_demand")
+SPOT = _zoned("spot")
+CAPACITY_BLOCKS = _zoned("capacity_blocks")
+TRAINING_PLANS = _zoned("training_plans")
+SPOT_RANGES = Table(
+    path="prices/spot_ranges.csv",
+    columns=("instance_type", "region", "usd_min", "usd_avg", "usd_max", *_ORIGIN),
+    keys=2,
+)
+RESERVED = Table(
+    path="prices/reserved.csv",
+    columns=("instance_type", "region", "offering_class", "term_years", *_PAYMENTS, *_ORIGIN),
+    keys=4,
+)
+SAVINGS_PLANS = Table(
+    path="prices/savings_plans.csv",
+    columns=("instance_type", "region", "plan_kind", "term_years", *_PAYMENTS, *_ORIGIN),
+    keys=4,
+)
+SAGEMAKER = Table(
+    path="prices/sagemaker.csv",
+    columns=("instance_type", "region", "component", "usd", *_ORIGIN),
+    keys=3,
+)
+INTERRUPTIONS = Table(
+    path="prices/interruptions.csv",
+    columns=("instance_type", "region", "band", "savings_percent", "as_of", "source"),
+    keys=2,
+)
+BILL_ITEMS = Table(
+    path="prices/bill_items.csv",
+    columns=("item", "region", "unit", "tier_from", "tier_to", "usd", *_ORIGIN),
+    keys=4,
+)
+SOURCES = Table(path="sources.csv", columns=("id", "kind", "title", "note"), keys=1)
+
+PRICE_TABLES = (
+    ON_DEMAND,
+    SPOT,
+    SPOT_RANGES,
+    CAPACITY_BLOCKS,
+    TRAINING_PLANS,
+    RESERVED,
+    SAVINGS_PLANS,
+    SAGEMAKER,
+    INTERRUPTIONS,
+    BILL_ITEMS,
+)
+"""What a cache folder may hold beside `sources.csv`; the snapshot has no training plans and no Savings Plan rates."""
+
+
+def read(table: Table, folder: Path) -> Iterator[list[str]]:
+    """The rows of one file of the shipped snapshot, without its header; none if there is no such file."""
+    path = folder / table.path
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.reader(file)
+        next(rows, None)
+        yield from rows
+
+
+def read_cells(path: str) -> list[dict[str, str]]:
+    """The rows of one file of the shipped snapshot, each by its column names."""
+    with (SNAPSHOT / path).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def read_checked(table: Table, folder: Path) -> Iterator[list[str]]:
+    """The rows of one file that this program did not ship.
+
+    Raises:
+        UnreadableInputError: naming the file and the line, for anything that is not a row of `table`.
+    """
+    path = folder / table.path
+    if not path.is_file():
+        return
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.reader(file, strict=True)
+            header = tuple(next(rows, ()))
+            if header != table.columns:
+                raise _unreadable(path, 1, f"columns are {','.join(header)}, expected {','.join(table.columns)}")
+            for row in rows:
+                problem = fault(table, row)
+                if problem:
+                    raise _unreadable(path, rows.line_num, problem)
+                yield row
+    except (OSError, UnicodeDecodeError, csv.Error) as cause:
+        raise _unreadable(path, 0, str(cause)) from cause
+
+
+def fault(table: Table, row: Sequence[str]) -> str:
+    """What is wrong with one row, or "" if nothing is: number of cells, dates, basis, prices above zero, a source."""
+    if len(row) != len(table.columns):
+        return f"{len(row)} cells, expected {len(table.columns)}"
+    cells = dict(zip(table.columns, row, strict=True))
+    if table is SOURCES:
+        return "" if cells["id"] and cells["title"] else "id and title must not be empty"
+    prices = [text for name, text in cells.items() if text and (name.startswith("usd") or name in _PAYMENTS)]
+    wrong = [text for text in prices if not _positive(text) and not (text == FREE and table is BILL_ITEMS)]
+    if wrong:
+        return f"price is {wrong[0]}, expected a decimal number above zero"
+    if not _is_day(cells["as_of"]):
+        return f"as_of is {cells['as_of'] or 'empty'}, expected a date such as 2026-11-20"
+    if prices and cells.get("basis", Basis.LISTED.value) not in _BASES:
+        return f"basis is {cells['basis'] or 'empty'}, expected one of {', '.join(_BASES)}"
+    return "" if cells["source"] else "source is empty, expected an id of sources.csv"
+
+
+def encode(table: Table, rows: Iterable[Sequence[str]]) -> str:
+    """The text of one file: header, rows sorted by key (numbers as numbers), then by date.
+
+    Raises:
+        ValueError: for a row that `read_checked` would not take back.
+    """
+    kept = [tuple(row) for row in rows]
+    for row in kept:
+        problem = fault(table, row)
+        if problem:
+            message = f"{table.path}: {problem}: {','.join(row)}"
+            raise ValueError(message)
+    dated = table.columns.index("as_of") if "as_of" in table.columns else 0
+    kept.sort(key=lambda row: ([_order(cell) for cell in row[: table.keys]], row[dated], row))
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows(kept)
+    return text.getvalue()
+
+
+def _order(cell: str) -> tuple[bool, Decimal, str]:
+    return (False, Decimal(cell), "") if cell.isdecimal() else (True, Decimal(0), cell)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _positive(text: str) -> bool:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return False
+    return value.is_finite() and value > 0
+
+
+def _unreadable(path: Path, line: int, problem: str) -> UnreadableInputError:
+    place = f"{path}, line {line}" if line else str(path)
+    hint = f"delete {path} and run: slipway prices refresh"
+    return UnreadableInputError(f"price cache: {place}: {problem}", hint=hint)

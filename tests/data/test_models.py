@@ -1,0 +1,107 @@
+"""Model dimensions: the count computed from them against the published one."""
+
+from datetime import date
+
+import pytest
+
+from launcher.catalog.load import Catalog, load
+from launcher.catalog.parameters import count_active_parameters, count_parameters
+from launcher.catalog.tables import read_cells
+
+OUTSIDE_ONE_PERCENT = {
+    "opt-13b": "the published size is the rounded name; no exact count is known",
+    "t5-3b": "the published size is the paper's rounded 2.8 B; the formula gives T5 base and large exactly",
+    "t5-11b": "the published size is the paper's rounded 11 B; the formula gives T5 base and large exactly",
+}
+NAMES = list(load().models)
+
+
+def error(name: str) -> float:
+    spec = load().models[name]
+    return count_parameters(spec) / (spec.params_b * 1e9) - 1
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in OUTSIDE_ONE_PERCENT])
+def test_the_computed_count_agrees_with_the_published_one(name: str):
+    assert abs(error(name)) <= 0.01
+
+
+@pytest.mark.parametrize("name", OUTSIDE_ONE_PERCENT)
+def test_the_exceptions_are_still_exceptions_and_have_no_exact_count(name: str):
+    assert 0.01 < abs(error(name)) < 0.03
+    assert load().models[name].published_params is None
+
+
+def test_dense_models_are_active_as_a_whole(catalog: Catalog):
+    for spec in catalog.models.values():
+        if not spec.is_moe:
+            assert spec.active_params_b == spec.params_b
+            assert count_active_parameters(spec) == count_parameters(spec)
+
+
+@pytest.mark.parametrize("name", [spec.name for spec in load().models.values() if spec.is_moe])
+def test_published_active_sizes_lie_between_the_count_without_and_with_embeddings(catalog: Catalog, name: str):
+    """Vendors leave the embeddings out or not, and round to one decimal."""
+    spec = catalog.models[name]
+    whole = count_active_parameters(spec) / 1e9
+    embeddings = 2 * spec.vocab * spec.hidden / 1e9
+    assert whole - embeddings - 0.05 <= spec.active_params_b <= whole + 0.05
+
+
+def test_dimensions_fit_together(catalog: Catalog):
+    for spec in catalog.models.values():
+        assert spec.heads % spec.kv_heads == 0, spec.name
+        assert 0 <= spec.moe_layers <= spec.layers, spec.name
+        assert spec.is_moe == (spec.moe_layers > 0) == (spec.experts_per_token > 0), spec.name
+        assert (spec.attention == "mla") == (spec.kv_lora_rank > 0), spec.name
+        assert (spec.attention == "mqa") == (spec.kv_heads == 1 and spec.heads > 1), spec.name
+        assert (spec.architecture == "encoder-decoder") == (spec.cross_attention_layers > 0), spec.name
+        if spec.kv_values_per_token and spec.attention != "mla":
+            assert spec.kv_values_per_token == 2 * spec.layers * spec.kv_heads * spec.head_dim, spec.name
+        if spec.attention == "mla":
+            assert spec.kv_values_per_token == spec.layers * (spec.kv_lora_rank + spec.rope_head_dim), spec.name
+
+
+def test_the_families_people_train_are_there(catalog: Catalog):
+    families = {spec.family for spec in catalog.models.values()}
+    assert families >= {
+        *("llama-2", "llama-3", "llama-3.1", "llama-3.3", "llama-4", "mistral", "mixtral", "qwen2.5", "qwen3"),
+        *("gemma-2", "gemma-3", "deepseek", "gpt-oss", "falcon", "bert"),
+    }
+    assert len(catalog.models) >= 103
+
+
+def test_every_model_has_its_origin(catalog: Catalog):
+    for cells in read_cells("models.csv"):
+        assert cells["source"] in catalog.store.sources, cells["name"]
+        assert cells["basis"] in ("listed", "memory"), cells["name"]
+        assert cells["license"], cells["name"]
+        assert cells["license_basis"] in ("listed", "memory"), cells["name"]
+        assert date.fromisoformat(cells["as_of"]), cells["name"]
+        assert bool(cells["published_exact"]) == bool(cells["count_source"]) or cells["name"] == "gpt-3-175b"
+
+
+def test_no_alias_names_two_models(catalog: Catalog):
+    owners: dict[str, str] = {}
+    for spec in catalog.models.values():
+        for name in (spec.name, *spec.aliases):
+            assert owners.setdefault(name.lower(), spec.name) == spec.name, name
+
+
+@pytest.mark.parametrize(
+    "asked, name",
+    [
+        ("llama-3.1-8b", "llama-3.1-8b"),
+        ("LLAMA-3.1-8B", "llama-3.1-8b"),
+        ("meta-llama/Llama-3.1-8B", "llama-3.1-8b"),
+        ("Qwen2.5-7B-Instruct", "qwen2.5-7b"),
+        ("  mistralai/Mixtral-8x7B-v0.1 ", "mixtral-8x7b"),
+        ("openai/gpt_oss_20b", "gpt-oss-20b"),
+    ],
+)
+def test_models_are_found_by_any_of_their_names(catalog: Catalog, asked: str, name: str):
+    assert catalog.find_model(asked) is catalog.models[name]
+
+
+def test_an_unknown_model_is_not_found(catalog: Catalog):
+    assert catalog.find_model("llama-9-1t") is None

@@ -1,0 +1,287 @@
+"""The shipped price rows: each with a date, a source and a value, none contradicting another, and known anchors."""
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from launcher.catalog import tables
+from launcher.catalog.bill_items import BillItem
+from launcher.catalog.load import Catalog, load
+from launcher.catalog.market import TOLERANCE_USD
+from launcher.model.enums import Basis, Market, Payment, PlanKind, PurchaseOption
+from launcher.model.money import Price, Unpriced
+
+SHIPPED = [table for table in tables.PRICE_TABLES if (tables.SNAPSHOT / table.path).is_file()]
+GATHERED = date(2026, 11, 20)
+
+
+def cells(table: tables.Table) -> list[dict[str, str]]:
+    return tables.read_cells(table.path)
+
+
+def ids(table: tables.Table) -> str:
+    return table.path
+
+
+@pytest.mark.parametrize("table", [*SHIPPED, tables.SOURCES], ids=ids)
+def test_files_are_sorted_valid_and_hold_no_row_twice(table: tables.Table):
+    """`encode` refuses a zero or malformed price, a missing date, an unknown basis, a missing source."""
+    rows = list(tables.read_checked(table, tables.SNAPSHOT))
+    text = (tables.SNAPSHOT / table.path).read_text(encoding="utf-8")
+    assert text == tables.encode(table, rows)
+    assert len({tuple(row) for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize("table", SHIPPED, ids=ids)
+def test_every_row_has_a_date_that_is_past_and_a_source_that_resolves(catalog: Catalog, table: tables.Table):
+    for row in cells(table):
+        assert date(2023, 1, 1) <= date.fromisoformat(row["as_of"]) <= GATHERED, row
+        assert row["source"] in catalog.store.sources, row
+
+
+def test_every_source_is_used(catalog: Catalog):
+    files = ("accelerators.csv", "instance_types.csv", "unavailable_types.csv", "models.csv", "regions.csv")
+    used = {row["source"] for name in files for row in tables.read_cells(name)}
+    used |= {row["source"] for table in SHIPPED for row in cells(table)}
+    assert used == set(catalog.store.sources)
+
+
+@pytest.mark.parametrize("table", SHIPPED, ids=ids)
+def test_every_row_is_of_a_known_thing_in_a_known_place(catalog: Catalog, table: tables.Table):
+    for row in cells(table):
+        if "instance_type" in row:
+            assert row["instance_type"].removeprefix("ml.") in catalog.instance_types, row
+        else:
+            assert row["item"] in list(BillItem), row
+        assert row["region"] in {*catalog.regions, "*", "unstated"}, row
+        if row.get("zone"):
+            region = catalog.regions[row["region"]]
+            assert row["zone"] in (*region.az_ids, *region.local_zones), row
+
+
+def test_rows_without_a_price_say_why_and_rows_without_a_region_price_nothing():
+    for table in SHIPPED:
+        for row in cells(table):
+            if "usd" in row and not row["usd"]:
+                assert row["note"], row
+            if row["region"] == "unstated":
+                assert row["basis"] == "unverified", row
+                assert row["note"], row
+
+
+def test_only_the_rest_of_the_bill_rests_on_memory():
+    for table in SHIPPED:
+        for row in cells(table):
+            assert table is tables.BILL_ITEMS or row.get("basis") != "memory", row
+
+
+def test_derived_and_unverified_rows_say_what_they_are():
+    for table in (tables.ON_DEMAND, tables.CAPACITY_BLOCKS, tables.SAGEMAKER, tables.SPOT_RANGES):
+        for row in cells(table):
+            assert row["basis"] == "listed" or row["note"], row
+
+
+def test_spot_is_not_above_on_demand(catalog: Catalog):
+    checked = 0
+    for row in cells(tables.SPOT):
+        listed = catalog.on_demand(row["instance_type"], row["region"])
+        if isinstance(listed, Price):
+            assert float(row["usd"]) <= float(listed.usd) + TOLERANCE_USD, row
+            checked += 1
+    for row in cells(tables.SPOT_RANGES):
+        listed = catalog.on_demand(row["instance_type"], row["region"])
+        if isinstance(listed, Price):
+            highest = max(float(row[name]) for name in ("usd_min", "usd_avg", "usd_max") if row[name])
+            assert highest <= float(listed.usd) + TOLERANCE_USD, row
+            checked += 1
+    assert checked > 600
+
+
+def test_spot_ranges_are_in_order():
+    for row in cells(tables.SPOT_RANGES):
+        if row["usd_min"]:
+            assert float(row["usd_min"]) <= float(row["usd_avg"]) <= float(row["usd_max"]), row
+
+
+def test_reserved_is_cheaper_the_more_is_paid_upfront():
+    for row in cells(tables.RESERVED):
+        none, partial, upfront = (float(row[name]) for name in ("no_upfront", "partial_upfront", "all_upfront"))
+        assert upfront <= partial <= none, row
+
+
+def test_reserved_is_below_on_demand(catalog: Catalog):
+    for row in cells(tables.RESERVED):
+        listed = catalog.on_demand(row["instance_type"], row["region"])
+        if isinstance(listed, Price):
+            assert float(row["no_upfront"]) < float(listed.usd), row
+
+
+def test_us_regions_are_priced_alike_on_demand(catalog: Catalog):
+    """What the derived head-node prices of us-east-2 and us-west-2 rest on."""
+    compared = 0
+    for name in catalog.instance_types:
+        east = catalog.on_demand(name, "us-east-1")
+        for region in ("us-east-2", "us-west-2"):
+            there = catalog.on_demand(name, region)
+            if isinstance(east, Price) and isinstance(there, Price) and there.basis is Basis.LISTED:
+                assert float(there.usd) == pytest.approx(float(east.usd), abs=TOLERANCE_USD), (name, region)
+                compared += 1
+    assert compared >= 80
+
+
+@pytest.mark.parametrize(
+    "name, region, usd",
+    [
+        ("p5.48xlarge", "us-east-1", "55.04"),
+        ("p5en.48xlarge", "us-east-1", "63.296"),
+        ("p4d.24xlarge", "us-east-1", "21.957642"),
+        ("p4de.24xlarge", "us-west-2", "27.44705"),
+        ("p6-b200.48xlarge", "us-east-1", "113.9328"),
+        ("p6-b300.48xlarge", "us-east-1", "142.416"),
+        ("trn1.32xlarge", "us-east-2", "21.5"),
+        ("trn1n.32xlarge", "us-west-2", "24.78"),
+        ("inf2.48xlarge", "us-east-1", "12.98127"),
+        ("m5.xlarge", "us-east-2", "0.192"),
+    ],
+)
+def test_anchors_on_demand(catalog: Catalog, name: str, region: str, usd: str):
+    price = catalog.on_demand(name, region)
+    assert isinstance(price, Price)
+    assert price.usd == Decimal(usd)
+
+
+@pytest.mark.parametrize(
+    "name, region, usd",
+    [
+        ("trn2.48xlarge", "us-east-2", "35.7608"),
+        ("trn2.3xlarge", "sa-east-1", "2.235"),
+        ("trn1.32xlarge", "us-east-1", "9.532"),
+        ("p5.48xlarge", "us-east-1", "41.528"),
+        ("p5.48xlarge", "eu-north-1", "37.76"),
+        ("p5e.48xlarge", "us-east-2", "47.76"),
+        ("p5en.48xlarge", "us-west-2", "54.92"),
+        ("p6-b200.48xlarge", "us-east-1", "98.84"),
+        ("p6-b300.48xlarge", "us-west-2", "112.32"),
+        ("u-p6e-gb200x72", "us-east-1", "761.904"),
+    ],
+)
+def test_anchors_of_capacity_blocks(catalog: Catalog, name: str, region: str, usd: str):
+    price = catalog.capacity_block(name, region)
+    assert isinstance(price, Price)
+    assert price.usd == Decimal(usd)
+
+
+def test_trn2_on_demand_is_unpriced_with_the_reason_and_the_unverified_row(catalog: Catalog):
+    found = catalog.on_demand("trn2.48xlarge", "us-east-2")
+    assert isinstance(found, Unpriced)
+    assert found.reason == "AWS lists no on-demand price"
+    assert found.seen is not None
+    assert found.seen.usd == Decimal("85.964")
+    assert found.seen.basis is Basis.UNVERIFIED
+    assert found.seen.as_of == date(2026, 6, 7)
+
+
+def test_a_newer_unverified_block_rate_is_told_and_does_not_price(catalog: Catalog):
+    price = catalog.capacity_block("p5en.48xlarge", "us-east-1")
+    assert isinstance(price, Price)
+    assert price.usd == Decimal("54.92")
+    assert "63.158" in price.note
+
+
+@pytest.mark.parametrize(
+    "name, region, zone, market",
+    [
+        ("trn2.48xlarge", "us-east-2", "use2-az3", Market.FLOOR),
+        ("trn1.32xlarge", "us-east-2", "use2-az3", Market.FLOOR),
+        ("inf2.xlarge", "us-east-2", "use2-az1", Market.FLOOR),
+        ("p6-b200.48xlarge", "us-east-2", "use2-az3", Market.FLOOR),
+        ("trn1.32xlarge", "us-west-2", "usw2-az1", Market.NONE),
+        ("trn2.3xlarge", "ap-southeast-4", "apse4-az3", Market.NONE),
+        ("p5.48xlarge", "us-east-1", "use1-az1", Market.NONE),
+        ("p5.48xlarge", "us-west-2", "usw2-az4", Market.OPEN),
+        ("p5e.48xlarge", "us-east-2", "use2-az1", Market.OPEN),
+    ],
+)
+def test_spot_rows_that_are_no_offers_are_marked(catalog: Catalog, name: str, region: str, zone: str, market: Market):
+    assert catalog.spot(name, region)[zone].market is market
+
+
+def test_the_cut_of_june_2025_is_in_the_history():
+    before, after = load(prices_as_of=date(2025, 4, 1)), load(prices_as_of=date(2025, 7, 1))
+    for name, old, new in (
+        ("p5.48xlarge", "98.32", "55.04"),
+        ("p5en.48xlarge", "84.8", "63.296"),
+        ("p4d.24xlarge", "32.7726", "21.957642"),
+        ("p4de.24xlarge", "40.96575", "27.44705"),
+    ):
+        then, now = before.on_demand(name, "us-east-1"), after.on_demand(name, "us-east-1")
+        assert isinstance(then, Price)
+        assert isinstance(now, Price)
+        assert (then.usd, now.usd) == (Decimal(old), Decimal(new))
+
+
+def test_the_rise_of_capacity_blocks_is_in_the_history(catalog: Catalog):
+    rates = catalog.history(PurchaseOption.CAPACITY_BLOCK, "p5.48xlarge", "us-east-1")
+    assert [str(price.usd) for price in rates] == ["39.33", "31.464", "31.464", "31.464", "41.528"]
+
+
+def test_savings_plans_are_derived_and_say_so(catalog: Catalog):
+    compute = catalog.savings_plan("p5.48xlarge", "us-east-1", PlanKind.COMPUTE, 3, Payment.NO_UPFRONT)
+    convertible = catalog.reserved("p5.48xlarge", "us-east-1", "convertible", 3, Payment.NO_UPFRONT)
+    assert isinstance(compute, Price)
+    assert isinstance(convertible, Price)
+    assert compute.usd == convertible.usd
+    assert compute.basis is Basis.DERIVED
+    assert "assumed" in compute.note
+    assert convertible.basis is Basis.LISTED
+    ec2 = catalog.savings_plan("trn1.32xlarge", "us-east-1", PlanKind.EC2_INSTANCE, 3, Payment.ALL_UPFRONT)
+    standard = catalog.reserved("trn1.32xlarge", "us-east-1", "standard", 3, Payment.ALL_UPFRONT)
+    assert isinstance(ec2, Price)
+    assert isinstance(standard, Price)
+    assert ec2.usd == standard.usd
+
+
+def test_p5_has_no_one_year_standard_term(catalog: Catalog):
+    assert isinstance(catalog.reserved("p5.48xlarge", "us-east-1", "standard", 1, Payment.NO_UPFRONT), Unpriced)
+
+
+def test_bill_items_are_those_of_the_enum_and_have_one_unit_each():
+    units: dict[str, set[str]] = {}
+    for row in cells(tables.BILL_ITEMS):
+        units.setdefault(row["item"], set()).add(row["unit"])
+    assert set(units) == {item.value for item in BillItem}
+    assert all(len(found) == 1 for found in units.values())
+
+
+def test_what_is_free_is_said_to_be():
+    free = {row["item"] for row in cells(tables.BILL_ITEMS) if row["usd"] == tables.FREE}
+    assert free == {
+        BillItem.BUDGETS_BUDGET,
+        BillItem.HYPERPOD_SERVICE_FEE,
+        BillItem.HYPERPOD_TASK_GOVERNANCE,
+        BillItem.SAGEMAKER_ASYNC_SURCHARGE,
+        BillItem.SSM_STANDARD_PARAMETERS_AND_SESSIONS,
+        BillItem.TRANSFER_FROM_INTERNET,
+        BillItem.VPC_GATEWAY_ENDPOINT,
+    }
+
+
+def test_tiers_are_without_gaps(catalog: Catalog):
+    for item in BillItem:
+        for region in catalog.regions:
+            price = catalog.bill_item(item, region)
+            if isinstance(price, Price) and price.tiers:
+                assert price.tiers[0].start == 0
+                assert price.tiers[-1].end is None
+                for lower, upper in zip(price.tiers, price.tiers[1:], strict=False):
+                    assert lower.end == upper.start
+
+
+def test_sagemaker_costs_no_less_than_ec2(catalog: Catalog):
+    """The managed surcharge is 15 % or more wherever both prices are current."""
+    for name, region in catalog.store.sagemaker:
+        listed = catalog.on_demand(name.removeprefix("ml."), region)
+        managed = catalog.sagemaker(name, region, "hosting")
+        if isinstance(listed, Price) and isinstance(managed, Price):
+            assert managed.usd >= listed.usd * Decimal("1.149"), (name, region)

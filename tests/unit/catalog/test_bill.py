@@ -1,0 +1,101 @@
+"""The rest of the bill: tiers, what is free, what rests on memory, what has no price."""
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from launcher.catalog.bill_items import BillItem
+from launcher.catalog.load import Catalog, load
+from launcher.model.enums import Basis
+from launcher.model.money import Price, Tier, Unpriced
+
+
+def priced(catalog: Catalog, item: BillItem, region: str) -> Price:
+    found = catalog.bill_item(item, region)
+    assert isinstance(found, Price)
+    return found
+
+
+def tier(start: str, end: str | None, usd: str) -> Tier:
+    return Tier(start=Decimal(start), end=Decimal(end) if end else None, usd=Decimal(usd))
+
+
+def test_one_price_throughout_has_no_tiers(catalog: Catalog):
+    price = priced(catalog, BillItem.VPC_NAT_GATEWAY, "us-east-1")
+    assert (price.usd, price.tiers, price.basis) == (Decimal("0.045"), (), Basis.LISTED)
+    assert catalog.bill_unit(BillItem.VPC_NAT_GATEWAY) == "hour"
+
+
+def test_quantity_tiers(catalog: Catalog):
+    price = priced(catalog, BillItem.TRANSFER_TO_INTERNET, "us-east-2")
+    assert price.usd == Decimal("0.09")
+    assert price.tiers == (
+        tier("0", "10240", "0.09"),
+        tier("10240", "51200", "0.085"),
+        tier("51200", "153600", "0.07"),
+        tier("153600", None, "0.05"),
+    )
+
+
+def test_what_is_included_is_a_tier_without_charge(catalog: Catalog):
+    price = priced(catalog, BillItem.EBS_GP3_IOPS, "us-east-1")
+    assert price.usd == Decimal("0.005")
+    assert price.tiers == (tier("0", "3000", "0"), tier("3000", None, "0.005"))
+
+
+def test_a_tier_from_memory_is_told(catalog: Catalog):
+    price = priced(catalog, BillItem.S3_STANDARD_STORAGE, "us-east-1")
+    assert price.basis is Basis.LISTED
+    assert "memory above 51200" in price.note
+    assert price.as_of == date(2026, 3, 11)
+
+
+def test_the_last_known_tier_has_no_end(catalog: Catalog):
+    price = priced(catalog, BillItem.S3_STANDARD_STORAGE, "us-east-2")
+    assert price.tiers == ()
+    assert "no price is known above 51200" in price.note
+
+
+def test_memory_prices_where_nothing_better_does(catalog: Catalog):
+    price = priced(catalog, BillItem.EFS_ELASTIC_READS, "us-east-1")
+    assert price.basis is Basis.MEMORY
+
+
+def test_free_is_said(catalog: Catalog):
+    price = priced(catalog, BillItem.VPC_GATEWAY_ENDPOINT, "eu-west-3")
+    assert price.usd == 0
+    assert "free of charge" in price.note
+
+
+@pytest.mark.parametrize(
+    "item, region, words",
+    [
+        (BillItem.FSX_LUSTRE_METADATA_IOPS, "us-east-1", "no dated source"),
+        (BillItem.PCS_CONTROLLER_SMALL, "us-east-1", "no list price found"),
+        (BillItem.VPC_NAT_GATEWAY, "sa-east-1", "no price of vpc.nat-gateway is known in this region"),
+    ],
+)
+def test_a_missing_price_is_never_zero(catalog: Catalog, item: BillItem, region: str, words: str):
+    found = catalog.bill_item(item, region)
+    assert isinstance(found, Unpriced)
+    assert words in found.reason
+
+
+def test_before_the_first_row_there_is_no_price():
+    found = load(prices_as_of=date(2024, 1, 1)).bill_item(BillItem.VPC_NAT_GATEWAY, "us-east-1")
+    assert isinstance(found, Unpriced)
+    assert "on or before 2024-01-01: the first is of 2025-10-28" in found.reason
+
+
+def test_transfer_between_regions_takes_the_pair_first(catalog: Catalog):
+    near, far = catalog.transfer("us-east-1", "us-east-2"), catalog.transfer("us-east-1", "eu-west-1")
+    assert isinstance(near, Price)
+    assert isinstance(far, Price)
+    assert (near.usd, far.usd) == (Decimal("0.01"), Decimal("0.02"))
+    assert isinstance(catalog.transfer("sa-east-1", "us-east-1"), Unpriced)
+
+
+def test_an_item_nobody_sells_has_no_unit(catalog: Catalog):
+    with pytest.raises(KeyError):
+        catalog.bill_unit("coffee")

@@ -1,0 +1,123 @@
+"""Rows for a person to read, and what changed between two days."""
+
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from launcher.catalog import tables
+from launcher.catalog.listing import KINDS, difference, rows
+from launcher.catalog.load import Catalog, load
+from launcher.model.enums import Basis, Market, PurchaseOption
+from launcher.model.money import Price
+
+NOW = date(2026, 11, 20)
+
+
+def test_history_and_what_prices_nothing_are_shown(catalog: Catalog):
+    found = rows(catalog, instance_type="trn2.48xlarge", option="on-demand", now=NOW)
+    assert [(row.region, row.usd, row.basis, row.current) for row in found] == [
+        ("*", None, None, False),
+        ("us-east-2", Decimal("85.964"), Basis.UNVERIFIED, False),
+    ]
+    assert found[0].note == "AWS lists no on-demand price"
+    assert found[1].age_days == (NOW - date(2026, 6, 7)).days
+
+
+def test_the_current_row_is_the_one_that_prices(catalog: Catalog):
+    found = rows(catalog, instance_type="p5.48xlarge", region="us-east-1", option="capacity-block")
+    listed = [(row.as_of.isoformat(), str(row.usd)) for row in found if row.current and not row.zone]
+    assert listed == [("2026-07-22", "41.528")]
+    assert [row.region for row in found if row.basis is Basis.UNVERIFIED] == ["unstated"]
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
+def test_each_current_row_is_what_the_look_up_gives(catalog: Catalog, region: str):
+    for row in rows(catalog, region=region, option="on-demand"):
+        if row.current and not row.zone:
+            price = catalog.on_demand(row.name, region)
+            assert isinstance(price, Price)
+            assert price.usd == row.usd
+    for row in rows(catalog, region=region, option="spot"):
+        assert catalog.spot(row.name, region)[row.zone].market is row.market
+
+
+def test_spot_rows_carry_their_market(catalog: Catalog):
+    (row,) = rows(catalog, instance_type="trn2.48xlarge", option="spot")
+    assert (row.market, row.zone, row.current) == (Market.FLOOR, "use2-az3", True)
+
+
+def test_commitments_are_listed_by_payment_and_plans_are_marked_derived(catalog: Catalog):
+    reserved = rows(catalog, instance_type="trn1.32xlarge", region="us-east-1", option="reserved")
+    plans = rows(catalog, instance_type="trn1.32xlarge", region="us-east-1", option="savings-plan")
+    assert len(reserved) == len(plans) == 12
+    assert {row.detail for row in reserved} == {"standard", "convertible"}
+    assert {row.detail for row in plans} == {"compute", "ec2-instance"}
+    assert {row.basis for row in plans} == {Basis.DERIVED}
+    assert all("assumed equal" in row.note for row in plans)
+
+
+def test_a_type_brings_its_ml_rows_and_no_bill_items(catalog: Catalog):
+    found = rows(catalog, instance_type="p5.48xlarge")
+    assert {row.name for row in found} == {"p5.48xlarge", "ml.p5.48xlarge"}
+    assert {row.kind for row in rows(catalog)} == set(KINDS) - {"training-plan"}
+
+
+def test_an_unavailable_type_is_listed_with_the_reason(catalog: Catalog):
+    (row,) = rows(catalog, instance_type="trn3")
+    assert (row.usd, row.note) == (None, "no public type or price")
+
+
+def test_bill_items_have_units_tiers_and_free_rows(catalog: Catalog):
+    found = {
+        (row.name, row.detail): row
+        for row in rows(catalog, region="us-east-1", option="bill-item")
+        if row.region != "*"
+    }
+    assert found["s3.standard-storage", "0 to 51200"].unit == "GB-month"
+    assert found["ebs.gp3-iops", "from 3000"].current
+    assert found["transfer.from-internet", ""].usd == 0
+    assert found["fsx.lustre-metadata-iops", ""].usd is None
+    assert not found["fsx.lustre-metadata-iops", ""].current
+
+
+def test_rows_of_another_day_are_those_known_then(catalog: Catalog):
+    found = rows(catalog.at(date(2025, 4, 1)))
+    assert max(row.as_of for row in found) <= date(2025, 4, 1)
+
+
+def test_what_the_cut_of_june_2025_changed(catalog: Catalog):
+    changes = difference(catalog, date(2025, 4, 1), date(2025, 6, 25), option=PurchaseOption.ON_DEMAND)
+    found = {}
+    for change in changes:
+        assert change.what == "changed"
+        assert change.before is not None
+        assert change.after is not None
+        found[change.after.name] = (str(change.before.usd), str(change.after.usd))
+    assert found == {
+        "p5.48xlarge": ("98.32", "55.04"),
+        "p5en.48xlarge": ("84.8", "63.296"),
+        "p4d.24xlarge": ("32.7726", "21.957642"),
+        "p4de.24xlarge": ("40.96575", "27.44705"),
+    }
+
+
+def test_prices_come_and_go(catalog: Catalog):
+    early, late = date(2025, 7, 1), date(2025, 8, 1)
+    (change,) = difference(catalog, early, late, instance_type="p6-b200.48xlarge", option="on-demand")
+    assert (change.what, change.before) == ("added", None)
+    (back,) = difference(catalog, late, early, instance_type="p6-b200.48xlarge", option="on-demand")
+    assert (back.what, back.after) == ("removed", None)
+    assert difference(catalog, late, late) == []
+
+
+def test_a_cache_shows_as_a_difference(tmp_path: Path):
+    path = tmp_path / tables.SPOT.path
+    path.parent.mkdir()
+    row = ("p5.48xlarge", "us-east-1", "use1-az2", "22.5", "2026-11-19", "listed", "spot-history", "")
+    path.write_text(tables.encode(tables.SPOT, [row]), encoding="utf-8")
+    (change,) = difference(load(overlay=tmp_path), date(2026, 11, 18), NOW, option="spot")
+    assert change.before is not None
+    assert change.after is not None
+    assert (str(change.before.usd), str(change.after.usd)) == ("18.734", "22.5")

@@ -1,0 +1,169 @@
+"""What a catalog answers, with a price and without one."""
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from launcher.catalog.load import Catalog, load
+from launcher.catalog.market import InterruptionBand, market_of
+from launcher.catalog.store import Row
+from launcher.model.enums import Basis, Market, Payment, PurchaseOption
+from launcher.model.money import Price, Unpriced
+
+
+def reason(found: Price | Unpriced) -> str:
+    assert isinstance(found, Unpriced)
+    return found.reason
+
+
+def test_an_absent_price_says_why(catalog: Catalog):
+    day = load(prices_as_of=date(2025, 4, 1))
+    assert (
+        reason(catalog.on_demand("p5.48xlarge", "eu-west-1"))
+        == "no on-demand price of p5.48xlarge in eu-west-1 is known"
+    )
+    assert "on or before 2025-04-01: the first is of 2026-01-21" in reason(day.on_demand("p5.48xlarge", "us-east-2"))
+    assert reason(catalog.on_demand("p9.48xlarge", "us-east-1")) == "no instance type p9.48xlarge in the catalog"
+    assert reason(catalog.on_demand("trn3", "us-east-1")) == "no public type or price"
+    assert (
+        reason(catalog.capacity_block("trn1n.32xlarge", "us-east-1")) == "EC2 sells no capacity block of trn1n.32xlarge"
+    )
+    assert reason(catalog.spot_price("trn2u.48xlarge", "ap-south-2")) == "EC2 sells no spot of trn2u.48xlarge"
+    assert "no standard reserved price of p5e.48xlarge" in reason(
+        catalog.reserved("p5e.48xlarge", "us-east-2", "standard", 3, Payment.NO_UPFRONT)
+    )
+    assert "no SageMaker price of ml.p5e.48xlarge" in reason(
+        catalog.sagemaker("ml.p5e.48xlarge", "us-east-2", "hosting")
+    )
+
+
+def test_the_same_question_has_the_same_answer(catalog: Catalog):
+    assert catalog.on_demand("p5.48xlarge", "us-east-1") == load().on_demand("p5.48xlarge", "us-east-1")
+    assert catalog.spot("p5.48xlarge", "us-east-1") == catalog.spot("p5.48xlarge", "us-east-1")
+
+
+def test_another_day_shares_the_data(catalog: Catalog):
+    then = catalog.at(date(2025, 4, 1))
+    price = then.on_demand("p5.48xlarge", "us-east-1")
+    assert isinstance(price, Price)
+    assert price.usd == Decimal("98.32")
+    assert then.store is catalog.store
+    assert then.prices_as_of == date(2025, 4, 1)
+
+
+def test_the_cheapest_spot_offer_passes_over_what_is_none(catalog: Catalog):
+    prices = catalog.spot("trn1.32xlarge", "us-west-2")
+    assert prices["usw2-az1"].market is Market.NONE
+    found = catalog.spot_price("trn1.32xlarge", "us-west-2")
+    assert isinstance(found, Price)
+    assert found == prices["usw2-az4"]
+    floor = catalog.spot_price("trn2.48xlarge", "us-east-2")
+    assert isinstance(floor, Unpriced)
+    assert floor.seen is not None
+    assert floor.seen.market is Market.FLOOR
+
+
+def test_a_region_without_zones_has_a_range_and_no_offer(catalog: Catalog):
+    assert catalog.spot("g5.xlarge", "us-east-1") == {}
+    found = catalog.spot_range("g5.xlarge", "us-east-1")
+    assert found is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low.usd <= found.average.usd <= found.high.usd
+    estimated = catalog.spot_range("g5.xlarge", "me-central-1")
+    assert estimated is not None
+    assert (estimated.low, estimated.average.basis) == (None, Basis.DERIVED)
+    assert catalog.spot_range("p5e.48xlarge", "us-east-2") is None
+
+
+@pytest.mark.parametrize(
+    "spot, on_demand, expected",
+    [
+        ("55.04", [("55.04", "listed")], Market.NONE),
+        ("55.0401", [("55.04", "listed")], Market.NONE),
+        ("55.03", [("55.04", "listed")], Market.OPEN),
+        ("0.0758", [("0.7582", "listed")], Market.FLOOR),
+        ("0.0761", [("0.7582", "listed")], Market.OPEN),
+        ("8.5964", [("85.964", "unverified")], Market.FLOOR),
+        ("8.5964", [("85.964", "unverified"), ("70", "listed")], Market.OPEN),
+        ("9.832", [("55.04", "listed"), ("98.32", "listed")], Market.FLOOR),
+        ("12", [], Market.OPEN),
+        ("12", [("", "listed")], Market.OPEN),
+    ],
+)
+def test_market(spot: str, on_demand: list[tuple[str, str]], expected: Market):
+    rows = [Row(zone="", usd=usd, as_of="2026-01-01", basis=basis, source="s", note="") for usd, basis in on_demand]
+    assert market_of(spot, rows) is expected
+
+
+def test_the_newer_band_of_the_advisor(catalog: Catalog):
+    found = catalog.interruption_band("p5.48xlarge", "us-east-1")
+    assert found is not None
+    assert (found.low_percent, found.high_percent, found.savings_percent) == (5, 10, 49)
+    assert found.as_of == date(2025, 11, 30)
+    highest = catalog.interruption_band("c5.12xlarge", "af-south-1")
+    assert isinstance(highest, InterruptionBand)
+    assert (highest.low_percent, highest.high_percent) == (20, None)
+    assert catalog.interruption_band("p6-b300.48xlarge", "us-west-2") is None
+    assert catalog.at(date(2025, 7, 1)).interruption_band("p5.48xlarge", "us-east-1") != found
+
+
+def test_a_local_zone_is_priced_apart(catalog: Catalog):
+    there = catalog.on_demand("p5.48xlarge", "us-east-1", zone="us-east-1-atl-1")
+    assert isinstance(there, Price)
+    only_there = catalog.capacity_block("u-p6e-gb200x36", "us-east-1")
+    assert isinstance(only_there, Price)
+    assert "local zone us-east-1-dfw-2a" in only_there.note
+    assert only_there.usd == Decimal("380.952")
+
+
+def test_sagemaker_takes_a_newer_rate_of_another_component(catalog: Catalog):
+    found = catalog.sagemaker("ml.p5.48xlarge", "us-east-1", "hosting")
+    assert isinstance(found, Price)
+    assert (found.usd, found.basis) == (Decimal("63.296"), Basis.DERIVED)
+    assert "billed alike" in found.note
+    early = load(prices_as_of=date(2025, 3, 1)).sagemaker("ml.p5.48xlarge", "us-east-1", "hosting")
+    assert isinstance(early, Price)
+    assert early.usd == Decimal("113.068")
+    studio = catalog.sagemaker("ml.g5.xlarge", "us-west-2", "hosting")
+    assert isinstance(studio, Price)
+    assert (studio.usd, studio.basis) == (Decimal("1.41"), Basis.DERIVED)
+
+
+def test_a_suspect_sagemaker_row_prices_nothing():
+    found = load(prices_as_of=date(2025, 3, 1)).sagemaker("ml.trn1.32xlarge", "us-east-1", "hosting")
+    assert isinstance(found, Unpriced)
+    assert found.seen is not None
+    assert found.seen.usd == Decimal("28.497")
+
+
+def test_regions_that_offer_a_type(catalog: Catalog):
+    assert set(catalog.regions_of("trn2.48xlarge")) == {"us-east-2", "ap-south-2"}
+    assert catalog.offers("p5.48xlarge", "us-east-1")
+    assert not catalog.offers("p5.48xlarge", "eu-west-3")
+    assert catalog.regions_of("p9.48xlarge") == ()
+
+
+@pytest.mark.parametrize(
+    "name, option, regions",
+    [
+        ("trn2.48xlarge", PurchaseOption.ON_DEMAND, {"us-east-2", "ap-south-2"}),
+        ("trn2.48xlarge", PurchaseOption.CAPACITY_BLOCK, {"us-east-2"}),
+        ("trn2.48xlarge", PurchaseOption.RESERVED, set()),
+        ("trn2u.48xlarge", PurchaseOption.SPOT, set()),
+        ("trn1n.32xlarge", PurchaseOption.CAPACITY_BLOCK, set()),
+        ("trn1n.32xlarge", PurchaseOption.RESERVED, {"us-east-1", "us-east-2", "us-west-2"}),
+        ("trn1n.32xlarge", PurchaseOption.SAVINGS_PLAN, {"us-east-1", "us-east-2", "us-west-2"}),
+        ("trn1n.32xlarge", PurchaseOption.TRAINING_PLAN, set()),
+        ("p6-b300.48xlarge", PurchaseOption.BEDROCK, set()),
+        ("p9.48xlarge", PurchaseOption.ON_DEMAND, set()),
+    ],
+)
+def test_regions_by_way_of_buying(catalog: Catalog, name: str, option: PurchaseOption, regions: set[str]):
+    assert set(catalog.regions_offering(name, option)) == regions
+
+
+def test_training_plans_are_offered_where_the_type_is(catalog: Catalog):
+    offered = catalog.regions_offering("p5.48xlarge", PurchaseOption.TRAINING_PLAN)
+    assert offered == catalog.regions_of("p5.48xlarge")

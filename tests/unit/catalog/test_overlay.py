@@ -1,0 +1,167 @@
+"""A folder of newer files beside the snapshot."""
+
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from launcher.catalog import tables
+from launcher.catalog.load import load
+from launcher.catalog.tables import Table
+from launcher.model.enums import Basis, Payment, PlanKind, PurchaseOption
+from launcher.model.errors import UnreadableInputError
+from launcher.model.money import Price, Unpriced
+
+ORIGIN = ("2026-11-19", "listed", "price-list", "")
+
+
+def write(folder: Path, table: Table, *rows: tuple[str, ...]) -> Path:
+    path = folder / table.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(tables.encode(table, rows), encoding="utf-8")
+    return folder
+
+
+def test_a_newer_row_wins_and_the_older_one_is_history(tmp_path: Path):
+    write(tmp_path, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "49.5", *ORIGIN))
+    write(tmp_path, tables.SOURCES, ("price-list", "price-list", "AWS Price List", ""))
+    catalog = load(overlay=tmp_path)
+    price = catalog.on_demand("p5.48xlarge", "us-east-1")
+    assert isinstance(price, Price)
+    assert price.usd == Decimal("49.5")
+    assert price.source == "AWS Price List"
+    assert price.as_of == date(2026, 11, 19)
+    history = catalog.history(PurchaseOption.ON_DEMAND, "p5.48xlarge", "us-east-1")
+    assert [str(each.usd) for each in history] == ["98.32", "55.04", "55.04", "49.5"]
+
+
+def test_what_the_cache_does_not_have_comes_from_the_snapshot(tmp_path: Path):
+    write(tmp_path, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "49.5", *ORIGIN))
+    price = load(overlay=tmp_path).on_demand("p4d.24xlarge", "us-east-1")
+    assert isinstance(price, Price)
+    assert price.usd == Decimal("21.957642")
+
+
+def test_the_snapshot_day_still_holds(tmp_path: Path):
+    write(tmp_path, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "49.5", *ORIGIN))
+    price = load(overlay=tmp_path, prices_as_of=date(2026, 11, 18)).on_demand("p5.48xlarge", "us-east-1")
+    assert isinstance(price, Price)
+    assert price.usd == Decimal("55.04")
+
+
+def test_a_listed_price_ends_being_unpriced(tmp_path: Path):
+    write(tmp_path, tables.ON_DEMAND, ("trn2.48xlarge", "us-east-2", "", "80.1", *ORIGIN))
+    price = load(overlay=tmp_path).on_demand("trn2.48xlarge", "us-east-2")
+    assert isinstance(price, Price)
+    assert price.usd == Decimal("80.1")
+
+
+def test_a_new_zone_and_a_new_region_are_offered(tmp_path: Path):
+    write(tmp_path, tables.SPOT, ("p5.48xlarge", "eu-west-1", "euw1-az1", "20", *ORIGIN))
+    catalog = load(overlay=tmp_path)
+    assert catalog.offers("p5.48xlarge", "eu-west-1")
+    assert not load().offers("p5.48xlarge", "eu-west-1")
+    assert list(catalog.spot("p5.48xlarge", "eu-west-1")) == ["euw1-az1"]
+
+
+def test_savings_plan_rates_read_from_aws_replace_the_derived_ones(tmp_path: Path):
+    write(tmp_path, tables.SAVINGS_PLANS, ("p5.48xlarge", "us-east-1", "compute", "3", "41.5", "", "", *ORIGIN))
+    catalog = load(overlay=tmp_path)
+    read = catalog.savings_plan("p5.48xlarge", "us-east-1", PlanKind.COMPUTE, 3, Payment.NO_UPFRONT)
+    derived = catalog.savings_plan("p5.48xlarge", "us-east-1", PlanKind.COMPUTE, 3, Payment.ALL_UPFRONT)
+    assert isinstance(read, Price)
+    assert isinstance(derived, Price)
+    assert (read.usd, read.basis) == (Decimal("41.5"), Basis.LISTED)
+    assert derived.basis is Basis.DERIVED
+
+
+def test_sagemaker_plans_and_training_plans_have_prices_only_here(tmp_path: Path):
+    plan = (PlanKind.SAGEMAKER, 1, Payment.NO_UPFRONT)
+    for found in (
+        load().savings_plan("ml.p5.48xlarge", "us-east-1", *plan),
+        load().training_plan("p5.48xlarge", "us-east-1"),
+    ):
+        assert isinstance(found, Unpriced)
+        assert found.reason
+    write(tmp_path, tables.SAVINGS_PLANS, ("ml.p5.48xlarge", "us-east-1", "sagemaker", "1", "50", "", "", *ORIGIN))
+    write(tmp_path, tables.TRAINING_PLANS, ("p5.48xlarge", "us-east-1", "", "44", *ORIGIN))
+    catalog = load(overlay=tmp_path)
+    assert isinstance(catalog.savings_plan("ml.p5.48xlarge", "us-east-1", *plan), Price)
+    assert isinstance(catalog.training_plan("p5.48xlarge", "us-east-1"), Price)
+
+
+def test_new_tiers_of_a_bill_item_replace_a_flat_price_and_the_reverse(tmp_path: Path):
+    write(
+        tmp_path,
+        tables.BILL_ITEMS,
+        ("s3.standard-storage", "us-east-1", "GB-month", "0", "", "0.02", *ORIGIN),
+        ("eks.cluster", "us-east-1", "hour", "0", "100", "0.1", *ORIGIN),
+        ("eks.cluster", "us-east-1", "hour", "100", "", "0.09", *ORIGIN),
+    )
+    catalog = load(overlay=tmp_path)
+    flat = catalog.bill_item("s3.standard-storage", "us-east-1")
+    tiered = catalog.bill_item("eks.cluster", "us-east-1")
+    assert isinstance(flat, Price)
+    assert isinstance(tiered, Price)
+    assert (flat.usd, flat.tiers) == (Decimal("0.02"), ())
+    assert [str(tier.usd) for tier in tiered.tiers] == ["0.1", "0.09"]
+
+
+def test_a_missing_folder_adds_nothing(tmp_path: Path):
+    assert isinstance(load(overlay=tmp_path / "nowhere").on_demand("p5.48xlarge", "us-east-1"), Price)
+
+
+def test_a_source_that_the_cache_does_not_describe_is_named_by_its_id(tmp_path: Path):
+    write(tmp_path, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "49.5", *ORIGIN))
+    price = load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
+    assert isinstance(price, Price)
+    assert price.source == "price-list"
+
+
+HEADER = ",".join(tables.ON_DEMAND.columns) + "\n"
+
+
+@pytest.mark.parametrize(
+    "text, line, problem",
+    [
+        ("", 1, "columns are "),
+        ("instance_type,region\n", 1, "columns are instance_type,region"),
+        (HEADER + "p5.48xlarge,us-east-1,,49.5,2026-11-19,listed,s\n", 2, "7 cells, expected 8"),
+        (HEADER + "p5.48xlarge,us-east-1,,0,2026-11-19,listed,s,\n", 2, "price is 0,"),
+        (HEADER + "p5.48xlarge,us-east-1,,-1,2026-11-19,listed,s,\n", 2, "price is -1,"),
+        (HEADER + "p5.48xlarge,us-east-1,,NaN,2026-11-19,listed,s,\n", 2, "price is NaN,"),
+        (HEADER + "p5.48xlarge,us-east-1,,free,2026-11-19,listed,s,\n", 2, "price is free,"),
+        (HEADER + "p5.48xlarge,us-east-1,,49.5,yesterday,listed,s,\n", 2, "as_of is yesterday,"),
+        (HEADER + "p5.48xlarge,us-east-1,,49.5,20261119,listed,s,\n", 2, "as_of is 20261119,"),
+        (HEADER + "p5.48xlarge,us-east-1,,49.5,,listed,s,\n", 2, "as_of is empty,"),
+        (HEADER + "p5.48xlarge,us-east-1,,49.5,2026-11-19,certain,s,\n", 2, "basis is certain,"),
+        (HEADER + "p5.48xlarge,us-east-1,,49.5,2026-11-19,listed,,\n", 2, "source is empty,"),
+        (HEADER + '"p5.48xlarge,us-east-1\n', 2, ""),
+    ],
+)
+def test_a_broken_file_is_refused_by_file_and_line(tmp_path: Path, text: str, line: int, problem: str):
+    path = tmp_path / tables.ON_DEMAND.path
+    path.parent.mkdir()
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UnreadableInputError) as caught:
+        load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
+    assert str(path) in caught.value.message
+    assert problem in caught.value.message
+    if problem:
+        assert f"line {line}: " in caught.value.message
+    assert "slipway prices refresh" in caught.value.hint
+    assert caught.value.exit_code == 2
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path):
+    path = tmp_path / tables.ON_DEMAND.path
+    path.parent.mkdir()
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UnreadableInputError):
+        load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
+
+
+def test_no_row_that_could_not_be_read_back_is_written():
+    with pytest.raises(ValueError, match="price is 0"):
+        tables.encode(tables.ON_DEMAND, [("p5.48xlarge", "us-east-1", "", "0", *ORIGIN)])
