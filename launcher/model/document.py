@@ -48,7 +48,7 @@ def _plain(kind: kinds.Kind, value: Any) -> Any:  # noqa: PLR0911 - one case a s
     return _scalar(value)
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: Any) -> Any:  # noqa: PLR0911 - one case a type
     """A single value as JSON has it."""
     if isinstance(value, NodeRange):
         return value.minimum if value.minimum == value.maximum else {"min": value.minimum, "max": value.maximum}

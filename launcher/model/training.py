@@ -12,9 +12,9 @@ class TrainingEstimate:
 
     `tokens_per_s` is the steady rate of all chips together. `mfu` is the share of the chips' dense bf16 peak that the
     model's own FLOPs take (6N + 12 L h s per token, as it is published), a fraction. `steady_hours` is tokens over
-    `tokens_per_s`; `expected_hours` adds evaluation, data and checkpoint stalls, failures and restarts, and on Neuron the
-    first compilation, but no spot interruptions. The slow rate gives the high hours. `checkpoint_gb` is one checkpoint in
-    GB (1e9 bytes), `checkpoint_write_s` how long the job stands still to write it.
+    `tokens_per_s`; `expected_hours` adds evaluation, data and checkpoint stalls, failures and restarts, and on Neuron
+    the first compilation, but no spot interruptions. The slow rate gives the high hours. `checkpoint_gb` is one
+    checkpoint in GB (1e9 bytes), `checkpoint_write_s` how long the job stands still to write it.
     """
 
     tokens_per_s: Range
@@ -48,8 +48,9 @@ class Constant:
 class ChipTraits:
     """What the estimator knows of a chip beside its peak and memory.
 
-    `match` is found in the lower-case name of an accelerator. `gbps_per_chip` is the network between machines, per chip, in
-    Gbit/s. `inference_card` marks power-capped PCIe cards. `rows` is how many calibration rows were measured on it, by class of job.
+    `match` is found in the lower-case name of an accelerator. `gbps_per_chip` is the network between machines, per
+    chip, in Gbit/s. `inference_card` marks power-capped PCIe cards. `rows` is how many calibration rows were measured
+    on it, by class of job.
     """
 
     name: str

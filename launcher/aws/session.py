@@ -1,0 +1,64 @@
+"""AWS clients from an environment, and botocore's errors as ours."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+from launcher.model.errors import AwsError
+
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Clients for one region. The environment is a value: a sandbox's points at its own endpoint with its own keys."""
+
+    environment: Mapping[str, str]
+    region: str
+    clients: dict[str, Any] = field(default_factory=dict)
+
+    def client(self, service: str) -> Any:
+        """The client of a service, made once."""
+        if service not in self.clients:
+            known = self.environment
+            session = boto3.Session(
+                aws_access_key_id=known.get("AWS_ACCESS_KEY_ID"),
+                aws_secret_access_key=known.get("AWS_SECRET_ACCESS_KEY"),
+                aws_session_token=known.get("AWS_SESSION_TOKEN"),
+                profile_name=known.get("AWS_PROFILE") if "AWS_ACCESS_KEY_ID" not in known else None,
+                region_name=self.region,
+            )
+            endpoint = known.get(f"AWS_ENDPOINT_URL_{service.upper()}") or known.get("AWS_ENDPOINT_URL")
+            with translated(service):
+                self.clients[service] = session.client(
+                    service,
+                    endpoint_url=endpoint,
+                    config=Config(
+                        retries={"max_attempts": ATTEMPTS, "mode": "standard"},
+                        s3={"addressing_style": "path"} if endpoint else {},
+                    ),
+                )
+        return self.clients[service]
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn botocore's errors into one of ours that says what was being asked.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    try:
+        yield
+    except NoCredentialsError as problem:
+        raise AwsError(f"{what}: no AWS credentials", hint="aws configure sso, or use --sandbox") from problem
+    except ClientError as problem:
+        body = problem.response.get("Error", {})
+        raise AwsError(f"{what}: {body.get('Code', 'error')}: {body.get('Message', problem)}") from problem
+    except BotoCoreError as problem:
+        raise AwsError(f"{what}: {problem}") from problem

@@ -1,0 +1,31 @@
+"""`slipway init`: a commented plan file to start from."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import output
+from launcher.model.errors import ImpossibleError
+from launcher.model.schema import commented_file
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("init")(init)
+
+
+def init(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = Path("plan.yaml"),
+    *,
+    name: Annotated[str, typer.Option("--name", help="Name of the plan: a-z, 0-9 and -.")] = "my-job",
+) -> None:
+    """Write a plan file that works as it stands, every other key in it as a comment."""
+    try:
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(commented_file(name))
+    except FileExistsError as problem:
+        raise ImpossibleError(f"{file} is there already", hint="name another file") from problem
+    except OSError as problem:
+        raise ImpossibleError(f"cannot write {file}: {problem.strerror}") from problem
+    output.say(f"wrote {file}\n\n  next: slipway plan {file}")

@@ -1,0 +1,31 @@
+"""`slipway logs`: what the attempts of a run printed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import output
+from launcher.model.errors import UnreadableInputError
+from launcher.records.run_folder import latest
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("logs")(logs)
+
+
+def logs(
+    name: Annotated[str, typer.Argument(help="The plan's name.")],
+    *,
+    attempt: Annotated[int | None, typer.Option("--attempt", min=1, help="One attempt; all without.")] = None,
+) -> None:
+    """Print the logs of a plan's newest run, attempt by attempt."""
+    folder = latest(name, Path.cwd())
+    paths = sorted(folder.logs.glob("attempt-*.log"), key=lambda path: int(path.stem.rpartition("-")[2]))
+    wanted = [path for path in paths if attempt is None or path.stem == f"attempt-{attempt}"]
+    if not wanted:
+        have = ", ".join(path.stem for path in paths) or "none"
+        raise UnreadableInputError(f"{name} has no such log", hint=f"logs here: {have}")
+    for path in wanted:
+        output.result(path.read_text(encoding="utf-8", errors="replace").splitlines())

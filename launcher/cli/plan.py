@@ -1,0 +1,49 @@
+"""`slipway plan`: every way to buy the job, with the total dollars to finish."""
+
+import typer
+
+from launcher.cli import explain, options, output
+from launcher.cli.plan_table import page
+from launcher.cli.table import terminal_width
+from launcher.records.documents import plan_document
+from launcher.workflow.price import PriceOptions, price
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("plan")(plan)
+
+
+def plan(
+    file: options.PlanPath,
+    *,
+    json: options.Json = False,
+    everything: options.Everything = False,
+    explained: options.Explain = None,
+    region: options.Region = None,
+    prices_as_of: options.PricesAsOf = None,
+    max_price_age: options.MaxPriceAge = None,
+    max_usd: options.MaxUsd = None,
+) -> None:
+    """Total dollars to finish, for every way to buy the same job. Calls nothing and spends nothing."""
+    asked = PriceOptions(
+        region=region, everything=everything, prices_as_of=prices_as_of, max_price_age=max_price_age, max_usd=max_usd
+    )
+    priced = price(file, options.now(), asked)
+    if explained is not None:
+        output.result(explain.page(priced, explained, terminal_width()))
+    elif json:
+        types, considered = priced.catalog.instance_types, priced.resolution.considered
+        output.document(
+            plan_document(
+                name=priced.request.name,
+                now=priced.now,
+                considered=considered,
+                quotes=priced.quotes,
+                findings=priced.findings,
+                types=types,
+                next_command=priced.next_command,
+            )
+        )
+    else:
+        output.result(page(priced, terminal_width(), everything=everything))

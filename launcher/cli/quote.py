@@ -1,0 +1,37 @@
+"""`slipway quote`: one candidate, every line of its bill."""
+
+import typer
+
+from launcher.cli import options, output
+from launcher.cli.quote_page import page
+from launcher.cli.table import terminal_width
+from launcher.records.documents import quote_document
+from launcher.workflow.price import PriceOptions, pick, price
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("quote")(quote)
+
+
+def quote(
+    file: options.PlanPath,
+    *,
+    wanted: options.Pick = None,
+    json: options.Json = False,
+    everything: options.Everything = False,
+    region: options.Region = None,
+    prices_as_of: options.PricesAsOf = None,
+    max_price_age: options.MaxPriceAge = None,
+    max_usd: options.MaxUsd = None,
+) -> None:
+    """One candidate: lines by group, assumptions, safety policies, and what the gate says."""
+    asked = PriceOptions(
+        region=region, everything=everything, prices_as_of=prices_as_of, max_price_age=max_price_age, max_usd=max_usd
+    )
+    priced = price(file, options.now(), asked)
+    rank, quoted = pick(priced, wanted)
+    if json:
+        output.document(quote_document(quoted, rank, priced.catalog.instance_types))
+    else:
+        output.result(page(quoted, rank, terminal_width(), priced.now.date(), str(file)))

@@ -1,0 +1,142 @@
+"""The page of `slipway quote`."""
+
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from itertools import groupby
+
+from launcher.cli import words
+from launcher.cli.plan_table import finding_line, wrapped
+from launcher.cli.table import Column, align_points, render
+from launcher.model.money import CostComponent, Price
+from launcher.model.quote import Quote
+
+GROUPS = ("compute", "storage", "network", "other")
+
+
+def page(quoted: Quote, rank: int, width: int, today: date, file: str) -> list[str]:
+    """The whole quote."""
+    place, hours = quoted.plan.place, quoted.hours
+    where = place.az_id or place.region
+    lines = ["", f"  {quoted.plan.name} · {place.nodes} × {place.instance_type}, {words.option(place)} in {where}", ""]
+    lines += [f"  {line}" for line in _answer(quoted)]
+    lines += ["", *_bill(quoted, width), ""]
+    lines += wrapped(
+        f"  {words.hours(hours.mid)} h of the job ({words.hours(hours.low)} to {words.hours(hours.high)})", width
+    )
+    lines += _price(quoted, today, width)
+    lines += _spot(quoted, width)
+    lines += ["", "  assumptions"]
+    for each in quoted.assumptions:
+        lines += wrapped(f"    {each.name}: {each.value} {each.unit} — {each.source}", width)
+    lines += ["", "  safety"]
+    lines += [f"    {'on ' if each.on else 'off'}  {each.name}: {each.value}" for each in quoted.policies]
+    lines += ["", *_gate(quoted, width)]
+    lines += [piece for each in quoted.findings for piece in wrapped(f"  {finding_line(each)}", width)]
+    expiry = f", good until {quoted.expires_at:%Y-%m-%d %H:%M} UTC" if quoted.expires_at else ""
+    lines += [
+        "",
+        f"  digest {quoted.digest[:12]}{expiry}",
+        "",
+        f"  next: slipway render {file} --pick {rank} -o rendered",
+    ]
+    return lines
+
+
+def _answer(quoted: Quote) -> list[str]:
+    """The total in a sentence."""
+    if quoted.usd is None:
+        return [f"No total: {quoted.unpriced}."]
+    usd = quoted.usd
+    spread = words.between(words.dollars(usd.low), words.dollars(usd.high))
+    lines = [
+        f"Total to finish: ${words.dollars(usd.mid)}"
+        + (f" ({spread})" if spread else "")
+        + (", incomplete" if quoted.incomplete else "")
+    ]
+    if quoted.commitment_usd is not None:
+        lines.append(f"Cash that has to be committed: ${words.dollars(quoted.commitment_usd)}")
+    if quoted.cash_after_credits_usd is not None:
+        lines.append(f"Cash after credits: ${words.dollars(quoted.cash_after_credits_usd)}")
+    return lines
+
+
+def _bill(quoted: Quote, width: int) -> list[str]:
+    """The lines by group, each group with its subtotal."""
+    columns = [
+        Column(title="line"),
+        Column(title="quantity", right=True),
+        Column(title="unit"),
+        Column(title="$/unit", right=True, yields=1),
+        Column(title="$", right=True),
+        Column(title="basis", yields=2),
+    ]
+    rows: list[list[str]] = []
+    ordered = sorted(quoted.components, key=lambda each: GROUPS.index(each.group))
+    for group, members in groupby(ordered, key=lambda each: each.group):
+        lines = list(members)
+        rows += [_row(each) for each in lines]
+        rows.append([f"{group}", "", "", "", _subtotal(lines), ""])
+    for index in (1, 4):
+        for row, text in zip(rows, align_points([row[index] for row in rows]), strict=True):
+            row[index] = text
+    return render(columns, rows, width)
+
+
+def _row(each: CostComponent) -> list[str]:
+    """One line of the bill."""
+    return [
+        f"  {each.name}",
+        f"{each.quantity:,.2f}",
+        each.unit,
+        f"{each.unit_price_usd:f}" if each.unit_price_usd is not None else "",
+        "unpriced" if each.usd is None else f"{each.usd:,.2f}",
+        each.unpriced or (f"{each.basis.value}, {each.as_of}" if each.basis else ""),
+    ]
+
+
+def _subtotal(lines: Sequence[CostComponent]) -> str:
+    """What a group's priced lines add up to."""
+    return f"{sum((each.usd for each in lines if each.usd is not None), Decimal(0)):,.2f}"
+
+
+def _price(quoted: Quote, today: date, width: int) -> list[str]:
+    """The compute price with its age and source."""
+    if not isinstance(quoted.price, Price):
+        return []
+    price = quoted.price
+    note = f"; {price.note}" if price.note else ""
+    origin = f"{price.source}, {price.basis.value}, {price.as_of}, {words.age(price.as_of, today)}{note}"
+    text = f"  ${price.usd:f} an instance-hour: {origin}"
+    return wrapped(text, width)
+
+
+def _spot(quoted: Quote, width: int) -> list[str]:
+    """What interruptions do, and when spot stops paying."""
+    spot = quoted.spot
+    if spot is None:
+        return []
+    text = (
+        f"  {spot.interruptions_expected:.2g} interruptions expected; saves every {spot.checkpoint_interval_s:.0f} s; "
+        f"{spot.overhead_fraction:.1%} more hours than without"
+    )
+    lines = wrapped(text, width)
+    edge = spot.break_even_interruptions_per_hour
+    if edge is not None:
+        now = f"{spot.interruptions_per_hour:.2g}"
+        text = (
+            f"  spot stops paying at {edge:.2g} interruptions an hour"
+            if edge
+            else "  spot is already dearer than the next option"
+        )
+        lines += wrapped(f"{text}; {now} are assumed", width)
+    return lines
+
+
+def _gate(quoted: Quote, width: int) -> list[str]:
+    """What a launch would be told."""
+    gate = quoted.gate
+    if gate.allowed:
+        return ["  gate: a launch is allowed"]
+    fix = f" ({gate.hint})" if gate.hint else ""
+    return wrapped(f"  gate: a launch is refused, exit {gate.exit_code}: {gate.reason}{fix}", width)

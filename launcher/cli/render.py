@@ -1,0 +1,39 @@
+"""`slipway render`: the files a plan would deploy and submit."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import options, output
+from launcher.model.errors import ImpossibleError
+from launcher.workflow.price import PriceOptions, pick, price
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("render")(render)
+
+
+def render(
+    file: options.PlanPath,
+    *,
+    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")],
+    wanted: options.Pick = None,
+    region: options.Region = None,
+    prices_as_of: options.PricesAsOf = None,
+) -> None:
+    """Write the files a plan would deploy and submit, and execute nothing."""
+    from launcher.records.run_folder import write_bundle
+    from launcher.workflow.render import render_quote
+
+    priced = price(file, options.now(), PriceOptions(region=region, prices_as_of=prices_as_of))
+    _, quoted = pick(priced, wanted)
+    bundle = render_quote(quoted, priced.catalog.instance_types)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_bundle(bundle, folder)
+    except OSError as problem:
+        raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}") from problem
+    output.result([f"  {folder / each.path}" for each in bundle.files])
+    output.say(f"\n  plan {quoted.digest[:12]}: {len(bundle.files)} files, nothing was executed")

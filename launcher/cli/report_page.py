@@ -1,0 +1,74 @@
+"""The page of `slipway report`."""
+
+from launcher.cli import words
+from launcher.cli.plan_table import wrapped
+from launcher.cli.table import Column, render
+from launcher.model.report import Attempt, Report
+
+MINUTE_H = 1 / 60
+
+
+def page(report: Report, width: int) -> list[str]:
+    """The whole report."""
+    where = f" on a {report.scheduler} scheduler" + (", simulated" if report.simulated else "")
+    count = len(report.attempts)
+    lines = ["", f"  {report.name}: {report.status.value} after {count} attempt{'s' if count != 1 else ''}{where}", ""]
+    lines += _attempts(report, width)
+    lines += ["", *(piece for line in _money(report) for piece in wrapped(line, width))]
+    lines += ["", "  stacks"]
+    lines += [f"    {name}  {status}" for name, status in report.stacks] or ["    none"]
+    lines += ["", f"  read back and as planned ({len(report.verified_resources)})"]
+    lines += [piece for each in report.verified_resources for piece in wrapped(f"    {each}", width)]
+    if report.not_emulated:
+        lines += ["", "  not emulated, so not checked here"]
+        lines += wrapped(f"    {', '.join(report.not_emulated)}", width)
+    return lines
+
+
+def _attempts(report: Report, width: int) -> list[str]:
+    """One row an attempt."""
+    columns = [
+        Column(title="attempt", right=True),
+        Column(title="began (UTC)"),
+        Column(title="took", right=True),
+        Column(title="ended by"),
+        Column(title="exit", right=True),
+        Column(title="from step", right=True),
+        Column(title="to step", right=True),
+    ]
+    return render(columns, [_row(number, each) for number, each in enumerate(report.attempts, start=1)], width)
+
+
+def _row(number: int, attempt: Attempt) -> list[str]:
+    """One attempt."""
+    return [
+        str(number),
+        f"{attempt.started_at:%H:%M:%S}",
+        took(attempt.hours) if attempt.ended_at else "running",
+        (attempt.ended_by or "").replace("-", " "),
+        "" if attempt.exit_code is None else str(attempt.exit_code),
+        str(attempt.resumed_from_step),
+        "" if attempt.last_step is None else str(attempt.last_step),
+    ]
+
+
+def took(hours: float) -> str:
+    """A span as a person says it.
+
+    >>> took(0.01), took(2.5)
+    ('36 s', '2.5 h')
+    """
+    return f"{hours * 3600:.0f} s" if hours < 2 * MINUTE_H else f"{words.hours(hours)} h"
+
+
+def _money(report: Report) -> list[str]:
+    """Quoted beside used, at the quoted rate."""
+    quoted = words.dollars(report.quoted_usd)
+    lines = [f"  quoted ${quoted} for {words.hours(report.quoted_hours)} h, prices of {report.prices_as_of or 'no date'}"]
+    used = report.usd_at_quoted_rate
+    if used is not None and report.usd_per_hour is not None:
+        rate = f"${report.usd_per_hour:f} an hour"
+        lines.append(f"  used {took(report.actual_hours)}, which is ${words.dollars(used)} at the quoted {rate}")
+    if report.simulated:
+        lines.append("  The machines were stand-ins on this one: their hours say nothing of the quoted ones, and nothing was spent.")
+    return lines

@@ -1,0 +1,104 @@
+"""Plain-text tables: numbers aligned on their point, columns that give way when the terminal is narrow."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+INDENT = "  "
+RULE = "─"
+GAPS = (2, 1)
+LEAST_TEXT = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column.
+
+    `yields` says when it goes: the highest first, None never. `shrinks` lets its text be cut to what is left.
+    """
+
+    title: str
+    right: bool = False
+    yields: int | None = None
+    shrinks: bool = False
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, or of COLUMNS, at least 60."""
+    return max(60, shutil.get_terminal_size((100, 24)).columns)
+
+
+def render(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """The lines of a table: title, rule, rows, rule.
+
+    Columns that may yield go one by one, the highest first, until the rest fits; then the gap shrinks; then the text
+    of a shrinking column is cut.
+    """
+    kept = list(range(len(columns)))
+    order = sorted((c.yields, i) for i, c in enumerate(columns) if c.yields is not None)
+    gap = GAPS[0]
+    while _width(columns, rows, kept, gap) > width:
+        if order:
+            _, gone = order.pop()
+            if (
+                columns[gone].shrinks
+                and _room(_widths(columns, rows, kept)[gone], _width(columns, rows, kept, gap), width) >= LEAST_TEXT
+            ):
+                break
+            kept.remove(gone)
+        elif gap != GAPS[-1]:
+            gap = GAPS[-1]
+        else:
+            break
+    widths = _widths(columns, rows, kept)
+    for index in kept:
+        if columns[index].shrinks and _width(columns, rows, kept, gap) > width:
+            widths[index] = max(LEAST_TEXT, _room(widths[index], _width(columns, rows, kept, gap), width))
+    total = len(INDENT) + sum(widths[i] for i in kept) + gap * (len(kept) - 1)
+    rule = INDENT + RULE * (min(total, width) - len(INDENT))
+    titles = [_line(columns, [column.title for column in columns], kept, widths, gap), rule]
+    return [*titles, *(_line(columns, row, kept, widths, gap) for row in rows), rule]
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int]) -> dict[int, int]:
+    """The width of each kept column."""
+    return {i: max([len(columns[i].title), *(len(row[i]) for row in rows)]) for i in kept}
+
+
+def _width(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int], gap: int) -> int:
+    """The width of the whole table."""
+    return len(INDENT) + sum(_widths(columns, rows, kept).values()) + gap * (len(kept) - 1)
+
+
+def _room(own: int, table: int, width: int) -> int:
+    """What is left for one column of its `own` width when the others of the `table` have their full width."""
+    return width - table + own
+
+
+def _line(
+    columns: Sequence[Column], cells: Sequence[str], kept: Sequence[int], widths: dict[int, int], gap: int
+) -> str:
+    """One line of the table, without trailing blanks."""
+    parts = []
+    for index in kept:
+        text, room = cells[index], widths[index]
+        if len(text) > room:
+            text = text[: room - 1] + "…"
+        parts.append(text.rjust(room) if columns[index].right else text.ljust(room))
+    return (INDENT + (" " * gap).join(parts)).rstrip()
+
+
+def align_points(texts: Sequence[str]) -> list[str]:
+    """Numbers padded on the right so that their points stand under each other; words are left as they are.
+
+    >>> align_points(["37.60", "109", "unpriced"])
+    ['37.60', '109   ', 'unpriced']
+    """
+    most = max((len(text) - text.index(".") for text in texts if "." in text), default=0)
+    padded = []
+    for text in texts:
+        if not text or not text[0].isdigit():
+            padded.append(text)
+        else:
+            padded.append(text + " " * (most - (len(text) - text.index(".") if "." in text else 0)))
+    return padded

@@ -1,0 +1,67 @@
+"""Numbers as a person reads them."""
+
+from datetime import date
+from decimal import Decimal
+
+from launcher.model.enums import PurchaseOption
+from launcher.model.plan import Place
+
+WHOLE_DOLLARS = 100
+SHORT_HOURS = 0.05
+
+
+def dollars(amount: Decimal | None) -> str:
+    """Money without cents from $100 and with them below.
+
+    >>> dollars(Decimal("37.604")), dollars(Decimal("1234.5")), dollars(Decimal("0.0004")), dollars(None)
+    ('37.60', '1,234', '0.0004', '–')
+    """
+    if amount is None:
+        return "–"
+    if 0 < amount < Decimal("0.01"):
+        return f"{amount:.2g}" if amount >= Decimal("0.0001") else "<0.0001"
+    return f"{amount:,.0f}" if amount >= WHOLE_DOLLARS else f"{amount:,.2f}"
+
+
+def hours(value: float) -> str:
+    """Hours to the tenth; less than three minutes is said as such.
+
+    >>> hours(1.94), hours(0.01), hours(1234.0)
+    ('1.9', '<0.1', '1,234.0')
+    """
+    return "<0.1" if 0 < value < SHORT_HOURS else f"{value:,.1f}"
+
+
+def between(low: str, high: str) -> str:
+    """A range, or nothing when it has no width.
+
+    >>> between("31", "84"), between("5", "5")
+    ('31–84', '')
+    """
+    return "" if low == high else f"{low}–{high}"
+
+
+def option(place: Place, *, short: bool = False) -> str:
+    """How a place is bought."""
+    if place.option is PurchaseOption.CAPACITY_BLOCK and short:
+        return "block"
+    words = place.option.value.replace("-", " ")
+    if place.plan_kind is not None:
+        words = (
+            f"{place.plan_kind.value.removesuffix('-instance')} plan" if short else f"{place.plan_kind.value} {words}"
+        )
+    return f"{words} {place.term_years}y" if place.term_years else words
+
+
+def age(as_of: date, today: date) -> str:
+    """How long ago something was read.
+
+    >>> age(date(2026, 7, 20), date(2026, 11, 20)), age(date(2026, 11, 19), date(2026, 11, 20))
+    ('4 months old', '1 day old')
+    """
+    days = (today - as_of).days
+    if days >= 60:  # noqa: PLR2004 - from two months on, months
+        return f"{round(days / 30.4)} months old"
+    if days <= 0:
+        return "of today"
+    return f"{days} day{'s' if days > 1 else ''} old"

@@ -1,0 +1,70 @@
+"""What a run came to: its attempts, what was quoted, what it used, and how far the deployment was checked."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+
+class RunStatus(StrEnum):
+    """How a run stands."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One start of the job. `ended_by` is completed, spot-interruption, failure or cancel; None while it runs.
+
+    `resumed_from_step` is the step of the restored checkpoint, 0 for a start from nothing; `last_step` the last step that
+    the trainer reported, None when it reported none.
+    """
+
+    started_at: datetime
+    ended_at: datetime | None
+    exit_code: int | None
+    ended_by: str | None
+    resumed_from_step: int
+    last_step: int | None
+
+    @property
+    def hours(self) -> float:
+        """Wall hours, 0 while it runs."""
+        return 0.0 if self.ended_at is None else (self.ended_at - self.started_at).total_seconds() / 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One run as it is reported.
+
+    `usd_per_hour` is the quoted rate of all nodes; `usd_at_quoted_rate` is what the hours used would cost at it.
+    `simulated` says that the machines were stand-ins, so that their hours say nothing of the quoted ones.
+    """
+
+    name: str
+    status: RunStatus
+    scheduler: str
+    simulated: bool
+    attempts: tuple[Attempt, ...]
+    quoted_usd: Decimal | None
+    quoted_hours: float
+    prices_as_of: str | None
+    usd_per_hour: Decimal | None
+    stacks: tuple[tuple[str, str], ...]
+    verified_resources: tuple[str, ...]
+    not_emulated: tuple[str, ...]
+
+    @property
+    def actual_hours(self) -> float:
+        """Wall hours of all attempts."""
+        return sum(each.hours for each in self.attempts)
+
+    @property
+    def usd_at_quoted_rate(self) -> Decimal | None:
+        """The hours used, at the quoted rate of all nodes."""
+        if self.usd_per_hour is None:
+            return None
+        return (self.usd_per_hour * Decimal(repr(self.actual_hours))).quantize(Decimal("0.0001"))

@@ -1,0 +1,264 @@
+"""Checks of a request against what exists: each returns findings, none stops at the first."""
+
+from collections.abc import Iterator
+
+from launcher.catalog.load import Catalog
+from launcher.model.enums import CheckpointMode, PurchaseOption, TargetKind
+from launcher.model.finding import Finding, error, info, warning
+from launcher.model.names import nearest_name
+from launcher.model.request import PlanRequest
+from launcher.model.workload import ModelDimensions, TrainingWorkload
+
+LUSTRE_THROUGHPUT = (125, 250, 500, 1000)
+LUSTRE_STEP_GIB = 2400
+"""PERSISTENT_2 SSD capacity: 1,200 GiB, or a multiple of 2,400 (FSx for Lustre user guide, storage capacity)."""
+COUNT_TOLERANCE = 0.15
+"""How far the count from rough dimensions may lie from params_b: they leave out the width of the MLP and its gating."""
+BUILT_TARGETS = (TargetKind.PARALLELCLUSTER,)
+
+
+def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
+    """Everything that can be said of a request before a candidate is made of it."""
+    found: list[Finding] = []
+    for rule in (_target, _workload, _places, _purchase, _network, _storage, _checkpoint):
+        found.extend(rule(request, catalog))
+    return tuple(found)
+
+
+def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
+    """Targets, types and regions that exist."""
+    target = request.target
+    for kind in target.kind or ():
+        if kind not in BUILT_TARGETS:
+            allowed = ", ".join(BUILT_TARGETS)
+            yield error("unknown-target", "target.kind", f"{kind} cannot be planned here, allowed: {allowed}")
+    for path, names in (("instance_type", target.instance_type or ()), ("fallback_types", target.fallback_types)):
+        for name in names:
+            if name not in catalog.instance_types:
+                hint = nearest_name(name, catalog.instance_types)
+                yield error("unknown-instance-type", f"target.{path}", f"no instance type {name} in the catalog", hint)
+            elif catalog.instance_types[name].accelerator is None:
+                yield error("no-accelerator", f"target.{path}", f"{name} has no accelerator", "name a trn or p type")
+    for region in target.region or ():
+        if region not in catalog.regions:
+            hint = nearest_name(region, catalog.regions)
+            yield error("unknown-region", "target.region", f"no region {region} in the catalog", hint)
+
+
+def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
+    """One workload, with what an estimate needs."""
+    workload = request.workload
+    if workload.train and workload.serve:
+        yield error(
+            "two-workloads", "workload", "train and serve stand together", "keep one; portfolio takes several files"
+        )
+    if workload.serve:
+        yield error("no-serving", "workload.serve", "serving workloads cannot be planned in this version")
+    if workload.train:
+        yield from _training(request, workload.train, catalog)
+
+
+def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -> Iterator[Finding]:
+    """A training workload that says how much is to be done."""
+    path = "workload.train"
+    if train.tokens_b is not None and train.hours is not None:
+        yield error("tokens-and-hours", f"{path}.hours", "tokens_b and hours stand together", "keep one")
+    if train.tokens_b is None and train.hours is None:
+        yield error("no-amount", path, "neither tokens_b nor hours is given", "say how many tokens, or how many hours")
+    if train.hours is not None and not _is_pinned(request):
+        yield error(
+            "hours-not-pinned",
+            f"{path}.hours",
+            "hours say nothing of other machines, so target.instance_type and target.nodes must be pinned",
+            "name one type and one number of nodes, or give tokens_b",
+        )
+    if train.model is None and train.tokens_b is not None:
+        yield error("no-model", f"{path}.model", "tokens need a model", "name one, or give {params_b: N}")
+    if isinstance(train.model, str) and catalog.find_model(train.model) is None:
+        hint = nearest_name(train.model, catalog.models) or "or give {params_b: N}"
+        yield error("unknown-model", f"{path}.model", f"no model {train.model} in the catalog", hint)
+    if isinstance(train.model, ModelDimensions):
+        yield from _dimensions(train.model, f"{path}.model")
+    if train.throughput_tokens_per_s is not None and len(request.target.instance_type or ()) != 1:
+        yield error(
+            "throughput-not-pinned",
+            f"{path}.throughput_tokens_per_s",
+            "a measured throughput belongs to one instance type",
+            "pin target.instance_type",
+        )
+    if train.global_batch_tokens is not None and train.global_batch_tokens < train.sequence_length:
+        yield error(
+            "batch-below-sequence",
+            f"{path}.global_batch_tokens",
+            f"a batch of {train.global_batch_tokens} tokens is less than one sequence of {train.sequence_length}",
+        )
+
+
+def _is_pinned(request: PlanRequest) -> bool:
+    """Whether the request names one type and one number of nodes."""
+    nodes = request.target.nodes
+    return len(request.target.instance_type or ()) == 1 and nodes is not None and nodes.minimum == nodes.maximum
+
+
+def _dimensions(model: ModelDimensions, path: str) -> Iterator[Finding]:
+    """Dimensions that agree with each other, when all are given."""
+    if model.active_params_b is not None and model.active_params_b > model.params_b:
+        yield error(
+            "active-above-total",
+            f"{path}.active_params_b",
+            f"{model.active_params_b} is above params_b {model.params_b}",
+        )
+    if model.heads and model.kv_heads and (model.kv_heads > model.heads or model.heads % model.kv_heads):
+        yield error("kv-heads", f"{path}.kv_heads", f"{model.kv_heads} does not divide heads {model.heads}")
+    if model.layers and model.hidden and model.vocab and model.heads and model.kv_heads and not model.active_params_b:
+        low, high = dense_parameters_b(model.layers, model.hidden, model.heads, model.kv_heads, model.vocab)
+        if not low * (1 - COUNT_TOLERANCE) <= model.params_b <= high * (1 + COUNT_TOLERANCE):
+            yield error(
+                "dimensions-contradict",
+                f"{path}.params_b",
+                f"{model.params_b:g} billion, but the dimensions give {low:.3g} to {high:.3g} billion",
+                "mend one of them, or give params_b alone",
+            )
+
+
+def dense_parameters_b(layers: int, hidden: int, heads: int, kv_heads: int, vocab: int) -> tuple[float, float]:
+    """Billions of parameters a dense transformer of these dimensions has, least and most.
+
+    The width of the MLP is not among the dimensions, so it is bounded: two matrices of 4 x hidden with tied embeddings
+    at least, three of 5.4 x hidden (the widest gated MLP of the catalog's dense models) with untied ones at most.
+
+    >>> tuple(round(value, 2) for value in dense_parameters_b(32, 4096, 32, 8, 128256))
+    (6.17, 11.1)
+    """
+    attention = 2 * hidden * hidden * (1 + kv_heads / heads)
+    least = layers * (attention + 2 * 4 * hidden * hidden * 0.67) + vocab * hidden
+    most = layers * (attention + 3 * 5.4 * hidden * hidden) + 2 * vocab * hidden
+    return least / 1e9, most / 1e9
+
+
+def _places(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
+    """Pinned types in pinned regions and zones that offer them."""
+    target = request.target
+    for name in target.instance_type or ():
+        if name not in catalog.instance_types:
+            continue
+        for region in target.region or ():
+            if region in catalog.regions and not catalog.offers(name, region):
+                places = ", ".join(sorted(catalog.regions_of(name))) or "nowhere that is known"
+                yield error(
+                    "not-offered", "target.region", f"{name} is not offered in {region}", f"it is offered in {places}"
+                )
+    if target.az_id is not None:
+        yield from _zone(request, target.az_id, catalog)
+
+
+def _zone(request: PlanRequest, az_id: str, catalog: Catalog) -> Iterator[Finding]:
+    """A pinned zone that lies in the pinned region."""
+    region = catalog.region_of_az(az_id)
+    if region is None:
+        yield error(
+            "unknown-zone",
+            "target.az_id",
+            f"{az_id} is no zone id of the catalog",
+            "an id such as use2-az1, not a name",
+        )
+    elif request.target.region and region not in request.target.region:
+        wanted = ", ".join(request.target.region)
+        yield error("zone-outside-region", "target.az_id", f"{az_id} lies in {region}, target.region is {wanted}")
+
+
+def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
+    """Purchase options that can go together and with the rest."""
+    purchase = request.purchase
+    options = purchase.option or ()
+    yield from _reservation(request)
+    if PurchaseOption.SPOT in options and request.checkpoint.mode is CheckpointMode.NONE:
+        yield error(
+            "spot-without-checkpoints",
+            "checkpoint.mode",
+            "spot with checkpoint.mode none: one interruption loses everything",
+            "set checkpoint.mode to agent, or purchase.option to on-demand",
+        )
+    for name in request.target.instance_type or ():
+        facts = catalog.instance_types.get(name)
+        if facts and PurchaseOption.SPOT in options and "spot" not in facts.usage_classes:
+            yield error("no-spot", "purchase.option", f"{name} is not sold on spot")
+        if facts and PurchaseOption.CAPACITY_BLOCK in options and "capacity-block" not in facts.usage_classes:
+            yield error("no-capacity-block", "purchase.option", f"{name} is not sold in Capacity Blocks")
+    if purchase.term_years == 2:  # noqa: PLR2004 - between the two terms AWS sells
+        yield error("term", "purchase.term_years", "2 is no term AWS sells, allowed: 1, 3")
+    for key in purchase.price_overrides:
+        name = key.split("/")[0].removeprefix("ml.")
+        if name not in catalog.instance_types:
+            hint = nearest_name(name, catalog.instance_types)
+            yield error("unknown-instance-type", f"purchase.price_overrides.{key}", f"no instance type {name}", hint)
+        if key.split("/")[1] not in [option.value for option in PurchaseOption]:
+            allowed = ", ".join(option.value for option in PurchaseOption)
+            yield error("unknown-option", f"purchase.price_overrides.{key}", f"the option must be one of {allowed}")
+
+
+def _reservation(request: PlanRequest) -> Iterator[Finding]:
+    """A reservation with the option, the placement and the number of nodes it allows."""
+    purchase = request.purchase
+    if purchase.reservation is None:
+        return
+    if PurchaseOption.SPOT in (purchase.option or ()):
+        yield error(
+            "spot-with-reservation",
+            "purchase.reservation",
+            "a reservation cannot be used by spot instances",
+            "set purchase.option to capacity-block, or drop the reservation",
+        )
+    if request.target.placement_group:
+        yield error(
+            "placement-with-reservation",
+            "target.placement_group",
+            "a placement group with a reservation makes AWS refuse the launch",
+            "set target.placement_group to auto",
+        )
+    nodes, count = request.target.nodes, purchase.reservation.count
+    if nodes is not None and count is not None and nodes.minimum > count:
+        yield error("reservation-count", "target.nodes", f"{nodes.minimum} nodes, but the reservation has {count}")
+    yield warning(
+        "reservation-unchecked",
+        "purchase.reservation",
+        f"{purchase.reservation.id}: count and window are taken from the file; nothing was asked of AWS",
+    )
+
+
+def _network(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
+    """An existing network given whole."""
+    network = request.network
+    if network.vpc_id and not network.subnet_ids:
+        yield error(
+            "vpc-without-subnets", "network.subnet_ids", "a VPC is named and no subnet", "name a private subnet"
+        )
+    if network.subnet_ids and not network.vpc_id:
+        yield error("subnets-without-vpc", "network.vpc_id", "subnets are named and no VPC", "name the VPC")
+
+
+def _storage(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
+    """File systems in the sizes FSx sells, and a head node that exists."""
+    storage = request.storage
+    if storage.lustre_mb_s_per_tib not in LUSTRE_THROUGHPUT:
+        allowed = ", ".join(str(each) for each in LUSTRE_THROUGHPUT)
+        yield error(
+            "lustre-throughput",
+            "storage.lustre_mb_s_per_tib",
+            f"must be one of {allowed}, got {storage.lustre_mb_s_per_tib}",
+        )
+    size = storage.lustre_gib
+    if size and size != LUSTRE_STEP_GIB // 2 and size % LUSTRE_STEP_GIB:
+        up = -(-size // LUSTRE_STEP_GIB) * LUSTRE_STEP_GIB
+        yield error(
+            "lustre-size", "storage.lustre_gib", f"must be 1200 or a multiple of 2400, got {size}", f"{up} is the next"
+        )
+    if storage.head_node and storage.head_node not in catalog.instance_types:
+        hint = nearest_name(storage.head_node, catalog.instance_types)
+        yield error("unknown-instance-type", "storage.head_node", f"no instance type {storage.head_node}", hint)
+
+
+def _checkpoint(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
+    """Checkpoints where a job needs them."""
+    if request.workload.train and request.checkpoint.mode is CheckpointMode.NONE:
+        yield info("no-checkpoints", "checkpoint.mode", "none: a failure of one node loses the whole run")

@@ -1,0 +1,161 @@
+"""The work of a request on a number of machines: hours, checkpoints, and whether it runs there at all."""
+
+from dataclasses import dataclass, field, replace
+
+from launcher.catalog.load import Catalog
+from launcher.model.enums import CheckpointMode
+from launcher.model.instance_type import Accelerator, InstanceType
+from launcher.model.money import Assumption, Range
+from launcher.model.request import PlanRequest
+from launcher.model.training import TrainingFacts
+from launcher.model.work import Work
+from launcher.model.workload import ModelDimensions, TrainingWorkload
+from launcher.planning import duration, goodput, memory
+from launcher.planning.shape import TrainingShape
+
+CLUSTER_ONLY_H = 1.0
+"""A cluster without a job and without a TTL is priced for one hour."""
+TOKENS_PER_B = 1e9
+
+
+def cluster_hours(request: PlanRequest) -> float:
+    """Hours that a cluster without a job is priced for: its TTL, or one."""
+    return request.guardrails.ttl_h or CLUSTER_ONLY_H
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimator:
+    """Estimates the work of one request, once for each type and number of nodes."""
+
+    request: PlanRequest
+    catalog: Catalog
+    facts: TrainingFacts
+    known: dict[tuple[str, int], Work] = field(default_factory=dict)
+
+    def work(self, instance_type: str, nodes: int) -> Work:
+        """The work on `nodes` machines of a type; regions and options do not matter to it."""
+        key = (instance_type, nodes)
+        if key not in self.known:
+            self.known[key] = self._estimate(self.catalog.instance_types[instance_type], nodes)
+        return self.known[key]
+
+    def explained(self, work: Work) -> Work:
+        """The same work with the arithmetic of every number, for a quote that is shown."""
+        train = self.request.workload.train
+        if train is None or train.tokens_b is None:
+            return work
+        facts = self.catalog.instance_types[work.instance_type]
+        shape = self.shape(train, facts, work.nodes)
+        told = duration.estimate(shape, train.tokens_b * TOKENS_PER_B, self.facts)
+        return replace(work, training=told, assumptions=(*told.assumptions, _memory_line(memory.fits(shape))))
+
+    def _estimate(self, facts: InstanceType, nodes: int) -> Work:
+        """The work, from tokens, from hours, or of a cluster that only stands."""
+        train = self.request.workload.train
+        if train is None or train.tokens_b is None:
+            return self._given_hours(facts, nodes, train)
+        shape = self.shape(train, facts, nodes)
+        told = duration.numbers(shape, train.tokens_b * TOKENS_PER_B, self.facts)
+        return Work(
+            instance_type=facts.name,
+            nodes=nodes,
+            hours=told.expected_hours,
+            training=told,
+            checkpoint_write_s=told.checkpoint_write_s,
+            checkpoint_gb=told.checkpoint_gb,
+            checkpoint_interval_s=self._interval(shape),
+            accelerator=facts.accelerator,
+            misfit=_misfit(shape),
+        )
+
+    def _given_hours(self, facts: InstanceType, nodes: int, train: TrainingWorkload | None) -> Work:
+        """A job of so many hours, or a cluster that stands for its TTL."""
+        hours = cluster_hours(self.request) if train is None or train.hours is None else train.hours
+        source = "workload.train.hours" if train is not None else "guardrails.ttl_h, or one hour without it"
+        shape = self.shape(train, facts, nodes) if train is not None and train.model is not None else None
+        return Work(
+            instance_type=facts.name,
+            nodes=nodes,
+            hours=Range(low=hours, mid=hours, high=hours),
+            training=None,
+            checkpoint_write_s=goodput.checkpoint_write_s(shape, self.facts) if shape else None,
+            checkpoint_gb=goodput.checkpoint_bytes(shape, self.facts) / 1e9 if shape else None,
+            checkpoint_interval_s=self.request.checkpoint.interval,
+            accelerator=facts.accelerator,
+            assumptions=(Assumption(name="hours of progress", value=f"{hours:g}", unit="h", source=source),),
+        )
+
+    def _interval(self, shape: TrainingShape) -> float | None:
+        """Seconds between checkpoints: the plan's, or Daly's against failures."""
+        if self.request.checkpoint.mode is CheckpointMode.NONE:
+            return None
+        return self.request.checkpoint.interval or goodput.overhead(shape, self.facts).interval_s
+
+    def _accelerator(self, facts: InstanceType) -> Accelerator:
+        """The chip of a type that has one."""
+        return self.catalog.accelerators[facts.accelerator or ""]
+
+    def shape(self, train: TrainingWorkload, facts: InstanceType, nodes: int) -> TrainingShape:
+        """The estimator's view of a workload on a number of machines."""
+        dimensions = self.dimensions(train)
+        return TrainingShape(
+            params_b=dimensions.params_b,
+            active_params_b=dimensions.active_params_b or dimensions.params_b,
+            layers=dimensions.layers,
+            hidden=dimensions.hidden,
+            heads=dimensions.heads,
+            kv_heads=dimensions.kv_heads,
+            vocab=dimensions.vocab,
+            sequence_length=train.sequence_length,
+            global_batch_tokens=train.global_batch_tokens,
+            precision=train.precision,
+            recompute=train.recompute,
+            method=train.method,
+            stack=train.stack,
+            accelerator=self._accelerator(facts),
+            chips=facts.accelerators * nodes,
+            chips_per_node=facts.accelerators,
+            measured_tokens_per_s=train.throughput_tokens_per_s,
+        )
+
+    def dimensions(self, train: TrainingWorkload) -> ModelDimensions:
+        """The dimensions of a workload's model, from the file or from the catalog.
+
+        Raises:
+            LookupError: the catalog does not know the name; `checks` reports that before.
+        """
+        if isinstance(train.model, ModelDimensions):
+            return train.model
+        spec = self.catalog.find_model(train.model or "")
+        if spec is None:
+            raise LookupError(train.model)
+        return ModelDimensions(
+            params_b=spec.params_b,
+            active_params_b=spec.active_params_b,
+            layers=spec.layers or None,
+            hidden=spec.hidden or None,
+            heads=spec.heads or None,
+            kv_heads=spec.kv_heads or None,
+            vocab=spec.vocab or None,
+        )
+
+
+def _misfit(shape: TrainingShape) -> str | None:
+    """Why a job does not fit the memory of its chips, and how many machines it would fit; None when it does."""
+    fit = memory.fits(shape)
+    if fit.fits:
+        return None
+    least = memory.least_chips(shape)
+    enough = "no number of them is enough" if least is None else f"{least // shape.chips_per_node} machines would do"
+    return f"needs {fit.per_chip_gib:.0f} GiB on each chip, {fit.limit_gib:.0f} are free; {enough}"
+
+
+def _memory_line(fit: memory.Fit) -> Assumption:
+    """What each chip holds, as a line of the quote."""
+    return Assumption(
+        name="memory on each chip",
+        value=f"{fit.per_chip_gib:.1f}",
+        unit=f"of {fit.limit_gib:.1f} GiB free",
+        source="ZeRO 2020, arXiv:1910.02054; Korthikanti 2022, arXiv:2205.05198",
+        steps=fit.steps,
+    )

@@ -1,0 +1,52 @@
+"""How old a price may be before it is not trusted."""
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.money import Price
+
+ALLOWED_DAYS = {
+    PurchaseOption.ON_DEMAND: 180,
+    PurchaseOption.RESERVED: 180,
+    PurchaseOption.SAVINGS_PLAN: 180,
+    PurchaseOption.TRAINING_PLAN: 180,
+    PurchaseOption.BEDROCK: 180,
+    PurchaseOption.CAPACITY_BLOCK: 14,
+    PurchaseOption.SPOT: 2,
+}
+"""Days a price stands: list prices change a few times a year, Capacity Block rates by the quarter and without notice,
+spot by the hour. A policy of this project, stated in its contract."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Age:
+    """How old a price is and how old it may be, in days."""
+
+    days: int
+    allowed: int
+
+    @property
+    def too_old(self) -> bool:
+        """Whether the price is refused."""
+        return self.days > self.allowed
+
+    @property
+    def worth_a_warning(self) -> bool:
+        """Whether more than half of its time is over."""
+        return self.days * 2 > self.allowed
+
+
+def age(price: Price, option: PurchaseOption, today: date, most_days: int | None = None) -> Age:
+    """The age of a price; `most_days` replaces the allowed age. A user's own price does not age."""
+    allowed = ALLOWED_DAYS[option] if most_days is None else most_days
+    days = 0 if price.basis is Basis.USER else max(0, (today - price.as_of).days)
+    return Age(days=days, allowed=allowed)
+
+
+def expiry(price: Price, option: PurchaseOption, now: datetime) -> datetime:
+    """When a quote on this price stops being good: when the price gets too old, and not before now."""
+    if price.basis is Basis.USER:
+        return now + timedelta(days=ALLOWED_DAYS[option])
+    last = datetime.combine(price.as_of, now.timetz()) + timedelta(days=ALLOWED_DAYS[option])
+    return max(now, last)

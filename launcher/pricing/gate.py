@@ -1,0 +1,98 @@
+"""The gate between a quote and a launch: priced, fresh, within the budget, and nothing wrong with the plan."""
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+
+from launcher.model.enums import Level, PurchaseOption
+from launcher.model.finding import Finding, warning
+from launcher.model.money import Price, Unpriced, UsdRange
+from launcher.model.plan import Plan
+from launcher.model.quote import Gate
+from launcher.pricing.ages import Age, age
+
+IMPOSSIBLE, UNPRICED, OVER_BUDGET = 5, 4, 3
+ALLOW = Gate(allowed=True, exit_code=0, reason="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRules:
+    """What the gate holds a quote against beside the plan's own budget.
+
+    `max_usd` only lowers the budget. `max_age_days` replaces the allowed ages. In a sandbox age is a warning.
+    """
+
+    today: date
+    max_usd: Decimal | None = None
+    max_age_days: int | None = None
+    sandbox: bool = False
+
+
+def judge(
+    plan: Plan,
+    price: Price | Unpriced,
+    usd: UsdRange | None,
+    usd_per_hour: Decimal | None,
+    findings: tuple[Finding, ...],
+    *,
+    rules: GateRules,
+) -> Gate:
+    """What the gate says; where several reasons hold, 5 stands before 4 before 3."""
+    option = plan.place.option
+    stopping = [each for each in findings if each.level is Level.ERROR]
+    if stopping:
+        return Gate(allowed=False, exit_code=IMPOSSIBLE, reason=stopping[0].message, hint=stopping[0].hint)
+    if isinstance(price, Unpriced) or usd is None or usd_per_hour is None:
+        reason = price.reason if isinstance(price, Unpriced) else "the compute has no total"
+        key = f"{plan.place.instance_type}/{option.value}"
+        hint = f'purchase.price_overrides {{"{key}": "..."}} sets your own price'
+        return Gate(allowed=False, exit_code=UNPRICED, reason=f"the compute is unpriced: {reason}", hint=hint)
+    old = age(price, option, rules.today, rules.max_age_days)
+    if old.too_old and not rules.sandbox:
+        reason = f"the {_words(option)} price is {old.days} days old, at most {old.allowed} are allowed"
+        return Gate(
+            allowed=False,
+            exit_code=UNPRICED,
+            reason=reason,
+            hint="give a current one in purchase.price_overrides, or raise --max-price-age",
+        )
+    return _within_budget(plan, usd, usd_per_hour, rules)
+
+
+def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: GateRules) -> Gate:
+    """The budget, held against the high estimate."""
+    budget = plan.request.budget
+    limits = [each for each in (budget.max_usd, rules.max_usd) if each is not None]
+    if limits and usd.high > min(limits):
+        kind = " (spot, 90th percentile)" if plan.place.option is PurchaseOption.SPOT else ""
+        reason = f"budget ${min(limits):,.2f}, high estimate ${usd.high:,.2f}{kind}"
+        where = "budget.max_usd" if budget.max_usd == min(limits) else "--max-usd"
+        return Gate(
+            allowed=False, exit_code=OVER_BUDGET, reason=reason, hint=f"raise {where} to {usd.high:.0f} or more"
+        )
+    hourly = budget.max_usd_per_hour
+    if hourly is not None and usd_per_hour > hourly:
+        reason = f"budget ${hourly:,.2f} an hour, {plan.place.nodes} nodes cost ${usd_per_hour:,.2f} an hour"
+        return Gate(
+            allowed=False,
+            exit_code=OVER_BUDGET,
+            reason=reason,
+            hint="raise budget.max_usd_per_hour or allow fewer nodes",
+        )
+    return ALLOW
+
+
+def age_findings(price: Price | Unpriced, option: PurchaseOption, rules: GateRules) -> tuple[Finding, ...]:
+    """A warning for a price past half of its allowed age."""
+    if isinstance(price, Unpriced):
+        return ()
+    old: Age = age(price, option, rules.today, rules.max_age_days)
+    if not old.worth_a_warning:
+        return ()
+    message = f"the {_words(option)} price is {old.days} days old; {old.allowed} are allowed"
+    return (warning("old-price", "purchase.option", message, "purchase.price_overrides takes a current one"),)
+
+
+def _words(option: PurchaseOption) -> str:
+    """An option as a sentence has it."""
+    return option.value.replace("-", " ")

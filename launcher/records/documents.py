@@ -1,0 +1,270 @@
+"""The JSON objects of the contract, from the model's values."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from launcher.model.errors import SlipwayError, UnreadableInputError
+from launcher.model.finding import Finding
+from launcher.model.instance_type import InstanceType
+from launcher.model.money import CostComponent, Price, Range, UsdRange
+from launcher.model.quote import Gate, Quote
+from launcher.model.report import Attempt, Report, RunStatus
+
+Json = dict[str, Any]
+
+
+def plan_document(
+    *,
+    name: str,
+    now: datetime,
+    considered: int,
+    quotes: Sequence[Quote],
+    findings: Sequence[Finding],
+    types: Mapping[str, InstanceType],
+    next_command: str,
+) -> Json:
+    """slipway.plan/1: all candidates shown, best first."""
+    return {
+        "schema": "slipway.plan/1",
+        "name": name,
+        "as_of": now.isoformat(),
+        "considered": considered,
+        "candidates": [candidate(each, rank, types) for rank, each in enumerate(quotes, start=1)],
+        "findings": [finding(each) for each in findings],
+        "next": next_command,
+    }
+
+
+def quote_document(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Json:
+    """slipway.quote/1: a candidate with every line, assumption and policy."""
+    return {
+        "schema": "slipway.quote/1",
+        **candidate(quoted, rank, types),
+        "components": [component(each) for each in quoted.components],
+        "assumptions": [
+            {"name": each.name, "value": each.value, "unit": each.unit, "source": each.source}
+            for each in quoted.assumptions
+        ],
+        "policies": [{"name": each.name, "value": each.value, "on": each.on} for each in quoted.policies],
+        "cash_after_credits_usd": money(quoted.cash_after_credits_usd),
+        "expires_at": quoted.expires_at.isoformat() if quoted.expires_at else None,
+    }
+
+
+def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Json:
+    """One candidate of a plan."""
+    place, facts = quoted.plan.place, types[quoted.plan.place.instance_type]
+    commitment = place.term_years is not None
+    return {
+        "rank": rank,
+        "digest": quoted.digest,
+        "target": place.target.value,
+        "instance_type": place.instance_type,
+        "accelerator": facts.accelerator,
+        "accelerators": facts.accelerators * place.nodes,
+        "nodes": place.nodes,
+        "region": place.region,
+        "az_id": place.az_id,
+        "purchase_option": place.option.value,
+        "plan_kind": place.plan_kind.value if place.plan_kind else None,
+        "term_years": place.term_years,
+        "payment": quoted.plan.request.purchase.payment.value if commitment else None,
+        "usd_per_hour": money(quoted.usd_per_hour),
+        "hours": span(quoted.hours),
+        "billed_hours": quoted.billed_hours,
+        "usd": usd_span(quoted.usd),
+        "commitment_usd": money(quoted.commitment_usd),
+        "incomplete": quoted.incomplete,
+        "unpriced": quoted.unpriced,
+        "price": _price(quoted),
+        "training": _training(quoted),
+        "spot": _spot(quoted),
+        "serving": None,
+        "gate": gate(quoted.gate),
+        "findings": [finding(each) for each in quoted.findings],
+    }
+
+
+def _price(quoted: Quote) -> Json | None:
+    """The price of one instance-hour with its source."""
+    if not isinstance(quoted.price, Price):
+        return None
+    price = quoted.price
+    return {
+        "usd_per_hour": money(price.usd),
+        "source": price.source,
+        "basis": price.basis.value,
+        "as_of": price.as_of.isoformat(),
+        "note": price.note,
+    }
+
+
+def _training(quoted: Quote) -> Json | None:
+    """The time estimate; expected hours include failures and spot interruptions."""
+    training = quoted.work.training
+    if training is None:
+        return None
+    return {
+        "tokens_per_s": span(training.tokens_per_s),
+        "mfu": span(training.mfu),
+        "steady_hours": span(training.steady_hours),
+        "expected_hours": span(quoted.hours),
+    }
+
+
+def _spot(quoted: Quote) -> Json | None:
+    """What interruptions do."""
+    spot = quoted.spot
+    if spot is None:
+        return None
+    return {
+        "interruptions_expected": spot.interruptions_expected,
+        "checkpoint_interval_s": spot.checkpoint_interval_s,
+        "overhead_fraction": spot.overhead_fraction,
+        "break_even_interruptions_per_hour": spot.break_even_interruptions_per_hour,
+        "usd_p90": money(spot.usd_p90),
+    }
+
+
+def component(line: CostComponent) -> Json:
+    """One line of the bill."""
+    return {
+        "name": line.name,
+        "group": line.group,
+        "unit": line.unit,
+        "quantity": line.quantity,
+        "unit_price_usd": money(line.unit_price_usd),
+        "usd": money(line.usd),
+        "unpriced": line.unpriced,
+        "source": line.source,
+        "basis": line.basis.value if line.basis else None,
+        "as_of": line.as_of.isoformat() if line.as_of else None,
+    }
+
+
+def gate(verdict: Gate) -> Json:
+    """What the gate says."""
+    return {
+        "verdict": "allow" if verdict.allowed else "refuse",
+        "exit_code": verdict.exit_code,
+        "reason": verdict.reason,
+        "hint": verdict.hint,
+    }
+
+
+def finding(each: Finding) -> Json:
+    """One finding."""
+    return {"level": each.level.value, "code": each.code, "path": each.path, "message": each.message, "hint": each.hint}
+
+
+def error_document(problem: SlipwayError) -> Json:
+    """slipway.error/1."""
+    return {
+        "schema": "slipway.error/1",
+        "exit_code": problem.exit_code,
+        "message": problem.message,
+        "hint": problem.hint,
+        "findings": [finding(each) for each in problem.findings],
+    }
+
+
+def money(amount: Decimal | None) -> str | None:
+    """Dollars as the contract writes them: a plain decimal string without an exponent.
+
+    >>> money(Decimal("55.0400")), money(Decimal("1E+3")), money(Decimal("0.00"))
+    ('55.04', '1000', '0')
+    """
+    if amount is None:
+        return None
+    text = format(amount, "f")
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+
+
+def span(value: Range) -> Json:
+    """A range of hours, rates or fractions."""
+    return {"low": value.low, "mid": value.mid, "high": value.high}
+
+
+def usd_span(value: UsdRange | None) -> Json | None:
+    """A range of dollars, or null when the compute has no price."""
+    if value is None:
+        return None
+    return {"low": money(value.low), "mid": money(value.mid), "high": money(value.high)}
+
+
+def report_document(report: Report) -> Json:
+    """slipway.report/1."""
+    return {
+        "schema": "slipway.report/1",
+        "name": report.name,
+        "status": report.status.value,
+        "scheduler": report.scheduler,
+        "simulated": report.simulated,
+        "attempts": [
+            {
+                "started_at": each.started_at.isoformat(),
+                "ended_at": each.ended_at.isoformat() if each.ended_at else None,
+                "exit_code": each.exit_code,
+                "ended_by": each.ended_by,
+                "resumed_from_step": each.resumed_from_step,
+                "last_step": each.last_step,
+            }
+            for each in report.attempts
+        ],
+        "quoted": {
+            "usd": money(report.quoted_usd),
+            "hours": report.quoted_hours,
+            "usd_per_hour": money(report.usd_per_hour),
+            "prices_as_of": report.prices_as_of,
+        },
+        "actual": {"hours": report.actual_hours, "usd_at_quoted_rate": money(report.usd_at_quoted_rate)},
+        "stacks": [{"name": name, "status": status} for name, status in report.stacks],
+        "verified_resources": list(report.verified_resources),
+        "not_emulated": list(report.not_emulated),
+    }
+
+
+def parse_report(document: Mapping[str, Any]) -> Report:
+    """A report read back from its JSON.
+
+    Raises:
+        UnreadableInputError: it is not a report.
+    """
+    try:
+        quoted, actual = document["quoted"], document["attempts"]
+        return Report(
+            name=document["name"],
+            status=RunStatus(document["status"]),
+            scheduler=document["scheduler"],
+            simulated=document["simulated"],
+            attempts=tuple(_attempt(each) for each in actual),
+            quoted_usd=_amount(quoted["usd"]),
+            quoted_hours=quoted["hours"],
+            prices_as_of=quoted["prices_as_of"],
+            usd_per_hour=_amount(quoted["usd_per_hour"]),
+            stacks=tuple((each["name"], each["status"]) for each in document["stacks"]),
+            verified_resources=tuple(document["verified_resources"]),
+            not_emulated=tuple(document["not_emulated"]),
+        )
+    except (KeyError, TypeError, ValueError) as problem:
+        raise UnreadableInputError(f"this is no report: {type(problem).__name__} {problem}") from problem
+
+
+def _attempt(data: Mapping[str, Any]) -> Attempt:
+    """One attempt read back."""
+    ended = data["ended_at"]
+    return Attempt(
+        started_at=datetime.fromisoformat(data["started_at"]),
+        ended_at=datetime.fromisoformat(ended) if ended else None,
+        exit_code=data["exit_code"],
+        ended_by=data["ended_by"],
+        resumed_from_step=data["resumed_from_step"],
+        last_step=data["last_step"],
+    )
+
+
+def _amount(text: str | None) -> Decimal | None:
+    """Dollars read back."""
+    return None if text is None else Decimal(text)

@@ -1,0 +1,150 @@
+"""The run folder: what was planned, quoted, rendered, deployed and run, each file written whole or not at all."""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from launcher.model.bundle import Bundle
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+
+RUNS = Path(".slipway") / "runs"
+STAMP = "%Y%m%dT%H%M%SZ"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFolder:
+    """The folder of one run under `.slipway/runs/<name>/<time>/`."""
+
+    path: Path
+
+    @property
+    def rendered(self) -> Path:
+        """Where the bundle's files are."""
+        return self.path / "rendered"
+
+    @property
+    def assembly(self) -> Path:
+        """The cloud assembly that was shown and is deployed."""
+        return self.path / "cdk.out"
+
+    @property
+    def logs(self) -> Path:
+        """One log an attempt."""
+        return self.path / "logs"
+
+    @property
+    def events(self) -> Path:
+        """What happened, one JSON object a line."""
+        return self.path / "events.jsonl"
+
+    def write_json(self, name: str, document: Mapping[str, Any]) -> Path:
+        """Write one JSON file, whole."""
+        path = self.path / name
+        write_whole(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        return path
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """One JSON file of the run.
+
+        Raises:
+            UnreadableInputError: it is not there or not JSON.
+        """
+        path = self.path / name
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as problem:
+            raise UnreadableInputError(f"cannot read {path}: {problem}") from problem
+
+    def write_bundle(self, bundle: Bundle) -> None:
+        """Write the rendered files."""
+        write_bundle(bundle, self.rendered)
+
+    def append_event(self, kind: str, **facts: Any) -> None:
+        """Add one line to the events."""
+        line = json.dumps({"at": datetime.now(UTC).isoformat(), "event": kind, **facts}, ensure_ascii=False)
+        with self.events.open("a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+
+
+def write_bundle(bundle: Bundle, folder: Path) -> None:
+    """Write the files of a bundle under a folder, each whole."""
+    for each in bundle.files:
+        path = folder / each.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, each.text)
+        if each.executable:
+            path.chmod(0o755)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old one or the new one and nothing between."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
+def create(name: str, now: datetime, root: Path) -> RunFolder:
+    """A new run folder under `root`, with `latest` beside it pointing there.
+
+    Raises:
+        ImpossibleError: the folder cannot be made.
+    """
+    parent = root / RUNS / name
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        path = _fresh(parent, now)
+        (path / "logs").mkdir()
+        link = parent / f".latest.{secrets.token_hex(4)}"
+        link.symlink_to(path.name)
+        link.replace(parent / "latest")
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise ImpossibleError(f"cannot make a run folder under {parent}: {reason}") from problem
+    return RunFolder(path=path)
+
+
+def _fresh(parent: Path, now: datetime) -> Path:
+    """A folder named after the moment; when two runs begin in one second, the later takes the next free one."""
+    moment = now
+    for _ in range(60):
+        path = parent / moment.strftime(STAMP)
+        try:
+            path.mkdir()
+        except FileExistsError:
+            moment = datetime.fromtimestamp(moment.timestamp() + 1, UTC)
+        else:
+            return path
+    raise OSError(f"{parent} has a folder for every second of the next minute")
+
+
+def latest(name: str, root: Path) -> RunFolder:
+    """The newest run of a plan.
+
+    Raises:
+        UnreadableInputError: there is none.
+    """
+    path = root / RUNS / name / "latest"
+    if not path.is_dir():
+        known = ", ".join(names(root)) or "none"
+        raise UnreadableInputError(f"no run of {name} under {root / RUNS}", hint=f"runs here: {known}")
+    return RunFolder(path=Path(os.path.realpath(path)))
+
+
+def names(root: Path) -> list[str]:
+    """The plans that have runs under `root`."""
+    folder = root / RUNS
+    return sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
+
+
+def all_runs(root: Path) -> list[tuple[str, RunFolder]]:
+    """Every run under `root` with its plan's name, newest first within a plan."""
+    found: list[tuple[str, RunFolder]] = []
+    for name in names(root):
+        folders = [each for each in (root / RUNS / name).iterdir() if each.is_dir() and not each.is_symlink()]
+        found.extend((name, RunFolder(path=each)) for each in sorted(folders, reverse=True))
+    return found

@@ -1,0 +1,35 @@
+"""The story of rendering: a quoted plan to the files that would be deployed and submitted."""
+
+from collections.abc import Mapping
+
+from launcher.model.bundle import Bundle
+from launcher.model.instance_type import InstanceType
+from launcher.model.quote import Quote
+from launcher.rendering.batch import JobSettings
+from launcher.rendering.bundle import render
+from launcher.rendering.names import ClusterNames, symbolic_names
+
+UNSUBMITTED = "not-submitted"
+"""The run id in files that are only shown."""
+
+
+def render_quote(
+    quote: Quote,
+    instances: Mapping[str, InstanceType],
+    *,
+    names: ClusterNames | None = None,
+    run: str = UNSUBMITTED,
+) -> Bundle:
+    """The files of a quoted plan, at the checkpoint interval it was priced at.
+
+    Args:
+        quote: the quote.
+        instances: the catalog's types.
+        names: what the files refer to; None: words that stand for what does not exist yet.
+        run: the id of the submitted run.
+
+    Raises:
+        ImpossibleError: the plan cannot be written as files.
+    """
+    job = JobSettings(run=run, checkpoint_interval_s=quote.checkpoint_interval_s)
+    return render(quote.plan, instances=instances, names=names or symbolic_names(quote.plan), job=job)

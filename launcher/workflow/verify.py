@@ -1,0 +1,146 @@
+"""Reads what was deployed back through each service's own calls and holds it against the plan."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from launcher.aws import buckets, networks, stacks
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackResource, StackState
+from launcher.model.errors import DeploymentFailedError
+from launcher.model.plan import Plan
+
+COMPLETE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+STORE_STACK, NETWORK_STACK, TRAINING_STACK = "checkpoints", "network", "training"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """A running cluster as its scheduler describes it: its queues, each with instance type, counts and way of buying."""
+
+    name: str
+    queues: tuple["QueueState", ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """One queue of a running cluster."""
+
+    name: str
+    instance_type: str
+    capacity_type: str
+    minimum: int
+    maximum: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What was read back and agreed, and what stands in the stacks and was not read back, by type."""
+
+    stacks: tuple[StackState, ...]
+    verified: tuple[str, ...]
+    unread: tuple[str, ...]
+
+
+class _Checks:
+    """Gathers what agrees and what does not."""
+
+    def __init__(self) -> None:
+        self.agreed: list[str] = []
+        self.wrong: list[str] = []
+        self.types: set[str] = set()
+
+    def equal(self, what: str, wanted: object, got: object) -> None:
+        """Hold one fact against the plan."""
+        if wanted == got:
+            self.agreed.append(f"{what}: {got}")
+        else:
+            self.wrong.append(f"{what}: planned {wanted}, found {got}")
+
+
+def verify(
+    plan: Plan, session: Session, names: Iterable[str], cluster: Callable[[str], ClusterState], zone: str | None
+) -> Verification:
+    """Compare the deployed stacks with the plan.
+
+    Args:
+        plan: what was deployed.
+        session: AWS, or the sandbox's.
+        names: the stacks' names.
+        cluster: asks the scheduler of a cluster what it runs.
+        zone: the availability zone id the plan's machines stand in.
+
+    Raises:
+        DeploymentFailedError: something that was read back is not as planned, with every difference.
+        AwsError: a call failed.
+    """
+    states = tuple(stacks.describe(session, each) for each in names)
+    checks = _Checks()
+    for state in states:
+        checks.equal(f"stack {state.name}", True, state.status in COMPLETE)
+    found = [each for state in states for each in stacks.resources(session, state.name)]
+    for state in states:
+        if state.name.endswith(STORE_STACK):
+            _store(session, state, checks)
+        elif state.name.endswith(NETWORK_STACK):
+            _network(plan, session, state, checks, zone)
+        elif state.name.endswith(TRAINING_STACK):
+            _training(plan, state, checks, cluster)
+    if checks.wrong:
+        listed = "\n".join(f"  {each}" for each in checks.wrong)
+        raise DeploymentFailedError(f"what was deployed is not what was planned:\n{listed}")
+    return Verification(stacks=states, verified=tuple(checks.agreed), unread=_unread(found, checks.types))
+
+
+def _unread(found: Iterable[StackResource], read: set[str]) -> tuple[str, ...]:
+    """The resource types of the stacks that nothing here reads back."""
+    return tuple(sorted({each.type for each in found} - read - {"AWS::CDK::Metadata"}))
+
+
+def _store(session: Session, state: StackState, checks: _Checks) -> None:
+    """The checkpoint bucket: private, encrypted, TLS only, tidy, and its stack protected."""
+    bucket = buckets.describe(session, state.outputs["BucketName"])
+    checks.types |= {"AWS::S3::Bucket", "AWS::S3::BucketPolicy"}
+    checks.equal("checkpoint bucket blocks public access", True, bucket.public_access_blocked)
+    checks.equal("checkpoint bucket is encrypted", True, bucket.encryption is not None)
+    checks.equal("checkpoint bucket takes TLS only", True, bucket.tls_only)
+    rules = {rule["ID"]: rule for rule in bucket.lifecycle}
+    tag = rules.get("superseded", {}).get("Filter", {}).get("Tag", {})
+    checks.equal("checkpoint bucket expires", {"Key": "slipway", "Value": "superseded"}, tag)
+    checks.equal("checkpoint bucket aborts uploads", True, "AbortIncompleteMultipartUpload" in rules.get("incomplete", {}))
+    checks.equal("checkpoint stack is protected", True, state.protected)
+
+
+def _network(plan: Plan, session: Session, state: StackState, checks: _Checks, zone: str | None) -> None:
+    """The VPC's range and the private subnet: its zone, no public addresses, a way out through NAT."""
+    outputs = state.outputs
+    subnet = networks.subnets(session, (outputs["PrivateSubnetId"],))[0]
+    checks.types |= {
+        "AWS::EC2::VPC",
+        "AWS::EC2::Subnet",
+        "AWS::EC2::Route",
+        "AWS::EC2::RouteTable",
+        "AWS::EC2::SubnetRouteTableAssociation",
+        "AWS::EC2::NatGateway",
+    }
+    checks.equal("VPC range", plan.request.network.cidr, networks.vpc_cidr(session, outputs["VpcId"]))
+    checks.equal("private subnet hands out public addresses", False, subnet.public_addresses)
+    if zone is not None:
+        checks.equal("private subnet zone", zone, subnet.az_id)
+    routes = networks.default_routes(session, subnet.id)
+    checks.equal("private subnet leaves through NAT", True, bool(routes) and all(each.startswith("nat-") for each in routes))
+
+
+def _training(plan: Plan, state: StackState, checks: _Checks, cluster: Callable[[str], ClusterState]) -> None:
+    """The cluster: the type, the count and the way of buying of its first queue, and the plan it came from."""
+    checks.types.add("Custom::PclusterCluster")
+    checks.equal("plan digest", plan.digest, state.outputs.get("PlanDigest"))
+    running = cluster(state.outputs["ClusterName"])
+    types = {each.instance_type: each for each in running.queues}
+    queue = types.get(plan.place.instance_type)
+    checks.equal("cluster queue of", plan.place.instance_type, queue.instance_type if queue else None)
+    if queue is not None:
+        checks.equal("cluster nodes at most", plan.place.nodes, queue.maximum)
+        wanted = plan.place.option.value.replace("-", "").replace("_", "")
+        got = queue.capacity_type.lower().replace("_", "")
+        if wanted in ("spot", "capacityblock", "ondemand"):
+            checks.equal("cluster buys", wanted, got)

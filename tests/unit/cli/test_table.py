@@ -1,0 +1,36 @@
+"""Tables give way to the terminal: notes first, numbers never."""
+
+from launcher.cli.table import Column, align_points, render
+
+COLUMNS = [
+    Column(title="#", right=True),
+    Column(title="machines"),
+    Column(title="zone", yields=1),
+    Column(title="total $", right=True),
+    Column(title="notes", yields=2, shrinks=True),
+]
+ROWS = [
+    ["1", "1 × p5.48xlarge", "use2-az1", "37.60", "saves every 14 minutes and says so at length"],
+    ["2", "16 × p4d.24xlarge", "use1-az6", "1,097.00", ""],
+]
+
+
+def test_a_wide_terminal_shows_everything() -> None:
+    lines = render(COLUMNS, ROWS, 120)
+    assert "saves every 14 minutes and says so at length" in lines[2]
+    assert lines[1].strip("─ ") == ""
+
+
+def test_notes_are_cut_then_dropped_then_the_zone_goes_and_numbers_stay() -> None:
+    for width in range(120, 38, -1):
+        lines = render(COLUMNS, ROWS, width)
+        assert all(len(line) <= width for line in lines), width
+        assert "37.60" in lines[2]
+        assert "1,097.00" in lines[3]
+        if "use2-az1" not in lines[2]:
+            assert "saves" not in lines[2]
+
+
+def test_points_stand_under_each_other() -> None:
+    padded = align_points(["37.60", "109", "1,097.5", "unpriced"])
+    assert padded == ["37.60", "109   ", "1,097.5 ", "unpriced"]

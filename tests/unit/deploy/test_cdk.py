@@ -1,0 +1,111 @@
+"""Deploying: only what was quoted, rendered and synthesised of one plan, and only while the quote is good."""
+
+import json
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from launcher import plan_file
+from launcher.deploy import cdk as cdk_module
+from launcher.deploy.cdk import Assembly, Cdk, deploy, failure_lines, validation_problems
+from launcher.deploy.runner import Command, RecordingRunner, SubprocessRunner
+from launcher.model.bundle import Bundle
+from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteExpiredError, QuoteMismatchError
+from launcher.model.quote import Gate, Quote
+from launcher.workflow.price import PriceOptions, price
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+PLAN = """
+slipway: 1
+name: x
+workload: {train: {model: {params_b: 0.1}, hours: 1}}
+target: {instance_type: p5.48xlarge, nodes: 1, region: us-east-1}
+purchase: {option: on-demand}
+"""
+
+
+@pytest.fixture
+def quoted(tmp_path: Path) -> Quote:
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN)
+    assert plan_file.load(path).name == "x"
+    return price(path, NOW, PriceOptions()).quotes[0]
+
+
+def attempt(
+    quoted: Quote, tmp_path: Path, *, bundle: str = "", assembly: str = "", now: datetime = NOW
+) -> RecordingRunner:
+    runner = RecordingRunner()
+    deploy(
+        quoted,
+        Bundle(digest=bundle or quoted.digest, files=()),
+        Assembly(folder=tmp_path / "cdk.out", digest=assembly or quoted.digest),
+        Cdk(runner=runner, environment={"PATH": "/usr/bin:/bin"}),
+        outputs=tmp_path / "outputs.json",
+        now=now,
+    )
+    return runner
+
+
+def test_a_good_quote_deploys_the_assembly_that_was_synthesised(quoted: Quote, tmp_path: Path) -> None:
+    argv = attempt(quoted, tmp_path).commands[0].argv
+    assert argv[argv.index("--app") + 1] == str(tmp_path / "cdk.out")
+    assert "deploy" in argv
+    assert "--all" in argv
+
+
+def test_files_or_stacks_of_another_plan_are_refused(quoted: Quote, tmp_path: Path) -> None:
+    for other in ({"bundle": "0" * 64}, {"assembly": "0" * 64}):
+        with pytest.raises(QuoteMismatchError):
+            attempt(quoted, tmp_path, **other)
+
+
+def test_a_refused_quote_does_not_deploy(quoted: Quote, tmp_path: Path) -> None:
+    refused = replace(quoted, gate=Gate(allowed=False, exit_code=3, reason="too dear"))
+    with pytest.raises(OverBudgetError, match="too dear"):
+        attempt(refused, tmp_path)
+
+
+def test_a_quote_whose_prices_have_expired_since_does_not_deploy(quoted: Quote, tmp_path: Path) -> None:
+    assert quoted.expires_at is not None
+    with pytest.raises(QuoteExpiredError):
+        attempt(quoted, tmp_path, now=quoted.expires_at + timedelta(days=1))
+
+
+def test_an_assembly_with_a_failed_validation_is_refused_even_when_cdk_exits_0(tmp_path: Path) -> None:
+    class Synthesised(RecordingRunner):
+        def run(self, command: Command, on_line: object = None) -> cdk_module.Completed:
+            report = {
+                "pluginReports": [
+                    {"conclusion": "failure", "violations": [{"ruleName": "S1", "description": "the bucket is open"}]}
+                ]
+            }
+            (tmp_path / "validation-report.json").write_text(json.dumps(report))
+            return super().run(command)
+
+    plan = tmp_path / "plan.json"
+    plan.write_text("{}")
+    with pytest.raises(ImpossibleError, match="the bucket is open"):
+        Cdk(runner=Synthesised(), environment={"PATH": "/usr/bin:/bin"}).synth(plan, "d", tmp_path)
+    assert validation_problems(tmp_path) == ["S1: the bucket is open"]
+
+
+def test_the_lines_of_a_failure_name_the_resource() -> None:
+    lines = ("a | CREATE_IN_PROGRESS", "b | CREATE_FAILED | no capacity", "c")
+    assert failure_lines(lines) == ["b | CREATE_FAILED | no capacity"]
+
+
+def test_a_program_is_run_and_its_lines_are_told_as_they_come(tmp_path: Path) -> None:
+    told: list[str] = []
+    argv = (sys.executable, "-c", "import sys; print('one'); print('two', file=sys.stderr); sys.exit(3)")
+    done = SubprocessRunner().run(Command(argv=argv, cwd=tmp_path, environment={}), told.append)
+    assert done.code == 3
+    assert sorted(done.lines) == sorted(told) == ["one", "two"]
+
+
+def test_a_program_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ImpossibleError, match="no such program"):
+        SubprocessRunner().run(Command(argv=("/nowhere/cdk",), cwd=tmp_path, environment={}))

@@ -1,0 +1,72 @@
+"""Reports: quoted against used, and back from JSON unchanged."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from launcher.model.errors import UnreadableInputError
+from launcher.model.report import Attempt, Report, RunStatus
+from launcher.records.documents import parse_report, report_document
+
+BEGUN = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+INTERRUPTED = Attempt(
+    started_at=BEGUN,
+    ended_at=BEGUN + timedelta(hours=1.5),
+    exit_code=75,
+    ended_by="spot-interruption",
+    resumed_from_step=0,
+    last_step=900,
+)
+FINISHED = Attempt(
+    started_at=BEGUN + timedelta(hours=1.75),
+    ended_at=BEGUN + timedelta(hours=2.25),
+    exit_code=0,
+    ended_by="completed",
+    resumed_from_step=880,
+    last_step=1200,
+)
+REPORT = Report(
+    name="sft",
+    status=RunStatus.SUCCEEDED,
+    scheduler="slurm",
+    simulated=False,
+    attempts=(INTERRUPTED, FINISHED),
+    quoted_usd=Decimal("45.10"),
+    quoted_hours=2.1,
+    prices_as_of="2026-11-19",
+    usd_per_hour=Decimal("19.35"),
+    stacks=(("slipway-sft-training", "CREATE_COMPLETE"),),
+    verified_resources=("VPC range: 10.0.0.0/16",),
+    not_emulated=(),
+)
+
+
+def test_the_hours_used_cost_the_quoted_rate() -> None:
+    assert REPORT.actual_hours == 2.0
+    assert REPORT.usd_at_quoted_rate == Decimal("38.7000")
+
+
+def test_a_report_reads_back_as_it_was_written() -> None:
+    assert parse_report(json.loads(json.dumps(report_document(REPORT)))) == REPORT
+
+
+def test_a_running_attempt_has_no_end_and_counts_no_hours() -> None:
+    running = replace(INTERRUPTED, ended_at=None, exit_code=None, ended_by=None)
+    report = replace(REPORT, status=RunStatus.RUNNING, attempts=(running,))
+    assert report.actual_hours == 0
+    assert parse_report(report_document(report)) == report
+
+
+def test_an_unpriced_run_has_no_dollars() -> None:
+    document = report_document(replace(REPORT, quoted_usd=None, usd_per_hour=None))
+    assert document["quoted"]["usd"] is None
+    assert document["actual"]["usd_at_quoted_rate"] is None
+
+
+@pytest.mark.parametrize("broken", [{}, {"quoted": 1}, {**report_document(REPORT), "status": "fine"}])
+def test_what_is_no_report_is_refused(broken: dict[str, object]) -> None:
+    with pytest.raises(UnreadableInputError):
+        parse_report(broken)

@@ -1,0 +1,62 @@
+"""Run folders: whole files, one folder a run, `latest` always leads somewhere."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launcher.model.bundle import Bundle, RenderedFile
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.records import run_folder
+
+NOW = datetime(2026, 11, 20, 13, 0, 5, tzinfo=UTC)
+
+
+def test_two_runs_in_one_second_have_two_folders_and_latest_is_the_second(tmp_path: Path) -> None:
+    first = run_folder.create("demo", NOW, tmp_path)
+    second = run_folder.create("demo", NOW, tmp_path)
+    assert first.path.name == "20261120T130005Z"
+    assert second.path.name == "20261120T130006Z"
+    link = tmp_path / ".slipway" / "runs" / "demo" / "latest"
+    assert link.is_symlink()
+    assert not link.readlink().is_absolute()
+    assert run_folder.latest("demo", tmp_path).path == second.path
+
+
+def test_an_unknown_run_is_refused_with_the_ones_there_are(tmp_path: Path) -> None:
+    run_folder.create("demo", NOW, tmp_path)
+    with pytest.raises(UnreadableInputError) as caught:
+        run_folder.latest("other", tmp_path)
+    assert "demo" in caught.value.hint
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".slipway").write_text("in the way")
+    with pytest.raises(ImpossibleError):
+        run_folder.create("demo", NOW, tmp_path)
+
+
+def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    folder = run_folder.create("demo", NOW, tmp_path)
+    folder.write_json("quote.json", {"a": 1})
+    folder.write_json("quote.json", {"a": 2})
+    assert folder.read_json("quote.json") == {"a": 2}
+    assert sorted(each.name for each in folder.path.iterdir()) == ["logs", "quote.json"]
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    folder = run_folder.create("demo", NOW, tmp_path)
+    (folder.path / "report.json").write_text('{"half')
+    with pytest.raises(UnreadableInputError):
+        folder.read_json("report.json")
+
+
+def test_a_bundle_is_written_with_its_programs_executable(tmp_path: Path) -> None:
+    files = (
+        RenderedFile(path="a/job.sbatch", text="#!/bin/bash\n", executable=True),
+        RenderedFile(path="b.yaml", text="x: 1\n"),
+    )
+    run_folder.write_bundle(Bundle(digest="d", files=files), tmp_path)
+    assert (tmp_path / "a" / "job.sbatch").stat().st_mode & 0o111
+    assert not (tmp_path / "b.yaml").stat().st_mode & 0o111
+    assert (tmp_path / "b.yaml").read_text() == "x: 1\n"
