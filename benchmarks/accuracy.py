@@ -1,0 +1,257 @@
+"""How far training estimates lie from published runs.
+
+    python -m benchmarks.accuracy [FILE] [--json]
+
+FILE has the columns of launcher/catalog/data/training/runs.csv, which is the default. Without --json the result is
+written to docs/accuracy.md and a summary printed; with it, nothing is written and one object printed:
+
+    n                      rows
+    within_25, within_50   share of rows whose published figure is within 0.8-1.25, or 1.5x, of the estimate
+    covered                share whose published figure lies inside the low-high range
+    median_width           median of high / low of that range; p90_width its 90th percentile
+    by_accelerator         the same for each label of the accelerator column
+    whole_runs             the same for hours of whole runs, against expected hours; the rest is steady throughput
+    leave_one_family_out   the same with every row estimated by coefficients fitted without its source family
+
+Shares are fractions. Exit codes: 0, or 2 when the file cannot be used.
+"""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks import fit_training
+from benchmarks.training_rows import Row, RowsError, read_rows
+from launcher.catalog.training import FURTHER_RUNS, RUNS, facts_from, load_training
+from launcher.model.money import Range
+from launcher.model.training import TrainingFacts
+from launcher.planning import duration, flops, throughput
+
+REPORT = Path(__file__).parent.parent / "docs" / "accuracy.md"
+NEAR, FAR = 1.25, 1.5
+UNREADABLE = 2
+WORST = 15
+HOW_TO_READ = """\
+Every row is estimated from what a plan file can say: dimensions, method, tokens, sequence, batch, precision,
+recomputation, stack, accelerator and count. Steady throughput is compared with `tokens_per_s`, hours of whole runs
+with `expected_hours`. The shares count rows whose published figure lies within a factor of the middle estimate, and
+inside its low-high range; the width of a range is high over low. Under "left out" every row is estimated by
+coefficients, and ranged by spreads, fitted without any row of its source; "unseen" are the rows of further_runs.csv
+under a fit on runs.csv alone. The form of the estimate and the weights of the fit were chosen with these rows in
+view, so only rows gathered later test those."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One row held against its estimate: the published figure and the range, both in tokens/s or both in hours."""
+
+    row: Row
+    published: float
+    estimate: Range
+
+    @property
+    def ratio(self) -> float:
+        """Estimated over published."""
+        return self.estimate.mid / self.published
+
+    @property
+    def width(self) -> float:
+        """High over low."""
+        return self.estimate.high / self.estimate.low
+
+    @property
+    def covered(self) -> bool:
+        """Whether the published figure lies in the range."""
+        return self.estimate.low <= self.published <= self.estimate.high
+
+    def within(self, factor: float) -> bool:
+        """Whether the estimate is off by no more than a factor either way."""
+        return abs(math.log(self.ratio)) <= math.log(factor)
+
+
+def outcome(row: Row, facts: TrainingFacts) -> Outcome:
+    """The estimate of one row: expected hours for a whole run, steady tokens per second for the rest."""
+    if row.tokens is None:
+        speed = throughput.rate(row.shape, facts)
+        steady = Range(low=speed.tokens_low, mid=speed.tokens_mid, high=speed.tokens_high)
+        return Outcome(row=row, published=row.published_tokens_per_s, estimate=steady)
+    hours = row.tokens / row.published_tokens_per_s / 3600.0
+    return Outcome(row=row, published=hours, estimate=duration.numbers(row.shape, row.tokens, facts).expected_hours)
+
+
+def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The shares and widths of some rows; None for each where there are none."""
+    count = len(outcomes)
+    if not count:
+        return {"n": 0, "within_25": None, "within_50": None, "covered": None, "median_width": None, "p90_width": None}
+    widths = sorted(each.width for each in outcomes)
+    return {
+        "n": count,
+        "within_25": _share(each.within(NEAR) for each in outcomes),
+        "within_50": _share(each.within(FAR) for each in outcomes),
+        "covered": _share(each.covered for each in outcomes),
+        "median_width": round(median(widths), 3),
+        "p90_width": round(widths[math.ceil(0.9 * count) - 1], 3),
+    }
+
+
+def _share(flags: Iterable[bool]) -> float:
+    values = list(flags)
+    return round(sum(values) / len(values), 4)
+
+
+def left_out(rows: Sequence[Row]) -> list[Outcome]:
+    """Each row estimated by a fit on the shipped rows without its family; spreads are refitted as well."""
+    observations = fit_training.observe(fit_training.shipped_rows(), fit_training.unfitted())
+    errors = fit_training.errors_left_out(observations)
+    found: dict[str, list[Outcome]] = {}
+    for family in sorted({row.family for row in rows}):
+        kept = [(each, error) for each, error in zip(observations, errors, strict=True) if each.row.family != family]
+        others = [each for each, _ in kept]
+        facts = facts_from(fit_training.fitted(others, [error for _, error in kept], fit_training.fit(others)))
+        found[family] = [outcome(row, facts) for row in rows if row.family == family]
+    return [each for family in found.values() for each in family]
+
+
+def unseen() -> list[Outcome]:
+    """The further shipped rows, estimated by a fit on the first file alone."""
+    observations = fit_training.observe(read_rows(RUNS), fit_training.unfitted())
+    errors = fit_training.errors_left_out(observations)
+    facts = facts_from(fit_training.fitted(observations, errors, fit_training.fit(observations)))
+    return [outcome(row, facts) for row in read_rows(FURTHER_RUNS)]
+
+
+def measure(rows: Sequence[Row]) -> dict[str, Any]:
+    """The object that --json prints."""
+    facts = load_training()
+    outcomes = [outcome(row, facts) for row in rows]
+    labels = sorted({row.label for row in rows})
+    return {
+        **summary(outcomes),
+        "by_accelerator": {label: summary([each for each in outcomes if each.row.label == label]) for label in labels},
+        "whole_runs": summary([each for each in outcomes if each.row.whole]),
+        "leave_one_family_out": summary(left_out(rows)),
+    }
+
+
+def baseline(rows: Sequence[Row]) -> dict[str, Any]:
+    """The estimator to beat: the median MFU of the shipped rows of the same chip, precision and kind of figure."""
+    groups: dict[tuple[str, str, bool], list[float]] = {}
+    for row in read_rows(RUNS):
+        groups.setdefault(_group(row), []).append(_mfu(row))
+    everything = median(value for values in groups.values() for value in values)
+    ratios = [median(groups.get(_group(row), [everything])) / _mfu(row) for row in rows]
+    return {
+        "within_25": _share(abs(math.log(ratio)) <= math.log(NEAR) for ratio in ratios),
+        "within_50": _share(abs(math.log(ratio)) <= math.log(FAR) for ratio in ratios),
+    }
+
+
+def _group(row: Row) -> tuple[str, str, bool]:
+    return row.label, row.shape.precision.value, row.kind == "whole_run"
+
+
+def _mfu(row: Row) -> float:
+    shape = row.shape
+    peak = shape.chips * shape.accelerator.peak_bf16_tflops * 1e12
+    return row.published_tokens_per_s * flops.per_token(shape) / peak
+
+
+def report(rows: Sequence[Row], name: str) -> str:
+    """The text of docs/accuracy.md."""
+    facts = load_training()
+    measured = measure(rows)
+    outcomes = sorted((outcome(row, facts) for row in rows), key=lambda each: -abs(math.log(each.ratio)))
+    plain = baseline(rows)
+    lines = [
+        "# Accuracy of the training estimate",
+        "",
+        (
+            f"Written by `python -m benchmarks.accuracy` from {name}; coefficients of {facts.fitted_on}, fitted on"
+            f" {facts.fitted_rows} rows of {facts.fitted_families} source families."
+        ),
+        "",
+        HOW_TO_READ,
+        "",
+        _table(
+            "rows",
+            {
+                "all rows": measured,
+                "whole runs": measured["whole_runs"],
+                "left out": measured["leave_one_family_out"],
+                "unseen": summary(unseen()),
+            },
+        ),
+        "",
+        (
+            "Baseline, the median utilisation of each chip, precision and kind of figure:"
+            f" {_percent(plain['within_25'])} within 0.8-1.25 and {_percent(plain['within_50'])} within 1.5x."
+        ),
+        "",
+        "## By accelerator",
+        "",
+        _table("accelerator", measured["by_accelerator"]),
+        "",
+        "## The rows furthest off",
+        "",
+        "| row | kind | estimated / published | in the range |",
+        "|---|---|---|---|",
+        *(
+            f"| {each.row.id} | {each.row.kind} | {each.ratio:.2f} | {'yes' if each.covered else 'no'} |"
+            for each in outcomes[:WORST]
+        ),
+        "",
+        "For a whole run the ratio is of hours, for the others of tokens per second.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(first: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
+    lines = [
+        f"| {first} | n | within 0.8-1.25 | within 1.5x | in the range | median width | p90 width |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for label, part in parts.items():
+        if part["n"]:
+            shares = " | ".join(_percent(part[key]) for key in ("within_25", "within_50", "covered"))
+            lines.append(f"| {label} | {part['n']} | {shares} | {part['median_width']:.2f} | {part['p90_width']:.2f} |")
+    return "\n".join(lines)
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.1f} %"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.accuracy", description="training estimates against published runs"
+    )
+    parser.add_argument(
+        "file", nargs="?", type=Path, default=RUNS, help="rows; the shipped calibration rows by default"
+    )
+    parser.add_argument("--json", action="store_true", help="print one object and write nothing")
+    options = parser.parse_args(arguments)
+    try:
+        rows = read_rows(options.file)
+    except RowsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return UNREADABLE
+    if options.json:
+        print(json.dumps(measure(rows), indent=2))
+        return 0
+    text = report(rows, "the shipped rows" if options.file == RUNS else f"`{options.file.name}`")
+    REPORT.parent.mkdir(exist_ok=True)
+    REPORT.write_text(text, encoding="utf-8")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,301 @@
+"""Fit the coefficients of the training estimate to the published runs that ship with the project.
+
+    python -m benchmarks.fit_training            writes launcher/catalog/data/training/coefficients.json
+
+A ridge regression of log(MFU) on the terms of `launcher.planning.utilisation`, towards the priors below, with Huber
+weights (a row far off counts by its sign only) and every source family weighted down by a power of its rows.
+Coefficients that come out with the wrong sign are held at their bound and the rest fitted again. The priors are round
+numbers in units of log(MFU), judged with the rows in view; they matter where a term has few rows. The form of the
+terms and the constants in capitals were chosen by leave-one-family-out error, every choice within the noise of its
+neighbours.
+
+Spreads are the winsorised scale of the errors on rows whose family was left out of the fit, by class of job, drawn
+towards that of all rows where a class is small. Pure Python, a few seconds.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from benchmarks.training_rows import Row, read_rows
+from launcher.catalog.training import COEFFICIENTS, FURTHER_RUNS, RUNS, facts_from
+from launcher.model.enums import Stack
+from launcher.model.training import TrainingFacts
+from launcher.planning import flops, goodput, utilisation
+
+RUN_TERMS = ("run_framework", "run_tuned")
+"""What whole runs lose beside failures; not terms of MFU, but fitted with them."""
+COLUMNS = (*utilisation.TERMS, *RUN_TERMS)
+PRIORS = {
+    "base": (-0.5, 0.01),
+    "balance": (0.4, 0.5),
+    "card": (0.4, 1.0),
+    "neuron": (0.3, 1.0),
+    "fp8": (0.25, 1.0),
+    "fp8_tuned": (0.3, 1.0),
+    "tuned": (0.05, 2.0),
+    "moe": (0.5, 1.0),
+    "moe_active": (0.2, 1.0),
+    "moe_peak": (0.3, 2.0),
+    "adapters": (0.1, 1.0),
+    "quantised": (0.15, 2.0),
+    "recompute": (0.6, 2.0),
+    "attention": (0.3, 2.0),
+    "attention_fp8": (0.4, 2.0),
+    "small": (0.3, 1.0),
+    "step": (0.6, 2.0),
+    "offload": (0.5, 1.0),
+    "run_framework": (0.2, 1.0),
+    "run_tuned": (0.05, 2.0),
+}
+"""The believed value of each coefficient, and its weight in rows of unit size."""
+MOST = {"step": 0.75}
+"""Upper bounds; see launcher.planning.utilisation."""
+HUBER = 0.2
+FAMILY_POWER = 0.4
+ROUNDS = 12
+WINSOR = 0.8
+CLASS_PRIOR_ROWS = 10.0
+SPREADS = ("bf16", "fp8", "moe", "adapters", "quantised", "neuron")
+RUN_SCALE_LEAST = 0.12
+"""Whole runs are at least this much less sure than steady rates, whatever the rows at hand say; judgement."""
+COVERED = (0.94, 0.95, 0.96, 0.97)
+"""Share of the weighted errors inside each end of the range, on families left out of the fit; the quantiles are
+averaged, because the tail is made of few rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One row as the regression sees it: the columns, log of the published MFU, its family and weight."""
+
+    row: Row
+    columns: tuple[float, ...]
+    target: float
+    weight: float
+
+
+def observe(rows: Sequence[Row], facts: TrainingFacts) -> list[Observation]:
+    """The rows as observations; failures are taken out of whole runs first, by the goodput of the estimate."""
+    counts = Counter(row.family for row in rows)
+    return [
+        Observation(
+            row=row,
+            columns=_columns(row, facts),
+            target=_target(row, facts),
+            weight=counts[row.family] ** -FAMILY_POWER,
+        )
+        for row in rows
+    ]
+
+
+def _columns(row: Row, facts: TrainingFacts) -> tuple[float, ...]:
+    tuned = row.shape.stack is Stack.TUNED
+    run = (-1.0 if row.whole and not tuned else 0.0, -1.0 if row.whole and tuned else 0.0)
+    return (*utilisation.terms(row.shape, facts), *run)
+
+
+def _target(row: Row, facts: TrainingFacts) -> float:
+    shape = row.shape
+    mfu = (
+        row.published_tokens_per_s * flops.per_token(shape) / (shape.chips * shape.accelerator.peak_bf16_tflops * 1e12)
+    )
+    lost = math.log1p(goodput.overhead(shape, facts).fraction) if row.whole else 0.0
+    return math.log(mfu) + lost
+
+
+def fit(observations: Sequence[Observation]) -> dict[str, float]:
+    """The coefficients of all columns.
+
+    Raises:
+        ValueError: there are no observations.
+    """
+    if not observations:
+        raise ValueError("no rows to fit")
+    held: dict[str, float] = {}
+    while True:
+        values = _weighted(observations, held)
+        bounded = {
+            name: min(max(value, 0.0), MOST.get(name, math.inf)) for name, value in values.items() if name != "base"
+        }
+        wrong = {name: bound for name, bound in bounded.items() if bound != values[name]}
+        if not wrong:
+            return values
+        held |= wrong
+
+
+def _weighted(observations: Sequence[Observation], held: Mapping[str, float]) -> dict[str, float]:
+    """Iteratively reweighted ridge regression with some coefficients held."""
+    free = [index for index, name in enumerate(COLUMNS) if name not in held]
+    base_values = [held.get(name, PRIORS[name][0]) for name in COLUMNS]
+    mean = sum(each.weight for each in observations) / len(observations)
+    designs = [[each.columns[index] for index in free] for each in observations]
+    rests = [each.target - _dot(each.columns, base_values) for each in observations]
+    steps = [0.0] * len(free)
+    for _ in range(ROUNDS):
+        weights = []
+        for each, design, rest in zip(observations, designs, rests, strict=True):
+            error = abs(rest - _dot(design, steps))
+            weights.append(each.weight / mean * min(1.0, HUBER / max(error, 1e-9)))
+        steps = _solve(*_normal(designs, rests, weights, [PRIORS[COLUMNS[index]][1] for index in free]))
+    values = dict(zip(COLUMNS, base_values, strict=True))
+    for index, step in zip(free, steps, strict=True):
+        values[COLUMNS[index]] += step
+    return values
+
+
+def _dot(left: Iterable[float], right: Iterable[float]) -> float:
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def _normal(
+    designs: Sequence[Sequence[float]], rests: Sequence[float], weights: Sequence[float], ridge: Sequence[float]
+) -> tuple[list[list[float]], list[float]]:
+    """The normal equations; rows are sparse, so only their non-zero columns are visited."""
+    size = len(ridge)
+    matrix = [[ridge[i] if i == j else 0.0 for j in range(size)] for i in range(size)]
+    right = [0.0] * size
+    for design, rest, weight in zip(designs, rests, weights, strict=True):
+        filled = [(index, value) for index, value in enumerate(design) if value]
+        for i, a in filled:
+            line, scaled = matrix[i], weight * a
+            right[i] += scaled * rest
+            for j, b in filled:
+                line[j] += scaled * b
+    return matrix, right
+
+
+def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Gaussian elimination; the ridge keeps the matrix positive definite, so no pivoting is needed."""
+    size = len(right)
+    for i in range(size):
+        pivot = matrix[i]
+        for k in range(i + 1, size):
+            factor = matrix[k][i] / pivot[i]
+            if factor:
+                line = matrix[k]
+                for j in range(i, size):
+                    line[j] -= factor * pivot[j]
+                right[k] -= factor * right[i]
+    found = [0.0] * size
+    for i in reversed(range(size)):
+        found[i] = (right[i] - _dot(matrix[i][i + 1 :], found[i + 1 :])) / matrix[i][i]
+    return found
+
+
+def errors_left_out(observations: Sequence[Observation]) -> list[float]:
+    """For each observation, log(estimated / published) from a fit without its family, in their order."""
+    fits = {
+        family: fit([each for each in observations if each.row.family != family])
+        for family in sorted({each.row.family for each in observations})
+    }
+    return [_error(each, fits[each.row.family]) for each in observations]
+
+
+def _error(observation: Observation, values: Mapping[str, float]) -> float:
+    return _dot(observation.columns, [values[name] for name in COLUMNS]) - observation.target
+
+
+def fitted(observations: Sequence[Observation], errors: Sequence[float], values: Mapping[str, float]) -> dict[str, Any]:
+    """The document of coefficients.json: a fit, and the spreads that errors on left-out families give it."""
+    rows = [each.row for each in observations]
+    known = unfitted()
+    by_chip: dict[str, Counter[str]] = {}
+    for row in rows:
+        name = utilisation.chip_traits(row.shape.accelerator, known).name
+        by_chip.setdefault(name, Counter()).update(utilisation.spread_classes(row.shape))
+    document: dict[str, Any] = {
+        "made_by": "python -m benchmarks.fit_training",
+        "fitted_on": date.today().isoformat(),  # noqa: DTZ011 a note of the day, shown and never compared
+        "fitted_rows": len(rows),
+        "fitted_families": len({row.family for row in rows}),
+        "coefficients": {name: round(values[name], 4) for name in utilisation.TERMS},
+        "run_framework": round(values["run_framework"], 4),
+        "run_tuned": round(values["run_tuned"], 4),
+        "rows_by_chip": {name: dict(sorted(counts.items())) for name, counts in sorted(by_chip.items())},
+    }
+    return document | _spreads(observations, errors, document)
+
+
+def _spreads(
+    observations: Sequence[Observation], errors: Sequence[float], document: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Scales by class, the further scale of whole runs, and how many scales the ends of the range lie away."""
+    weighed = [(each, max(-WINSOR, min(WINSOR, error))) for each, error in zip(observations, errors, strict=True)]
+    steady = [(each, error) for each, error in weighed if not each.row.whole]
+    pooled = _scale(steady)
+    spreads = {}
+    for name in SPREADS:
+        own = [(each, error) for each, error in steady if name in utilisation.spread_classes(each.row.shape)]
+        share = len(own) / (len(own) + CLASS_PRIOR_ROWS)
+        scale = math.sqrt(share * _scale(own) ** 2 + (1.0 - share) * pooled**2) if own else pooled
+        spreads[name] = {"scale": round(scale, 4), "rows": len(own)}
+    runs = [(each, error) for each, error in weighed if each.row.whole]
+    run_scale = max(RUN_SCALE_LEAST, math.sqrt(max(0.0, _scale(runs) ** 2 - pooled**2)))
+    found = {"spreads": spreads, "run_scale": round(run_scale, 4), "quantile_low": 1.0, "quantile_high": 1.0}
+    facts = facts_from({**document, **found})
+    ratios = [(each.weight, error / _range_scale(each.row, facts)) for each, error in weighed]
+    found["quantile_low"] = round(_quantile(ratios), 3)
+    found["quantile_high"] = round(_quantile([(weight, -ratio) for weight, ratio in ratios]), 3)
+    return found
+
+
+def _range_scale(row: Row, facts: TrainingFacts) -> float:
+    return math.hypot(utilisation.spread(row.shape, facts), facts.run_scale if row.whole else 0.0)
+
+
+def _scale(weighed: Sequence[tuple[Observation, float]]) -> float:
+    total = sum(each.weight for each, _ in weighed)
+    return math.sqrt(sum(each.weight * error * error for each, error in weighed) / total) if weighed else 0.0
+
+
+def _quantile(weighed: Sequence[tuple[float, float]]) -> float:
+    """The mean of the values below which the shares of `COVERED` of the weight lie."""
+    total = sum(weight for weight, _ in weighed)
+    reached, found = 0.0, []
+    shares = list(COVERED)
+    for weight, value in sorted(weighed, key=lambda pair: pair[1]):
+        reached += weight
+        while shares and reached >= shares[0] * total:
+            found.append(value)
+            shares.pop(0)
+    return sum(found) / len(found)
+
+
+def unfitted() -> TrainingFacts:
+    """Facts with the priors for coefficients: enough for terms and goodput, which no fit changes."""
+    return facts_from(
+        {
+            "coefficients": {name: PRIORS[name][0] for name in utilisation.TERMS},
+            "run_framework": 0.0,
+            "run_tuned": 0.0,
+            "rows_by_chip": {},
+            "spreads": {},
+            "run_scale": 0.0,
+            "quantile_low": 0.0,
+            "quantile_high": 0.0,
+            "fitted_on": "",
+            "fitted_rows": 0,
+            "fitted_families": 0,
+        }
+    )
+
+
+def shipped_rows() -> list[Row]:
+    """The rows the shipped coefficients are fitted on."""
+    return [*read_rows(RUNS), *read_rows(FURTHER_RUNS)]
+
+
+def main() -> None:
+    """Fit, and write coefficients.json."""
+    observations = observe(shipped_rows(), unfitted())
+    document = fitted(observations, errors_left_out(observations), fit(observations))
+    COEFFICIENTS.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    print(f"{COEFFICIENTS}: {document['fitted_rows']} rows of {document['fitted_families']} families")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The facts behind the training estimate, read from the data that ship with the project.
+
+constants.toml     read or judged numbers with their sources chips.toml         what is known of a chip beside its
+peak and memory coefficients.json  fitted by benchmarks/fit_training.py, with what it was fitted on runs.csv
+published runs and throughputs the fit is made on and measured against; further_runs.csv: more of them hardware.csv
+the accelerators the rows of those files name
+"""
+
+import csv
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from launcher.catalog.load import load
+from launcher.model.errors import SlipwayError
+from launcher.model.instance_type import Accelerator
+from launcher.model.training import ChipTraits, Constant, Spread, TrainingFacts
+
+DATA = Path(__file__).parent / "data" / "training"
+RUNS = DATA / "runs.csv"
+FURTHER_RUNS = DATA / "further_runs.csv"
+COEFFICIENTS = DATA / "coefficients.json"
+CHIPS_PER_NODE = {"nvidia": 8, "neuron": 16}
+"""Chips in one machine of the published clusters."""
+
+
+class TrainingDataError(SlipwayError):
+    """The shipped training data contradict themselves; the text says which number."""
+
+
+@lru_cache(maxsize=1)
+def load_training() -> TrainingFacts:
+    """The facts, read once.
+
+    Raises:
+        TrainingDataError: a coefficient or a constant is outside of what the estimator's promises allow.
+    """
+    return facts_from(json.loads(COEFFICIENTS.read_text(encoding="utf-8")))
+
+
+def facts_from(fitted: Mapping[str, Any]) -> TrainingFacts:
+    """The facts of one fit together with the constants and the chips; the benchmark makes them of refits too.
+
+    Raises:
+        TrainingDataError: a coefficient or a constant is outside of what the estimator's promises allow.
+    """
+    rows = fitted["rows_by_chip"]
+    chips = tuple(
+        ChipTraits(
+            name=each["name"],
+            match=each["match"],
+            gbps_per_chip=each["gbps_per_chip"],
+            inference_card=each.get("inference_card", False),
+            rows=dict(rows.get(each["name"], {})),
+            source=each["source"],
+        )
+        for each in _toml("chips.toml")["chip"]
+    )
+    constants = {name: _constant(name, each) for name, each in _toml("constants.toml").items()}
+    facts = TrainingFacts(
+        coefficients=dict(fitted["coefficients"]),
+        run_framework=fitted["run_framework"],
+        run_tuned=fitted["run_tuned"],
+        spreads={name: Spread(name=name, **each) for name, each in fitted["spreads"].items()},
+        run_scale=fitted["run_scale"],
+        quantile_low=fitted["quantile_low"],
+        quantile_high=fitted["quantile_high"],
+        chips=chips,
+        constants=constants,
+        fitted_on=fitted["fitted_on"],
+        fitted_rows=fitted["fitted_rows"],
+        fitted_families=fitted["fitted_families"],
+    )
+    _check(facts)
+    return facts
+
+
+def load_hardware() -> dict[str, tuple[Accelerator, int]]:
+    """The accelerators that calibration rows name, by label, each with how many are in one machine.
+
+    The catalog's own, other labels of them, and some that AWS does not offer.
+    """
+    found = dict(load().accelerators)
+    with (DATA / "hardware.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            found[row["label"]] = found[row["accelerator"]] if row["accelerator"] else _unsold(row)
+    return {label: (chip, CHIPS_PER_NODE[chip.family]) for label, chip in found.items()}
+
+
+def _unsold(row: Mapping[str, str]) -> Accelerator:
+    return Accelerator(
+        name=row["label"],
+        family=row["family"],
+        peak_bf16_tflops=float(row["peak_bf16_tflops"]),
+        peak_fp8_tflops=float(row["peak_fp8_tflops"]) if row["peak_fp8_tflops"] else None,
+        memory_gib=float(row["memory_gib"]),
+        memory_gb_per_s=float(row["memory_gb_per_s"]),
+        source=row["source"],
+    )
+
+
+def _toml(name: str) -> dict[str, Any]:
+    return tomllib.loads((DATA / name).read_text(encoding="utf-8"))
+
+
+def _constant(name: str, table: Mapping[str, Any]) -> Constant:
+    constant = Constant(**{**table, "as_of": table["as_of"].isoformat()})
+    if not 0.0 <= constant.low <= constant.mid <= constant.high < math.inf:
+        raise TrainingDataError(f"constant {name} is out of order: {constant.low} {constant.mid} {constant.high}")
+    return constant
+
+
+def _check(facts: TrainingFacts) -> None:
+    """Hold a fit to what the promises of the estimator need: signs, and a `step` loss that chips make up for."""
+    for term, value in facts.coefficients.items():
+        if not math.isfinite(value) or (value < 0.0 and term != "base"):
+            raise TrainingDataError(f"coefficient {term} is {value}; it must be finite and not below 0")
+    most = 1.0 / (1.0 + facts.constants["measured_loss_share"].mid)
+    if facts.coefficients["step"] > most:
+        raise TrainingDataError(
+            f"coefficient step is {facts.coefficients['step']}; above {most:.2f} more chips could be slower"
+        )

@@ -1,0 +1,84 @@
+"""What a job loses beside its steady rate: checkpoints, failures, restarts, and what whole runs lose on the way.
+
+Failures of a job per hour are chips x the rate of one chip, and a software term that does not grow with size. The
+overhead is Daly's complete model at Daly's interval (`launcher.agent.interval`). Spot interruptions are not in it;
+they belong to pricing.
+"""
+
+import math
+from typing import NamedTuple
+
+from launcher.agent.interval import daly_interval_s, overhead_fraction
+from launcher.model.enums import Stack
+from launcher.model.money import Range
+from launcher.model.training import TrainingFacts
+from launcher.planning.shape import TrainingShape
+
+SECONDS_PER_HOUR = 3600.0
+MINUTE_S = 60.0
+LONGEST_OVERHEAD = 19.0
+"""Overhead is cut off here (5 % of the time useful): a job beyond it would practically never end."""
+
+
+class Overhead(NamedTuple):
+    """Extra time per second of useful work, the logarithmic half-width of its range above, and what made it."""
+
+    fraction: float
+    half_width: float
+    failures_per_h: float
+    checkpoint_s: float
+    interval_s: float
+
+
+def checkpoint_bytes(shape: TrainingShape, facts: TrainingFacts) -> float:
+    """Bytes of one checkpoint: weights and optimizer state, or the adapters only for LoRA and QLoRA."""
+    return shape.trained_params * facts.constants["checkpoint_bytes_per_parameter"].mid
+
+
+def checkpoint_write_s(shape: TrainingShape, facts: TrainingFacts) -> Range:
+    """Seconds the job stands still for one checkpoint, every node writing its part at the same time."""
+    rate = facts.constants["checkpoint_gb_per_s_per_node"]
+    fixed = facts.constants["checkpoint_fixed_s"]
+    gb_per_node = checkpoint_bytes(shape, facts) / 1e9 / shape.nodes
+    return Range(
+        low=fixed.low + gb_per_node / rate.high,
+        mid=fixed.mid + gb_per_node / rate.mid,
+        high=fixed.high + gb_per_node / rate.low,
+    )
+
+
+def overhead(shape: TrainingShape, facts: TrainingFacts) -> Overhead:
+    """What checkpoints, failures and restarts cost, per second of useful work.
+
+    The range takes the failure rate, the restart and the checkpoint to their worse end one at a time and adds the
+    squares.
+    """
+    constants = facts.constants
+    per_chip = constants["failures_per_accelerator_hour"]
+    software = constants[f"software_failures_per_hour_{shape.stack.value}"]
+    restart = constants["restart_minutes"]
+    write = checkpoint_write_s(shape, facts)
+    per_h = shape.chips * per_chip.mid + software.mid
+    middle, interval_s = _overhead(write.mid, per_h, restart.mid)
+    others = (
+        (write.mid, shape.chips * per_chip.high + software.high, restart.mid),
+        (write.mid, per_h, restart.high),
+        (write.high, per_h, restart.mid),
+    )
+    squares = sum(math.log((1.0 + _overhead(*each)[0]) / (1.0 + middle)) ** 2 for each in others)
+    return Overhead(middle, math.sqrt(squares), per_h, write.mid, interval_s)
+
+
+def _overhead(checkpoint_s: float, failures_per_h: float, restart_minutes: float) -> tuple[float, float]:
+    """The overhead fraction at Daly's interval, and that interval in seconds."""
+    mtbf_s = SECONDS_PER_HOUR / failures_per_h
+    interval_s = max(daly_interval_s(checkpoint_s=checkpoint_s, mtbf_s=mtbf_s), MINUTE_S)
+    fraction = overhead_fraction(
+        checkpoint_s=checkpoint_s, interval_s=interval_s, mtbf_s=mtbf_s, restart_s=restart_minutes * MINUTE_S
+    )
+    return min(fraction, LONGEST_OVERHEAD), interval_s
+
+
+def run_factor(shape: TrainingShape, facts: TrainingFacts) -> float:
+    """How much longer whole runs take than their steady rate says, without failures; 1 or more."""
+    return math.exp(facts.run_tuned if shape.stack is Stack.TUNED else facts.run_framework)

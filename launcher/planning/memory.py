@@ -1,0 +1,165 @@
+"""What a training job holds in each accelerator's memory, whether it fits, and how many accelerators it takes at least.
+
+Weights, gradients and optimizer states are sharded over all chips (ZeRO-3, FSDP); activations of one sequence are
+shared by a group of chips (tensor, sequence or context parallel) no larger than it has to be, inside one node where
+that is enough.
+
+Sources: ZeRO 2020: S. Rajbhandari et al., arXiv:1910.02054, section 3.1: 2 + 2 + 12 bytes per parameter with Adam in
+    mixed precision. Korthikanti 2022: V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
+    Models", arXiv:2205.05198, table 2: s b h (34 + 5 a s / h) bytes per layer; 34 s b h without the attention matrix;
+    2 s b h with full recomputation. QLoRA 2023: T. Dettmers et al., arXiv:2305.14314, section 3: 4 bits and 0.127
+    bits of constants per parameter.
+"""
+
+import math
+from dataclasses import dataclass
+
+from launcher.model.enums import Method, Recompute
+from launcher.planning.shape import REFERENCE_VOCAB, TrainingShape, known_hidden, known_layers
+
+GIB = float(2**30)
+WEIGHT_BYTES = {Method.PRETRAIN: 2.0, Method.FULL: 2.0, Method.LORA: 2.0, Method.QLORA: 4.127 / 8.0}
+GRADIENT_BYTES = 2.0
+OPTIMIZER_BYTES = 12.0
+"""fp32 master weights and two fp32 moments of Adam, 4 bytes each (ZeRO 2020)."""
+ACTIVATION_BYTES = 34.0
+"""Per token, hidden unit and layer (Korthikanti 2022, table 2). The term of the attention matrix, 5 a s / h, is left
+out for `none` as for `selective`: fused attention kernels never store it, and every stack calibrated here uses
+one."""
+RECOMPUTED_BYTES = 2.0
+LOGIT_BYTES = 6.0
+"""Per token and vocabulary entry: fp32 logits and their gradient in bf16, in one piece."""
+GATHERED_LAYERS = 2.0
+"""Full layers in bf16 that sharded training holds at a time: the one at work and the next (FSDP prefetch)."""
+RESERVE = 0.10
+"""Of the memory kept free for the runtime, communication buffers and fragmentation. torchtitan's published runs peak
+at 84.9 of 95 GiB (benchmarks/llama3_h100_202412_torchtitan.md), 89 %."""
+LARGEST_GROUP = 64
+"""Chips that share one sequence at most: beyond it the exchange between machines is the job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """What one accelerator holds, in bytes by part, against what it has.
+
+    `group` is how many chips share one sequence. `steps` is the arithmetic, one line a step.
+    """
+
+    weights: float
+    gradients: float
+    optimizer: float
+    gathered: float
+    activations: float
+    logits: float
+    group: int
+    per_chip_gib: float
+    limit_gib: float
+    fits: bool
+    steps: tuple[str, ...]
+
+
+def fits(shape: TrainingShape) -> Fit:
+    """Whether a job fits the memory of its chips, with the smallest group that lets it; without one, the largest.
+
+    Args:
+        shape: the job; its accelerator says how much memory there is.
+    """
+    room = _limit_bytes(shape) - state_bytes(shape) / shape.chips
+    groups = _groups(shape.chips)
+    return _fit(shape, next((each for each in groups if _working_bytes(shape, each) <= room), groups[-1]))
+
+
+def least_chips(shape: TrainingShape) -> int | None:
+    """The least number of chips, in whole nodes of `chips_per_node`, that the job fits.
+
+    Returns:
+        A multiple of `chips_per_node`; None when no number is enough, because one sequence alone fills the memory.
+    """
+    limit = _limit_bytes(shape)
+    found = []
+    for group in _groups(LARGEST_GROUP):
+        room = limit - _working_bytes(shape, group)
+        if room <= 0.0:
+            continue
+        chips = max(group, math.ceil(state_bytes(shape) / room))
+        nodes = -(-chips // shape.chips_per_node)
+        found.append(nodes * shape.chips_per_node)
+    return min(found, default=None)
+
+
+def _groups(chips: int) -> list[int]:
+    """Powers of two up to the chips there are."""
+    most = min(chips, LARGEST_GROUP)
+    return [2**power for power in range(most.bit_length()) if 2**power <= most]
+
+
+def _limit_bytes(shape: TrainingShape) -> float:
+    return shape.accelerator.memory_gib * GIB * (1.0 - RESERVE)
+
+
+def _weights(shape: TrainingShape) -> float:
+    """Bytes of all weights; adapters lie beside frozen ones."""
+    adapters = 2.0 * shape.trained_params if shape.trains_adapters else 0.0
+    return WEIGHT_BYTES[shape.method] * shape.params_b * 1e9 + adapters
+
+
+def state_bytes(shape: TrainingShape) -> float:
+    """Bytes of weights, gradients and optimizer states, which are sharded over all chips."""
+    return _weights(shape) + (GRADIENT_BYTES + OPTIMIZER_BYTES) * shape.trained_params
+
+
+def _gathered(shape: TrainingShape, group: int) -> float:
+    return GATHERED_LAYERS * 2.0 * shape.params_b * 1e9 / known_layers(shape) / group
+
+
+def _activations(shape: TrainingShape, group: int) -> float:
+    """Bytes of one sequence's activations on each chip of its group; recomputation holds one whole layer at a time."""
+    per_layer = shape.sequence_length * known_hidden(shape)
+    if shape.recompute is Recompute.FULL:
+        return (RECOMPUTED_BYTES * known_layers(shape) + ACTIVATION_BYTES) * per_layer / group
+    return ACTIVATION_BYTES * known_layers(shape) * per_layer / group
+
+
+def _logits(shape: TrainingShape, group: int) -> float:
+    return LOGIT_BYTES * shape.sequence_length * (shape.vocab or REFERENCE_VOCAB) / group
+
+
+def _working_bytes(shape: TrainingShape, group: int) -> float:
+    """Bytes beside the sharded states, on each chip."""
+    return _gathered(shape, group) + _activations(shape, group) + _logits(shape, group)
+
+
+def _fit(shape: TrainingShape, group: int) -> Fit:
+    chips = shape.chips
+    weights, trained = _weights(shape) / chips, shape.trained_params / chips
+    gradients, optimizer = GRADIENT_BYTES * trained, OPTIMIZER_BYTES * trained
+    gathered, activations, logits = _gathered(shape, group), _activations(shape, group), _logits(shape, group)
+    total = weights + gradients + optimizer + gathered + activations + logits
+    limit = _limit_bytes(shape)
+    kept = "2 bytes per layer and one layer whole" if shape.recompute is Recompute.FULL else "34 bytes per layer"
+    trained_bytes = GRADIENT_BYTES + OPTIMIZER_BYTES
+    memory_gib = shape.accelerator.memory_gib
+    steps = (
+        f"weights: {_weights(shape) / 1e9:.4g} GB over {chips} chips = {weights / GIB:.2f} GiB",
+        (
+            f"gradients and Adam: {shape.trained_params / 1e9:.4g} billion x {trained_bytes:g} bytes over {chips} chips"
+            f" = {(gradients + optimizer) / GIB:.2f} GiB"
+        ),
+        f"two layers gathered in bf16 by a group of {group} sharing a sequence: {gathered / GIB:.2f} GiB",
+        f"activations of one sequence of {shape.sequence_length}, {kept}: {activations / GIB:.2f} GiB",
+        f"logits: {logits / GIB:.2f} GiB",
+        f"together {total / GIB:.2f} of {limit / GIB:.2f} GiB ({memory_gib:g} less {RESERVE:.0%} for the runtime)",
+    )
+    return Fit(
+        weights=weights,
+        gradients=gradients,
+        optimizer=optimizer,
+        gathered=gathered,
+        activations=activations,
+        logits=logits,
+        group=group,
+        per_chip_gib=total / GIB,
+        limit_gib=limit / GIB,
+        fits=total <= limit,
+        steps=steps,
+    )

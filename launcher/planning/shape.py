@@ -1,0 +1,115 @@
+"""The inputs of a training estimate: a model, how it is trained, and the chips it is trained on."""
+
+import math
+from dataclasses import dataclass
+
+from launcher.model.enums import Method, Precision, Recompute, Stack
+from launcher.model.instance_type import Accelerator
+
+REFERENCE_PARAMS_B = 6.7
+"""Llama 2 7B (config.json: 32 layers, hidden 4096, 32 heads): unknown dimensions are scaled from it."""
+REFERENCE_LAYERS = 32
+REFERENCE_HIDDEN = 4096
+REFERENCE_HEAD_WIDTH = 128
+REFERENCE_VOCAB = 32_000
+ADAPTER_FRACTION = 0.01
+"""Trained over all parameters with LoRA: rank 16 on every linear layer of a 7 B model is 40 M, 0.6 %
+(arXiv:2106.09685, section 4); rounded up, because higher ranks are common."""
+MOE_ACTIVE_FRACTION = 0.95
+"""A model whose tokens pass through less than this share of its parameters is a mixture of experts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingShape:
+    """One way to train one model on one number of chips.
+
+    `params_b` and `active_params_b` are billions of parameters, all of them and those a token passes through. Layers,
+    hidden, heads, kv_heads and vocab may be None: then they are scaled from a 7B model. `global_batch_tokens` is None
+    when the plan leaves the batch open. `measured_tokens_per_s` was measured on one node of `chips_per_node` chips
+    and replaces the estimate. `chips` counts all of the job.
+    """
+
+    params_b: float
+    active_params_b: float
+    layers: int | None = None
+    hidden: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    vocab: int | None = None
+    sequence_length: int = 4096
+    global_batch_tokens: float | None = None
+    precision: Precision = Precision.BF16
+    recompute: Recompute = Recompute.SELECTIVE
+    method: Method = Method.FULL
+    stack: Stack = Stack.FRAMEWORK
+    accelerator: Accelerator
+    chips: int
+    chips_per_node: int
+    measured_tokens_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no estimate could be made of.
+
+        Raises:
+            ValueError: a size is not finite or not above zero, or more parameters are active than there are.
+        """
+        sizes = (self.params_b, self.active_params_b, float(self.sequence_length), self.accelerator.peak_bf16_tflops)
+        if not all(0.0 < each < math.inf for each in sizes) or self.chips < 1 or self.chips_per_node < 1:
+            raise ValueError(f"sizes must be finite and above 0, got {sizes} on {self.chips} chips")
+        if self.active_params_b > self.params_b:
+            raise ValueError(f"active_params_b {self.active_params_b} is above params_b {self.params_b}")
+        for optional in (self.global_batch_tokens, self.measured_tokens_per_s):
+            if optional is not None and not 0.0 < optional < math.inf:
+                raise ValueError(f"a batch or a throughput must be finite and above 0, got {optional}")
+
+    @property
+    def moe(self) -> bool:
+        """Whether the model is a mixture of experts."""
+        return self.active_params_b < MOE_ACTIVE_FRACTION * self.params_b
+
+    @property
+    def nodes(self) -> int:
+        """Machines, the last one perhaps not full."""
+        return -(-self.chips // self.chips_per_node)
+
+    @property
+    def trains_adapters(self) -> bool:
+        """Whether the base weights stay frozen."""
+        return self.method in {Method.LORA, Method.QLORA}
+
+    @property
+    def trained_params(self) -> float:
+        """Parameters that get a gradient and optimizer states; adapters only with LoRA and QLoRA."""
+        return self.params_b * 1e9 * (ADAPTER_FRACTION if self.trains_adapters else 1.0)
+
+    @property
+    def attention_width(self) -> float:
+        """Layers times hidden width; scaled with the two-thirds power of the active parameters when one is unknown."""
+        if self.layers is not None and self.hidden is not None:
+            return float(self.layers * self.hidden)
+        return REFERENCE_LAYERS * REFERENCE_HIDDEN * (self.active_params_b / REFERENCE_PARAMS_B) ** (2.0 / 3.0)
+
+    @property
+    def fp8_counts(self) -> bool:
+        """Whether FP8 is asked for, the chip has it, and its fitted gain applies: dense models on NVIDIA chips."""
+        peak = self.accelerator.peak_fp8_tflops
+        return (
+            self.precision is Precision.FP8
+            and not self.moe
+            and self.accelerator.family == "nvidia"
+            and peak is not None
+            and peak > self.accelerator.peak_bf16_tflops
+        )
+
+
+def known_layers(shape: TrainingShape) -> float:
+    """Transformer layers, or the cube-root law from a 7B model.
+
+    Depth and width of the published families both grow with the cube root of the parameters (12 L h^2 of them).
+    """
+    return shape.layers or max(1.0, REFERENCE_LAYERS * (shape.active_params_b / REFERENCE_PARAMS_B) ** (1.0 / 3.0))
+
+
+def known_hidden(shape: TrainingShape) -> float:
+    """Hidden width, or the cube-root law from a 7B model."""
+    return shape.hidden or max(64.0, REFERENCE_HIDDEN * (shape.active_params_b / REFERENCE_PARAMS_B) ** (1.0 / 3.0))

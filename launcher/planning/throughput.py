@@ -1,0 +1,47 @@
+"""The steady rate of a job in tokens per second: from utilisation, or scaled from what was measured on one node."""
+
+import math
+from typing import NamedTuple
+
+from launcher.model.training import TrainingFacts
+from launcher.planning import flops, utilisation
+from launcher.planning.shape import TrainingShape
+
+
+class Rate(NamedTuple):
+    """Tokens per second of all chips and the MFU that makes, low, middle, high, and the scale of its spread."""
+
+    tokens_low: float
+    tokens_mid: float
+    tokens_high: float
+    mfu_low: float
+    mfu_mid: float
+    mfu_high: float
+    scale: float
+
+
+def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
+    """The steady rate of all chips together: estimated, or scaled from what was measured on one node."""
+    capacity = shape.chips * shape.accelerator.peak_bf16_tflops * 1e12 / flops.per_token(shape)
+    if shape.measured_tokens_per_s is not None:
+        return _measured(shape, facts, capacity)
+    mfu = utilisation.estimate(shape, facts)
+    return Rate(capacity * mfu.low, capacity * mfu.mid, capacity * mfu.high, mfu.low, mfu.mid, mfu.high, mfu.scale)
+
+
+def _measured(shape: TrainingShape, facts: TrainingFacts, capacity: float) -> Rate:
+    """The rate from a measurement on one node; beyond it the `step` term says what scaling loses.
+
+    The batch is the job's, so that the one node worked on all of it. The range grows with the loss.
+    """
+    measured = shape.measured_tokens_per_s or 0.0
+    traits = utilisation.chip_traits(shape.accelerator, facts)
+    weight = facts.coefficients["step"]
+    many = utilisation.step_term(shape, shape.chips, traits)
+    one = utilisation.step_term(shape, min(shape.chips, shape.chips_per_node), traits)
+    loss = weight * (one - many)
+    tokens = measured * max(1.0, shape.chips / shape.chips_per_node) * math.exp(-loss)
+    constants = facts.constants
+    scale = constants["measured_scale"].mid + constants["measured_loss_share"].mid * loss
+    low, high = tokens * math.exp(-scale), tokens * math.exp(scale)
+    return Rate(low, tokens, high, low / capacity, tokens / capacity, high / capacity, scale)
