@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import init, output, plan, quote, render, report, runs, schema
+from launcher.cli import deploy, init, launch, logs, output, plan, quote, render, report, runs, schema
 from launcher.model.errors import SlipwayError
 
 INTERRUPTED, INTERNAL = 130, 1
@@ -47,7 +47,7 @@ def _options(
         os.environ["SLIPWAY_VERBOSE"] = "1"
 
 
-for command in (init, schema, plan, quote, render, report, runs):
+for command in (init, schema, plan, quote, render, deploy, launch, report, runs, logs):
     command.register(app)
 
 

@@ -64,11 +64,15 @@ def took(hours: float) -> str:
 def _money(report: Report) -> list[str]:
     """Quoted beside used, at the quoted rate."""
     quoted = words.dollars(report.quoted_usd)
-    lines = [f"  quoted ${quoted} for {words.hours(report.quoted_hours)} h, prices of {report.prices_as_of or 'no date'}"]
+    lines = [
+        f"  quoted ${quoted} for {words.hours(report.quoted_hours)} h, prices of {report.prices_as_of or 'no date'}"
+    ]
     used = report.usd_at_quoted_rate
     if used is not None and report.usd_per_hour is not None:
         rate = f"${report.usd_per_hour:f} an hour"
         lines.append(f"  used {took(report.actual_hours)}, which is ${words.dollars(used)} at the quoted {rate}")
     if report.simulated:
-        lines.append("  The machines were stand-ins on this one: their hours say nothing of the quoted ones, and nothing was spent.")
+        lines.append(
+            "  The machines were stand-ins: their hours say nothing of the quoted ones, and nothing was spent."
+        )
     return lines

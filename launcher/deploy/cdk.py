@@ -75,10 +75,14 @@ class Cdk:
             raise SlipwayError("the difference could not be shown:\n" + "\n".join(done.lines[-SHOWN_LINES:]))
         return done.lines
 
-    def bootstrap(self, account: str, region: str, qualifier: str | None, on_line: Listener | None = None) -> None:
-        """Make the bucket and roles the CDK deploys with, where they are not there."""
+    def bootstrap(self, assembly: Assembly, account: str, region: str, qualifier: str | None) -> None:
+        """Make the bucket and roles the CDK deploys with, where they are not there.
+
+        Raises:
+            DeploymentFailedError: it failed.
+        """
         more = ("--qualifier", qualifier, "--toolkit-stack-name", f"CDKToolkit-{qualifier}") if qualifier else ()
-        done = self._run("bootstrap", f"aws://{account}/{region}", *more, on_line=on_line)
+        done = self._run("bootstrap", f"aws://{account}/{region}", "--app", str(assembly.folder), *more)
         if done.code != 0:
             raise DeploymentFailedError("cdk bootstrap failed:\n" + "\n".join(done.lines[-SHOWN_LINES:]))
 

@@ -32,10 +32,11 @@ class JobWatch(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """One moment of a job, as a person follows it."""
+    """One moment of a job, as a person follows it; `steps` is how many there will be, where the trainer says so."""
 
     attempt: int
     step: int | None
+    steps: int | None
     loss: float | None
     saved_step: int | None
     elapsed_s: float
@@ -45,8 +46,8 @@ class Progress:
 class Listeners:
     """Who is told what while a job is followed.
 
-    `event` gets each of the agent's events, `progress` the job's state every few seconds, `first_checkpoint` a call when
-    the first whole checkpoint is in the store.
+    `event` gets each of the agent's events, `progress` the job's state every few seconds, `first_checkpoint` a call
+    when the first whole checkpoint is in the store.
     """
 
     event: Callable[[dict[str, Any]], None]
@@ -68,6 +69,7 @@ class Follower:
     attempt: int = 0
     logged_attempt: int = 0
     step: int | None = None
+    steps: int | None = None
     loss: float | None = None
     saved_step: int | None = None
     ending: str | None = None
@@ -117,8 +119,9 @@ class Follower:
     def _record_last_step(self) -> None:
         """Write down how far the attempt came, before its ending."""
         self._metrics()
-        if self.step is not None:
-            self._keep({"event": "attempt-progress", "attempt": self.attempt, "step": self.step})
+        steps = [each for each in (self.step, self.saved_step) if each is not None]
+        if steps:
+            self._keep({"event": "attempt-progress", "attempt": self.attempt, "step": max(steps)})
 
     def _keep(self, event: dict[str, Any]) -> None:
         """Add an event to the run folder's own."""
@@ -134,6 +137,7 @@ class Follower:
                 continue
             if isinstance(metric, dict):
                 self.step = metric.get("step", self.step)
+                self.steps = metric.get("steps", self.steps)
                 self.loss = metric.get("loss", self.loss)
 
     def _logs(self) -> None:
@@ -166,6 +170,7 @@ class Follower:
                 Progress(
                     attempt=self.attempt,
                     step=self.step,
+                    steps=self.steps,
                     loss=self.loss,
                     saved_step=self.saved_step,
                     elapsed_s=elapsed,

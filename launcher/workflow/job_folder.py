@@ -24,7 +24,9 @@ def make_job_folder(folder: Path, bundle: Bundle, work: Path) -> str:
         ImpossibleError: the user's folder is not there or cannot be copied.
     """
     if not work.is_dir():
-        raise ImpossibleError(f"run.workdir: no folder {work}", hint="the path is taken from the plan file's own folder")
+        raise ImpossibleError(
+            f"run.workdir: no folder {work}", hint="the path is taken from the plan file's own folder"
+        )
     folder.mkdir(parents=True)
     write_bundle(bundle, folder)
     try:

@@ -15,7 +15,7 @@ STORE_STACK, NETWORK_STACK, TRAINING_STACK = "checkpoints", "network", "training
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """A running cluster as its scheduler describes it: its queues, each with instance type, counts and way of buying."""
+    """A running cluster as its scheduler describes it: its queues, with instance type, count and way of buying."""
 
     name: str
     queues: tuple["QueueState", ...]
@@ -28,7 +28,6 @@ class QueueState:
     name: str
     instance_type: str
     capacity_type: str
-    minimum: int
     maximum: int
 
 
@@ -49,16 +48,27 @@ class _Checks:
         self.wrong: list[str] = []
         self.types: set[str] = set()
 
+    def holds(self, what: str, fact: object) -> None:
+        """Hold one fact that has to be so."""
+        self.equal(what, wanted=True, got=bool(fact))
+
     def equal(self, what: str, wanted: object, got: object) -> None:
         """Hold one fact against the plan."""
         if wanted == got:
-            self.agreed.append(f"{what}: {got}")
+            self.agreed.append(f"{what}: {_word(got)}")
         else:
-            self.wrong.append(f"{what}: planned {wanted}, found {got}")
+            self.wrong.append(f"{what}: planned {_word(wanted)}, found {_word(got)}")
+
+
+def _word(value: object) -> str:
+    """A fact as a report says it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(f"{key} {each}" for key, each in value.items()) if isinstance(value, dict) else str(value)
 
 
 def verify(
-    plan: Plan, session: Session, names: Iterable[str], cluster: Callable[[str], ClusterState], zone: str | None
+    plan: Plan, session: Session, names: Iterable[str], cluster: Callable[[str], ClusterState] | None, zone: str | None
 ) -> Verification:
     """Compare the deployed stacks with the plan.
 
@@ -66,7 +76,7 @@ def verify(
         plan: what was deployed.
         session: AWS, or the sandbox's.
         names: the stacks' names.
-        cluster: asks the scheduler of a cluster what it runs.
+        cluster: asks the scheduler of a cluster what it runs; None where nothing answers that.
         zone: the availability zone id the plan's machines stand in.
 
     Raises:
@@ -76,7 +86,7 @@ def verify(
     states = tuple(stacks.describe(session, each) for each in names)
     checks = _Checks()
     for state in states:
-        checks.equal(f"stack {state.name}", True, state.status in COMPLETE)
+        checks.holds(f"stack {state.name}", state.status in COMPLETE)
     found = [each for state in states for each in stacks.resources(session, state.name)]
     for state in states:
         if state.name.endswith(STORE_STACK):
@@ -100,14 +110,14 @@ def _store(session: Session, state: StackState, checks: _Checks) -> None:
     """The checkpoint bucket: private, encrypted, TLS only, tidy, and its stack protected."""
     bucket = buckets.describe(session, state.outputs["BucketName"])
     checks.types |= {"AWS::S3::Bucket", "AWS::S3::BucketPolicy"}
-    checks.equal("checkpoint bucket blocks public access", True, bucket.public_access_blocked)
-    checks.equal("checkpoint bucket is encrypted", True, bucket.encryption is not None)
-    checks.equal("checkpoint bucket takes TLS only", True, bucket.tls_only)
+    checks.holds("checkpoint bucket blocks public access", bucket.public_access_blocked)
+    checks.holds("checkpoint bucket is encrypted", bucket.encryption is not None)
+    checks.holds("checkpoint bucket takes TLS only", bucket.tls_only)
     rules = {rule["ID"]: rule for rule in bucket.lifecycle}
     tag = rules.get("superseded", {}).get("Filter", {}).get("Tag", {})
     checks.equal("checkpoint bucket expires", {"Key": "slipway", "Value": "superseded"}, tag)
-    checks.equal("checkpoint bucket aborts uploads", True, "AbortIncompleteMultipartUpload" in rules.get("incomplete", {}))
-    checks.equal("checkpoint stack is protected", True, state.protected)
+    checks.holds("checkpoint bucket aborts uploads", "AbortIncompleteMultipartUpload" in rules.get("incomplete", {}))
+    checks.holds("checkpoint stack is protected", state.protected)
 
 
 def _network(plan: Plan, session: Session, state: StackState, checks: _Checks, zone: str | None) -> None:
@@ -123,17 +133,19 @@ def _network(plan: Plan, session: Session, state: StackState, checks: _Checks, z
         "AWS::EC2::NatGateway",
     }
     checks.equal("VPC range", plan.request.network.cidr, networks.vpc_cidr(session, outputs["VpcId"]))
-    checks.equal("private subnet hands out public addresses", False, subnet.public_addresses)
+    checks.holds("private subnet keeps addresses private", not subnet.public_addresses)
     if zone is not None:
         checks.equal("private subnet zone", zone, subnet.az_id)
     routes = networks.default_routes(session, subnet.id)
-    checks.equal("private subnet leaves through NAT", True, bool(routes) and all(each.startswith("nat-") for each in routes))
+    checks.holds("private subnet leaves through NAT", bool(routes) and all(each.startswith("nat-") for each in routes))
 
 
-def _training(plan: Plan, state: StackState, checks: _Checks, cluster: Callable[[str], ClusterState]) -> None:
+def _training(plan: Plan, state: StackState, checks: _Checks, cluster: Callable[[str], ClusterState] | None) -> None:
     """The cluster: the type, the count and the way of buying of its first queue, and the plan it came from."""
-    checks.types.add("Custom::PclusterCluster")
     checks.equal("plan digest", plan.digest, state.outputs.get("PlanDigest"))
+    if cluster is None:
+        return
+    checks.types.add("Custom::PclusterCluster")
     running = cluster(state.outputs["ClusterName"])
     types = {each.instance_type: each for each in running.queues}
     queue = types.get(plan.place.instance_type)

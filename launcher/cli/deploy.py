@@ -1,0 +1,45 @@
+"""`slipway deploy`: the cluster of a plan, deployed behind its quote."""
+
+from pathlib import Path
+
+import typer
+
+from launcher.cli import options, output
+from launcher.cli.confirm import confirm, refuse_unless_allowed
+from launcher.cli.quote_page import page as quote_page
+from launcher.cli.table import terminal_width
+from launcher.workflow.price import PriceOptions, pick, price
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("deploy")(deploy)
+
+
+def deploy(
+    file: options.PlanPath,
+    *,
+    wanted: options.Pick = None,
+    sandbox: options.InSandbox = False,
+    yes: options.Yes = False,
+    dry_run: options.DryRun = False,
+    region: options.Region = None,
+    max_price_age: options.MaxPriceAge = None,
+    max_usd: options.MaxUsd = None,
+) -> None:
+    """Price a plan and deploy its cluster, without a job. --sandbox tries it on this machine."""
+    from launcher.cli.launch_progress import Narrator
+    from launcher.workflow.deployment import DeployOptions, deploy_quote
+
+    asked = PriceOptions(region=region, max_price_age=max_price_age, max_usd=max_usd, sandbox=sandbox)
+    priced = price(file, options.now(), asked)
+    rank, quoted = pick(priced, wanted)
+    for line in quote_page(quoted, rank, terminal_width(), priced.now.date(), str(file)):
+        output.say(line)
+    refuse_unless_allowed(quoted)
+    where = "the sandbox" if sandbox else f"AWS, {quoted.plan.place.region}"
+    if not dry_run:
+        confirm(f"deploy {quoted.plan.cluster_name} to {where}", yes=yes)
+    how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, tell=Narrator().tell)
+    done = deploy_quote(priced, rank, quoted, how)
+    output.result([f"  {name}: {value}" for stack in done.values() for name, value in sorted(stack.items())])

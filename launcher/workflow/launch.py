@@ -1,0 +1,263 @@
+"""The story of a launch in the sandbox: priced, gated, rendered, deployed, submitted, followed, reported."""
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from launcher.deploy.runner import SubprocessRunner
+from launcher.model.errors import DeploymentFailedError, SlipwayError
+from launcher.model.money import Price
+from launcher.model.quote import Quote
+from launcher.model.report import Report, RunStatus
+from launcher.planning.pin import zone
+from launcher.records import run_folder
+from launcher.records.documents import report_document
+from launcher.records.run_folder import RunFolder, write_whole
+from launcher.rendering.batch import AGENT_FILE
+from launcher.rendering.bundle import BATCH_FILE
+from launcher.sandbox.environment import ACCOUNT
+from launcher.sandbox.sandbox import Sandbox
+from launcher.sandbox.scheduler import JobState, Scheduler, SchedulerError
+from launcher.workflow.attempts import attempts, read_events
+from launcher.workflow.deploy import Deployed, Setting, Tell, bring_up, record, show_difference, synthesise
+from launcher.workflow.follow import Follower, Listeners, Progress
+from launcher.workflow.job_folder import make_job_folder
+from launcher.workflow.price import Priced
+from launcher.workflow.verify import ClusterState, QueueState
+
+NOTICE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchOptions:
+    """How a launch in the sandbox goes.
+
+    `interrupt_after_s` is when a spot interruption is played, counted from the first whole checkpoint; None: never.
+    `scheduler` is "slurm", "local", or "auto": Slurm where it is installed.
+    """
+
+    root: Path
+    interrupt_after_s: float | None
+    tell: Tell
+    progress: Callable[[Progress], None]
+    scheduler: str = "auto"
+
+
+def launch_in_sandbox(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions) -> tuple[RunFolder, Report]:
+    """Run a quoted plan from end to end on this machine.
+
+    Raises:
+        SlipwayError: a step failed; the run folder holds what was done until then.
+        KeyboardInterrupt: the user ended it; the sandbox is gone and the report says so.
+    """
+    tell, instances = options.tell, priced.catalog.instance_types
+    folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
+    story = _Story(folder=folder, quoted=quoted)
+    try:
+        bundle = record(folder, quoted, rank, instances, priced.path.resolve().parent)
+        tell(f"run folder {folder.path.relative_to(options.root)}")
+        tell("starting an embedded AWS on this machine")
+        with Sandbox(region=quoted.plan.place.region, scheduler=options.scheduler) as box:
+            setting = Setting(
+                runner=SubprocessRunner(),
+                environment=box.process_environment(os.environ),
+                account=ACCOUNT,
+                zone=zone(quoted.plan.place, priced.catalog),
+                instances=instances,
+                cluster=lambda name: cluster_state(box, name),
+                tell=tell,
+            )
+            cdk, assembly = synthesise(folder, quoted, setting)
+            show_difference(cdk, assembly, quoted, tell)
+            deployed = bring_up(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+            story.deployed = deployed
+            story.not_emulated = _not_emulated(box, deployed)
+            if quoted.plan.request.workload.train is not None:
+                try:
+                    _run_job(box, deployed, priced, quoted, options=options, story=story)
+                finally:
+                    _keep_requests(box, folder)
+            else:
+                story.status = RunStatus.SUCCEEDED
+    except KeyboardInterrupt:
+        story.status = RunStatus.CANCELLED
+        raise
+    finally:
+        report = story.report()
+        folder.write_json("report.json", report_document(report))
+    return folder, report
+
+
+@dataclass(slots=True, kw_only=True)
+class _Story:
+    """What is known of a run while it goes, for its report."""
+
+    folder: RunFolder
+    quoted: Quote
+    deployed: Deployed | None = None
+    scheduler: str = "none"
+    status: RunStatus = RunStatus.FAILED
+    not_emulated: tuple[str, ...] = ()
+
+    def report(self) -> Report:
+        """The report as things stand."""
+        checked = self.deployed.verification if self.deployed else None
+        price = self.quoted.price
+        return Report(
+            name=self.quoted.plan.name,
+            status=self.status,
+            scheduler=self.scheduler,
+            simulated=True,
+            attempts=attempts(read_events(self.folder.events)),
+            quoted_usd=self.quoted.usd.mid if self.quoted.usd else None,
+            quoted_hours=self.quoted.hours.mid,
+            prices_as_of=price.as_of.isoformat() if isinstance(price, Price) else None,
+            usd_per_hour=self.quoted.usd_per_hour,
+            stacks=tuple((each.name, each.status) for each in checked.stacks) if checked else (),
+            verified_resources=checked.verified if checked else (),
+            not_emulated=self.not_emulated,
+        )
+
+
+def cluster_state(box: Sandbox, name: str) -> ClusterState:
+    """A cluster as its scheduler runs it: its nodes, gathered by queue."""
+    queues: dict[str, QueueState] = {}
+    for node in box.nodes(name):
+        before = queues.get(node.partition)
+        queues[node.partition] = QueueState(
+            name=node.partition,
+            instance_type=node.instance_type,
+            capacity_type=node.capacity_type,
+            maximum=(before.maximum if before else 0) + 1,
+        )
+    return ClusterState(name=name, queues=tuple(queues.values()))
+
+
+def _not_emulated(box: Sandbox, deployed: Deployed) -> tuple[str, ...]:
+    """What the sandbox did not make or nobody read back, each with the reason."""
+    known = {each.name: each.reason for each in box.not_emulated()}
+    unread = dict.fromkeys(deployed.verification.unread, "made, and not read back")
+    return tuple(f"{name}: {reason}" for name, reason in sorted({**unread, **known}.items()))
+
+
+def _keep_requests(box: Sandbox, folder: RunFolder) -> None:
+    """Keep the log of the S3 server: it shows the uploads and the restore."""
+    lines = [json.dumps(asdict(each), default=str) for each in box.s3_requests()]
+    write_whole(folder.logs / "s3-requests.jsonl", "".join(f"{line}\n" for line in lines))
+
+
+def _run_job(
+    box: Sandbox, deployed: Deployed, priced: Priced, quoted: Quote, *, options: LaunchOptions, story: _Story
+) -> None:
+    """Submit the job to the cluster's scheduler and follow it to its end.
+
+    Raises:
+        DeploymentFailedError: the job did not succeed.
+    """
+    cluster, folder = deployed.cluster_name, story.folder
+    scheduler = box.scheduler(cluster)
+    story.scheduler = scheduler.name
+    job_folder = folder.path / "job"
+    work = priced.path.resolve().parent / quoted.plan.request.run.workdir
+    digest = make_job_folder(job_folder, deployed.bundle, work)
+    folder.append_event("agent-built", file=AGENT_FILE, sha256=digest)
+    environment = box.job_environment(os.environ)
+    try:
+        job = scheduler.submit(job_folder / BATCH_FILE, folder=job_folder, environment=environment)
+        options.tell(f"submitted: job {job} on the {scheduler.name} scheduler of cluster {cluster}")
+        disruption = _Disruption(box=box, cluster=cluster, scheduler=scheduler, job=job, options=options)
+        listeners = Listeners(
+            event=lambda event: _tell_event(event, options.tell),
+            progress=options.progress,
+            first_checkpoint=disruption.first_checkpoint,
+        )
+        log = job_folder / f"slurm-{job}.out"
+        follower = Follower(job=job_folder, folder=folder, log=log, listeners=listeners)
+        story.status = follower.follow(_Watch(scheduler=scheduler, job=job), tick=disruption.check)
+        disruption.finish()
+    except SchedulerError as problem:
+        raise DeploymentFailedError(f"the scheduler of {cluster}: {problem}") from problem
+    if story.status is not RunStatus.SUCCEEDED:
+        hint = f"slipway logs {quoted.plan.name} shows what it printed"
+        raise DeploymentFailedError(f"the job {story.status.value}", hint=hint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Watch:
+    """Whether the job has left its scheduler's queue."""
+
+    scheduler: Scheduler
+    job: str
+
+    def ended(self) -> bool:
+        return self.scheduler.state(self.job).final
+
+
+@dataclass(slots=True, kw_only=True)
+class _Disruption:
+    """A spot interruption, played once, some seconds after the first whole checkpoint."""
+
+    box: Sandbox
+    cluster: str
+    scheduler: Scheduler
+    job: str
+    options: LaunchOptions
+    timer: threading.Timer | None = None
+    struck: bool = False
+    failure: Exception | None = None
+
+    def first_checkpoint(self) -> None:
+        """The clock starts."""
+        if self.options.interrupt_after_s is not None:
+            self.timer = threading.Timer(self.options.interrupt_after_s, self._strike)
+            self.timer.daemon = True
+            self.timer.start()
+
+    def _strike(self) -> None:
+        """Give notice to the job's first node, take it away and bring another."""
+        tell = self.options.tell
+        try:
+            nodes = self.scheduler.nodes(self.job)
+            if not nodes:
+                tell("the interruption finds the job on no node, and is left out")
+                return
+            tell(f"EC2 takes {nodes[0]} back: two minutes' notice")
+            loss = self.box.lose_node(self.cluster, nodes[0], notice_s=NOTICE_S)
+            left = "after the job had left it" if loss.drained else "with the job still on it"
+            tell(f"{loss.node} is gone with its disk, {left}; another node takes its place")
+            self.struck = True
+        except (SlipwayError, RuntimeError, OSError) as problem:
+            self.failure = problem
+
+    def check(self) -> None:
+        """Pass on what went wrong in the background, and let a requeued job start without Slurm's two minutes."""
+        if self.failure is not None:
+            raise DeploymentFailedError(f"the interruption could not be played: {self.failure}") from self.failure
+        if self.struck and self.scheduler.state(self.job) is JobState.PENDING:
+            self.scheduler.release(self.job)
+
+    def finish(self) -> None:
+        """Wait for an interruption that is under way, and drop one that is not due any more."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer.join()
+        self.check()
+
+
+def _tell_event(event: dict[str, object], tell: Tell) -> None:
+    """The agent's events that a person follows."""
+    kind, number = event["event"], event.get("attempt")
+    if kind == "attempt-started":
+        tell(f"attempt {number} started on {event.get('node')}")
+    elif kind == "restored":
+        tell(f"attempt {number} resumes from step {event['step']}, restored from S3 ({event['bytes']:,} bytes)")
+    elif kind == "notice":
+        tell(f"attempt {number}: notice of an interruption ({event.get('source')})")
+    elif kind in ("interrupted", "completed", "failed", "cancelled"):
+        tell(f"attempt {number} {kind}, exit {event.get('exit_code')}")
+    elif kind in ("restore-skipped", "checkpoint-dropped", "drain-failed", "retention-failed"):
+        tell(f"attempt {number}: {kind}: {event.get('reason') or event.get('error')}")

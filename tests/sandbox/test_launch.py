@@ -1,0 +1,140 @@
+"""A priced launch from end to end: quoted, deployed, interrupted, resumed from S3, finished, reported."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.model.report import Report, RunStatus
+from launcher.records.run_folder import RunFolder
+from launcher.workflow.launch import LaunchOptions, launch_in_sandbox
+from launcher.workflow.price import PriceOptions, pick, price
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TRAINER = ["train.py", "--steps", "240", "--every", "30"]
+PLAN = f"""
+slipway: 1
+name: tiny
+workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, hours: 0.5}}}}
+target: {{kind: parallelcluster, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}}
+purchase: {{option: spot}}
+checkpoint: {{interval: 30, keep: 3, grace_seconds: 20}}
+run: {{command: {json.dumps([sys.executable, *TRAINER])}, workdir: {json.dumps(str(EXAMPLES / "tiny_gpt"))}}}
+"""
+SCHEDULERS = [
+    pytest.param("slurm", marks=[pytest.mark.slurm, pytest.mark.xdist_group("slurm")]),
+    pytest.param("local", marks=pytest.mark.xdist_group("launch")),
+]
+
+
+@dataclass(frozen=True)
+class Launched:
+    folder: RunFolder
+    report: Report
+    told: list[str]
+
+    def log(self, attempt: int) -> str:
+        return (self.folder.logs / f"attempt-{attempt}.log").read_text()
+
+    def steps(self, attempt: int) -> list[int]:
+        return [int(step) for step in re.findall(r"^step (\d+)/", self.log(attempt), re.MULTILINE)]
+
+
+@pytest.fixture(scope="module", params=SCHEDULERS)
+def launched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Launched:
+    root = tmp_path_factory.mktemp("launch")
+    (root / "plan.yaml").write_text(PLAN)
+    priced = price(root / "plan.yaml", datetime.now(UTC), PriceOptions(sandbox=True))
+    rank, quoted = pick(priced, None)
+    told: list[str] = []
+    options = LaunchOptions(
+        root=root,
+        interrupt_after_s=0.5,
+        tell=told.append,
+        progress=lambda now: told.append(str(now)),
+        scheduler=request.param,
+    )
+    folder, report = launch_in_sandbox(priced, rank, quoted, options)
+    assert report.scheduler == request.param
+    return Launched(folder=folder, report=report, told=told)
+
+
+def test_the_job_is_interrupted_once_resumed_and_finished(launched: Launched) -> None:
+    assert launched.report.status is RunStatus.SUCCEEDED
+    assert launched.report.simulated
+    first, second = launched.report.attempts
+    assert (first.ended_by, first.exit_code, first.resumed_from_step) == ("spot-interruption", 75, 0)
+    assert (second.ended_by, second.exit_code, second.last_step) == ("completed", 0, 240)
+    assert second.resumed_from_step > 0
+    assert second.resumed_from_step == first.last_step
+
+
+def test_the_steps_before_the_checkpoint_are_not_done_again(launched: Launched) -> None:
+    resumed = launched.report.attempts[1].resumed_from_step
+    assert min(launched.steps(1)) <= resumed
+    assert min(launched.steps(2)) > resumed
+
+
+def test_the_restore_is_seen_by_the_s3_server(launched: Launched) -> None:
+    step = launched.report.attempts[1].resumed_from_step
+    lines = (launched.folder.logs / "s3-requests.jsonl").read_text().splitlines()
+    requests = [json.loads(line) for line in lines]
+    began = launched.report.attempts[1].started_at.isoformat()
+    ours = [each for each in requests if f"/step-{step}/" in each["path"]]
+    written = [each for each in ours if each["method"] == "PUT" and each["time"] < began]
+    read = [each for each in ours if each["method"] == "GET" and each["time"] >= began]
+    assert written
+    assert read
+    assert all(each["status"] in (200, 206) for each in read)
+
+
+def test_the_weights_are_those_of_a_run_that_was_never_interrupted(launched: Launched) -> None:
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("SLIPWAY")}
+    alone = subprocess.run(
+        [sys.executable, *TRAINER], cwd=EXAMPLES / "tiny_gpt", env=plain, capture_output=True, text=True, check=True
+    )
+    wanted = re.search(r"weights sha256 (\w+)", alone.stdout)
+    got = re.search(r"weights sha256 (\w+)", launched.log(2))
+    assert wanted is not None
+    assert got is not None
+    assert got[1] == wanted[1]
+
+
+def test_the_run_folder_holds_the_whole_story(launched: Launched) -> None:
+    names = {each.name for each in launched.folder.path.iterdir()}
+    assert {
+        "plan.json",
+        "quote.json",
+        "rendered",
+        "cdk.out",
+        "outputs.json",
+        "report.json",
+        "events.jsonl",
+        "logs",
+    } <= names
+    quote: dict[str, Any] = launched.folder.read_json("quote.json")
+    outputs: dict[str, Any] = launched.folder.read_json("outputs.json")
+    assert quote["schema"] == "slipway.quote/1"
+    assert {each["PlanDigest"] for each in outputs.values() if "PlanDigest" in each} == {quote["digest"]}
+    assert (launched.folder.path.parent / "latest").resolve() == launched.folder.path.resolve()
+
+
+def test_what_was_deployed_was_read_back_and_the_rest_is_named(launched: Launched) -> None:
+    verified = launched.report.verified_resources
+    assert any("checkpoint bucket" in each for each in verified)
+    assert any("private subnet zone" in each for each in verified)
+    assert any("cluster queue" in each for each in verified)
+    assert all(status == "CREATE_COMPLETE" for _, status in launched.report.stacks)
+    assert any(each.startswith("AWS::IAM::Role") for each in launched.report.not_emulated)
+
+
+def test_the_plan_of_the_run_folder_is_the_plan(launched: Launched) -> None:
+    again = price(launched.folder.path / "plan.json", datetime.now(UTC), PriceOptions(sandbox=True))
+    assert again.quotes[0].digest == launched.folder.read_json("quote.json")["digest"]
