@@ -93,7 +93,8 @@ setup-pcluster: .venv-pcluster/.made ## ParallelCluster's own validators
 
 .venv-pcluster/.made: $(made)/venv
 	$(PYTHON) -m venv .venv-pcluster
-	.venv-pcluster/bin/python -m pip --disable-pip-version-check install --quiet aws-parallelcluster==3.16.1
+	.venv-pcluster/bin/python -m pip --disable-pip-version-check install --quiet aws-parallelcluster==3.16.1 \
+	    'moto[ec2,s3,iam,sts,ssm]==5.2.5'
 	@touch $@
 
 # ---------------------------------------------------------------------------------------------------------- demo and tests

@@ -1,0 +1,50 @@
+"""The security group that lets nodes speak EFA with each other, and nobody else in."""
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+_ALL = "-1"
+
+
+class NodeSecurityGroup(Construct):
+    """All traffic between its members, both ways, and nothing else.
+
+    EFA is not IP: a rule to 0.0.0.0/0 does not cover it, only one that names the group itself, in and out. The L2
+    SecurityGroup drops that egress rule where everything else is allowed out, hence L1. ParallelCluster attaches the
+    group beside its own, which gives the way to the internet.
+
+    Attributes:
+        group: the security group.
+        rules: its rules; nodes must not start before they stand.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, vpc_id: str) -> None:
+        """Make the group and its two rules.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            vpc_id: the VPC of the cluster.
+        """
+        super().__init__(scope, id_)
+        self.group = ec2.CfnSecurityGroup(
+            self, "Group", vpc_id=vpc_id, group_description="Slipway nodes: all traffic among themselves (EFA)"
+        )
+        self.rules = (
+            ec2.CfnSecurityGroupIngress(
+                self,
+                "FromItself",
+                group_id=self.group.attr_group_id,
+                source_security_group_id=self.group.attr_group_id,
+                ip_protocol=_ALL,
+                description="EFA and everything else from members of the group",
+            ),
+            ec2.CfnSecurityGroupEgress(
+                self,
+                "ToItself",
+                group_id=self.group.attr_group_id,
+                destination_security_group_id=self.group.attr_group_id,
+                ip_protocol=_ALL,
+                description="EFA and everything else to members of the group",
+            ),
+        )

@@ -1,0 +1,109 @@
+"""What a cluster's nodes may do in the account beyond ParallelCluster's own needs: reach their jobs' part of S3."""
+
+from dataclasses import dataclass
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3_assets as assets
+from constructs import Construct
+
+PATH = "/parallelcluster/"
+"""ParallelCluster's own provider may attach policies below this path alone (its policies.yaml, statement IamPolicy)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreAccess:
+    """The store as a policy names it: bucket ARN, and prefix without slashes at its ends ("" is the whole bucket)."""
+
+    bucket_arn: str
+    prefix: str
+
+    def objects(self, below: str = "") -> str:
+        """The ARN of every object below the prefix, or below a folder of it."""
+        folder = "/".join(part for part in (self.prefix, below) if part)
+        return f"{self.bucket_arn}/{folder}/*" if folder else f"{self.bucket_arn}/*"
+
+
+class NodePolicy(Construct):
+    """A managed policy for head and compute nodes, one statement a purpose.
+
+    ParallelCluster's `S3Access` would do with less text, but gives `s3:*`.
+
+    Attributes:
+        arn: the policy's ARN.
+        resource: the policy.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        store: StoreAccess,
+        kms_key_arn: str | None,
+        node_script: assets.Asset | None,
+        secrets: tuple[str, ...],
+        compile_cache: bool,
+    ) -> None:
+        """Make the policy.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            store: where jobs write.
+            kms_key_arn: the key of the store's objects, if it is not S3's own.
+            node_script: the set-up script that nodes fetch.
+            secrets: ARNs of secrets and parameters that jobs fetch.
+            compile_cache: whether jobs keep a cache of compiled programs, whose lock files they delete.
+        """
+        super().__init__(scope, id_)
+        statements = [
+            iam.PolicyStatement(
+                sid="FindCheckpoints",
+                actions=["s3:ListBucket"],
+                resources=[store.bucket_arn],
+                conditions={"StringLike": {"s3:prefix": [f"{store.prefix}/*" if store.prefix else "*"]}},
+            ),
+            iam.PolicyStatement(
+                sid="KeepCheckpoints",
+                actions=["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject", "s3:PutObjectTagging"],
+                resources=[store.objects()],
+            ),
+        ]
+        if compile_cache:
+            statements.append(
+                iam.PolicyStatement(
+                    sid="UnlockCompileCache", actions=["s3:DeleteObject"], resources=[store.objects(".compile-cache")]
+                )
+            )
+        if kms_key_arn is not None:
+            statements.append(
+                iam.PolicyStatement(
+                    sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[kms_key_arn]
+                )
+            )
+        if node_script is not None:
+            script = node_script.bucket.arn_for_objects(node_script.s3_object_key)
+            statements.append(iam.PolicyStatement(sid="FetchSetUp", actions=["s3:GetObject"], resources=[script]))
+        statements.extend(_secret_statements(secrets))
+        self.resource = iam.CfnManagedPolicy(
+            self,
+            "Policy",
+            path=PATH,
+            description="Slipway nodes: checkpoints of their jobs",
+            policy_document=iam.PolicyDocument(statements=statements),
+        )
+        self.arn = self.resource.ref
+
+
+def _secret_statements(secrets: tuple[str, ...]) -> list[iam.PolicyStatement]:
+    """One statement for each service that holds secrets of the plan."""
+    services = (
+        ("ReadSecrets", "secretsmanager", "secretsmanager:GetSecretValue"),
+        ("ReadParameters", "ssm", "ssm:GetParameter"),
+    )
+    found = []
+    for sid, service, action in services:
+        arns = sorted({arn for arn in secrets if arn.split(":")[2] == service})
+        if arns:
+            found.append(iam.PolicyStatement(sid=sid, actions=[action], resources=arns))
+    return found

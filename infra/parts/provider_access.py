@@ -1,0 +1,99 @@
+"""What ParallelCluster's provider may do beyond its default, and under which permissions boundary it does it."""
+
+from aws_cdk import Aws, CfnStack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.parts.published import published_template
+
+
+class ProviderAccess(Construct):
+    """The provider's role, as parameters of its stack; none where the default will do.
+
+    The provider makes its own role. It has no way to give that role a boundary, so where the account demands one the
+    role comes from AWS's published policies (policies.yaml, made for ParallelCluster's API), which can.
+
+    Attributes:
+        parameters: for the provider's stack.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, boundary_arn: str | None, data_uri: str | None) -> None:
+        """Make what is needed.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            boundary_arn: the permissions boundary of every role, None where the account has none.
+            data_uri: `s3://bucket/prefix` that a file system of the cluster imports, or None.
+        """
+        super().__init__(scope, id_)
+        self.parameters: dict[str, str] = {}
+        statements = [] if data_uri is None else _data_statements(data_uri)
+        if boundary_arn is None:
+            if statements:
+                self.parameters["AdditionalIamPolicies"] = self._policy(statements)
+            return
+        published = CfnStack(
+            self,
+            "Policies",
+            template_url=published_template(self, "policies/policies.yaml"),
+            parameters={
+                "EnableIamAdminAccess": "true",
+                "PermissionsBoundaryPolicy": boundary_arn,
+                "AdditionalPolicies": self._policy([*statements, *_own_statements()]),
+            },
+        )
+        role = published.get_att("Outputs.ParallelClusterLambdaRoleArn").to_string()
+        self.parameters["CustomLambdaRole"] = role
+
+    def _policy(self, statements: list[iam.PolicyStatement]) -> str:
+        """The ARN of a managed policy with these statements."""
+        return iam.CfnManagedPolicy(
+            self,
+            "Policy",
+            description="Slipway: what ParallelCluster's provider needs for this cluster",
+            policy_document=iam.PolicyDocument(statements=statements),
+        ).ref
+
+
+def _data_statements(data_uri: str) -> list[iam.PolicyStatement]:
+    """Linking a file system to a bucket (FSx for Lustre user guide, permissions to use data repositories)."""
+    bucket, _, prefix = data_uri.removeprefix("s3://").partition("/")
+    arn = f"arn:{Aws.PARTITION}:s3:::{bucket}"
+    folder = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+    linked = (
+        f"arn:{Aws.PARTITION}:iam::{Aws.ACCOUNT_ID}:role/aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/*"
+    )
+    return [
+        iam.PolicyStatement(
+            sid="LinkFileSystem",
+            actions=["iam:AttachRolePolicy", "iam:CreateServiceLinkedRole", "iam:PutRolePolicy"],
+            resources=[linked],
+        ),
+        iam.PolicyStatement(
+            sid="LookAtData", actions=["s3:GetBucketAcl", "s3:GetBucketLocation", "s3:ListBucket"], resources=[arn]
+        ),
+        iam.PolicyStatement(sid="ReadData", actions=["s3:GetObject"], resources=[f"{arn}/{folder}*"]),
+    ]
+
+
+def _own_statements() -> list[iam.PolicyStatement]:
+    """What the provider gives its own role and the published one lacks: its bucket and its event rules.
+
+    The bucket's name is generated from the names of the stack and, in lower case and perhaps cut, of the resource
+    PclusterCustomResourceBucket in it.
+    """
+    bucket = f"arn:{Aws.PARTITION}:s3:::slipway-*-pclustercustom*"
+    rules = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:rule/*"
+    return [
+        iam.PolicyStatement(
+            sid="KeepEvents",
+            actions=["s3:DeleteObject", "s3:GetObject", "s3:ListBucket", "s3:ListBucketVersions", "s3:PutObject"],
+            resources=[bucket],
+        ),
+        iam.PolicyStatement(
+            sid="PollByRule",
+            actions=["events:DeleteRule", "events:PutRule", "events:PutTargets", "events:RemoveTargets"],
+            resources=[rules],
+        ),
+    ]

@@ -1,0 +1,54 @@
+"""What all stacks of a plan have in common: name, place, tags and the account's demands."""
+
+from collections.abc import Mapping
+
+from aws_cdk import DefaultStackSynthesizer, Environment, PermissionsBoundary, Stack, Tags
+from constructs import Construct
+
+from launcher.model.plan import Plan
+
+
+class PlanStack(Stack):
+    """A stack named slipway-<cluster>-<part>, in the plan's region, tagged, behind the plan's permissions boundary.
+
+    The stack's name is its construct id too, so `cdk deploy` takes what the console shows.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        part: str,
+        *,
+        plan: Plan,
+        account: str | None,
+        description: str,
+        tags: Mapping[str, str],
+        termination_protection: bool = False,
+    ) -> None:
+        """Make an empty stack.
+
+        Args:
+            scope: the app.
+            part: last part of the name: "network", "checkpoints", "training".
+            plan: the plan.
+            account: the account's id, None where it is not known yet.
+            description: what the console shows.
+            tags: tags of the stack and of everything in it.
+            termination_protection: refuse to delete the stack.
+        """
+        name = f"slipway-{plan.cluster_name}-{part}"
+        boundary = plan.request.security.permissions_boundary_arn
+        super().__init__(
+            scope,
+            name,
+            stack_name=name,
+            description=description,
+            env=Environment(account=account, region=plan.place.region),
+            synthesizer=DefaultStackSynthesizer(qualifier=plan.request.security.qualifier),
+            permissions_boundary=PermissionsBoundary.from_arn(boundary) if boundary is not None else None,
+            termination_protection=termination_protection,
+            tags=dict(tags),
+            analytics_reporting=False,
+        )
+        for key, value in tags.items():
+            Tags.of(self).add(key, value)

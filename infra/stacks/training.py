@@ -1,0 +1,131 @@
+"""A training cluster: its security group, what its nodes may do, and ParallelCluster itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from aws_cdk import CfnOutput
+from aws_cdk import aws_s3_assets as assets
+from constructs import Construct
+
+from infra.parts.efa import NodeSecurityGroup
+from infra.parts.node_policy import NodePolicy, StoreAccess
+from infra.parts.parallelcluster import ParallelCluster
+from infra.parts.provider_access import ProviderAccess
+from infra.stacks.plan_stack import PlanStack
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.rendering.cluster import cluster_configuration, cluster_context, cluster_name
+from launcher.rendering.names import OUTPUTS, ClusterNames
+from launcher.rendering.node import node_script, node_setup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a cluster stands in: ids of its VPC and subnet, its store's URI and policy view; tokens or text."""
+
+    vpc_id: str
+    subnet_id: str
+    store_uri: str
+    store: StoreAccess
+
+
+class TrainingStack(PlanStack):
+    """A ParallelCluster and what it needs of its own; network and checkpoints come from outside.
+
+    Attributes:
+        cluster: the cluster.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        plan: Plan,
+        account: str | None,
+        tags: Mapping[str, str],
+        instances: Mapping[str, InstanceType],
+        surroundings: Surroundings,
+    ) -> None:
+        """Make a plan's cluster; `instances` are the catalog's types."""
+        super().__init__(
+            scope,
+            "training",
+            plan=plan,
+            account=account,
+            tags=tags,
+            description=f"Slipway: cluster {plan.cluster_name}",
+        )
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=surroundings.vpc_id)
+        names = self._names(plan, instances, surroundings, group)
+        context = cluster_context(plan, instances=instances, names=names)
+        access = ProviderAccess(
+            self,
+            "ProviderAccess",
+            boundary_arn=plan.request.security.permissions_boundary_arn,
+            data_uri=context.lustre.data_uri if context.lustre is not None else None,
+        )
+        self.cluster = ParallelCluster(
+            self,
+            "ParallelCluster",
+            name=cluster_name(plan),
+            configuration=cluster_configuration(context),
+            provider_parameters=access.parameters,
+        )
+        # Nodes that started without the rules would have no EFA until somebody restarts them.
+        self.cluster.resource.node.add_dependency(*group.rules)
+        self._outputs(plan, names)
+
+    def _names(
+        self,
+        plan: Plan,
+        instances: Mapping[str, InstanceType],
+        surroundings: Surroundings,
+        group: NodeSecurityGroup,
+    ) -> ClusterNames:
+        """What the cluster refers to, as tokens; what its nodes fetch and may do is made on the way."""
+        types = [instances[each] for each in (plan.place.instance_type, *plan.request.target.fallback_types)]
+        script = self._node_script(plan, types)
+        policy = NodePolicy(
+            self,
+            "NodePolicy",
+            store=surroundings.store,
+            kms_key_arn=plan.request.storage.kms_key_arn,
+            node_script=script,
+            secrets=tuple(plan.request.run.secrets.values()),
+            compile_cache=any(each.family.startswith("trn1") for each in types),
+        )
+        return ClusterNames(
+            subnet_id=surroundings.subnet_id,
+            security_group_id=group.group.attr_group_id,
+            node_policy_arn=policy.arn,
+            store_uri=surroundings.store_uri,
+            node_setup_uri=script.s3_object_url if script is not None else None,
+        )
+
+    def _node_script(self, plan: Plan, types: list[InstanceType]) -> assets.Asset | None:
+        """The nodes' set-up script in S3, where a node needs it."""
+        target = plan.request.target
+        if target.ami is not None or not any(node_setup(each, target.os) for each in types):
+            return None
+        return assets.Asset(self, "NodeScript", path=str(node_script()))
+
+    def _outputs(self, plan: Plan, names: ClusterNames) -> None:
+        """What the launcher and a person need after a deployment."""
+        for each in fields(ClusterNames):
+            value = getattr(names, each.name)
+            if value is not None:
+                CfnOutput(self, OUTPUTS[each.name], value=value)
+        head_node = self.cluster.resource.get_att_string("headNode.instanceId")
+        region = plan.place.region
+        CfnOutput(
+            self, "ClusterName", value=cluster_name(plan), description="The cluster, for pcluster and as stack name"
+        )
+        CfnOutput(self, "HeadNodeInstanceId", value=head_node, description="The head node")
+        CfnOutput(self, "Region", value=region)
+        CfnOutput(
+            self,
+            "Connect",
+            value=f"aws ssm start-session --region {region} --target {head_node}",
+            description="A shell on the head node",
+        )
+        CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")

@@ -1,0 +1,71 @@
+"""The one plan of a request that leaves nothing to choose: what `cdk synth` builds from a plan file or a plan.json."""
+
+from collections.abc import Iterator
+
+from launcher.catalog.load import Catalog
+from launcher.model.document import resolve
+from launcher.model.enums import Level, TargetKind
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding, error
+from launcher.model.plan import Place, Plan
+from launcher.model.request import PlanRequest
+from launcher.planning.checks import check
+
+
+def pinned_plan(request: PlanRequest, catalog: Catalog) -> Plan:
+    """The plan of a request that pins type, region and purchase option.
+
+    Nodes that are open are the least asked for, or one; an open target is ParallelCluster; an open zone stays open (see
+    `zone`). A request that is already whole gives a plan with its own digest.
+
+    Args:
+        request: a plan file as read.
+        catalog: what exists.
+
+    Raises:
+        ImpossibleError: something must be pinned first, or the request has errors; with all findings.
+    """
+    found = [each for each in check(request, catalog) if each.level is Level.ERROR]
+    found += _open(request)
+    if found:
+        raise ImpossibleError(f"{request.name} is not one plan yet", findings=found)
+    target, purchase = request.target, request.purchase
+    assert target.instance_type is not None and target.region is not None and purchase.option is not None  # noqa: S101, PT018 - _open
+    place = Place(
+        target=TargetKind.PARALLELCLUSTER,
+        instance_type=target.instance_type[0],
+        nodes=target.nodes.minimum if target.nodes is not None else 1,
+        region=target.region[0],
+        az_id=target.az_id,
+        option=purchase.option[0],
+        plan_kind=purchase.plan_kind,
+        term_years=purchase.term_years,
+    )
+    return resolve(request, place)
+
+
+def _open(request: PlanRequest) -> Iterator[Finding]:
+    """One finding for each choice that is still open."""
+    pins = (
+        ("target.instance_type", request.target.instance_type, "p5.48xlarge"),
+        ("target.region", request.target.region, "us-east-2"),
+        ("purchase.option", request.purchase.option, "spot"),
+    )
+    for path, values, example in pins:
+        if values is None or len(values) != 1:
+            got = "any" if values is None else ", ".join(values)
+            yield error("not-pinned", path, f"must be one value, got {got}", f"pin it, for instance {example}")
+    if request.target.kind is not None and TargetKind.PARALLELCLUSTER not in request.target.kind:
+        got = ", ".join(request.target.kind)
+        yield error("not-parallelcluster", "target.kind", f"must be or allow parallelcluster, got {got}")
+
+
+def zone(place: Place, catalog: Catalog) -> str | None:
+    """The id of the zone of a place's nodes: the pinned one, else the first of the region known to offer the type.
+
+    None where the catalog knows no zone.
+    """
+    if place.az_id is not None:
+        return place.az_id
+    known = catalog.instance_types[place.instance_type].az_ids
+    return next((each for each in known if catalog.region_of_az(each) == place.region), None)

@@ -1,0 +1,221 @@
+"""The ParallelCluster configuration of a plan: every decision of it, for what is shown and for what is deployed."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from launcher.model import sizing
+from launcher.model.enums import EfaLayout, OperatingSystem, PurchaseOption, TargetKind
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding, error
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.rendering.contexts import ClusterContext, LustreContext, QueueContext, Tag
+from launcher.rendering.engine import rendered
+from launcher.rendering.names import ClusterNames
+from launcher.rendering.node import node_setup
+
+PARALLELCLUSTER_VERSION = "3.16.1"
+"""The release whose provider is deployed and whose schema the configuration is written for."""
+
+SOCKETS = {"p5.48xlarge": (2, 48), "p4d.24xlarge": (2, 24), "p4de.24xlarge": (2, 24)}
+"""Sockets and cores per socket, of the types for which AWS publishes them (awsome-distributed-ai, ParallelCluster
+architecture, read 2026-11-20); a guess for another would make Slurm drain its nodes."""
+
+_CAPACITY_TYPES = {
+    PurchaseOption.ON_DEMAND: "ONDEMAND",
+    PurchaseOption.SPOT: "SPOT",
+    PurchaseOption.CAPACITY_BLOCK: "CAPACITY_BLOCK",
+    # A commitment changes the bill, not the launch.
+    PurchaseOption.SAVINGS_PLAN: "ONDEMAND",
+    PurchaseOption.RESERVED: "ONDEMAND",
+}
+
+
+def cluster_name(plan: Plan) -> str:
+    """The cluster's name in ParallelCluster and of the stack it makes: at most 48 of the 60 characters allowed."""
+    return f"slipway-{plan.cluster_name}"
+
+
+def queue_name(instance_type: str) -> str:
+    """The Slurm partition of an instance type; ParallelCluster takes 25 of a-z, 0-9 and "-".
+
+    >>> queue_name("p6-b200.48xlarge")
+    'p6-b200-48xlarge'
+    """
+    return instance_type.replace(".", "-")
+
+
+def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Why no ParallelCluster configuration can be written for a plan; empty when it can."""
+    place, purchase = plan.place, plan.request.purchase
+    found: list[Finding] = []
+    if place.target is not TargetKind.PARALLELCLUSTER:
+        found.append(error("not-parallelcluster", "target.kind", f"{place.target} is not built from these stacks"))
+    if place.option not in _CAPACITY_TYPES:
+        allowed = ", ".join(_CAPACITY_TYPES)
+        message = f"{place.option} buys no ParallelCluster nodes, allowed: {allowed}"
+        found.append(error("option-without-nodes", "purchase.option", message))
+    if place.option is PurchaseOption.CAPACITY_BLOCK and purchase.reservation is None:
+        message = "a Capacity Block queue needs the id of the block that was bought"
+        found.append(error("block-without-id", "purchase.reservation", message, "give purchase.reservation.id"))
+    if place.option is PurchaseOption.SPOT and purchase.reservation is not None:
+        message = "spot instances cannot use a reservation"
+        found.append(error("spot-with-reservation", "purchase.reservation", message, "drop one of the two"))
+    types = (place.instance_type, *plan.request.target.fallback_types)
+    unknown = [name for name in types if name not in instances]
+    found += [error("unknown-instance-type", "target", f"no instance type {name} in the catalog") for name in unknown]
+    if len({queue_name(name) for name in types}) < len(types):
+        found.append(error("duplicate-queue", "target.fallback_types", "a type stands twice", "name every type once"))
+    return tuple(found)
+
+
+def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> ClusterContext:
+    """Every decision of a plan's cluster.
+
+    Args:
+        plan: a plan for ParallelCluster.
+        instances: the catalog's types, by name.
+        names: what the cluster refers to: ids, or CDK tokens in their place.
+
+    Raises:
+        ImpossibleError: no configuration can be written, with all reasons.
+    """
+    found = findings(plan, instances)
+    if found:
+        raise ImpossibleError(f"{plan.name} makes no ParallelCluster configuration", findings=found)
+    request = plan.request
+    queues = [_queue(plan, instances[plan.place.instance_type])]
+    queues += [_fallback_queue(plan, instances[name]) for name in request.target.fallback_types]
+    return ClusterContext(
+        region=plan.place.region,
+        os=request.target.os.value,
+        ami=request.target.ami,
+        subnet_id=names.subnet_id,
+        security_group_id=names.security_group_id,
+        node_policy_arn=names.node_policy_arn,
+        node_setup_uri=names.node_setup_uri,
+        head_node_type=sizing.head_node(plan.place.nodes, request.storage.head_node),
+        head_root_gib=sizing.HEAD_ROOT_GIB,
+        compute_root_gib=sizing.COMPUTE_ROOT_GIB,
+        idle_minutes=max(1, math.ceil(request.guardrails.idle_minutes)),
+        queues=tuple(queues),
+        lustre=_lustre(plan),
+        login_nodes=request.storage.login_nodes,
+        login_node_type=sizing.LOGIN_NODE,
+        permissions_boundary_arn=request.security.permissions_boundary_arn,
+        combined_efa=request.target.efa_layout is EfaLayout.CLASSIC,
+        log_retention_days=sizing.LOG_RETENTION_DAYS,
+        tags=tags(plan),
+    )
+
+
+def tags(plan: Plan) -> tuple[Tag, ...]:
+    """The tags of everything a plan deploys; the bill can be split by them."""
+    return (
+        Tag(key="slipway:cluster", value=plan.cluster_name),
+        Tag(key="slipway:plan", value=plan.name),
+        Tag(key="slipway:digest", value=plan.digest),
+    )
+
+
+def _queue(plan: Plan, facts: InstanceType) -> QueueContext:
+    """The queue of the plan's own type."""
+    place, reservation = plan.place, plan.request.purchase.reservation
+    block = place.option is PurchaseOption.CAPACITY_BLOCK
+    wanted = plan.request.target.placement_group
+    # With a reservation a placement group makes EC2 answer "insufficient capacity" (terraform-aws-eks#3730).
+    placement = False if reservation is not None else facts.efa_interfaces > 0 if wanted is None else wanted
+    return _of_type(
+        facts,
+        os=plan.request.target.os,
+        baked=plan.request.target.ami is not None,
+        capacity_type=_CAPACITY_TYPES[place.option],
+        # A block is prepaid and cannot grow: ParallelCluster wants all of it up, all the time.
+        min_count=place.nodes if block else 0,
+        max_count=place.nodes,
+        placement_group=placement,
+        reservation_id=reservation.id if reservation is not None else None,
+    )
+
+
+def _fallback_queue(plan: Plan, facts: InstanceType) -> QueueContext:
+    """A further queue: spot where the plan's own type is on spot, else on demand; empty until a job asks for it."""
+    wanted = plan.request.target.placement_group
+    return _of_type(
+        facts,
+        os=plan.request.target.os,
+        baked=plan.request.target.ami is not None,
+        capacity_type="SPOT" if plan.place.option is PurchaseOption.SPOT else "ONDEMAND",
+        min_count=0,
+        max_count=plan.place.nodes,
+        placement_group=facts.efa_interfaces > 0 if wanted is None else wanted,
+        reservation_id=None,
+    )
+
+
+def _of_type(
+    facts: InstanceType,
+    *,
+    os: OperatingSystem,
+    baked: bool,
+    capacity_type: str,
+    min_count: int,
+    max_count: int,
+    placement_group: bool,
+    reservation_id: str | None,
+) -> QueueContext:
+    """A queue with what follows from its type alone."""
+    sockets, cores = SOCKETS.get(facts.name, (None, None))
+    return QueueContext(
+        name=queue_name(facts.name),
+        compute_resource="nodes",
+        capacity_type=capacity_type,
+        instance_type=facts.name,
+        min_count=min_count,
+        max_count=max_count,
+        efa=facts.efa_interfaces > 0,
+        placement_group=placement_group,
+        reservation_id=reservation_id,
+        scratch=facts.nvme_gb > 0,
+        gpu_health_check=is_nvidia(facts),
+        sockets=sockets,
+        cores_per_socket=cores,
+        node_setup=() if baked else node_setup(facts, os),
+    )
+
+
+def is_nvidia(facts: InstanceType) -> bool:
+    """Whether a type carries NVIDIA chips: every family with an accelerator that is not Neuron's."""
+    return facts.accelerator is not None and not is_neuron(facts)
+
+
+def is_neuron(facts: InstanceType) -> bool:
+    """Whether a type carries Trainium or Inferentia."""
+    return facts.family.startswith(("trn", "inf"))
+
+
+def _lustre(plan: Plan) -> LustreContext | None:
+    """The file system, with the training data below /fsx/data when the plan says where they lie."""
+    storage, train = plan.request.storage, plan.request.workload.train
+    if storage.lustre_gib == 0:
+        return None
+    return LustreContext(
+        capacity_gib=storage.lustre_gib,
+        mb_s_per_tib=storage.lustre_mb_s_per_tib,
+        kms_key_arn=storage.kms_key_arn,
+        data_uri=train.data.uri if train is not None else None,
+    )
+
+
+def cluster_yaml(context: ClusterContext) -> str:
+    """The text of the cluster configuration."""
+    return rendered("parallelcluster/cluster.yaml.j2", context)
+
+
+def cluster_configuration(context: ClusterContext) -> dict[str, Any]:
+    """The cluster configuration as typed data: the very text that is shown, read back."""
+    configuration: dict[str, Any] = yaml.safe_load(cluster_yaml(context))
+    return configuration

@@ -1,0 +1,94 @@
+"""The template engine: strict about names, with one quoting filter for each language it writes."""
+
+import json
+import shlex
+from dataclasses import fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from launcher.catalog.assets import asset
+
+_PRINTABLE = range(0x20, 0x7F)
+
+
+def yaml_scalar(value: object) -> str:
+    r"""A value as a YAML flow scalar that reads back to the same value and type.
+
+    Text is double-quoted and everything outside printable ASCII escaped, so that no text can end the scalar, begin a
+    key, or turn into another type.
+
+    Raises:
+        TypeError: the value is no text, number, flag or null.
+
+    >>> print(yaml_scalar("on: {x}"), yaml_scalar(True), yaml_scalar(4800), yaml_scalar('say "\n"'))
+    "on: {x}" true 4800 "say \"\x0a\""
+    """
+    if value is None or isinstance(value, bool | int | float):
+        return json.dumps(value)
+    if not isinstance(value, str):
+        message = f"a YAML scalar must be text, a number, a flag or null, got {type(value).__name__} {value}"
+        raise TypeError(message)
+    return f'"{"".join(_yaml_character(each) for each in value)}"'
+
+
+def _yaml_character(character: str) -> str:
+    """One character inside a double-quoted YAML scalar."""
+    code = ord(character)
+    if character in '"\\':
+        return "\\" + character
+    if code in _PRINTABLE:
+        return character
+    if code <= 0xFF:  # noqa: PLR2004 - the widths of YAML's three escapes
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004 - see above
+
+
+def shell_word(value: object) -> str:
+    """A value as one word of a POSIX shell command.
+
+    Raises:
+        TypeError: the value is neither text nor a whole number.
+
+    >>> print(shell_word("it's $(here)"), shell_word(8))
+    'it'"'"'s $(here)' 8
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        message = f"a shell word must be text or a whole number, got {type(value).__name__} {value}"
+        raise TypeError(message)
+    return shlex.quote(str(value))
+
+
+@cache
+def _environment(folder: Path) -> Environment:
+    """The engine over a folder of templates; nothing is escaped unless a template says for which language."""
+    engine = Environment(
+        loader=FileSystemLoader(folder),
+        undefined=StrictUndefined,
+        autoescape=False,  # noqa: S701 - shell and YAML, not HTML; see the filters
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    engine.filters = {"yaml": yaml_scalar, "shell": shell_word}
+    engine.globals = {}
+    return engine
+
+
+def rendered(template: str, context: Any) -> str:
+    """The text of a template over one typed context, whose fields are its variables.
+
+    Args:
+        template: path below templates/, such as "slurm/job.sbatch.j2".
+        context: a dataclass instance.
+
+    Raises:
+        jinja2.UndefinedError: the template names what the context does not have.
+    """
+    if not is_dataclass(context) or isinstance(context, type):
+        message = f"a template's context must be a dataclass instance, got {type(context).__name__}"
+        raise TypeError(message)
+    values = {each.name: getattr(context, each.name) for each in fields(context)}
+    return _environment(asset("templates")).get_template(template).render(values)

@@ -1,0 +1,73 @@
+"""What the rendered files refer to: ids of a deployed cluster, or words that stand for them before it exists."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from launcher.model.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterNames:
+    """The ids a cluster configuration and a job refer to.
+
+    In infra they are CDK tokens, after a deployment the stack's outputs, before one the words of `symbolic_names`.
+    `store_uri` is the folder in S3 that the cluster's nodes may write to, `s3://bucket/prefix`; `node_setup_uri` the
+    nodes' set-up script, None where the image lacks nothing.
+    """
+
+    subnet_id: str
+    security_group_id: str
+    node_policy_arn: str
+    store_uri: str
+    node_setup_uri: str | None = None
+
+
+OUTPUTS: Mapping[str, str] = {
+    "subnet_id": "PrivateSubnetId",
+    "security_group_id": "NodeSecurityGroupId",
+    "node_policy_arn": "NodePolicyArn",
+    "store_uri": "StoreUri",
+    "node_setup_uri": "NodeSetupUri",
+}
+"""The training stack's output for each name."""
+
+
+def symbolic_names(plan: Plan) -> ClusterNames:
+    """Names that say what they stand for and have the form of the real ones, for files that are only shown.
+
+    What the plan itself names is taken from it.
+    """
+    cluster = f"slipway-{plan.cluster_name}"
+    return ClusterNames(
+        subnet_id=next(iter(plan.request.network.subnet_ids), "subnet-private0subnet000"),
+        security_group_id="sg-node0security0000",
+        node_policy_arn=f"arn:aws:iam::000000000000:policy/parallelcluster/{cluster}",
+        store_uri=plan.request.checkpoint.uri or f"s3://{cluster}-checkpoints/jobs",
+        node_setup_uri=f"s3://{cluster}-assets/node.sh",
+    )
+
+
+def deployed_names(outputs: Mapping[str, str]) -> ClusterNames:
+    """The names that the outputs of a training stack give.
+
+    Raises:
+        KeyError: an output that every training stack has is missing.
+    """
+    return ClusterNames(
+        subnet_id=outputs[OUTPUTS["subnet_id"]],
+        security_group_id=outputs[OUTPUTS["security_group_id"]],
+        node_policy_arn=outputs[OUTPUTS["node_policy_arn"]],
+        store_uri=outputs[OUTPUTS["store_uri"]],
+        node_setup_uri=outputs.get(OUTPUTS["node_setup_uri"]),
+    )
+
+
+def checkpoint_uri(plan: Plan, names: ClusterNames) -> str:
+    """Where a plan's checkpoints go: the place the plan names, or its own folder of the cluster's store."""
+    named = plan.request.checkpoint.uri
+    return named.rstrip("/") if named is not None else f"{names.store_uri}/{plan.name}"
+
+
+def compile_cache_uri(names: ClusterNames) -> str:
+    """Compiled programs of a cluster, shared by its jobs; no plan's name begins with a dot."""
+    return f"{names.store_uri.rstrip('/')}/.compile-cache"

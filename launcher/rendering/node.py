@@ -1,0 +1,47 @@
+"""What a compute node with ParallelCluster's own image lacks: a Python for the agent, a driver for Neuron chips."""
+
+from pathlib import Path
+
+from launcher.catalog.assets import asset
+from launcher.model.enums import OperatingSystem
+from launcher.model.instance_type import InstanceType
+
+PYTHONS = {
+    OperatingSystem.UBUNTU2404: "python3",
+    OperatingSystem.UBUNTU2204: "python3",
+    OperatingSystem.ALINUX2023: "python3.11",
+    OperatingSystem.RHEL8: "python3.11",
+    OperatingSystem.RHEL9: "python3.11",
+    OperatingSystem.ROCKY8: "python3.11",
+    OperatingSystem.ROCKY9: "python3.11",
+}
+"""The interpreter of the agent, which needs Python 3.10: 3.12 and 3.10 are the system's own on Ubuntu 24.04 and 22.04;
+Amazon Linux 2023 and the Red Hat family have 3.9 or older and offer 3.11 as a package."""
+
+OLD_KERNELS = frozenset({OperatingSystem.RHEL8, OperatingSystem.RHEL9, OperatingSystem.ROCKY8, OperatingSystem.ROCKY9})
+"""Operating systems with a kernel older than 5.15: 4.18 on release 8, 5.14 on release 9."""
+
+_NEURON_2_33 = ("2.31.7.0", "2.35.30.0", "2.35.43.0", "2.33.38.0")
+"""Driver, runtime library, collectives and tools of Neuron 2.33.0 (2026-10-19), the release of TorchNeuron's beta.
+Source: Neuron documentation v2.33.0, release-notes/releasecontent."""
+_NEURON_2_28 = ("2.26.5.0", "2.30.51.0", "2.30.59.0", "2.28.23.0")
+"""The same of Neuron 2.28.0 (2026-02-26), which AWS advises for PyTorch/XLA training on trn1.
+Source: Neuron documentation v2.28.1, release-notes/releasecontent."""
+_NEURON_OF_FAMILY = {"trn1": _NEURON_2_28, "trn1n": _NEURON_2_28, "trn2": _NEURON_2_33, "trn2u": _NEURON_2_33}
+_NEURON_PACKAGES = ("aws-neuronx-dkms", "aws-neuronx-runtime-lib", "aws-neuronx-collectives", "aws-neuronx-tools")
+
+
+def node_setup(facts: InstanceType, os: OperatingSystem) -> tuple[str, ...]:
+    """The arguments of templates/parallelcluster/node.sh for a type: packages with versions; empty when none lacks.
+
+    ParallelCluster's images carry NVIDIA's driver and EFA, and nothing of Neuron.
+    """
+    arguments = [] if PYTHONS[os] == "python3" else [PYTHONS[os]]
+    versions = _NEURON_OF_FAMILY.get(facts.family, ())
+    arguments += [f"{package}={version}" for package, version in zip(_NEURON_PACKAGES, versions, strict=False)]
+    return tuple(arguments)
+
+
+def node_script() -> Path:
+    """The set-up script of the nodes."""
+    return asset("templates/parallelcluster/node.sh")

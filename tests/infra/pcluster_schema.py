@@ -1,0 +1,222 @@
+"""ParallelCluster's own judgement of cluster configurations; run with .venv-pcluster's interpreter, never imported.
+
+    python pcluster_schema.py schema FILE...      its schema: no AWS, no mocks
+    python pcluster_schema.py full FILE...        all its validators, on an AWS played by moto
+    python pcluster_schema.py interfaces FILE...  the network interfaces it gives the nodes
+
+Prints one JSON object: for each file a list. The last two exchange ids of subnets, groups, images and policies for ones
+that the played AWS has.
+"""
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from unittest import mock
+
+import yaml
+
+REGION = "us-east-2"
+ACCOUNT = "123456789012"
+for name, value in {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
+}.items():
+    os.environ[name] = value
+
+
+def schema(configuration):
+    """What the schema says: nothing when it is content."""
+    from pcluster.schemas.cluster_schema import ClusterSchema
+
+    with mock.patch.object(socket.socket, "connect", side_effect=AssertionError("the schema asked the network")):
+        errors = ClusterSchema(cluster_name="slipway").validate(configuration)
+    return [json.dumps(errors, default=str, sort_keys=True)] if errors else []
+
+
+class Play:
+    """An AWS that has what a configuration refers to."""
+
+    def __init__(self, configuration):
+        import boto3
+
+        self.ec2 = boto3.client("ec2", REGION)
+        self.queues = configuration["Scheduling"]["SlurmQueues"]
+        self.configuration = configuration
+        vpc = self.ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        for attribute in ("EnableDnsSupport", "EnableDnsHostnames"):
+            self.ec2.modify_vpc_attribute(VpcId=vpc, **{attribute: {"Value": True}})
+        self.zone = f"{REGION}c"
+        self.subnet = self.ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.128.0/17", AvailabilityZone=self.zone)["Subnet"]
+        self.route_out(vpc)
+        self.group = self.ec2.create_security_group(GroupName="nodes", Description="nodes", VpcId=vpc)["GroupId"]
+        itself = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": self.group}]}
+        self.ec2.authorize_security_group_ingress(GroupId=self.group, IpPermissions=[itself])
+        self.ec2.authorize_security_group_egress(GroupId=self.group, IpPermissions=[itself])
+        statement = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "*"}
+        self.policy = boto3.client("iam", REGION).create_policy(
+            PolicyName="nodes",
+            Path="/parallelcluster/",
+            PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
+        )["Policy"]["Arn"]
+        s3 = boto3.client("s3", REGION)
+        for bucket in ("set-up", "data"):
+            s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+        s3.put_object(Bucket="set-up", Key="node.sh", Body=b"#!/bin/bash\n")
+        self.key = boto3.client("kms", REGION).create_key()["KeyMetadata"]["Arn"]
+
+    def route_out(self, vpc):
+        """The private subnet's way out, as a new network has it."""
+        table = self.ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
+        self.ec2.associate_route_table(RouteTableId=table, SubnetId=self.subnet["SubnetId"])
+        address = self.ec2.allocate_address(Domain="vpc")["AllocationId"]
+        nat = self.ec2.create_nat_gateway(SubnetId=self.subnet["SubnetId"], AllocationId=address)["NatGateway"]
+        self.ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", NatGatewayId=nat["NatGatewayId"])
+
+    def cast(self):
+        """The configuration with ids of this AWS."""
+        cast = json.loads(json.dumps(self.configuration))
+        cast["Region"] = REGION
+        for machine in [
+            cast["HeadNode"],
+            *cast["Scheduling"]["SlurmQueues"],
+            *cast.get("LoginNodes", {}).get("Pools", []),
+        ]:
+            self.cast_machine(machine)
+        if "CustomAmi" in cast["Image"]:
+            cast["Image"]["CustomAmi"] = self.image()["ImageId"]
+        if "Iam" in cast:
+            cast["Iam"]["PermissionsBoundary"] = self.policy
+        for storage in cast.get("SharedStorage", []):
+            settings = storage["FsxLustreSettings"]
+            if "KmsKeyId" in settings:
+                settings["KmsKeyId"] = self.key
+            for association in settings.get("DataRepositoryAssociations", []):
+                association["DataRepositoryPath"] = "s3://data/tokens"
+        return cast
+
+    def cast_machine(self, machine):
+        """The same for one kind of machine."""
+        networking = machine["Networking"]
+        if "SubnetId" in networking:
+            networking["SubnetId"] = self.subnet["SubnetId"]
+        else:
+            networking["SubnetIds"] = [self.subnet["SubnetId"]]
+        if "AdditionalSecurityGroups" in networking:
+            networking["AdditionalSecurityGroups"] = [self.group]
+        for each in machine["Iam"]["AdditionalIamPolicies"]:
+            if "parallelcluster/" in each["Policy"]:
+                each["Policy"] = self.policy
+        if "CustomActions" in machine:
+            machine["CustomActions"]["OnNodeConfigured"]["Script"] = "s3://set-up/node.sh"
+
+    def image(self):
+        """An image for x86_64 machines with a small root volume."""
+        return {
+            "ImageId": "ami-0123456789abcdef0",
+            "Architecture": "x86_64",
+            "State": "available",
+            "Tags": [
+                {"Key": "parallelcluster:version", "Value": "3.16.1"},
+                {"Key": "parallelcluster:build_status", "Value": "available"},
+                {"Key": "parallelcluster:os", "Value": self.configuration["Image"]["Os"]},
+            ],
+            "BlockDeviceMappings": [
+                {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 45, "SnapshotId": "snap-01234567"}}
+            ],
+        }
+
+    def reservations(self, ids):
+        """The Capacity Blocks and reservations that the queues name, as bought for exactly them."""
+        found = []
+        for queue in self.queues:
+            for resource in queue["ComputeResources"]:
+                target = resource.get("CapacityReservationTarget", {}).get("CapacityReservationId")
+                if target in ids:
+                    block = queue["CapacityType"] == "CAPACITY_BLOCK"
+                    found.append(
+                        {
+                            "CapacityReservationId": target,
+                            "InstanceType": resource["InstanceType"],
+                            "AvailabilityZone": self.zone,
+                            "ReservationType": "capacity-block" if block else "default",
+                            "State": "active",
+                            "InstancePlatform": "Linux/UNIX",
+                            "TotalInstanceCount": resource["MaxCount"],
+                            "OwnerId": ACCOUNT,
+                        }
+                    )
+        return found
+
+
+def loaded(configuration, then):
+    """`then` of the configuration as ParallelCluster's own object, in a played AWS."""
+    from moto import mock_aws
+    from pcluster.aws.aws_api import AWSApi
+    from pcluster.aws.aws_resources import CapacityReservationInfo, ImageInfo
+    from pcluster.aws.ec2 import Ec2Client
+    from pcluster.schemas.cluster_schema import ClusterSchema
+
+    AWSApi.reset()
+    with mock_aws():
+        play = Play(configuration)
+        shims = {
+            "describe_capacity_reservations": lambda _, ids: [
+                CapacityReservationInfo(r) for r in play.reservations(ids)
+            ],
+            "get_official_image_id": lambda *_, **__: play.image()["ImageId"],
+            "describe_image": lambda *_, **__: ImageInfo(play.image()),
+            "describe_images": lambda *_, **__: [ImageInfo(play.image())],
+            "run_instances": lambda *_, **__: {},
+        }
+        with mock.patch.multiple(Ec2Client, **shims):
+            cast = play.cast()
+            cluster = ClusterSchema(cluster_name="slipway").load(cast)
+            cluster.source_config = cast
+            return then(cluster)
+
+
+def full(configuration):
+    """What every validator says, information left out."""
+
+    def judge(cluster):
+        results = cluster.validate()
+        return [f"{r.level.name} {r.validator_type}: {r.message}" for r in results if r.level.name != "INFO"]
+
+    return loaded(configuration, judge)
+
+
+def interfaces(configuration):
+    """For each queue: its instance type, and the kind of each interface with its card and device number."""
+    from pcluster.templates.queues_stack import add_network_interfaces
+    from pcluster.utils import get_attr
+
+    def lay_out(cluster):
+        kind = get_attr(cluster, "dev_settings.efa_interface_type")
+        found = []
+        for queue in cluster.scheduling.queues:
+            for resource in queue.compute_resources:
+                made = add_network_interfaces(queue, resource, ["sg-01234567"], efa_interface_type=kind)
+                kinds = [
+                    [each.interface_type or "interface", each.network_card_index, each.device_index] for each in made
+                ]
+                public = [each.associate_public_ip_address for each in made]
+                found.append({"type": resource.instance_types[0], "interfaces": kinds, "public": any(public)})
+        return found
+
+    return loaded(configuration, lay_out)
+
+
+def main():
+    """Judge the files of the command line."""
+    judge = {"schema": schema, "full": full, "interfaces": interfaces}[sys.argv[1]]
+    texts = {path: Path(path).read_text(encoding="utf-8") for path in sys.argv[2:]}
+    sys.stdout.write(json.dumps({path: judge(yaml.safe_load(text)) for path, text in texts.items()}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

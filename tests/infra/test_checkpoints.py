@@ -1,0 +1,79 @@
+"""The checkpoint store: private, encrypted, kept, and cleaned of nothing that could still be needed."""
+
+import pytest
+
+
+@pytest.fixture
+def bucket(synthesised):
+    return synthesised("p5-spot").only("checkpoints", "AWS::S3::Bucket")
+
+
+def rules(bucket):
+    return {each["Id"]: each for each in bucket["LifecycleConfiguration"]["Rules"]}
+
+
+class TestLifecycle:
+    def test_only_what_the_agent_has_tagged_expires(self, bucket):
+        expiring = [each for each in rules(bucket).values() if "ExpirationInDays" in each]
+        assert [each["TagFilters"] for each in expiring] == [[{"Key": "slipway", "Value": "superseded"}]]
+
+    def test_incomplete_uploads_are_aborted(self, bucket):
+        assert rules(bucket)["incomplete"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 2}
+
+    def test_superseded_checkpoints_are_not_kept_as_versions(self, bucket):
+        assert "VersioningConfiguration" not in bucket
+
+
+class TestAccess:
+    def test_public_access_is_blocked(self, bucket):
+        assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+        assert len(bucket["PublicAccessBlockConfiguration"]) == 4
+
+    def test_it_speaks_tls_alone(self, synthesised):
+        policy = synthesised("p5-spot").only("checkpoints", "AWS::S3::BucketPolicy")["PolicyDocument"]
+        denied = [each["Condition"] for each in policy["Statement"] if each["Effect"] == "Deny"]
+        assert {"Bool": {"aws:SecureTransport": "false"}} in denied
+        assert {each["Effect"] for each in policy["Statement"]} == {"Deny"}
+
+    def test_it_is_encrypted_with_s3s_key_or_the_plans(self, bucket, synthesised):
+        def encryption(properties):
+            (rule,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+            return rule
+
+        assert encryption(bucket)["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
+        keyed = encryption(synthesised("p5en-block").only("checkpoints", "AWS::S3::Bucket"))
+        assert keyed["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+        assert keyed["ServerSideEncryptionByDefault"]["KMSMasterKeyID"].endswith(
+            "key/1234abcd-12ab-34cd-56ef-1234567890ab"
+        )
+        assert keyed["BucketKeyEnabled"] is True
+
+    def test_requests_are_logged_where_the_plan_asks_for_it(self, bucket, synthesised):
+        assert "LoggingConfiguration" not in bucket
+        buckets = synthesised("p4d-lustre").resources("checkpoints", "AWS::S3::Bucket")
+        (store,) = (each for each in buckets.values() if "LoggingConfiguration" in each)
+        assert store["LoggingConfiguration"]["DestinationBucketName"]["Ref"] in buckets
+
+
+LOGICAL_IDS = {"StoreBucket4FBDE984": "AWS::S3::Bucket", "StoreBucketPolicy972662E6": "AWS::S3::BucketPolicy"}
+"""A change of one of these would make CloudFormation replace the bucket."""
+
+
+class TestPermanence:
+    def test_logical_ids_never_change(self, synthesised):
+        resources = synthesised("p5-spot").template("checkpoints")["Resources"]
+        assert {key: each["Type"] for key, each in resources.items()} == LOGICAL_IDS
+
+    def test_the_bucket_outlives_its_stack(self, synthesised):
+        resource = synthesised("p5-spot").template("checkpoints")["Resources"]["StoreBucket4FBDE984"]
+        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")
+
+    def test_the_stack_is_protected_and_the_others_are_not(self, synthesised):
+        stacks = synthesised("p5-spot").manifest
+        protected = [key for key, each in stacks.items() if each["properties"].get("terminationProtection")]
+        assert protected == ["slipway-p5-spot-checkpoints"]
+
+    def test_a_store_of_the_users_own_is_left_alone(self, synthesised):
+        assembly = synthesised("existing-vpc")
+        assert assembly.template("checkpoints") == {}
+        assert assembly.template("training")["Outputs"]["StoreUri"]["Value"] == "s3://weights-of-the-team/runs/vpc"

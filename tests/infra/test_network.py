@@ -1,0 +1,95 @@
+"""The network: one private subnet in the capacity's zone, ways out, no way in."""
+
+import json
+
+import pytest
+
+from launcher.model.errors import ImpossibleError
+
+
+@pytest.fixture
+def p5(synthesised):
+    return synthesised("p5-spot")
+
+
+def subnets(assembly):
+    return assembly.resources("network", "AWS::EC2::Subnet")
+
+
+class TestSubnets:
+    def test_every_machine_shares_one_private_subnet_in_the_pinned_zone(self, synthesised):
+        found = subnets(synthesised("trn2-capacity-block"))
+        assert {each["AvailabilityZoneId"] for each in found.values()} == {"use2-az3"}
+        assert sorted(each["CidrBlock"] for each in found.values()) == ["10.0.0.0/28", "10.0.128.0/17"]
+
+    def test_an_open_zone_is_the_first_that_offers_the_type(self, p5, catalog):
+        (zone,) = {each["AvailabilityZoneId"] for each in subnets(p5).values()}
+        offered = catalog.instance_types["p5.48xlarge"].az_ids
+        assert zone == next(each for each in offered if catalog.region_of_az(each) == "us-east-2")
+
+    def test_no_subnet_hands_out_public_addresses(self, p5):
+        assert [each["MapPublicIpOnLaunch"] for each in subnets(p5).values()] == [False, False]
+
+
+class TestWays:
+    def test_private_machines_leave_through_nat_alone(self, p5):
+        routes = p5.resources("network", "AWS::EC2::Route")
+        (nat,) = p5.resources("network", "AWS::EC2::NatGateway")
+        out = {each["RouteTableId"]["Ref"]: each for each in routes.values()}
+        (private,) = (key for key in p5.resources("network", "AWS::EC2::RouteTable") if "Private" in key)
+        assert out[private]["NatGatewayId"] == {"Ref": nat}
+        assert "GatewayId" not in out[private]
+
+    def test_s3_is_reached_without_nat(self, p5):
+        endpoint = p5.only("network", "AWS::EC2::VPCEndpoint")
+        assert (endpoint["VpcEndpointType"], endpoint["ServiceName"]) == ("Gateway", "com.amazonaws.us-east-2.s3")
+        (table,) = endpoint["RouteTableIds"]
+        assert "Private" in table["Ref"]
+
+    def test_the_nat_gateway_stands_alone_in_the_public_subnet(self, p5):
+        nat = p5.only("network", "AWS::EC2::NatGateway")
+        assert "Public" in nat["SubnetId"]["Ref"]
+
+    def test_refused_connections_are_logged_and_expire(self, p5):
+        assert p5.only("network", "AWS::EC2::FlowLog")["TrafficType"] == "REJECT"
+        assert p5.only("network", "AWS::Logs::LogGroup")["RetentionInDays"] == 30
+
+    def test_names_are_resolved(self, p5):
+        vpc = p5.only("network", "AWS::EC2::VPC")
+        assert (vpc["EnableDnsSupport"], vpc["EnableDnsHostnames"]) == (True, True)
+
+
+class TestExisting:
+    def test_an_existing_network_is_taken_as_it_is(self, synthesised):
+        assembly = synthesised("existing-vpc")
+        assert assembly.template("network") == {}
+        assert assembly.only("training", "AWS::EC2::SecurityGroup")["VpcId"] == "vpc-0a1b2c3d4e5f60718"
+        cluster = assembly.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
+        assert cluster["HeadNode"]["Networking"]["SubnetId"] == "subnet-0a1b2c3d4e5f60718"
+
+    def test_nothing_is_looked_up(self, assembly):
+        for artifact in assembly.manifest.values():
+            assert "missing" not in artifact
+        assert "missing" not in json.loads((assembly.folder / "manifest.json").read_text())
+
+
+class TestTooSmall:
+    PLAN = """
+slipway: 1
+name: crowded
+target: {{region: us-east-2, instance_type: p5.48xlarge, nodes: {nodes}, efa_layout: {layout}}}
+purchase: {{option: on-demand}}
+network: {{cidr: 10.0.0.0/24}}
+"""
+
+    def test_addresses_are_counted_before_anything_is_built(self, synthesised):
+        with pytest.raises(ImpossibleError) as refusal:
+            synthesised(self.PLAN.format(nodes=4, layout="classic"))
+        (finding,) = refusal.value.findings
+        assert (
+            finding.message == "the private subnet 10.0.0.128/25 has 123 addresses, the cluster takes 129 with 4 nodes"
+        )
+        assert "efa_layout: auto" in finding.hint
+
+    def test_efa_only_interfaces_need_one_address_a_node(self, synthesised):
+        assert synthesised(self.PLAN.format(nodes=4, layout="auto")).template("network")

@@ -1,0 +1,147 @@
+"""ParallelCluster's own opinion of every configuration: its schema, its validators, its network interfaces."""
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from launcher.rendering.cluster import cluster_context, cluster_yaml
+from launcher.rendering.names import symbolic_names
+
+pytestmark = pytest.mark.pcluster
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / ".venv-pcluster" / "bin" / "python"
+DRIVER = Path(__file__).with_name("pcluster_schema.py")
+ACCEPTED = {
+    "KeyPairValidator": "there is no key pair on purpose: people come in through SSM",
+    "EfaPlacementGroupValidator": "an on-demand reservation without a placement group of its own wants none",
+}
+"""Warnings that stay, by validator, and why. There are no accepted errors."""
+
+
+def ask(what, files):
+    """The driver's answer about some files, in their order."""
+    words = [str(PYTHON), str(DRIVER), what, *map(str, files)]
+    answer = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout.splitlines()[-1])
+    return [found[str(path)] for path in files]
+
+
+@pytest.fixture(scope="module")
+def configurations(tmp_path_factory, synthesised, catalog, plan_names):
+    """The rendered configuration of every plan file, by the file's name."""
+    folder = tmp_path_factory.mktemp("configurations")
+    files = {}
+    for name in plan_names:
+        plan = synthesised(name).plan
+        context = cluster_context(plan, instances=catalog.instance_types, names=symbolic_names(plan))
+        files[name] = folder / f"{name}.yaml"
+        files[name].write_text(cluster_yaml(context), encoding="utf-8")
+    return files
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory, configurations):
+    """Write a configuration with one thing wrong in it."""
+    folder = tmp_path_factory.mktemp("broken")
+
+    def write(name, breaking):
+        data = yaml.safe_load(configurations["trn2-capacity-block" if "block" in name else "p5-spot"].read_text())
+        queue = data["Scheduling"]["SlurmQueues"][0]
+        breaking(data, queue, queue["ComputeResources"][0])
+        path = folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(data))
+        return path
+
+    return write
+
+
+def test_the_schema_takes_every_configuration(configurations):
+    assert ask("schema", configurations.values()) == [[]] * len(configurations)
+
+
+def test_no_validator_objects(configurations):
+    for name, said in zip(configurations, ask("full", configurations.values()), strict=True):
+        objections = [each for each in said if each.split()[1].rstrip(":") not in ACCEPTED or each.startswith("ERROR")]
+        assert objections == [], name
+
+
+SCHEMA_BREAKS = {
+    "unknown-key": (lambda data, queue, _: queue.update(CapacityTyp="SPOT"), "CapacityTyp"),
+    "capacity-type": (lambda data, queue, _: queue.update(CapacityType="spot"), "CapacityType"),
+    "no-subnet": (lambda data, queue, _: queue["Networking"].pop("SubnetIds"), "SubnetIds"),
+    "os": (lambda data, queue, _: data["Image"].update(Os="ubuntu2004"), "Os"),
+    "allowed-ips": (lambda data, queue, _: data["HeadNode"]["Ssh"].update(AllowedIps="nobody"), "AllowedIps"),
+    "strategy": (lambda data, queue, _: data["Scheduling"].update(ScalingStrategy="all"), "ScalingStrategy"),
+}
+VALIDATOR_BREAKS = {
+    "block-grows": (
+        lambda data, queue, resource: resource.update(MinCount=1),
+        "Max count must be set to the same value of min count",
+    ),
+    "block-placement": (
+        lambda data, queue, resource: queue["Networking"]["PlacementGroup"].update(Enabled=True),
+        "placement group",
+    ),
+    "undecided-placement": (lambda data, queue, _: queue["Networking"].pop("PlacementGroup"), "placement group"),
+    "efa-on-a-small-type": (
+        lambda data, queue, resource: resource.update(InstanceType="m6i.xlarge"),
+        "does not support EFA",
+    ),
+    "denied-setting": (
+        lambda data, queue, _: data["Scheduling"]["SlurmSettings"]["CustomSlurmSettings"].append(
+            {"TaskPlugin": "none"}
+        ),
+        "TaskPlugin",
+    ),
+    "long-name": (lambda data, queue, _: queue.update(Name="a" * 26), "at most 25 chars"),
+}
+
+
+def test_the_schema_refuses_what_is_broken(broken):
+    files = [broken(name, breaking) for name, (breaking, _) in SCHEMA_BREAKS.items()]
+    for (_, expected), (said, *rest) in zip(SCHEMA_BREAKS.values(), ask("schema", files), strict=True):
+        assert expected in said
+        assert not rest
+
+
+def test_the_validators_refuse_what_is_broken(broken):
+    files = [broken(name, breaking) for name, (breaking, _) in VALIDATOR_BREAKS.items()]
+    for (name, (_, expected)), said in zip(VALIDATOR_BREAKS.items(), ask("full", files), strict=True):
+        assert any(expected in each for each in said), (name, said)
+
+
+def test_the_catalog_counts_interfaces_as_parallelcluster_does(configurations, catalog):
+    """Of every type with EFA that can be trained on, in the configuration of one plan with the type exchanged."""
+    types = [
+        each.name
+        for each in catalog.instance_types.values()
+        if each.efa_interfaces and each.accelerator is not None and "parallelcluster" in each.targets
+    ]
+    assert len(types) >= 10
+    (answers,) = ask("interfaces", [with_types(configurations["p5-spot"], types)])
+    found = {each["type"]: Counter(kind for kind, *_ in each["interfaces"]) for each in answers}
+    assert {name: counts["efa-only"] + counts["efa"] for name, counts in found.items()} == {
+        name: catalog.instance_types[name].efa_interfaces for name in found
+    }
+    assert not any(each["public"] for each in answers)
+    assert set(found) == set(types)
+
+
+def with_types(path, types):
+    """The configuration with one queue for each type."""
+    data = yaml.safe_load(path.read_text())
+    (queue,) = data["Scheduling"]["SlurmQueues"]
+    queues = []
+    for name in types:
+        text = json.dumps(queue).replace("p5.48xlarge", name).replace("p5-48xlarge", name.replace(".", "-"))
+        queues.append(json.loads(text))
+    data["Scheduling"]["SlurmQueues"] = queues
+    result = path.with_name("types.yaml")
+    result.write_text(yaml.safe_dump(data))
+    return result

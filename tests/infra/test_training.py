@@ -1,0 +1,220 @@
+"""The training stack: EFA's rules, what nodes may do, and the cluster that was shown."""
+
+import json
+
+import pytest
+import yaml
+
+from launcher.rendering.cluster import cluster_context, cluster_yaml
+from launcher.rendering.names import OUTPUTS, symbolic_names
+
+
+@pytest.fixture
+def p5(synthesised):
+    return synthesised("p5-spot")
+
+
+def configuration(assembly):
+    return assembly.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
+
+
+def statements(properties):
+    return {each["Sid"]: each for each in properties["PolicyDocument"]["Statement"]}
+
+
+def node_statements(assembly):
+    (policy,) = (
+        each
+        for each in assembly.resources("training", "AWS::IAM::ManagedPolicy").values()
+        if each.get("Path") == "/parallelcluster/"
+    )
+    return statements(policy)
+
+
+class TestSecurityGroup:
+    def test_all_traffic_flows_within_the_group_both_ways(self, assembly):
+        (group,) = assembly.resources("training", "AWS::EC2::SecurityGroup")
+        itself = {"Fn::GetAtt": [group, "GroupId"]}
+        inward = assembly.only("training", "AWS::EC2::SecurityGroupIngress")
+        outward = assembly.only("training", "AWS::EC2::SecurityGroupEgress")
+        assert (inward["IpProtocol"], inward["GroupId"], inward["SourceSecurityGroupId"]) == ("-1", itself, itself)
+        assert (outward["IpProtocol"], outward["GroupId"], outward["DestinationSecurityGroupId"]) == (
+            "-1",
+            itself,
+            itself,
+        )
+
+    def test_the_cluster_waits_for_the_rules(self, p5):
+        (cluster,) = (
+            each for each in p5.template("training")["Resources"].values() if each["Type"] == "Custom::PclusterCluster"
+        )
+        rules = [
+            *p5.resources("training", "AWS::EC2::SecurityGroupIngress"),
+            *p5.resources("training", "AWS::EC2::SecurityGroupEgress"),
+        ]
+        assert set(rules) <= set(cluster["DependsOn"])
+
+    def test_nobody_is_let_in_from_outside(self, assembly):
+        for template in assembly.templates.values():
+            for resource in template["Resources"].values():
+                if resource["Type"] in ("AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress"):
+                    assert "0.0.0.0/0" not in json.dumps(resource)
+                    assert "::/0" not in json.dumps(resource)
+
+
+class TestNodePolicy:
+    def test_nodes_reach_their_part_of_the_store_and_nothing_else(self, p5):
+        found = node_statements(p5)
+        assert set(found) == {"FindCheckpoints", "KeepCheckpoints"}
+        assert found["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["jobs/*"]}}
+        assert found["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
+
+    def test_a_store_of_the_users_own_is_opened_at_its_prefix(self, synthesised):
+        found = node_statements(synthesised("existing-vpc"))
+        assert found["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["runs/vpc/*"]}}
+        assert found["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == ":s3:::weights-of-the-team/runs/vpc/*"
+
+    def test_nodes_delete_no_checkpoint(self, assembly):
+        for sid, statement in node_statements(assembly).items():
+            if "s3:DeleteObject" in statement["Action"]:
+                assert sid == "UnlockCompileCache"
+                assert statement["Resource"]["Fn::Join"][1][-1] == "/jobs/.compile-cache/*"
+
+    def test_secrets_are_opened_one_by_one(self, synthesised):
+        secret = node_statements(synthesised("existing-vpc"))["ReadSecrets"]
+        assert secret["Resource"] == "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
+
+    def test_the_plans_key_can_be_used(self, synthesised):
+        assert node_statements(synthesised("p5en-block"))["UseKey"]["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
+
+    def test_parallelcluster_may_attach_it(self, p5):
+        attached = [each["Policy"] for each in configuration(p5)["HeadNode"]["Iam"]["AdditionalIamPolicies"]]
+        (policy,) = (
+            key
+            for key, each in p5.resources("training", "AWS::IAM::ManagedPolicy").items()
+            if each["Path"] == "/parallelcluster/"
+        )
+        assert {"Ref": policy} in attached
+
+    def test_no_action_is_a_wildcard(self, assembly):
+        for template in assembly.templates.values():
+            for resource in template["Resources"].values():
+                properties = resource.get("Properties", {})
+                documents = [
+                    properties.get("PolicyDocument"),
+                    *(each["PolicyDocument"] for each in properties.get("Policies", [])),
+                ]
+                allowed = [
+                    each
+                    for document in documents
+                    if document
+                    for each in document["Statement"]
+                    if each["Effect"] == "Allow"
+                ]
+                for statement in allowed:
+                    actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+                    assert not [action for action in actions if "*" in action]
+                    assert statement["Resource"] != "*"
+
+
+class TestCluster:
+    def test_it_is_the_one_that_was_shown(self, assembly, catalog):
+        """Every id in the template is exchanged for the word that stands for it in the rendered file."""
+        plan = assembly.plan
+        shown = yaml.safe_load(
+            cluster_yaml(cluster_context(plan, instances=catalog.instance_types, names=symbolic_names(plan)))
+        )
+        assert with_words(configuration(assembly), shown) == shown
+
+    def test_values_keep_their_types(self, assembly):
+        resource = configuration(assembly)["Scheduling"]["SlurmQueues"][0]["ComputeResources"][0]
+        assert [type(resource["MaxCount"]), type(resource["Efa"]["Enabled"])] == [int, bool]
+
+    def test_its_name_is_not_a_stacks(self, assembly):
+        name = assembly.only("training", "Custom::PclusterCluster")["ClusterName"]
+        assert name == f"slipway-{assembly.plan.name}"
+        assert name not in assembly.manifest
+
+    def test_the_provider_is_the_pinned_release(self, p5):
+        url = json.dumps(p5.only("training", "AWS::CloudFormation::Stack")["TemplateURL"])
+        assert "us-east-2-aws-parallelcluster.s3.us-east-2." in url
+        assert "/parallelcluster/3.16.1/templates/custom_resource/cluster.yaml" in url
+        token = p5.only("training", "Custom::PclusterCluster")["ServiceToken"]["Fn::GetAtt"]
+        assert token[1] == "Outputs.ServiceToken"
+
+    def test_the_set_up_script_is_shipped_where_nodes_need_it(self, synthesised, p5):
+        assets = json.loads(
+            (synthesised("trn2-capacity-block").folder / "slipway-trn2-block-training.assets.json").read_text()
+        )
+        assert any(each["source"]["path"].endswith(".sh") for each in assets["files"].values())
+        assert "NodeSetupUri" not in p5.template("training")["Outputs"]
+
+
+def with_words(found, shown):
+    """A template's value with every intrinsic replaced by what stands in its place in the rendered file."""
+    if (
+        isinstance(found, dict)
+        and len(found) == 1
+        and (next(iter(found)) == "Ref" or next(iter(found)).startswith("Fn::"))
+    ):
+        assert isinstance(shown, str)
+        return shown
+    if isinstance(found, dict) and isinstance(shown, dict):
+        return {key: with_words(value, shown.get(key)) for key, value in found.items()}
+    if isinstance(found, list) and isinstance(shown, list) and len(found) == len(shown):
+        return [with_words(value, other) for value, other in zip(found, shown, strict=True)]
+    return found
+
+
+class TestAccount:
+    def test_a_boundary_is_put_on_every_role_and_handed_on(self, synthesised):
+        assembly = synthesised("p5en-block")
+        arn = "arn:aws:iam::123456789012:policy/engineers"
+        roles = [
+            each
+            for part in ("network", "checkpoints", "training")
+            for each in assembly.resources(part, "AWS::IAM::Role").values()
+        ]
+        assert [each["PermissionsBoundary"] for each in roles] == [arn]
+        assert configuration(assembly)["Iam"] == {"PermissionsBoundary": arn}
+        stacks = assembly.resources("training", "AWS::CloudFormation::Stack")
+        parameters = [each["Parameters"] for each in stacks.values()]
+        assert {"PermissionsBoundaryPolicy": arn}.items() <= next(
+            each for each in parameters if "EnableIamAdminAccess" in each
+        ).items()
+        assert any("CustomLambdaRole" in each for each in parameters)
+
+    def test_the_qualifier_names_the_bootstrap(self, synthesised, p5):
+        for stack in synthesised("p5en-block").manifest.values():
+            assert stack["properties"]["bootstrapStackVersionSsmParameter"] == "/cdk-bootstrap/mlteam/version"
+        for stack in p5.manifest.values():
+            assert stack["properties"]["bootstrapStackVersionSsmParameter"] == "/cdk-bootstrap/hnb659fds/version"
+
+    def test_linking_data_gives_the_provider_what_that_takes(self, synthesised):
+        assembly = synthesised("p4d-lustre")
+        provider = assembly.only("training", "AWS::CloudFormation::Stack")
+        (policy,) = (
+            key for key, each in assembly.resources("training", "AWS::IAM::ManagedPolicy").items() if "Path" not in each
+        )
+        assert provider["Parameters"] == {"AdditionalIamPolicies": {"Ref": policy}}
+        found = statements(assembly.resources("training", "AWS::IAM::ManagedPolicy")[policy])
+        assert set(found) == {"LinkFileSystem", "LookAtData", "ReadData"}
+        assert found["ReadData"]["Resource"]["Fn::Join"][1][-1] == ":s3:::corpus-of-the-team/tokens/*"
+
+
+class TestOutputs:
+    def test_they_hold_what_rendering_needs_after_a_deployment(self, assembly):
+        outputs = set(assembly.template("training")["Outputs"])
+        assert set(OUTPUTS.values()) - outputs <= {"NodeSetupUri"}
+
+    def test_they_say_how_to_connect(self, p5):
+        outputs = p5.template("training")["Outputs"]
+        assert "aws ssm start-session --region us-east-2 --target " in json.dumps(outputs["Connect"]["Value"])
+        assert outputs["PlanDigest"]["Value"] == p5.plan.digest
+        assert outputs["ClusterName"]["Value"] == "slipway-p5-spot"
+
+    def test_every_stack_carries_its_cluster_and_the_training_stack_its_plan(self, assembly):
+        cluster = {"slipway:cluster": assembly.plan.cluster_name}
+        whole = cluster | {"slipway:plan": assembly.plan.name, "slipway:digest": assembly.plan.digest}
+        for name, stack in assembly.manifest.items():
+            assert stack["properties"]["tags"] == (whole if name.endswith("-training") else cluster)

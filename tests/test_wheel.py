@@ -1,0 +1,80 @@
+"""An installed wheel does what a checkout does, from an empty folder."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel's packages and nothing else of the project."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist"), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    wheel = next((folder / "dist").glob("slipway-*.whl"))
+    target = folder / "site"
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(target),
+        str(wheel),
+    ]
+    subprocess.run(install, check=True, capture_output=True)
+    return target
+
+
+def slipway(installed: Path, where: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    command = [sys.executable, "-P", "-m", "launcher", *words]
+    return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_wheel_carries_what_the_launcher_reads(installed: Path) -> None:
+    data = installed / "launcher" / "_data"
+    assert {"cdk.json", "package.json", "package-lock.json", "templates", "examples"} <= {
+        each.name for each in data.iterdir()
+    }
+
+
+def test_plan_quote_and_render_work_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+    where = subprocess.run(
+        [sys.executable, "-P", "-c", "import launcher; print(launcher.__file__)"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert str(installed) in where.stdout
+    assert slipway(installed, tmp_path, "init", "plan.yaml").returncode == 0
+    planned = slipway(installed, tmp_path, "plan", "plan.yaml", "--json")
+    assert planned.returncode == 0, planned.stderr
+    assert json.loads(planned.stdout)["candidates"]
+    quoted = slipway(installed, tmp_path, "quote", "plan.yaml", "--json")
+    assert json.loads(quoted.stdout)["schema"] == "slipway.quote/1"
+    rendered = slipway(installed, tmp_path, "render", "plan.yaml", "-o", "files")
+    assert rendered.returncode == 0, rendered.stderr
+    assert (tmp_path / "files" / "cluster.yaml").is_file()
+
+
+def test_a_folder_named_infra_does_no_harm(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "infra").mkdir()
+    (tmp_path / "infra" / "__init__.py").write_text("raise SystemExit('the wrong infra')\n")
+    command = [sys.executable, "-P", "-m", "infra.app"]
+    environment = {**os.environ, "PYTHONPATH": str(installed), "CDK_CONTEXT_JSON": "{}"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "the wrong infra" not in done.stderr
+    assert done.returncode == 2
+    assert "names no plan file" in done.stderr

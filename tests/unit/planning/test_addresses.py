@@ -1,0 +1,81 @@
+"""Addresses: how a VPC is cut, and how many a cluster takes in either EFA layout."""
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.model.enums import EfaLayout
+from launcher.model.errors import ImpossibleError
+from launcher.planning.addresses import address_findings, addresses, addresses_per_node, ranges
+from launcher.planning.pin import pinned_plan
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    return load()
+
+
+def plan_of(catalog, **extra):
+    data = {
+        "slipway": 1,
+        "name": "many",
+        "target": {"region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 4},
+        "purchase": {"option": "on-demand"},
+    }
+    for key, value in extra.items():
+        data[key] = {**data.get(key, {}), **value}
+    return pinned_plan(plan_file.loads(yaml.safe_dump(data)), catalog)
+
+
+class TestRanges:
+    @given(second=st.integers(0, 255), size=st.integers(16, 25))
+    def test_both_subnets_lie_in_the_vpc_and_apart(self, second, size):
+        cut = ranges(f"10.{second}.0.0/{size}")
+        assert cut.private.subnet_of(cut.vpc)
+        assert cut.public.subnet_of(cut.vpc)
+        assert not cut.private.overlaps(cut.public)
+        assert cut.private.num_addresses == cut.vpc.num_addresses // 2
+
+    @pytest.mark.parametrize(
+        "cidr", ["10.0.0.1/16", "10.0.0.0/8", "10.0.0.0/26", "8.8.0.0/16", "10.0.0/16", "300.0.0.0/16"]
+    )
+    def test_what_cannot_be_cut_is_refused(self, cidr):
+        with pytest.raises(ImpossibleError) as refusal:
+            ranges(cidr)
+        assert [each.path for each in refusal.value.findings] == ["network.cidr"]
+
+
+class TestCount:
+    @pytest.mark.parametrize(
+        "name, combined",
+        [("p5.48xlarge", 32), ("p5en.48xlarge", 16), ("trn2.48xlarge", 16), ("trn1.32xlarge", 8), ("p4d.24xlarge", 4)],
+    )
+    def test_combined_interfaces_take_one_address_each(self, catalog, name, combined):
+        facts = catalog.instance_types[name]
+        assert addresses_per_node(facts, EfaLayout.CLASSIC) == combined
+        assert addresses_per_node(facts, EfaLayout.AUTO) == 1
+
+    def test_everything_in_the_subnet_counts(self, catalog):
+        instances = catalog.instance_types
+        assert addresses(plan_of(catalog), instances) == 4 + 1
+        assert addresses(plan_of(catalog, target={"fallback_types": ["p4d.24xlarge"]}), instances) == 4 + 4 + 1
+        assert addresses(plan_of(catalog, storage={"login_nodes": 2}), instances) == 4 + 1 + 2 + 8
+        assert addresses(plan_of(catalog, storage={"lustre_gib": 4800}), instances) == 4 + 1 + 1 + 8
+
+
+class TestFindings:
+    def test_enough_is_no_finding(self, catalog):
+        assert address_findings(plan_of(catalog), catalog.instance_types) == ()
+
+    def test_too_few_are(self, catalog):
+        plan = plan_of(catalog, target={"nodes": 200}, network={"cidr": "10.0.0.0/24"})
+        (finding,) = address_findings(plan, catalog.instance_types)
+        assert (finding.level, finding.path) == ("error", "network.cidr")
+        assert "has 123 addresses, the cluster takes 201 with 200 nodes" in finding.message
+
+    def test_an_existing_network_is_its_owners(self, catalog):
+        network = {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": ["subnet-0a1b2c3d4e5f60718"], "cidr": "10.0.0.0/24"}
+        assert address_findings(plan_of(catalog, target={"nodes": 200}, network=network), catalog.instance_types) == ()

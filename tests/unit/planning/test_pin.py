@@ -1,0 +1,85 @@
+"""The one plan of a request: what has to be pinned, what is filled in, and that a resolved plan stays itself."""
+
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.model.document import document
+from launcher.model.errors import ImpossibleError
+from launcher.planning.pin import pinned_plan, zone
+
+PINNED = {
+    "slipway": 1,
+    "name": "pinned",
+    "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 1.0}},
+    "target": {"region": "us-east-2", "instance_type": "p5.48xlarge"},
+    "purchase": {"option": "spot"},
+}
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    return load()
+
+
+def plan_of(catalog, **extra):
+    data = {**PINNED, **{key: {**PINNED.get(key, {}), **value} for key, value in extra.items()}}
+    return pinned_plan(plan_file.loads(yaml.safe_dump(data)), catalog)
+
+
+class TestOpen:
+    @pytest.mark.parametrize(
+        "section, key, value, got",
+        [
+            ("target", "instance_type", "any", "any"),
+            ("target", "instance_type", ["p5.48xlarge", "p4d.24xlarge"], "p5.48xlarge, p4d.24xlarge"),
+            ("target", "region", ["us-east-2", "us-west-2"], "us-east-2, us-west-2"),
+            ("purchase", "option", "any", "any"),
+        ],
+    )
+    def test_type_region_and_option_must_be_pinned(self, catalog, section, key, value, got):
+        with pytest.raises(ImpossibleError) as refusal:
+            plan_of(catalog, **{section: {key: value}})
+        (finding,) = [each for each in refusal.value.findings if each.code == "not-pinned"]
+        assert (finding.path, finding.message) == (f"{section}.{key}", f"must be one value, got {got}")
+
+    def test_everything_open_is_said_at_once(self, catalog):
+        with pytest.raises(ImpossibleError) as refusal:
+            plan_of(catalog, target={"instance_type": "any", "region": "any"}, purchase={"option": "any"})
+        assert len(refusal.value.findings) == 3
+
+    def test_a_target_that_is_not_built_is_refused(self, catalog):
+        with pytest.raises(ImpossibleError) as refusal:
+            plan_of(catalog, target={"kind": "eks"})
+        assert {each.path for each in refusal.value.findings} == {"target.kind"}
+
+    def test_other_errors_of_the_request_come_with_it(self, catalog):
+        with pytest.raises(ImpossibleError) as refusal:
+            plan_of(catalog, target={"region": "any"}, checkpoint={"mode": "none"})
+        assert {each.code for each in refusal.value.findings} == {"not-pinned", "spot-without-checkpoints"}
+
+
+class TestFilledIn:
+    @pytest.mark.parametrize("nodes, expected", [("any", 1), (4, 4), ({"min": 2, "max": 8}, 2)])
+    def test_the_least_number_of_nodes(self, catalog, nodes, expected):
+        assert plan_of(catalog, target={"nodes": nodes}).place.nodes == expected
+
+    @pytest.mark.parametrize("kind", ["any", "parallelcluster", ["hyperpod-slurm", "parallelcluster"]])
+    def test_parallelcluster_where_it_is_allowed(self, catalog, kind):
+        if kind == ["hyperpod-slurm", "parallelcluster"]:
+            with pytest.raises(ImpossibleError, match="not one plan yet"):
+                plan_of(catalog, target={"kind": kind})
+        else:
+            assert plan_of(catalog, target={"kind": kind}).place.target == "parallelcluster"
+
+    def test_an_open_zone_stays_open_in_the_plan_and_is_found_for_the_stacks(self, catalog):
+        place = plan_of(catalog).place
+        assert place.az_id is None
+        assert catalog.region_of_az(zone(place, catalog)) == "us-east-2"
+
+
+def test_a_resolved_plan_is_pinned_to_itself(catalog):
+    plan = plan_of(catalog, target={"nodes": {"min": 2, "max": 8}})
+    again = pinned_plan(plan_file.loads(yaml.safe_dump(document(plan.request))), catalog)
+    assert (again.digest, again.place) == (plan.digest, plan.place)

@@ -1,0 +1,82 @@
+"""Plans to render: the examples, the plans of tests/infra, and small ones written in a test."""
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.planning.pin import pinned_plan
+from launcher.rendering.batch import JobSettings
+from launcher.rendering.bundle import render
+from launcher.rendering.names import symbolic_names
+
+ROOT = Path(__file__).resolve().parents[3]
+PLAN_FILES = {
+    path.stem: path for folder in ("examples", "tests/infra/plans") for path in sorted((ROOT / folder).glob("*.yaml"))
+}
+JOB = JobSettings(run="20261120T120000Z", checkpoint_interval_s=600.0)
+
+BASE = {
+    "slipway": 1,
+    "name": "small",
+    "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 1.0}},
+    "target": {"region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2},
+    "purchase": {"option": "on-demand"},
+}
+
+
+def merged(base, extra):
+    """A copy of a mapping with another laid over it, level by level."""
+    result = copy.deepcopy(base)
+    for key, value in extra.items():
+        deeper = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if deeper else value
+    return result
+
+
+@pytest.fixture(scope="session")
+def shellcheck():
+    """What shellcheck (of this environment) says of a script; "" when it is content."""
+    program = Path(sys.executable).with_name("shellcheck")
+    return lambda path: subprocess.run([program, path], capture_output=True, text=True, check=False).stdout
+
+
+@pytest.fixture(scope="session")
+def catalog():
+    return load()
+
+
+@pytest.fixture(scope="session")
+def plan_of(catalog):
+    """The plan of BASE with more keys laid over it."""
+
+    def make(**extra):
+        return pinned_plan(plan_file.loads(yaml.safe_dump(merged(BASE, extra))), catalog)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def bundle_of(catalog):
+    """The bundle of a plan with symbolic names."""
+
+    def make(plan, job=JOB):
+        return render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=job)
+
+    return make
+
+
+@pytest.fixture(params=sorted(PLAN_FILES), scope="session")
+def plan(request, catalog):
+    """Every plan file of the project in turn."""
+    return pinned_plan(plan_file.load(PLAN_FILES[request.param]), catalog)
+
+
+@pytest.fixture
+def bundle(plan, bundle_of):
+    return bundle_of(plan)

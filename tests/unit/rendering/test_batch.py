@@ -1,0 +1,297 @@
+"""The batch script: read by bash, shellcheck and sbatch's rules, then run with stand-ins for Slurm and the agent."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from launcher.agent.job import parse
+from launcher.model.errors import ImpossibleError
+from launcher.rendering.batch import JobSettings
+
+BASH = shutil.which("bash")
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=40)
+AWKWARD = st.sampled_from(
+    ["$(touch injected)", "`touch injected`", "'; touch injected; '", 'a"b', "a\nb", "${HOME}", "\\", "#"]
+)
+
+
+def script_of(bundle):
+    return bundle.file("job.sbatch").text
+
+
+def directives(script):
+    """The options that sbatch reads: its lines before the first command."""
+    lines = script.splitlines()
+    commands = next(index for index, line in enumerate(lines) if line and not line.startswith("#"))
+    words = [line.removeprefix("#SBATCH --") for line in lines[:commands] if line.startswith("#SBATCH ")]
+    return dict(word.partition("=")[::2] for word in words)
+
+
+class TestEveryPlan:
+    def test_it_begins_with_its_interpreter(self, bundle):
+        assert script_of(bundle).startswith("#!/bin/bash\n#SBATCH ")
+
+    def test_bash_and_shellcheck_are_content(self, bundle, tmp_path, shellcheck):
+        path = tmp_path / "job.sbatch"
+        path.write_text(script_of(bundle), encoding="utf-8")
+        subprocess.run([BASH, "-n", path], check=True)
+        assert shellcheck(path) == ""
+
+    def test_what_sbatch_is_told(self, bundle, plan):
+        told = directives(script_of(bundle))
+        assert told["job-name"] == plan.name
+        assert told["partition"] == plan.place.instance_type.replace(".", "-")
+        assert told["nodes"] == str(plan.place.nodes)
+        assert told["ntasks-per-node"] == "1"
+        assert {"requeue", "exclusive"} <= told.keys()
+        assert (told["open-mode"], told["output"]) == ("append", "slurm-%j.out")
+
+    def test_no_path_of_a_machine_stands_in_it(self, bundle):
+        words = [
+            word for line in script_of(bundle).splitlines()[1:] if not line.startswith("#") for word in line.split()
+        ]
+        assert {word for word in words if word.startswith("/")} <= {"/sys/class/infiniband"}
+
+    def test_the_agent_reads_its_job(self, bundle, plan):
+        job = parse(bundle.file("job.json").text)
+        assert (job.name, job.workdir, job.scratch) == (plan.name, "${SLURM_SUBMIT_DIR}/work", "${SLIPWAY_SCRATCH}")
+        assert job.drain
+
+
+class TestEnvironment:
+    def test_nvidia(self, bundle_of, plan_of):
+        script = script_of(bundle_of(plan_of()))
+        assert 'FI_EFA_USE_HUGE_PAGE="${FI_EFA_USE_HUGE_PAGE:-0}"' in script
+        assert "^docker,lo,veth" in script
+        for obsolete in (
+            "RDMAV_FORK_SAFE",
+            "FI_EFA_FORK_SAFE",
+            "NCCL_PROTO",
+            "FI_PROVIDER",
+            "NCCL_MIN_CHANNELS",
+            "NEURON",
+        ):
+            assert obsolete not in script
+
+    def test_neuron(self, bundle_of, plan_of):
+        script = script_of(bundle_of(plan_of(target={"instance_type": "trn2.48xlarge"})))
+        assert 'FI_PROVIDER="${FI_PROVIDER:-efa}"' in script
+        assert "FI_EFA_USE_DEVICE_RDMA" in script
+        for absent in ("NCCL", "FI_EFA_FORK_SAFE", "XLA_USE_BF16", "NEURON_COMPILE_CACHE_URL"):
+            assert absent not in script
+
+    def test_the_xla_way_keeps_its_compiled_programs(self, bundle_of, plan_of):
+        plan = plan_of(target={"instance_type": "trn1.32xlarge", "region": "us-west-2"})
+        assert "compile_cache=s3://slipway-small-checkpoints/jobs/.compile-cache" in script_of(bundle_of(plan))
+
+    @pytest.mark.parametrize("os_name, old", [("rhel8", True), ("ubuntu2404", False)])
+    def test_only_an_old_kernel_needs_fork_safety(self, bundle_of, plan_of, os_name, old):
+        target = {"instance_type": "trn2.48xlarge", "os": os_name}
+        assert ("FI_EFA_FORK_SAFE" in script_of(bundle_of(plan_of(target=target)))) is old
+
+    @pytest.mark.parametrize("os_name, python", [("ubuntu2404", "python3"), ("alinux2023", "python3.11")])
+    def test_the_interpreter_follows_the_operating_system(self, bundle_of, plan_of, os_name, python):
+        script = script_of(bundle_of(plan_of(target={"os": os_name})))
+        assert f'SLIPWAY_PYTHON="${{SLIPWAY_PYTHON:-{python}}}"' in script
+
+    def test_a_time_limit_only_where_there_is_one(self, bundle_of, plan_of):
+        assert directives(script_of(bundle_of(plan_of(run={"time_limit_h": 30}))))["time"] == "1-06:00:00"
+        assert "time" not in directives(script_of(bundle_of(plan_of())))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a script as a node would, with programs of one's own in place of Slurm's, the agent's interpreter and aws."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "job").mkdir()
+
+    def program(name, body):
+        path = tmp_path / "bin" / name
+        path.write_text(f"#!/bin/bash\n{body}\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    def start(script, *, nodes=1, agent="exit 0", programs=None, **environ):
+        program(
+            "agent-python",
+            f'printf "%s\\n" "$@" >"$SLURM_SUBMIT_DIR/agent-words"; env >"$SLURM_SUBMIT_DIR/agent-env"; {agent}',
+        )
+        for name, body in (programs or {}).items():
+            program(name, body)
+        variables = {
+            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+            "SLURM_SUBMIT_DIR": str(tmp_path / "job"),
+            "SLURM_JOB_ID": "7",
+            "SLURM_JOB_NUM_NODES": str(nodes),
+            "SLURM_JOB_NODELIST": "a[1-2]",
+            "SLIPWAY_PYTHON": "agent-python",
+            "SLIPWAY_SANDBOX": "1",
+            **environ,
+        }
+        answer = subprocess.run(
+            [BASH, "-s"], input=script, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        answer.environment = (
+            dict(line.partition("=")[::2] for line in (tmp_path / "job/agent-env").read_text().splitlines())
+            if (tmp_path / "job/agent-env").exists()
+            else None
+        )
+        return answer
+
+    start.job = tmp_path / "job"
+    return start
+
+
+@pytest.fixture
+def one_node(bundle_of, plan_of):
+    return lambda **extra: script_of(bundle_of(plan_of(**{"target": {"nodes": 1}, **extra})))
+
+
+class TestRun:
+    def test_the_agent_is_started_in_place_with_its_job(self, run, one_node):
+        assert run(one_node()).returncode == 0
+        words = (run.job / "agent-words").read_text().splitlines()
+        assert words == [f"{run.job}/slipway-agent.pyz", "run", "--config", f"{run.job}/job.json"]
+
+    @pytest.mark.parametrize("code", [0, 1, 75, 143])
+    def test_its_exit_code_is_the_jobs(self, run, one_node, code):
+        assert run(one_node(), agent=f"exit {code}").returncode == code
+
+    def test_what_is_set_already_stays(self, run, one_node):
+        answer = run(one_node(), NCCL_DEBUG="WARN", SLIPWAY_SCRATCH="/elsewhere", AWS_REGION="eu-west-1")
+        assert answer.environment["NCCL_DEBUG"] == "WARN"
+        assert answer.environment["SLIPWAY_SCRATCH"] == "/elsewhere"
+        assert answer.environment["AWS_REGION"] == "eu-west-1"
+
+    def test_the_region_is_the_plans(self, run, one_node):
+        assert run(one_node()).environment["AWS_REGION"] == "us-east-2"
+
+    def test_the_sandbox_skips_the_efa_check_and_says_so(self, run, one_node):
+        assert "sandbox: no EFA here, the check for 32 interfaces is skipped" in run(one_node()).stdout
+
+    def test_missing_interfaces_stop_the_job_before_the_agent(self, run, one_node):
+        answer = run(one_node(), SLIPWAY_SANDBOX="0", programs={"find": "printf '%s\\n' efa_0 efa_1"})
+        assert answer.returncode == 1
+        assert "p5.48xlarge has 32 EFA interfaces, found 2; the job stops here" in answer.stderr
+        assert answer.environment is None
+
+    def test_all_interfaces_let_it_through(self, run, one_node):
+        answer = run(one_node(), SLIPWAY_SANDBOX="0", programs={"find": "seq 32"})
+        assert answer.returncode == 0
+        assert "32 EFA interfaces" in answer.stdout
+
+    def test_several_nodes_start_the_agent_on_each(self, run, bundle_of, plan_of):
+        programs = {
+            "srun": 'echo "srun $1 $2 $3" >>"$SLURM_SUBMIT_DIR/srun"; shift 3; exec "$@"',
+            "scontrol": "printf '%s\\n' a1 a2",
+        }
+        answer = run(script_of(bundle_of(plan_of())), nodes=2, agent="exit 75", programs=programs)
+        assert answer.returncode == 75
+        assert (run.job / "srun").read_text() == "srun --nodes=2 --ntasks-per-node=1 --kill-on-bad-exit=0\n"
+        assert (answer.environment["MASTER_ADDR"], answer.environment["MASTER_PORT"]) == ("a1", "29500")
+
+    def test_a_cancelled_shell_waits_for_the_agent(self, run, one_node):
+        answer = run(one_node(), agent='kill -TERM "$PPID"; sleep 0.2; exit 143')
+        assert answer.returncode == 143
+
+    def test_a_secret_reaches_the_command_and_no_file(self, run, bundle_of, plan_of, one_node):
+        arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
+        script = one_node(run={"secrets": {"HF_TOKEN": arn}})
+        answer = run(script, programs={"aws": 'printf "%s " "$@" >"$SLURM_SUBMIT_DIR/aws"; echo hidden'})
+        assert answer.environment["HF_TOKEN"] == "hidden"
+        assert f"--secret-id {arn} " in (run.job / "aws").read_text()
+        assert run(script, programs={"aws": "exit 255"}).returncode == 255
+
+    def test_a_parameter_is_a_secret_too(self, run, one_node):
+        script = one_node(run={"secrets": {"KEY": "arn:aws:ssm:us-east-2:123456789012:parameter/key"}})
+        assert (
+            run(script, programs={"aws": '[[ "$1 $2" == "ssm get-parameter" ]] && echo value'}).environment["KEY"]
+            == "value"
+        )
+
+
+class TestRetries:
+    def test_a_failure_is_requeued_as_often_as_the_plan_says(self, run, one_node):
+        script = one_node(run={"retries": 2})
+        assert [run(script, agent="exit 3").returncode for _ in range(3)] == [75, 75, 3]
+
+    def test_an_interruption_is_no_failure(self, run, one_node):
+        script = one_node(run={"retries": 1})
+        assert [run(script, agent=f"exit {code}").returncode for code in (75, 75, 3, 75, 3)] == [75, 75, 75, 75, 3]
+
+    @pytest.mark.parametrize("code", [78, 126, 127, 143])
+    def test_what_would_fail_the_same_way_is_not_tried_again(self, run, one_node, code):
+        assert run(one_node(run={"retries": 1}), agent=f"exit {code}").returncode == code
+
+    def test_without_retries_a_failure_is_final(self, run, one_node):
+        assert run(one_node(), agent="exit 3").returncode == 3
+
+
+class TestJob:
+    def job_of(self, bundle_of, plan_of, **extra):
+        return parse(bundle_of(plan_of(**extra)).file("job.json").text)
+
+    def test_checkpoints_go_to_the_clusters_store_or_where_the_plan_says(self, bundle_of, plan_of):
+        assert self.job_of(bundle_of, plan_of).checkpoint.uri == "s3://slipway-small-checkpoints/jobs/small"
+        named = self.job_of(bundle_of, plan_of, checkpoint={"uri": "s3://weights/runs/"})
+        assert named.checkpoint.uri == "s3://weights/runs"
+
+    def test_the_policy_is_the_plans(self, bundle_of, plan_of):
+        policy = {"keep": 5, "grace_seconds": 20, "max_mb_s": 100}
+        made = self.job_of(bundle_of, plan_of, checkpoint=policy).checkpoint
+        assert (made.mode, made.keep, made.grace_seconds, made.max_mb_s, made.interval_s) == ("agent", 5, 20, 100, 600)
+
+    def test_without_checkpoints_there_is_no_address(self, bundle_of, plan_of):
+        made = self.job_of(bundle_of, plan_of, checkpoint={"mode": "none"}).checkpoint
+        assert (made.mode, made.uri) == ("none", None)
+
+    def test_a_trainer_that_writes_to_s3_itself_is_told_where(self, bundle_of, plan_of):
+        job = self.job_of(bundle_of, plan_of, checkpoint={"mode": "dcp"})
+        assert job.env["SLIPWAY_CHECKPOINT_URI"] == "s3://slipway-small-checkpoints/jobs/small"
+        assert job.checkpoint.mode == "none"
+
+    def test_setup_lines_prepare_the_commands_own_shell(self, bundle_of, plan_of, tmp_path):
+        run = {"setup": ["export GREETING=hello", "cd /"], "command": ["printenv", "GREETING"]}
+        job = self.job_of(bundle_of, plan_of, run=run)
+        answer = subprocess.run(job.command, capture_output=True, text=True, check=True)
+        assert answer.stdout == "hello\n"
+        failing = self.job_of(bundle_of, plan_of, run={**run, "setup": ["false"]})
+        assert subprocess.run(failing.command, check=False).returncode == 1
+
+    def test_a_submission_has_its_own_settings(self, bundle_of, plan_of):
+        job = JobSettings(run="r2", checkpoint_interval_s=None, drain=False, imds_poll_s=0.2)
+        made = parse(bundle_of(plan_of(), job).file("job.json").text)
+        assert (made.run, made.drain, made.imds_poll_s) == ("r2", False, 0.2)
+
+    def test_a_container_is_refused(self, bundle_of, plan_of):
+        with pytest.raises(ImpossibleError) as refusal:
+            bundle_of(plan_of(run={"image": "team/trainer:1"}))
+        assert [each.path for each in refusal.value.findings] == ["run.image"]
+
+    def test_a_secret_that_is_none_is_refused(self, bundle_of, plan_of):
+        with pytest.raises(ImpossibleError) as refusal:
+            bundle_of(plan_of(run={"secrets": {"A": "arn:aws:s3:::bucket"}}))
+        assert [each.path for each in refusal.value.findings] == ["run.secrets.A"]
+
+
+class TestInjection:
+    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(command=st.lists(TEXT | AWKWARD, min_size=1, max_size=4), value=TEXT | AWKWARD)
+    def test_no_word_of_the_command_reaches_a_shell(self, bundle_of, plan_of, command, value):
+        bundle = bundle_of(plan_of(run={"command": command, "env": {"VALUE": value}}))
+        job = parse(bundle.file("job.json").text)
+        assert (list(job.command), job.env) == (command, {"VALUE": value})
+        assert script_of(bundle) == script_of(bundle_of(plan_of()))
+
+    @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(tail=(TEXT | AWKWARD).filter(lambda text: "\n" not in text))
+    def test_no_secrets_name_runs_anything(self, run, one_node, tail):
+        arn = f"arn:aws:secretsmanager:us-east-2:123456789012:secret:{tail}"
+        script = one_node(run={"secrets": {"TOKEN": arn}})
+        answer = run(script, programs={"aws": 'printf "%s\\0" "$@" >"$SLURM_SUBMIT_DIR/aws"'})
+        assert answer.returncode == 0
+        assert arn in (run.job / "aws").read_text().split("\0")
+        assert not (run.job / "injected").exists()

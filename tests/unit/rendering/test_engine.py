@@ -1,0 +1,111 @@
+"""The quoting filters hold for every text there is, and templates cannot name what is not given."""
+
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import UndefinedError
+
+from launcher.catalog.assets import asset
+from launcher.rendering import contexts, engine
+from launcher.rendering.engine import rendered, shell_word, yaml_scalar
+
+NASTY = [
+    "",
+    " ",
+    "no",
+    "1e3",
+    "0x1f",
+    "null",
+    "~",
+    "a: b",
+    "- a",
+    "#",
+    "'",
+    '"',
+    "\\",
+    "\n",
+    "\u2028",
+    "\x85",
+    "\ud800",
+    "{{ x }}",
+]
+
+
+class TestYamlScalar:
+    @given(st.text(st.characters(), max_size=80))
+    def test_every_text_reads_back(self, text):
+        assert yaml.safe_load(f"{{key: [{yaml_scalar(text)}], other: 1}}") == {"key": [text], "other": 1}
+
+    @pytest.mark.parametrize("text", NASTY)
+    def test_awkward_texts_read_back(self, text):
+        assert yaml.safe_load(f"- {yaml_scalar(text)}") == [text]
+
+    @given(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False, width=32))
+    def test_types_are_kept(self, value):
+        if not (isinstance(value, float) and "e" in repr(value)):
+            assert yaml.safe_load(yaml_scalar(value)) == value
+            assert type(yaml.safe_load(yaml_scalar(value))) is type(value)
+
+    @pytest.mark.parametrize("value", [[], {}, b"x", object()])
+    def test_anything_else_is_refused(self, value):
+        with pytest.raises(TypeError, match="a YAML scalar must be"):
+            yaml_scalar(value)
+
+
+class TestShellWord:
+    @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=80))
+    def test_every_text_is_one_word(self, text):
+        assert shlex.split(f"echo {shell_word(text)} end") == ["echo", text, "end"]
+
+    @pytest.mark.parametrize("text", ["$(touch x)", "`id`", "a\nb", "'; exit 1; '", '"$HOME"', "--flag", "*"])
+    def test_bash_passes_it_on_unchanged(self, text):
+        answer = subprocess.run(
+            ["bash", "-c", f"printf %s {shell_word(text)}"], capture_output=True, text=True, check=True
+        )
+        assert answer.stdout == text
+
+    @pytest.mark.parametrize("value", [True, None, 1.5, ["a"]])
+    def test_anything_else_is_refused(self, value):
+        with pytest.raises(TypeError, match="a shell word must be"):
+            shell_word(value)
+
+
+@dataclass(frozen=True)
+class Empty:
+    """A context without anything."""
+
+
+class TestTemplates:
+    TEMPLATES = sorted(asset("templates").rglob("*.j2"))
+
+    @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+    def test_the_first_line_names_the_context_type(self, path):
+        first = path.read_text(encoding="utf-8").splitlines()[0]
+        named = re.fullmatch(r"\{# context: launcher\.rendering\.contexts\.(\w+) #\}", first)
+        assert named is not None
+        assert hasattr(contexts, named[1])
+
+    @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+    def test_nothing_but_loops_ifs_and_values_stands_in_it(self, path):
+        tags = re.findall(r"\{%-?\s*(\w+)", path.read_text(encoding="utf-8"))
+        assert set(tags) <= {"if", "elif", "else", "endif", "for", "endfor"}
+
+    @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+    def test_a_name_the_context_lacks_is_an_error(self, path):
+        with pytest.raises(UndefinedError):
+            rendered(path.relative_to(asset("templates")).as_posix(), Empty())
+
+    def test_a_context_is_a_dataclass(self):
+        with pytest.raises(TypeError, match="must be a dataclass instance, got dict"):
+            rendered("slurm/job.sbatch.j2", {})
+
+    def test_templates_reach_nothing_but_the_filters(self):
+        environment = engine._environment(asset("templates"))
+        assert set(environment.filters) == {"yaml", "shell"}
+        assert environment.globals == {}
