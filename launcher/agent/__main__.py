@@ -1,0 +1,12 @@
+"""`python -m launcher.agent`: the agent from its source, without the single file."""
+
+import os
+import sys
+
+from launcher.agent.program import main
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # a transfer that was given up may still hang in a thread; the node does not wait for it

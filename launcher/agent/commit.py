@@ -1,0 +1,84 @@
+"""Making a checkpoint whole: one PUT of the manifest once every node's part is there."""
+
+from launcher.agent import manifest as manifests
+from launcher.agent.errors import ManifestError, StoreError
+from launcher.agent.events import utc_now
+from launcher.agent.manifest import Manifest
+from launcher.agent.store import Store
+
+
+def announce(store: Store, part: Manifest, *, session: str) -> None:
+    """Say that one node's part of a checkpoint is in the store.
+
+    Args:
+        store: The store.
+        part: What this node uploaded.
+        session: This life of the job (`Identity.session`).
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    if part.part is None:
+        raise ValueError("a commit is not a part")
+    key = manifests.part_key(step=part.step, session=session, part=part.part)
+    store.write_text(key, part.to_json())
+
+
+def commit(store: Store, own: Manifest, *, session: str) -> Manifest | None:
+    """Write the manifest of the checkpoint that `own` is the first node's part of.
+
+    Args:
+        store: The store.
+        own: What the first node uploaded.
+        session: This life of the job (`Identity.session`).
+
+    Returns:
+        What was written, or None while another node's part is missing.
+
+    Raises:
+        StoreError: The store did not take it.
+        ManifestError: What another node announced is not its part.
+    """
+    parts = [own]
+    for number in range(1, own.parts):
+        key = manifests.part_key(step=own.step, session=session, part=number)
+        try:
+            parts.append(manifests.parse(store.read_text(key)))
+        except StoreError as error:
+            if error.missing:
+                return None
+            raise
+    whole = manifests.merge(parts, written_at=utc_now())
+    store.write_text(manifests.commit_key(own.step), whole.to_json())
+    return whole
+
+
+def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:
+    """The checkpoint of a step as the store has it, judged by its manifest and the sizes of its objects.
+
+    Args:
+        store: The store.
+        step: N.
+        sizes: Every object's size, from `Store.sizes`.
+
+    Returns:
+        The manifest, or None and why the checkpoint is not whole.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    key = manifests.commit_key(step)
+    if key not in sizes:
+        return None, "it has no manifest: its upload was not finished"
+    try:
+        found = manifests.parse(store.read_text(key))
+    except ManifestError as error:
+        return None, f"its manifest cannot be used: {error}"
+    except StoreError as error:
+        if error.missing:
+            return None, "its manifest went away"
+        raise
+    reason = found.missing(sizes)
+    if reason is None and found.step != step:
+        reason = f"its manifest is that of step {found.step}"
+    return (None, reason) if reason else (found, "")

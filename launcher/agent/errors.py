@@ -1,0 +1,51 @@
+"""What stops the agent. It shares no code with the launcher, so it has a small hierarchy of its own."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from launcher.agent import exits
+
+
+class AgentError(Exception):
+    """Something the agent cannot get over; `exit_code` is what the process leaves with."""
+
+    exit_code: ClassVar[int] = exits.INTERNAL
+
+
+class JobSpecError(AgentError):
+    """job.json cannot be used; `problems` holds every reason, not only the first."""
+
+    exit_code = exits.BAD_JOB
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        """Keep the problems; the message is all of them, one a line."""
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class ManifestError(AgentError):
+    """A manifest is not one: malformed, of another schema, or naming paths outside its checkpoint."""
+
+
+class UnusableCheckpointError(AgentError):
+    """A folder cannot be stored: it changed or went away while it was read, or holds what no store can hold."""
+
+
+class StoreError(AgentError):
+    """The checkpoint store did not do what was asked."""
+
+    exit_code = exits.STORE_FAILED
+
+    def __init__(self, message: str, *, missing: bool = False, permanent: bool = False, cut_off: bool = False) -> None:
+        """Keep the message and what kind of trouble it is.
+
+        Args:
+            message: What was asked for and what the store answered.
+            missing: The object is not there.
+            permanent: Trying again will not help: no such bucket, access denied.
+            cut_off: It was this process that ended the transfer.
+        """
+        super().__init__(message)
+        self.missing = missing
+        self.permanent = permanent
+        self.cut_off = cut_off

@@ -1,0 +1,81 @@
+"""What happened on the node, one JSON object a line, in a file that outlives the node."""
+
+import json
+import os
+import sys
+import threading
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+
+def utc_now() -> str:
+    """The time now, ISO with milliseconds and Z."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class EventLog:
+    """Appends events and prints each on standard error. Safe to use from every thread.
+
+    A line is one `write` on a file opened for appending. Network file systems do not keep appends from several machines
+    apart: every node has a file of its own (`events_path`).
+    """
+
+    def __init__(self, path: Path, **fields: Any) -> None:
+        """Open the log.
+
+        Args:
+            path: The file; its folder is made.
+            fields: Stand in every event (run, attempt, node).
+        """
+        self._path = path
+        self._fields = fields
+        self._lock = threading.Lock()
+        self._broken = False
+        self._end_a_torn_line()
+
+    def append(self, event: str, **fields: Any) -> None:
+        """Write one event. A log that cannot be written is said once and does not stop the job."""
+        line = json.dumps({"time": utc_now(), "event": event, **self._fields, **fields}) + "\n"
+        words = " ".join(f"{name}={_brief(value)}" for name, value in fields.items() if value is not None)
+        with self._lock:
+            print(f"[slipway] {event} {words}".rstrip(), file=sys.stderr, flush=True)  # noqa: T201  the node's log is the output
+            self._write(line.encode())
+
+    def _write(self, line: bytes) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                os.write(descriptor, line)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            if not self._broken:
+                print(f"[slipway] events cannot be written: {error}", file=sys.stderr, flush=True)  # noqa: T201  as above
+            self._broken = True
+
+    def _end_a_torn_line(self) -> None:
+        """An agent that was killed may have left half a line; what follows must not be glued to it."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(-1, os.SEEK_END)
+                torn = file.read(1) != b"\n"
+        except OSError:
+            return
+        if torn:
+            self._write(b"\n")
+
+
+def events_path(path: Path, *, part: int) -> Path:
+    """The file of one node: the path itself for the first, `events-part1.jsonl` for the second.
+
+    >>> events_path(Path("/fsx/r1/events.jsonl"), part=1).name
+    'events-part1.jsonl'
+    """
+    return path if part == 0 else path.with_name(f"{path.stem}-part{part}{path.suffix}")
+
+
+def _brief(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return json.dumps(text) if " " in text else text

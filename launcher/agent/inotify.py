@@ -1,0 +1,71 @@
+"""Which entries of a folder came there by a rename: the kernel says so (inotify), no later look at the folder can."""
+
+import ctypes
+import os
+import struct
+from pathlib import Path
+
+# <sys/inotify.h>, the same on every architecture of Linux
+_IN_MOVED_FROM = 0x00000040
+_IN_MOVED_TO = 0x00000080
+_IN_CREATE = 0x00000100
+_IN_DELETE = 0x00000200
+_IN_ONLYDIR = 0x01000000
+_EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
+_BUFFER_BYTES = 64 * 1024
+
+
+class RenameWatch:
+    """The names in one folder that were last put there by a rename. Where there is no inotify it knows of none."""
+
+    def __init__(self, folder: Path) -> None:
+        """Begin to watch; what is in the folder already was not renamed."""
+        self._descriptor = _watch(folder)
+        self._names: set[str] = set()
+
+    @property
+    def works(self) -> bool:
+        """Whether the kernel tells renames."""
+        return self._descriptor is not None
+
+    def names(self) -> frozenset[str]:
+        """Every name that a rename put there and that was neither created anew nor taken away since."""
+        while self._descriptor is not None:
+            try:
+                buffer = os.read(self._descriptor, _BUFFER_BYTES)
+            except BlockingIOError:
+                break
+            self._take(buffer)
+        return frozenset(self._names)
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _take(self, buffer: bytes) -> None:
+        offset = 0
+        while offset < len(buffer):
+            _, mask, _, length = _EVENT.unpack_from(buffer, offset)
+            offset += _EVENT.size
+            name = os.fsdecode(buffer[offset : offset + length].rstrip(b"\0"))
+            offset += length
+            if mask & _IN_MOVED_TO:
+                self._names.add(name)
+            elif mask & (_IN_CREATE | _IN_DELETE | _IN_MOVED_FROM):
+                self._names.discard(name)
+
+
+def _watch(folder: Path) -> int | None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "inotify_init1"):
+        return None
+    descriptor: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    if descriptor < 0:
+        return None
+    mask = _IN_MOVED_FROM | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE | _IN_ONLYDIR
+    if libc.inotify_add_watch(descriptor, os.fsencode(folder), ctypes.c_uint32(mask)) < 0:
+        os.close(descriptor)
+        return None
+    return descriptor

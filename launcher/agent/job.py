@@ -1,0 +1,285 @@
+"""job.json: what the agent is told to run. The launcher renders it with `JobSpec.to_json`, the agent reads it.
+
+Standard library only and no import of the launcher's model: this module goes to the node.
+"""
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from launcher.agent.errors import JobSpecError
+
+SCHEMA = "slipway.job/1"
+MODES = ("agent", "none")
+WRITERS = ("every-node", "first-node")
+
+_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()=/-]*)?")
+_NAME = re.compile(r"[a-z0-9-]{1,40}")
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSpec:
+    """Where checkpoints go and how.
+
+    Attributes:
+        uri: `s3://bucket/prefix`; None only with mode "none".
+        mode: "agent": finished folders are uploaded and restored; "none": nothing is.
+        keep: Whole checkpoints kept; older ones are tagged `slipway=superseded`, >= 1.
+        grace_seconds: From SIGUSR1 to SIGTERM on a notice, > 0.
+        interval_s: Seconds between checkpoints, handed to the trainer, > 0.
+        max_mb_s: Upper bound of the upload rate in MB/s (10^6 bytes) while there is no notice; None: no bound.
+        writers: "every-node": a checkpoint is whole when the part of every node is there; "first-node": only the first
+            node writes checkpoints, the others restore them.
+        final_upload_s: How long the last checkpoint of a completed command is tried before the job has failed, > 0.
+    """
+
+    uri: str | None
+    mode: str = "agent"
+    keep: int = 3
+    grace_seconds: float = 90.0
+    interval_s: float = 600.0
+    max_mb_s: float | None = None
+    writers: str = "every-node"
+    final_upload_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """One job. Paths may hold `${VARIABLES}` of the node's environment and are absolute once those are filled in.
+
+    Attributes:
+        run: Id of the submitted run; a new submission has a new one, a requeue keeps it.
+        name: The plan's name; the folder under `scratch` is named after it.
+        command: The argument vector; no shell.
+        workdir: Folder the command is started in.
+        env: Set for the command on top of the environment that the agent was started in.
+        checkpoint: The checkpoint policy.
+        scratch: Folder on the node under which checkpoints and restores live.
+        events: JSON-lines file the agent appends to, on a file system that outlives the node.
+        metrics: JSON-lines file the trainer appends to.
+        drain: On a spot notice, drain the node in Slurm before anything else.
+        imds: Watch the instance metadata service for a spot notice.
+        imds_poll_s: Seconds between two looks, > 0. AWS advises 5 s, the notice comes about 120 s ahead.
+    """
+
+    run: str
+    name: str
+    command: tuple[str, ...]
+    workdir: str
+    checkpoint: CheckpointSpec
+    scratch: str
+    events: str
+    metrics: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    drain: bool = False
+    imds: bool = True
+    imds_poll_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Refuse a job that cannot be run.
+
+        Raises:
+            JobSpecError: With every problem found.
+        """
+        problems = [text for check in (_job_problems, _checkpoint_problems) for text in check(self)]
+        if problems:
+            raise JobSpecError(problems)
+
+    def to_json(self) -> str:
+        """The text of job.json: sorted keys, two spaces, a newline at the end."""
+        document = {"schema": SCHEMA, **asdict(self), "command": list(self.command), "env": dict(self.env)}
+        return json.dumps(document, indent=2, sort_keys=True) + "\n"
+
+
+def load(path: Path) -> JobSpec:
+    """Read job.json.
+
+    Raises:
+        JobSpecError: The file cannot be read, is not JSON, or is not a job.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobSpecError([f"{path}: cannot be read: {error}"]) from error
+    return parse(text)
+
+
+def parse(text: str) -> JobSpec:
+    """The job that `text` describes.
+
+    Raises:
+        JobSpecError: With every problem found, each with the path of its key.
+    """
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise JobSpecError([f"job.json: not JSON: {error}"]) from error
+    reader = _Reader(document, "")
+    schema = reader.take("schema", str, required=True)
+    if schema is not None and schema != SCHEMA:
+        reader.problems.append(f"schema: got {schema!r}; this agent reads {SCHEMA!r}")
+    checkpoint = _Reader(reader.take("checkpoint", dict, required=True) or {}, "checkpoint.", reader.problems)
+    policy = {name: checkpoint.take(name, kind) for name, kind in _CHECKPOINT_KEYS.items()}
+    values = {name: reader.take(name, kind, required=name in _REQUIRED) for name, kind in _JOB_KEYS.items()}
+    checkpoint.refuse_the_rest()
+    reader.refuse_the_rest()
+    if reader.problems:
+        raise JobSpecError(reader.problems)
+    policy = {name: value for name, value in policy.items() if value is not None}
+    values = {name: value for name, value in values.items() if value is not None}
+    return JobSpec(**{**values, "checkpoint": CheckpointSpec(**{"uri": None, **policy})})
+
+
+def expand(text: str, environment: Mapping[str, str]) -> str:
+    """`text` with every `${NAME}` replaced from the environment.
+
+    Raises:
+        JobSpecError: A variable is not set.
+
+    >>> expand("/scratch/${USER}", {"USER": "ada"})
+    '/scratch/ada'
+    """
+    unset = sorted({name for name in _VARIABLE.findall(text) if name not in environment})
+    if unset:
+        raise JobSpecError([f"{text!r} needs {', '.join(unset)}, which is not set on this node"])
+    return _VARIABLE.sub(lambda match: environment[match.group(1)], text)
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise TypeError("a list of strings")
+    return tuple(value)
+
+
+def _strings(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(word, str) for word in value.values()):
+        raise TypeError("a mapping of strings")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError("a number")
+    return float(value)
+
+
+_Kind = type | Callable[[Any], Any]
+_KIND_NAMES = {str: "a string", int: "an integer", bool: "true or false", dict: "a mapping"}
+_REQUIRED = frozenset({"run", "name", "command", "workdir", "scratch", "events", "metrics"})
+_JOB_KEYS: dict[str, _Kind] = {
+    "run": str,
+    "name": str,
+    "command": _words,
+    "workdir": str,
+    "scratch": str,
+    "events": str,
+    "metrics": str,
+    "env": _strings,
+    "drain": bool,
+    "imds": bool,
+    "imds_poll_s": _number,
+}
+_CHECKPOINT_KEYS: dict[str, _Kind] = {
+    "uri": str,
+    "mode": str,
+    "keep": int,
+    "grace_seconds": _number,
+    "interval_s": _number,
+    "max_mb_s": _number,
+    "writers": str,
+    "final_upload_s": _number,
+}
+
+
+class _Reader:
+    """Takes typed values out of one mapping and gathers what is wrong with it."""
+
+    def __init__(self, document: Any, prefix: str, problems: list[str] | None = None) -> None:
+        self.problems = [] if problems is None else problems
+        self._prefix = prefix
+        self._asked: list[str] = []
+        if isinstance(document, dict):
+            self._left = dict(document)
+        else:
+            self._left = {}
+            self.problems.append(f"job.json: got {type(document).__name__}; it must be a mapping")
+
+    def take(self, name: str, kind: _Kind, *, required: bool = False) -> Any:
+        """The value, or None where the key is absent, null or wrong."""
+        self._asked.append(name)
+        value = self._left.pop(name, None)
+        if value is None:
+            if required:
+                self.problems.append(f"{self._prefix}{name}: missing")
+            return None
+        if isinstance(kind, type):
+            if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+                return value
+            wanted = _KIND_NAMES[kind]
+        else:
+            try:
+                return kind(value)
+            except TypeError as error:
+                wanted = str(error)
+        self.problems.append(f"{self._prefix}{name}: got {value!r}; it must be {wanted}")
+        return None
+
+    def refuse_the_rest(self) -> None:
+        """Report every key that nobody asked for, with the nearest that exists."""
+        for name in self._left:
+            near = difflib.get_close_matches(name, self._asked, n=1)
+            hint = f"; did you mean {near[0]!r}" if near else f"; allowed: {', '.join(sorted(self._asked))}"
+            self.problems.append(f"{self._prefix}{name}: unknown key{hint}")
+
+
+def _job_problems(spec: JobSpec) -> list[str]:
+    problems = []
+    if not _RUN.fullmatch(spec.run):
+        problems.append(f"run: got {spec.run!r}; letters, digits, '.', '_' and '-', at most 128")
+    if not _NAME.fullmatch(spec.name):
+        problems.append(f"name: got {spec.name!r}; lower-case letters, digits and '-', at most 40")
+    if not spec.command or not spec.command[0]:
+        problems.append("command: empty; it must be a list whose first word is the program")
+    if any("\0" in word for word in (*spec.command, *spec.env.values())):
+        problems.append("command or env: holds a NUL character, which no process can be given")
+    problems.extend(
+        f"env.{name}: not a variable name; letters, digits and '_'"
+        for name in spec.env
+        if not _ENV_NAME.fullmatch(name)
+    )
+    problems.extend(
+        f"{name}: got {value!r}; it must be absolute, or start with a ${{VARIABLE}} that is"
+        for name in ("workdir", "scratch", "events", "metrics")
+        if not (value := getattr(spec, name)).startswith(("/", "${"))
+    )
+    if not spec.imds_poll_s > 0:
+        problems.append(f"imds_poll_s: got {spec.imds_poll_s}; it must be above 0")
+    return problems
+
+
+def _checkpoint_problems(spec: JobSpec) -> list[str]:
+    policy, problems = spec.checkpoint, []
+    if policy.mode not in MODES:
+        problems.append(f"checkpoint.mode: got {policy.mode!r}; allowed: {', '.join(MODES)}")
+    if policy.writers not in WRITERS:
+        problems.append(f"checkpoint.writers: got {policy.writers!r}; allowed: {', '.join(WRITERS)}")
+    if policy.uri is None and policy.mode == "agent":
+        problems.append("checkpoint.uri: missing; mode 'agent' needs s3://bucket/prefix")
+    if policy.uri is not None and not _URI.fullmatch(policy.uri):
+        problems.append(f"checkpoint.uri: got {policy.uri!r}; it must be s3://bucket/prefix")
+    if policy.keep < 1:
+        problems.append(f"checkpoint.keep: got {policy.keep}; it must be at least 1")
+    problems.extend(
+        f"checkpoint.{name}: got {value}; it must be above 0"
+        for name in ("grace_seconds", "interval_s", "max_mb_s", "final_upload_s")
+        if (value := getattr(policy, name)) is not None and not value > 0
+    )
+    return problems

@@ -1,0 +1,217 @@
+"""The manifest of a checkpoint: what makes a set of objects whole. Standard library only; both sides read it.
+
+Below the checkpoint URI:
+
+    step-120/manifest.json                         the commit, one PUT after everything else: without it there is no
+    checkpoint step-120/<session>/part-0.json                 what node 0 uploaded (jobs on several nodes only)
+    step-120/<session>/<part>-<token>/...          the files; a session is one life of the job, its token one try of one
+    node
+
+No key is ever written twice but `manifest.json` and `part-k.json`, so two agents on one prefix cannot mix their files.
+Keys in a manifest are relative to the URI; a file that did not change since the previous checkpoint is listed with that
+one's key.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from launcher.agent.errors import ManifestError
+
+SCHEMA = "slipway.checkpoint/1"
+COMMIT_NAME = "manifest.json"
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_FOLDER = re.compile(r"(?:step|checkpoint)-(\d{1,18})")
+_STEP_KEY = re.compile(r"step-(\d{1,18})/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """One file of a checkpoint.
+
+    Attributes:
+        path: Below the checkpoint's folder, with forward slashes.
+        bytes: Its size.
+        sha256: Of its content, hexadecimal.
+        key: Of its object, relative to the checkpoint URI.
+        part: The node that uploaded it.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+    key: str
+    part: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A checkpoint, or one node's part of it.
+
+    Attributes:
+        run: The run that wrote it.
+        attempt: Of that run, from 1.
+        step: N of the folder's name.
+        folder: The folder's name as the trainer chose it: `step-N` or `checkpoint-N`.
+        part: The node whose part this is; None for the commit, which holds all parts.
+        parts: How many nodes write parts.
+        files: Every file.
+        written_at: ISO time in UTC.
+        seconds: From the finished folder to this manifest.
+    """
+
+    run: str
+    attempt: int
+    step: int
+    folder: str
+    part: int | None
+    parts: int
+    files: tuple[StoredFile, ...]
+    written_at: str
+    seconds: float
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files together."""
+        return sum(file.bytes for file in self.files)
+
+    def to_json(self) -> str:
+        """The manifest's text."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, sort_keys=True) + "\n"
+
+    def missing(self, sizes: Mapping[str, int]) -> str | None:
+        """Why the objects behind this manifest do not make it whole by their sizes, or None if they do.
+
+        Args:
+            sizes: Size of every object below the URI, by relative key.
+        """
+        for file in self.files:
+            size = sizes.get(file.key)
+            if size is None:
+                return f"{file.path} is not there"
+            if size != file.bytes:
+                return f"{file.path} has {size} bytes instead of {file.bytes}"
+        return None
+
+    def files_for(self, part: int) -> tuple[StoredFile, ...]:
+        """What a node restores: the files of all parts; where several hold a path, its own part's, else the lowest."""
+        chosen: dict[str, StoredFile] = {}
+        for file in sorted(self.files, key=lambda file: (file.part != part, file.part)):
+            chosen.setdefault(file.path, file)
+        return tuple(chosen[path] for path in sorted(chosen))
+
+
+def parse(text: str) -> Manifest:
+    """The manifest in `text`.
+
+    Raises:
+        ManifestError: It is not one, or names a path outside its checkpoint.
+    """
+    try:
+        document = json.loads(text)
+        schema = document.pop("schema")
+        files = tuple(StoredFile(**file) for file in document.pop("files"))
+        manifest = Manifest(**document, files=files)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ManifestError(f"not a manifest: {error!r}") from error
+    if schema != SCHEMA:
+        raise ManifestError(f"schema: got {schema!r}; this agent reads {SCHEMA!r}")
+    _check(manifest)
+    return manifest
+
+
+def merge(parts: Iterable[Manifest], *, written_at: str) -> Manifest:
+    """The commit over all parts of one checkpoint.
+
+    Args:
+        parts: One manifest a node, of the same run, attempt and step; part 0 names the folder.
+        written_at: ISO time in UTC.
+
+    Raises:
+        ManifestError: The parts do not belong together or are not complete.
+    """
+    ordered = sorted(parts, key=lambda manifest: -1 if manifest.part is None else manifest.part)
+    first = ordered[0]
+    identities = {(part.run, part.attempt, part.step, part.parts) for part in ordered}
+    if len(identities) != 1 or [part.part for part in ordered] != list(range(first.parts)):
+        raise ManifestError(f"the parts of step {first.step} do not belong together: {sorted(identities)}")
+    return Manifest(
+        run=first.run,
+        attempt=first.attempt,
+        step=first.step,
+        folder=first.folder,
+        part=None,
+        parts=first.parts,
+        files=tuple(file for part in ordered for file in part.files),
+        written_at=written_at,
+        seconds=max(part.seconds for part in ordered),
+    )
+
+
+def step_of_folder(name: str) -> int | None:
+    """N of `step-N` or `checkpoint-N`, else None.
+
+    >>> step_of_folder("checkpoint-500"), step_of_folder("step-7.tmp")
+    (500, None)
+    """
+    match = _FOLDER.fullmatch(name)
+    return int(match.group(1)) if match else None
+
+
+def step_of_key(key: str) -> int | None:
+    """The step that a relative key lies under, else None.
+
+    >>> step_of_key("step-120/manifest.json"), step_of_key("notes.txt")
+    (120, None)
+    """
+    match = _STEP_KEY.match(key)
+    return int(match.group(1)) if match else None
+
+
+def commit_key(step: int) -> str:
+    """Where the commit of a step stands.
+
+    >>> commit_key(120)
+    'step-120/manifest.json'
+    """
+    return f"step-{step}/{COMMIT_NAME}"
+
+
+def part_key(*, step: int, session: str, part: int) -> str:
+    """Where one node says that its part is there.
+
+    >>> part_key(step=120, session="r1.a2", part=0)
+    'step-120/r1.a2/part-0.json'
+    """
+    return f"step-{step}/{session}/part-{part}.json"
+
+
+def _check(manifest: Manifest) -> None:
+    """Types and values; a manifest comes from a bucket and is not trusted."""
+    integers: list[Any] = [manifest.attempt, manifest.step, manifest.parts]
+    texts: list[Any] = [manifest.run, manifest.folder, manifest.written_at]
+    if manifest.part is not None:
+        integers.append(manifest.part)
+    for file in manifest.files:
+        integers += [file.bytes, file.part]
+        texts += [file.path, file.sha256, file.key]
+    if any(type(value) is not int or value < 0 for value in integers) or any(type(value) is not str for value in texts):
+        raise ManifestError("not a manifest: a value has the wrong type")
+    if type(manifest.seconds) not in (int, float):
+        raise ManifestError("not a manifest: a value has the wrong type")
+    if step_of_folder(manifest.folder) != manifest.step:
+        raise ManifestError(
+            f"folder: got {manifest.folder!r}; it must be step-{manifest.step} or checkpoint-{manifest.step}"
+        )
+    for file in manifest.files:
+        path = PurePosixPath(file.path)
+        if path.is_absolute() or ".." in path.parts or str(path) != file.path or file.path == "." or "\0" in file.path:
+            raise ManifestError(f"path: got {file.path!r}; it must lie below the checkpoint's folder")
+        if step_of_key(file.key) is None:
+            raise ManifestError(f"key of {file.path}: got {file.key!r}; it must lie below a step")
+        if not _SHA256.fullmatch(file.sha256):
+            raise ManifestError(f"sha256 of {file.path}: got {file.sha256!r}; it must be 64 hexadecimal digits")

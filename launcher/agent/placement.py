@@ -1,0 +1,80 @@
+"""Which attempt this is, and which node of how many: read from the scheduler's variables."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from launcher.agent.errors import JobSpecError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where this agent stands in its job.
+
+    Attributes:
+        attempt: From 1.
+        part: Number of this node, from 0.
+        parts: Nodes that have an agent each.
+        node: The node's name.
+        session: Names this life of the job, the same on all nodes.
+    """
+
+    attempt: int
+    part: int
+    parts: int
+    node: str
+    session: str
+
+
+def placement(run: str, environment: Mapping[str, str]) -> Placement:
+    """Read the placement.
+
+    Under Slurm the attempt is `SLURM_RESTART_COUNT` + 1; elsewhere it is `SLIPWAY_ATTEMPT`, or 1. An agent that `srun`
+    started on every node is one of many; one that the batch script started is alone, however many nodes the job has:
+    only in a step does Slurm set `SLURM_STEP_ID`.
+
+    Args:
+        run: Id of the run.
+        environment: The agent's.
+
+    Raises:
+        JobSpecError: A variable is not a number.
+
+    >>> placement(
+    ...     "r1", {"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "2", "SLURM_NNODES": "4", "SLURM_NODEID": "0"}
+    ... ).attempt
+    3
+    """
+    number = _Numbers(environment)
+    if "SLURM_JOB_ID" in environment:
+        attempt = number("SLURM_RESTART_COUNT", 0) + 1
+    else:
+        attempt = max(1, number("SLIPWAY_ATTEMPT", 1))
+    session = f"{run}.a{attempt}"
+    parts, part = 1, 0
+    if "SLURM_STEP_ID" in environment:
+        parts = max(1, number("SLURM_STEP_NUM_NODES", number("SLURM_NNODES", 1)))
+        part = number("SLURM_NODEID", 0)
+        session = f"{session}.{number('SLURM_JOB_ID', 0)}.{number('SLURM_STEP_ID', 0)}"
+    return Placement(
+        attempt=attempt,
+        part=part,
+        parts=parts,
+        node=environment.get("SLURMD_NODENAME") or os.uname().nodename,
+        session=session,
+    )
+
+
+class _Numbers:
+    """Integers out of the environment."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+
+    def __call__(self, name: str, default: int) -> int:
+        text = self._environment.get(name, "")
+        if not text:
+            return default
+        if not text.isdigit():
+            raise JobSpecError([f"{name}: got {text!r} from the environment; it must be a number"])
+        return int(text)

@@ -1,0 +1,94 @@
+"""The user's command and everything it starts: one process group, signalled as a whole."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from launcher.agent import exits
+
+_PROC = Path("/proc")
+_STATE, _GROUP, _START = 0, 2, 19
+"""Fields of /proc/PID/stat, counted from the state (proc_pid_stat(5): fields 3, 5 and 22)."""
+
+
+class Command:
+    """One run of the command, in a session of its own."""
+
+    def __init__(self, arguments: Sequence[str], *, workdir: Path, environment: Mapping[str, str]) -> None:
+        """Start it.
+
+        Raises:
+            OSError: It does not exist or cannot be started; `start_failure_code` has the exit code a shell would give.
+        """
+        self._process = subprocess.Popen(
+            list(arguments),
+            cwd=workdir,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Of the first process, and of the group."""
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Of the first process; None while it runs, negative for a signal."""
+        return self._process.poll()
+
+    def group_lives(self) -> bool:
+        """Whether any process of the group is left, the first one or another."""
+        return self.returncode is None or group_lives(self.pid)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the whole group."""
+        signal_group(self.pid, number)
+
+
+def start_failure_code(error: OSError) -> int:
+    """The exit code for a command that could not be started."""
+    return exits.NOT_FOUND if isinstance(error, FileNotFoundError) else exits.NOT_EXECUTABLE
+
+
+def signal_group(group: int, number: signal.Signals) -> None:
+    """Send a signal to a process group, if there is one."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        return  # macOS says this of a group that consists of zombies
+
+
+def group_lives(group: int) -> bool:
+    """Whether a process of the group runs. Zombies do not count: in a container nobody may be there to reap them."""
+    if not _PROC.joinpath("self/stat").exists():
+        try:
+            os.killpg(group, 0)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit():
+            fields = _stat(int(entry.name))
+            if fields and int(fields[_GROUP]) == group and fields[_STATE] not in ("Z", "X"):
+                return True
+    return False
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process was started, in clock ticks since boot, which with the pid names it; None where there is none."""
+    fields = _stat(pid)
+    return int(fields[_START]) if fields else None
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        text = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()

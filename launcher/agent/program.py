@@ -1,0 +1,36 @@
+"""The agent's command line: `slipway-agent.pyz run --config job.json`."""
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from launcher.agent.errors import AgentError
+from launcher.agent.job import SCHEMA, load
+
+
+def main(arguments: Sequence[str], *, build: str = "source") -> int:
+    """Parse, run, and return the exit code.
+
+    Args:
+        arguments: Without the program's name.
+        build: SHA-256 of the single file this runs from.
+    """
+    parser = argparse.ArgumentParser(prog="slipway-agent", description="Run a job's command with checkpoints in S3.")
+    version = f"slipway-agent {build[:12]} ({SCHEMA}, Python {platform.python_version()})"
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(dest="action", required=True)
+    run = commands.add_parser("run", help="restore the newest checkpoint, run the command, upload what it finishes")
+    run.add_argument("--config", type=Path, required=True, metavar="JOB_JSON")
+    options = parser.parse_args(arguments)
+    try:
+        spec = load(options.config)
+        session = import_module("launcher.agent.session").Session(spec, dict(os.environ))
+        return int(session.run())
+    except AgentError as error:
+        for line in str(error).splitlines():
+            print(f"slipway-agent: {line}", file=sys.stderr)  # noqa: T201  this is the program's standard error
+        return error.exit_code

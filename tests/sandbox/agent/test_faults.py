@@ -1,0 +1,171 @@
+"""Killed agents, failing S3, corrupt checkpoints: no restore sees a torn checkpoint, no whole one is lost."""
+
+import random
+import signal
+import time
+
+import pytest
+
+from launcher.agent.process import group_lives
+
+
+class TestKilled:
+    """`kill -9` of the agent at a known moment of an upload; the node is lost with it."""
+
+    @pytest.mark.parametrize(
+        "phase",
+        [
+            ("PUT", "/data", "before"),
+            ("PUT", "/data", "after"),
+            ("GET", "/data", "before"),
+            ("GET", "/data", "after"),
+            ("PUT", "/manifest.json", "before"),
+            ("PUT", "/manifest.json", "after"),
+            ("PUT", "?tagging", "after"),
+        ],
+        ids=" ".join,
+    )
+    def test_while_a_request_is_under_way(self, node, bucket, front, phase):
+        method, end, when = phase
+        node.job(3, 0.1, 1000, keep=1)
+        assert node.run() == 0
+        assert bucket.whole()[-1] == 3
+        before = bucket.whole()
+
+        front.rule = lambda got, path: when if (got, path.endswith(end)) == (method, True) else None
+        node.lose()
+        node.job(40, 0.2, 1000, keep=1)
+        agent = node.start(attempt=2)
+        assert front.held.wait(30)
+        agent.kill()
+        agent.wait()
+
+        front.rule = lambda *_: None
+        stored = bucket.whole()
+        assert set(before) - set(stored) == set()
+        newest = stored[-1]
+        node.lose()
+        node.job(newest + 1, 0, 1000)
+        assert node.run(attempt=3) == 0  # the command itself checks what it is given, byte by byte
+        assert node.steps("restored", attempt=3) == [newest]
+        assert bucket.whole()[-1] == newest + 1
+
+    def test_at_random_moments(self, node, bucket):
+        seed = random.randrange(1 << 32)
+        print(f"seed {seed}")  # noqa: T201  to see it again
+        rng = random.Random(seed)
+        newest = 0
+        for attempt in range(1, 6):
+            node.job(1000, 0.05, 300_000, max_mb_s=2.0)
+            agent = node.start(attempt=attempt)
+            node.wait_for("command-started", attempt)
+            time.sleep(rng.uniform(0.1, 0.8))
+            agent.kill()
+            agent.wait()
+            (started,) = node.events("command-started", attempt)
+            stored = bucket.whole()
+            assert (stored or [0])[-1] >= newest
+            assert node.steps("restored", attempt) == ([newest] if newest else [])
+            newest = (stored or [0])[-1]
+            assert group_lives(started["pid"])  # it outlived its agent; the next one ends it
+        node.job(newest + 1, 0, 300_000)
+        assert node.run(attempt=6) == 0
+        assert "torn" not in "".join(node.output())
+        assert node.steps("restored", 6) == ([newest] if newest else [])
+
+
+class TestCorrupt:
+    @pytest.fixture
+    def stored(self, node, bucket):
+        """Two whole checkpoints, 1 and 2."""
+        node.job(1, 0, 1000)
+        assert node.run() == 0
+        node.job(2, 0, 1000)
+        assert node.run(attempt=2) == 0
+        assert bucket.whole() == [1, 2]
+        node.lose()
+        return bucket
+
+    @staticmethod
+    def key(bucket, path="data"):
+        return next(file.key for file in bucket.manifest(2).files if file.path == path)
+
+    def test_the_next_older_one_is_taken_and_it_is_said(self, node, stored):
+        damages = {
+            "its manifest cannot be used": lambda: stored.write("step-2/manifest.json", b'{"schema": "slipway.che'),
+            "data has SHA-256": lambda: stored.write(self.key(stored), b"x" * 1000),
+            "data has 3 bytes instead of 1000": lambda: stored.write(self.key(stored), b"abc"),
+            "data is not there": lambda: stored.delete(self.key(stored)),
+            "it has no manifest": lambda: stored.delete("step-2/manifest.json"),
+        }
+        manifest, data = stored.read("step-2/manifest.json"), (self.key(stored), stored.read(self.key(stored)))
+        for attempt, (reason, damage) in enumerate(damages.items(), start=3):
+            damage()
+            node.job(command=("sh", "-c", 'echo "from $SLIPWAY_RESUME_DIR"'))
+            assert node.run(attempt=attempt) == 0
+            assert node.output()[-1].endswith("/checkpoints/step-1")
+            (skipped,) = node.events("restore-skipped", attempt)
+            assert skipped["step"] == 2
+            assert reason in skipped["reason"]
+            stored.write("step-2/manifest.json", manifest)
+            stored.write(*data)
+
+    def test_it_is_protected_again(self, node, stored):
+        for key in [*stored.keys()]:
+            stored.supersede(key)
+        stored.delete("step-2/manifest.json")
+        node.job(command=("true",))
+        assert node.run(attempt=3) == 0
+        safe = {"step-1/manifest.json", *(file.key for file in stored.manifest(1).files)}
+        assert stored.staying() == safe
+
+    def test_with_none_left_it_starts_anew(self, node, stored):
+        for step in (1, 2):
+            stored.delete(f"step-{step}/manifest.json")
+        node.job(command=("sh", "-c", 'echo "from <$SLIPWAY_RESUME_DIR>"; ls -A $SLIPWAY_CHECKPOINT_DIR'))
+        assert node.run(attempt=3) == 0
+        assert node.output()[-1] == "from <>"
+        assert [event["event"] for event in node.events(attempt=3)][1:4] == ["restore-skipped"] * 2 + [
+            "nothing-restored"
+        ]
+
+
+class TestTrouble:
+    def test_the_command_goes_on_and_the_upload_catches_up(self, node, bucket, front):
+        front.rule = lambda method, path: 503 if method == "PUT" else None
+        node.job(600, 0.1, 1000)
+        agent = node.start()
+        node.wait_for("upload-retry")
+        trained = node.last_step()
+        node.wait_until(lambda: node.last_step() > trained)
+        assert bucket.whole() == []
+        front.rule = lambda *_: None
+        node.wait_for("checkpoint-uploaded")
+        agent.send_signal(signal.SIGUSR1)
+        assert agent.wait(timeout=60) == 75
+        assert bucket.whole()[-1] == node.last_step()
+
+    def test_a_last_checkpoint_that_cannot_be_kept_is_a_failure(self, node, bucket, front):
+        front.rule = lambda method, path: 403 if "manifest" in path and method == "PUT" else None
+        node.job(2, 0, 1000, final_upload_s=1.0)
+        assert node.run() == 74
+        assert (
+            node.events()[-1]["reason"] == "the command completed, but its last checkpoint, step 2, is not in the store"
+        )
+        assert bucket.whole() == []
+
+    def test_tags_that_are_denied_harm_nothing_else(self, node, bucket, front):
+        front.rule = lambda method, path: 403 if "tagging" in path else None
+        node.job(3, 0.3, 1000, keep=1)
+        assert node.run() == 0
+        assert bucket.whole()[-1] == 3
+        assert node.events("retention-failed")
+
+    def test_a_notice_is_heard_while_the_start_waits_for_the_store(self, node, bucket, front):
+        front.rule = lambda *_: 503
+        node.job(3, 0, 1000)
+        agent = node.start()
+        node.wait_for("restore-retry")
+        agent.terminate()
+        assert agent.wait(timeout=60) == 143
+        assert node.output() == []

@@ -1,0 +1,152 @@
+"""The watch for a spot notice, against a metadata service that misbehaves in every way it can."""
+
+import json
+import queue
+import socket
+import threading
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from launcher.agent.imds import DEFAULT_ENDPOINT, SpotWatch, endpoint
+from launcher.agent.notice import SPOT_NOTICE_S, spot_notice
+
+NOW = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
+NOTICE = json.dumps({"action": "terminate", "time": "2026-11-20T14:02:00Z"})
+
+
+class Service:
+    """Answers with what is queued, one an answer, and at last with a notice. Tokens are asked for as IMDSv2 does."""
+
+    def __init__(self, answers, *, token_status=200):
+        self.answers = list(answers)
+        self.token_status = token_status
+        self.tokens = []
+        self.refused = 0
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+            def answer(self, status, body):
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_PUT(self):
+                assert self.headers["X-aws-ec2-metadata-token-ttl-seconds"].isdigit()
+                if service.token_status != 200:
+                    status, service.token_status = service.token_status, 200
+                    self.answer(status, b"no")
+                    return
+                service.tokens.append(f"token-{len(service.tokens)}")
+                self.answer(200, service.tokens[-1].encode())
+
+            def do_GET(self):
+                if self.headers["X-aws-ec2-metadata-token"] != service.tokens[-1]:
+                    service.refused += 1
+                    self.answer(401, b"")
+                    return
+                status, body = service.answers.pop(0) if service.answers else (200, NOTICE)
+                if status == 401:
+                    service.tokens.append("renewed elsewhere")
+                self.answer(status, body.encode())
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def __enter__(self):
+        return f"http://127.0.0.1:{self.server.server_address[1]}/"
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def watch(url):
+    """The notice, and all trouble on the way to it."""
+    notices, trouble = queue.Queue(), []
+    thread = SpotWatch(url, poll_s=0.01, on_notice=notices.put, on_trouble=trouble.append)
+    thread.start()
+    notice = notices.get(timeout=10)
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+    return notice, trouble
+
+
+class TestWatch:
+    def test_waits_for_the_notice(self):
+        with Service([(404, "")] * 5) as url:
+            notice, trouble = watch(url)
+        assert (notice.detail, notice.at, trouble) == ("terminate", "2026-11-20T14:02:00Z", [])
+
+    def test_a_token_that_ran_out_is_renewed(self):
+        service = Service([(404, ""), (401, ""), (404, "")])
+        with service as url:
+            notice, trouble = watch(url)
+        assert notice.detail == "terminate"
+        assert trouble == ["the metadata service refused its token; a new one is asked for"]
+
+    def test_no_token_is_said_once_and_tried_again(self):
+        with Service([], token_status=403) as url:
+            notice, trouble = watch(url)
+        assert (notice.detail, trouble) == ("terminate", ["no token: the metadata service answered 403"])
+
+    @pytest.mark.parametrize("body", ["<html>", "[]", "{}", '{"action": "dance"}', "", "\xff\xfe", "null"])
+    def test_rubbish_is_said_once_and_is_no_notice(self, body):
+        with Service([(200, body)] * 3) as url:
+            notice, trouble = watch(url)
+        assert notice.detail == "terminate"
+        assert [line.partition(":")[0] for line in trouble] == ["the metadata service answered what is no notice"]
+
+    def test_every_kind_of_trouble_is_said_once(self):
+        with Service([(500, ""), (503, ""), (500, ""), (404, ""), (503, "")]) as url:
+            _, trouble = watch(url)
+        assert trouble == ["the metadata service answered 500", "the metadata service answered 503"]
+
+    def test_a_service_that_comes_late(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        told = threading.Event()
+        notices, trouble = queue.Queue(), []
+
+        def on_trouble(text):
+            trouble.append(text)
+            told.set()
+
+        url = f"http://127.0.0.1:{port}"
+        thread = SpotWatch(url, poll_s=0.01, on_notice=notices.put, on_trouble=on_trouble)
+        thread.start()
+        assert told.wait(10)
+        assert trouble[0].startswith("the metadata service does not answer: ConnectionRefusedError")
+        thread.stop()
+        thread.join(timeout=10)
+        assert not thread.is_alive()
+        assert len(trouble) == 1
+        assert notices.empty()
+
+
+class TestNotice:
+    def test_says_how_long_is_left(self):
+        assert spot_notice(NOTICE, now=NOW).left_s == 120
+
+    @pytest.mark.parametrize("ahead", [timedelta(hours=-3), timedelta(seconds=-1), timedelta(0)])
+    def test_a_clock_that_is_ahead_leaves_no_time(self, ahead):
+        late = spot_notice(NOTICE, now=datetime(2026, 11, 20, 14, 2, tzinfo=UTC) - ahead)
+        assert late.left_s == 0
+
+    def test_a_clock_that_is_behind_leaves_two_minutes_at_most(self):
+        assert spot_notice(NOTICE, now=NOW - timedelta(days=1)).left_s == SPOT_NOTICE_S
+
+    @pytest.mark.parametrize("text", ["soon", 17, None, "2026-11-20 14:02"])
+    def test_a_time_that_cannot_be_read_leaves_two_minutes(self, text):
+        notice = spot_notice(json.dumps({"action": "stop", "time": text}), now=NOW)
+        assert (notice.detail, notice.at, notice.left_s) == ("stop", None, SPOT_NOTICE_S)
+
+
+def test_the_endpoint_is_the_sdks_own_setting():
+    assert endpoint({}) == DEFAULT_ENDPOINT
+    assert endpoint({"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://[fd00:ec2::254]"}) == "http://[fd00:ec2::254]"

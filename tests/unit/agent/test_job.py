@@ -1,0 +1,117 @@
+import json
+
+import pytest
+
+from launcher.agent.errors import JobSpecError
+from launcher.agent.job import CheckpointSpec, JobSpec, expand, load, parse
+
+
+def job(**changes):
+    values = {
+        "run": "20261120T120000Z-tiny",
+        "name": "tiny-gpt",
+        "command": ("python", "train.py", "--note", 'a "b" $c'),
+        "workdir": "${SLURM_SUBMIT_DIR}/work",
+        "env": {"LANG": "C.UTF-8"},
+        "checkpoint": CheckpointSpec(uri="s3://bucket/tiny-gpt/run", interval_s=12.5, keep=2, max_mb_s=40.0),
+        "scratch": "/scratch",
+        "events": "/shared/events.jsonl",
+        "metrics": "/shared/metrics.jsonl",
+        "drain": True,
+    }
+    return JobSpec(**values | changes)
+
+
+def document(**changes):
+    return json.dumps(json.loads(job().to_json()) | changes)
+
+
+def problems(text):
+    with pytest.raises(JobSpecError) as caught:
+        parse(text)
+    return caught.value.problems
+
+
+class TestRoundTrip:
+    def test_what_is_written_is_what_is_read(self):
+        assert parse(job().to_json()) == job()
+
+    def test_defaults_and_nulls_are_the_same(self):
+        short = {name: value for name, value in json.loads(job().to_json()).items() if name not in {"env", "imds"}}
+        short["checkpoint"] = {"uri": "s3://bucket/x", "max_mb_s": None}
+        read = parse(json.dumps(short))
+        assert (read.env, read.imds, read.checkpoint) == ({}, True, CheckpointSpec(uri="s3://bucket/x"))
+
+    def test_the_text_depends_on_the_job_alone(self):
+        assert job().to_json() == job().to_json()
+        assert job().to_json().endswith("}\n")
+
+    def test_it_is_read_from_a_file(self, tmp_path):
+        path = tmp_path / "job.json"
+        path.write_text(job().to_json(), encoding="utf-8")
+        assert load(path) == job()
+
+    def test_without_checkpoints_it_needs_no_uri(self):
+        assert parse(job(checkpoint=CheckpointSpec(uri=None, mode="none")).to_json()).checkpoint.uri is None
+
+
+class TestRefusal:
+    def test_names_every_problem_at_once(self):
+        found = problems(
+            document(schema="slipway.job/9", command="python train.py", drain="yes", checkpoint={"kep": 3, "keep": "3"})
+        )
+        assert found == (
+            "schema: got 'slipway.job/9'; this agent reads 'slipway.job/1'",
+            "checkpoint.keep: got '3'; it must be an integer",
+            "command: got 'python train.py'; it must be a list of strings",
+            "drain: got 'yes'; it must be true or false",
+            "checkpoint.kep: unknown key; did you mean 'keep'",
+        )
+
+    def test_judges_values_all_at_once(self):
+        bad = {"uri": "bucket/x", "mode": "dcp", "keep": 0, "grace_seconds": -1, "writers": "all"}
+        found = problems(document(run="a/b", name="Tiny", workdir="work", checkpoint=bad, env={"1A": "x"}))
+        assert [line.partition(":")[0] for line in found] == [
+            "run",
+            "name",
+            "env.1A",
+            "workdir",
+            "checkpoint.mode",
+            "checkpoint.writers",
+            "checkpoint.uri",
+            "checkpoint.keep",
+            "checkpoint.grace_seconds",
+        ]
+
+    def test_says_what_is_missing(self):
+        assert "run: missing" in problems("{}")
+        assert "checkpoint: missing" in problems("{}")
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "3", '"x"', "null"])
+    def test_takes_nothing_else_for_a_job(self, text):
+        assert problems(text)
+
+    @pytest.mark.parametrize("value", ["NaN", "Infinity", "true", '"1"', "[]"])
+    def test_takes_nothing_else_for_a_number(self, value):
+        text = document().replace('"grace_seconds": 90.0', f'"grace_seconds": {value}')
+        assert problems(text)[0].startswith("checkpoint.grace_seconds: got")
+
+    def test_a_constructor_judges_as_the_parser_does(self):
+        with pytest.raises(JobSpecError, match="command: empty"):
+            job(command=())
+
+    def test_a_file_that_is_not_there(self, tmp_path):
+        with pytest.raises(JobSpecError, match="cannot be read"):
+            load(tmp_path / "none.json")
+
+
+class TestExpand:
+    def test_fills_in_what_is_set(self):
+        assert expand("${A}/x/${B_1}", {"A": "/a", "B_1": "b"}) == "/a/x/b"
+
+    def test_names_what_is_not(self):
+        with pytest.raises(JobSpecError, match=r"needs SLURM_TMPDIR, USER, which is not set"):
+            expand("${USER}/${SLURM_TMPDIR}/${HOME}", {"HOME": "/root"})
+
+    def test_leaves_everything_else_alone(self):
+        assert expand("/a/$B/$(c)", {"B": "x"}) == "/a/$B/$(c)"

@@ -1,0 +1,127 @@
+import json
+
+import pytest
+
+from launcher.agent.errors import ManifestError
+from launcher.agent.manifest import Manifest, StoredFile, merge, parse
+
+SHA = "ab" * 32
+
+
+def stored(path="model.npz", size=10, part=0, key=None):
+    return StoredFile(path=path, bytes=size, sha256=SHA, key=key or f"step-7/r.a1/{part}-x/{path}", part=part)
+
+
+def manifest(**changes):
+    values = {
+        "run": "r",
+        "attempt": 1,
+        "step": 7,
+        "folder": "checkpoint-7",
+        "part": None,
+        "parts": 1,
+        "files": (stored(), stored("sub/b.json", 3)),
+        "written_at": "2026-11-20T12:00:00.000Z",
+        "seconds": 1.5,
+    }
+    return Manifest(**values | changes)
+
+
+def test_what_is_written_is_what_is_read():
+    assert parse(manifest().to_json()) == manifest()
+    assert manifest().bytes == 13
+
+
+class TestWhole:
+    def test_every_object_in_its_size(self):
+        sizes = {file.key: file.bytes for file in manifest().files}
+        assert manifest().missing(sizes) is None
+
+    def test_an_object_that_is_not_there(self):
+        sizes = {manifest().files[0].key: 10}
+        assert manifest().missing(sizes) == "sub/b.json is not there"
+
+    def test_an_object_that_is_short(self):
+        sizes = {file.key: file.bytes for file in manifest().files} | {manifest().files[0].key: 9}
+        assert manifest().missing(sizes) == "model.npz has 9 bytes instead of 10"
+
+
+class TestRefusal:
+    @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "a//b", "./a", "", ".", "a/", "a\0b"])
+    def test_a_path_outside_the_checkpoint(self, path):
+        with pytest.raises(ManifestError, match="path: got"):
+            parse(manifest(files=(stored(path, key="step-7/x"),)).to_json())
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"schema": "slipway.checkpoint/2"},
+            {"folder": "step-8"},
+            {"folder": "../step-7"},
+            {"step": "7"},
+            {"step": True},
+            {"part": -1},
+            {"seconds": None},
+            {"files": [{"path": "a"}]},
+            {"files": 3},
+            {"extra": 1},
+        ],
+        ids=str,
+    )
+    def test_what_is_not_a_manifest(self, change):
+        with pytest.raises(ManifestError):
+            parse(json.dumps(json.loads(manifest().to_json()) | change))
+
+    @pytest.mark.parametrize("change", [{"sha256": "x"}, {"key": "other/x"}, {"bytes": -1}, {"bytes": 1.0}], ids=str)
+    def test_a_file_that_cannot_be(self, change):
+        document = json.loads(manifest().to_json())
+        document["files"][0] |= change
+        with pytest.raises(ManifestError):
+            parse(json.dumps(document))
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}"])
+    def test_torn_text(self, text):
+        with pytest.raises(ManifestError):
+            parse(text)
+
+    def test_any_cut_of_a_manifest_is_refused(self):
+        text = manifest().to_json().rstrip()
+        for length in range(len(text)):
+            with pytest.raises(ManifestError):
+                parse(text[:length])
+
+
+class TestParts:
+    def test_make_one_checkpoint(self):
+        parts = [
+            manifest(part=number, parts=2, seconds=number + 1.0, files=(stored(f"rank{number}", part=number),))
+            for number in (1, 0)
+        ]
+        whole = merge(parts, written_at="now")
+        assert [file.path for file in whole.files] == ["rank0", "rank1"]
+        assert (whole.part, whole.parts, whole.seconds) == (None, 2, 2.0)
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {"part": 1, "parts": 2, "attempt": 2},
+            {"part": 1, "parts": 2, "run": "x"},
+            {"part": 1, "parts": 3},
+            {"part": 0, "parts": 2},
+            {"part": None, "parts": 2},
+        ],
+        ids=str,
+    )
+    def test_must_belong_together(self, other):
+        with pytest.raises(ManifestError, match="do not belong together"):
+            merge([manifest(part=0, parts=2), manifest(**other)], written_at="now")
+
+    def test_must_be_complete(self):
+        with pytest.raises(ManifestError, match="do not belong together"):
+            merge([manifest(part=0, parts=2)], written_at="now")
+
+    def test_a_node_gets_all_files_and_of_doubles_its_own(self):
+        files = (stored("config", part=0), stored("rng", part=0), stored("rng", part=1), stored("config", part=1))
+        whole = manifest(parts=3, files=files)
+        chosen = {part: {file.path: file.part for file in whole.files_for(part)} for part in range(3)}
+        assert chosen == {0: {"config": 0, "rng": 0}, 1: {"config": 1, "rng": 1}, 2: {"config": 0, "rng": 0}}

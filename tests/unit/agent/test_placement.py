@@ -1,0 +1,120 @@
+import json
+import stat
+
+import pytest
+
+from launcher.agent import exits
+from launcher.agent.drain import drain_node
+from launcher.agent.errors import JobSpecError
+from launcher.agent.events import EventLog, events_path
+from launcher.agent.placement import placement
+from launcher.agent.store import client_options
+
+BATCH = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "4", "SLURM_NODEID": "0", "SLURMD_NODENAME": "p5-1"}
+STEP = BATCH | {"SLURM_STEP_ID": "2", "SLURM_STEP_NUM_NODES": "3", "SLURM_NODEID": "1"}
+
+
+class TestPlacement:
+    def test_without_a_scheduler(self):
+        place = placement("r", {})
+        assert (place.attempt, place.part, place.parts, place.session) == (1, 0, 1, "r.a1")
+        assert placement("r", {"SLIPWAY_ATTEMPT": "4"}).attempt == 4
+
+    def test_in_a_batch_script_it_is_alone(self):
+        place = placement("r", BATCH)
+        assert (place.attempt, place.part, place.parts, place.node) == (1, 0, 1, "p5-1")
+
+    def test_a_requeue_is_the_next_attempt(self):
+        assert placement("r", BATCH | {"SLURM_RESTART_COUNT": "2", "SLIPWAY_ATTEMPT": "9"}).attempt == 3
+
+    def test_in_a_step_it_is_one_of_the_steps_nodes(self):
+        place = placement("r", STEP)
+        assert (place.part, place.parts, place.session) == (1, 3, "r.a1.7.2")
+
+    def test_a_number_that_is_none(self):
+        with pytest.raises(JobSpecError, match="SLURM_RESTART_COUNT: got 'x'"):
+            placement("r", BATCH | {"SLURM_RESTART_COUNT": "x"})
+
+
+class TestEvents:
+    def test_are_json_lines_with_the_fields_of_the_log(self, tmp_path, capsys):
+        log = EventLog(tmp_path / "new" / "events.jsonl", run="r", attempt=2)
+        log.append("restored", step=120, seconds=0.5, at=None)
+        log.append("failed", reason="a\nb")
+        lines = [json.loads(line) for line in (tmp_path / "new" / "events.jsonl").read_text().splitlines()]
+        assert [{**line, "time": None} for line in lines] == [
+            {"time": None, "event": "restored", "run": "r", "attempt": 2, "step": 120, "seconds": 0.5, "at": None},
+            {"time": None, "event": "failed", "run": "r", "attempt": 2, "reason": "a\nb"},
+        ]
+        assert lines[0]["time"].endswith("Z")
+        assert capsys.readouterr().err.splitlines()[0] == "[slipway] restored step=120 seconds=0.5"
+
+    def test_a_torn_line_is_ended(self, tmp_path):
+        path = tmp_path / "events.jsonl"
+        path.write_text('{"event": "one"}\n{"event": "tw')
+        EventLog(path).append("three")
+        lines = path.read_text().splitlines()
+        assert lines[:2] == ['{"event": "one"}', '{"event": "tw']
+        assert json.loads(lines[2])["event"] == "three"
+
+    def test_a_log_that_cannot_be_written_is_said_once(self, tmp_path, capsys):
+        (tmp_path / "file").write_text("")
+        log = EventLog(tmp_path / "file" / "events.jsonl")
+        log.append("one")
+        log.append("two")
+        assert capsys.readouterr().err.count("events cannot be written") == 1
+
+    def test_every_node_has_its_own(self, tmp_path):
+        assert events_path(tmp_path / "events.jsonl", part=0) == tmp_path / "events.jsonl"
+        assert events_path(tmp_path / "events.jsonl", part=3) == tmp_path / "events-part3.jsonl"
+
+
+class TestDrain:
+    @pytest.fixture
+    def scontrol(self, tmp_path, monkeypatch):
+        """A stand-in for Slurm's scontrol: writes down how it was called, fails when told to."""
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        monkeypatch.setenv("SLURMD_NODENAME", "p5-1")
+
+        def install(code=0):
+            path = tmp_path / "scontrol"
+            path.write_text(
+                f'#!/bin/sh\nprintf "%s|" "$@" > {tmp_path}/called\necho "not permitted" >&2\nexit {code}\n'
+            )
+            path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+        return install
+
+    def test_asks_slurm(self, tmp_path, scontrol):
+        scontrol()
+        assert drain_node("slipway: spot terminate") is None
+        called = (tmp_path / "called").read_text()
+        assert called == "update|nodename=p5-1|state=drain|reason=slipway: spot terminate|"
+
+    def test_says_why_it_could_not(self, scontrol, monkeypatch):
+        scontrol(code=1)
+        assert drain_node("x") == "not permitted"
+        monkeypatch.setenv("PATH", "/nowhere")
+        assert "scontrol" in drain_node("x")
+        monkeypatch.delenv("SLURMD_NODENAME")
+        assert drain_node("x") == "SLURMD_NODENAME is not set: not under Slurm"
+
+
+@pytest.mark.parametrize("returncode,code", [(0, 0), (1, 1), (85, 85), (255, 255), (75, 1), (-9, 137), (-15, 143)])
+def test_a_commands_code_is_handed_on_and_is_never_taken_for_an_interruption(returncode, code):
+    assert exits.exit_code_of(returncode) == code
+
+
+@pytest.mark.parametrize(
+    "endpoint,style",
+    [
+        ("http://localhost:5000", "path"),
+        ("http://127.0.0.1:5000", "path"),
+        ("http://[::1]:5000", "path"),
+        ("https://s3.us-west-2.amazonaws.com", "auto"),
+        ("", "auto"),
+    ],
+)
+def test_buckets_stand_in_the_path_where_they_cannot_be_hosts(endpoint, style):
+    assert client_options({"AWS_ENDPOINT_URL_S3": endpoint})["addressing_style"] == style
+    assert client_options({"AWS_ENDPOINT_URL": endpoint})["addressing_style"] == style

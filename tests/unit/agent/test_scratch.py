@@ -1,0 +1,141 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher.agent import scratch as scratch_module
+from launcher.agent.errors import AgentError
+from launcher.agent.process import Command, group_lives, start_failure_code, start_ticks
+from launcher.agent.scratch import Scratch
+
+
+def claim(tmp_path, job="tiny", run="r1"):
+    return Scratch(tmp_path, job=job, run=run)
+
+
+def wait_until(condition):
+    patience = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < patience, "it did not happen within 10 s"
+        time.sleep(0.01)
+
+
+class TestFolder:
+    def test_is_private_and_has_an_empty_checkpoint_folder(self, tmp_path):
+        with claim(tmp_path) as scratch:
+            assert scratch.root == tmp_path / f"slipway-{os.getuid()}" / "tiny"
+            assert scratch.root.stat().st_mode & 0o077 == 0
+            assert list(scratch.checkpoints.iterdir()) == []
+
+    @pytest.mark.parametrize("run", ["r1", "r2"], ids=["same run", "another run"])
+    def test_what_an_earlier_attempt_left_is_gone(self, tmp_path, run):
+        with claim(tmp_path) as scratch:
+            (scratch.checkpoints / "step-1").mkdir()
+            (scratch.checkpoints / "step-1" / "x").write_text("x")
+        with claim(tmp_path, run=run) as scratch:
+            assert list(scratch.checkpoints.iterdir()) == []
+
+    def test_what_is_not_ours_is_left_alone(self, tmp_path):
+        root = claim(tmp_path).root
+        root.mkdir(parents=True)
+        (root / "thesis.tex").write_text("x")
+        with (
+            pytest.raises(AgentError, match=r"holds files that the agent did not make \(thesis.tex\)"),
+            claim(tmp_path),
+        ):
+            pass
+        assert (root / "thesis.tex").exists()
+
+    @pytest.mark.parametrize("left", ["lock", "owner.json.tmp"])
+    def test_a_start_that_was_killed_early_does_not_block_the_next(self, tmp_path, left):
+        root = claim(tmp_path).root
+        root.mkdir(parents=True)
+        (root / left).write_text("")
+        with claim(tmp_path) as scratch:
+            assert scratch.checkpoints.is_dir()
+
+    def test_an_ended_jobs_checkpoints_make_room(self, tmp_path):
+        with claim(tmp_path, job="other") as other:
+            (other.checkpoints / "step-1").mkdir()
+        with claim(tmp_path):
+            assert not other.checkpoints.exists()
+
+    def test_a_running_jobs_checkpoints_stay(self, tmp_path):
+        with claim(tmp_path, job="other") as other, claim(tmp_path):
+            assert other.checkpoints.is_dir()
+
+    def test_two_agents_cannot_have_it(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(scratch_module, "_WAIT_S", 0.1)
+        with claim(tmp_path), pytest.raises(AgentError, match="another agent holds"), claim(tmp_path):
+            pass
+
+    def test_one_that_cannot_be_written(self):
+        with pytest.raises(AgentError, match="cannot be used"), Scratch(Path("/proc/none"), job="a", run="r"):
+            pass
+
+    def test_the_interval_is_replaced_as_a_whole(self, tmp_path):
+        with claim(tmp_path) as scratch:
+            scratch.write_interval(600)
+            scratch.write_interval(12.5)
+            assert scratch.interval_file.read_text() == "12.5\n"
+
+
+class TestLeftoverCommand:
+    def test_is_killed_with_all_it_started(self, tmp_path):
+        script = "sleep 60 & echo $! > child; wait"
+        command = Command(["sh", "-c", script], workdir=tmp_path, environment=os.environ)
+        wait_until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text().strip())
+        with claim(tmp_path) as scratch:
+            scratch.record_command(command.pid)
+        with claim(tmp_path):
+            assert not group_lives(command.pid)
+        assert command.returncode == -signal.SIGKILL
+
+    @pytest.mark.parametrize("change", [{"start_ticks": 1}, {"boot": "another"}, {"start_ticks": None}], ids=str)
+    def test_a_process_that_only_has_its_number_lives(self, tmp_path, change):
+        command = Command(["sleep", "60"], workdir=tmp_path, environment=os.environ)
+        try:
+            with claim(tmp_path) as scratch:
+                scratch.record_command(command.pid)
+                owner = scratch.root / "owner.json"
+                owner.write_text(json.dumps(json.loads(owner.read_text()) | change))
+            with claim(tmp_path):
+                assert command.returncode is None
+        finally:
+            command.signal(signal.SIGKILL)
+            wait_until(lambda: command.returncode is not None)
+
+
+class TestCommand:
+    def test_a_group_lives_as_long_as_any_of_it(self, tmp_path):
+        command = Command(["sh", "-c", "sleep 60 & exit 3"], workdir=tmp_path, environment=os.environ)
+        wait_until(lambda: command.returncode is not None)
+        assert (command.returncode, command.group_lives()) == (3, True)
+        command.signal(signal.SIGKILL)
+        wait_until(lambda: not command.group_lives())
+        command.signal(signal.SIGKILL)  # to nobody: no error
+
+    def test_it_is_started_as_told(self, tmp_path):
+        told = "(sys.argv[1:], os.environ['A'], os.getpgid(0) == os.getpid())"
+        program = f"import os, sys; open('out', 'w').write(repr({told}))"
+        arguments = ["$HOME", 'a "b"', "; touch x", ""]
+        command = Command([sys.executable, "-c", program, *arguments], workdir=tmp_path, environment={"A": "b c"})
+        wait_until(lambda: not command.group_lives())
+        assert (tmp_path / "out").read_text() == repr((arguments, "b c", True))
+
+    @pytest.mark.parametrize("name,code", [("missing", 127), ("plain", 126)])
+    def test_one_that_cannot_be_started(self, tmp_path, name, code):
+        (tmp_path / "plain").write_text("x")
+        with pytest.raises(OSError) as caught:  # noqa: PT011  the kind is what is asked about
+            Command([str(tmp_path / name)], workdir=tmp_path, environment={})
+        assert start_failure_code(caught.value) == code
+
+    def test_a_zombie_does_not_live(self):
+        with subprocess.Popen(["true"], start_new_session=True) as process:
+            wait_until(lambda: not group_lives(process.pid))
+            assert start_ticks(process.pid) is not None  # it is still there, unreaped

@@ -1,0 +1,155 @@
+import os
+
+import pytest
+
+from launcher.agent.inotify import RenameWatch
+from launcher.agent.watch import CheckpointWatch
+
+
+def fill(folder, content="x"):
+    folder.mkdir()
+    (folder / "weights").write_text(content)
+    return folder
+
+
+def steps(found):
+    return [folder.step for folder in found]
+
+
+@pytest.fixture
+def watch(tmp_path):
+    return CheckpointWatch(tmp_path)
+
+
+class TestRenamed:
+    def test_is_finished_at_once(self, tmp_path, watch):
+        fill(tmp_path / "tmp-1").rename(tmp_path / "step-1")
+        assert steps(watch.poll(0)) == [1]
+
+    def test_from_another_folder_too(self, tmp_path, watch):
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        fill(elsewhere / "x").rename(tmp_path / "checkpoint-20")
+        assert steps(watch.poll(0)) == [20]
+
+    def test_is_reported_once(self, tmp_path, watch):
+        fill(tmp_path / "tmp-1").rename(tmp_path / "step-1")
+        assert steps(watch.poll(0) + watch.poll(1) + watch.poll(20)) == [1]
+
+    def test_several_come_in_order(self, tmp_path, watch):
+        for step in (10, 9, 100):
+            fill(tmp_path / f"tmp-{step}").rename(tmp_path / f"step-{step}")
+        assert steps(watch.poll(0)) == [9, 10, 100]
+
+    def test_a_name_that_was_taken_away_and_made_anew_is_not(self, tmp_path, watch):
+        fill(tmp_path / "tmp").rename(tmp_path / "step-1")
+        (tmp_path / "step-1").rename(tmp_path / "gone")
+        fill(tmp_path / "step-1")
+        assert watch.poll(0) == []
+
+    def test_an_empty_folder_is_no_checkpoint(self, tmp_path, watch):
+        (tmp_path / "tmp").mkdir()
+        (tmp_path / "tmp").rename(tmp_path / "step-1")
+        assert watch.poll(0) + watch.poll(60) == []
+
+
+class TestWrittenInPlace:
+    def test_is_not_finished_while_it_is_young(self, tmp_path, watch):
+        fill(tmp_path / "step-1")
+        assert watch.poll(0) + watch.poll(9.9) == []
+        assert steps(watch.poll(10)) == [1]
+
+    def test_every_change_starts_the_ten_seconds_again(self, tmp_path, watch):
+        folder = fill(tmp_path / "step-1")
+        assert watch.poll(0) == []
+        (folder / "weights").write_text("longer")
+        assert watch.poll(9) == []
+        (folder / "more").write_text("")
+        assert watch.poll(18) + watch.poll(27) == []
+        assert steps(watch.poll(28)) == [1]
+
+    def test_a_change_that_leaves_the_size_is_one(self, tmp_path, watch):
+        folder = fill(tmp_path / "step-1")
+        assert watch.poll(0) == []
+        os.utime(folder / "weights", ns=(1, 1))
+        assert watch.poll(10) == []
+
+    def test_done_says_so(self, tmp_path, watch):
+        folder = fill(tmp_path / "step-1")
+        assert watch.poll(0) == []
+        (folder / "_DONE").write_text("")
+        assert steps(watch.poll(0.1)) == [1]
+
+    def test_a_done_deeper_down_does_not(self, tmp_path, watch):
+        folder = fill(tmp_path / "step-1")
+        (folder / "sub").mkdir()
+        (folder / "sub" / "_DONE").write_text("")
+        assert watch.poll(0) == []
+
+
+class TestEndOfTheCommand:
+    def test_a_clean_end_finishes_everything(self, tmp_path, watch):
+        fill(tmp_path / "step-1")
+        assert steps(watch.settle(0, clean=True)) == [1]
+
+    def test_a_torn_folder_stays_out(self, tmp_path, watch):
+        fill(tmp_path / "step-1")
+        watch.poll(0)
+        assert watch.settle(9, clean=False) == []
+        assert watch.unfinished() == ["step-1"]
+
+    def test_ten_quiet_seconds_before_the_end_count(self, tmp_path, watch):
+        fill(tmp_path / "step-1")
+        watch.poll(0)
+        assert steps(watch.settle(10, clean=False)) == [1]
+
+    def test_a_rename_just_before_the_end_counts(self, tmp_path, watch):
+        fill(tmp_path / "tmp").rename(tmp_path / "step-5")
+        assert steps(watch.settle(0, clean=False)) == [5]
+
+
+class TestWhatIsNoCheckpoint:
+    def test_other_names(self, tmp_path, watch):
+        for name in ("step-1.tmp", "step-", "step-x", "model-1", ".step-1"):
+            fill(tmp_path / "tmp").rename(tmp_path / name)
+        (tmp_path / "step-2").write_text("a file")
+        (tmp_path / "step-3").symlink_to(tmp_path / "model-1")
+        assert watch.poll(0) + watch.poll(60) + watch.settle(61, clean=True) == []
+
+    def test_what_was_restored(self, tmp_path):
+        restored = fill(tmp_path / "step-4")
+        watch = CheckpointWatch(tmp_path, restored=restored)
+        fill(tmp_path / "tmp").rename(tmp_path / "step-5")
+        assert steps(watch.settle(0, clean=True)) == [5]
+
+    def test_a_folder_that_cannot_be_stored(self, tmp_path, watch):
+        folder = fill(tmp_path / "tmp")
+        os.mkfifo(folder / "pipe")
+        folder.rename(tmp_path / "step-1")
+        assert watch.poll(0) == []
+
+    def test_no_folder_at_all(self, tmp_path):
+        folder = tmp_path / "checkpoints"
+        folder.mkdir()
+        watch = CheckpointWatch(folder)
+        folder.rmdir()
+        assert watch.poll(0) + watch.settle(1, clean=True) == []
+
+
+def test_without_the_kernels_word_two_rules_remain(tmp_path):
+    folder = tmp_path / "checkpoints"
+    watch = CheckpointWatch(folder)  # it does not exist yet, so there is nothing to watch
+    folder.mkdir()
+    fill(folder / "tmp").rename(folder / "step-1")
+    assert watch.poll(0) == []
+    assert steps(watch.poll(10)) == [1]
+
+
+def test_renames_are_told_in_a_crowd(tmp_path):
+    watch = RenameWatch(tmp_path)
+    assert watch.works
+    for number in range(2000):
+        (tmp_path / f"a{number}").mkdir()
+        (tmp_path / f"a{number}").rename(tmp_path / f"step-{number}")
+    assert len(watch.names()) == 2000
+    watch.close()
