@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -30,6 +31,8 @@ from launcher.workflow.price import Priced
 from launcher.workflow.verify import ClusterState, QueueState
 
 NOTICE_S = 120.0
+REQUEUE_S = 5.0
+"""Slurm puts a job with a RequeueExit code back into the queue after its epilog, within a second or two here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,15 +189,24 @@ def _run_job(
         raise DeploymentFailedError(f"the job {story.status.value}", hint=hint)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Watch:
-    """Whether the job has left its scheduler's queue."""
+    """Whether the job has left its scheduler's queue.
+
+    A job that Slurm is about to requeue shows as failed for a moment, so a failure counts once it has lasted.
+    """
 
     scheduler: Scheduler
     job: str
+    failed_at: float | None = None
 
     def ended(self) -> bool:
-        return self.scheduler.state(self.job).final
+        state = self.scheduler.state(self.job)
+        if state is not JobState.FAILED:
+            self.failed_at = None
+            return state.final
+        self.failed_at = self.failed_at or time.monotonic()
+        return time.monotonic() - self.failed_at >= REQUEUE_S
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,24 +1,31 @@
 """The story of a price: plan file to ranked quotes. Nothing is called and nothing is spent."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 
 from launcher import plan_file
 from launcher.catalog import load as catalog_load
 from launcher.catalog.load import Catalog
 from launcher.catalog.training import load_training
+from launcher.model.document import resolve as resolved_plan
+from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.finding import Finding
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.workload import ModelDimensions
+from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS
 from launcher.planning.resolve import Resolution, resolve
 from launcher.planning.work import cluster_hours
-from launcher.pricing.gate import GateRules
-from launcher.pricing.quoting import Desk, outline, quote
-from launcher.pricing.ranking import fold, rank
+from launcher.pricing.desk import Desk
+from launcher.pricing.drafts import Draft, cheapest_fixed, draft, ranked
+from launcher.pricing.gate import OVER_BUDGET, GateRules, spending_limit
+from launcher.pricing.quoting import quote
+from launcher.pricing.screening import all_places, best_places
 
 LEAST_DIGEST = 6
 
@@ -35,17 +42,73 @@ class PriceOptions:
     sandbox: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Priced:
-    """A request with its quotes, best first."""
+    """A request with its candidates, best first; a quote is made of one when it is asked for."""
 
     path: Path
-    request: PlanRequest
-    catalog: Catalog
+    desk: Desk
     resolution: Resolution
-    quotes: tuple[Quote, ...]
-    folded: int
-    now: datetime
+    drafts: Sequence[Draft]
+    _made: dict[int, Quote] = field(default_factory=dict)
+
+    @property
+    def request(self) -> PlanRequest:
+        """The request."""
+        return self.desk.request
+
+    @property
+    def catalog(self) -> Catalog:
+        """The prices."""
+        return self.desk.catalog
+
+    @property
+    def now(self) -> datetime:
+        """The moment."""
+        return self.desk.now
+
+    def quote(self, rank: int) -> Quote:
+        """The quote of a rank, from 1; one over the budget names the best that is not."""
+        made = self._quote(rank)
+        if made.gate.exit_code != OVER_BUDGET or self._affordable is None:
+            return made
+        other, usd = self._affordable
+        return replace(made, gate=replace(made.gate, hint=f"{made.gate.hint}, or --pick {other} at ${usd:,.2f}"))
+
+    def _quote(self, rank: int) -> Quote:
+        """The quote by itself."""
+        if rank not in self._made:
+            drawn = self.drafts[rank - 1]
+            work = self.resolution.estimator.explained(drawn.work)
+            self._made[rank] = quote(drawn, work, self._rival_usd)
+        return self._made[rank]
+
+    @cached_property
+    def quotes(self) -> tuple[Quote, ...]:
+        """Every candidate's quote."""
+        return tuple(self.quote(rank) for rank in range(1, len(self.drafts) + 1))
+
+    @cached_property
+    def _rival_usd(self) -> Decimal | None:
+        """The cheapest total that is not on spot."""
+        return cheapest_fixed(self.drafts)
+
+    @cached_property
+    def _affordable(self) -> tuple[int, Decimal] | None:
+        """The first candidate within the budget: its rank and its high estimate; None without one."""
+        limit = spending_limit(self.request, self.desk.rules)
+        for rank, drawn in enumerate(self.drafts, start=1):
+            if limit is None or drawn.usd is None or drawn.usd > limit or drawn.refusals:
+                continue
+            made = self._quote(rank)
+            if made.usd is not None and made.usd.high <= limit and made.gate.exit_code != OVER_BUDGET:
+                return rank, made.usd.high
+        return None
+
+    @property
+    def impossible(self) -> bool:
+        """Whether there is something against every candidate."""
+        return all(each.refusals for each in self.drafts)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -75,7 +138,7 @@ class Priced:
 
 
 def price(path: Path, now: datetime, options: PriceOptions) -> Priced:
-    """The quotes of a plan file.
+    """The candidates of a plan file.
 
     Raises:
         UnreadableInputError: the file cannot be understood.
@@ -85,6 +148,15 @@ def price(path: Path, now: datetime, options: PriceOptions) -> Priced:
     if options.region is not None:
         request = replace(request, target=replace(request.target, region=(options.region,)))
     catalog = catalog_load.load(prices_as_of=options.prices_as_of)
+    return price_request(path, request, catalog, now, options)
+
+
+def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> Priced:
+    """The candidates of a request; `path` is where it was read from.
+
+    Raises:
+        ImpossibleError: no candidate is left, with every finding.
+    """
     resolution = resolve(request, catalog, load_training())
     if resolution.errors:
         count = len(resolution.errors)
@@ -94,13 +166,22 @@ def price(path: Path, now: datetime, options: PriceOptions) -> Priced:
         today=now.date(), max_usd=options.max_usd, max_age_days=options.max_price_age, sandbox=options.sandbox
     )
     desk = Desk(request=request, catalog=catalog, now=now, rules=rules)
-    outlines = [outline(each.place, each.work, desk) for each in resolution.candidates]
-    kept = outlines if options.everything else fold(outlines)
-    told = (replace(each, work=resolution.estimator.explained(each.work)) for each in kept)
-    quotes = rank((quote(each, desk) for each in told), desk)
-    return Priced(
-        path=path, request=request, catalog=catalog, resolution=resolution, quotes=quotes, folded=len(outlines), now=now
-    )
+    works = resolution.estimator.work
+    places = all_places(resolution.ways) if options.everything else best_places(resolution.ways, works, desk)
+    drafts = ranked(draft(place, works(place.instance_type, place.nodes), desk) for place in places)
+    if request.purchase.option == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
+        _refuse_lossy_spot(path, drafts)
+    return Priced(path=path, desk=desk, resolution=resolution, drafts=drafts)
+
+
+def _refuse_lossy_spot(path: Path, drafts: Sequence[Draft]) -> None:
+    """Refuse a plan that pins spot and never saves, with the hours and dollars that it would be expected to take."""
+    best = drafts[0]
+    found = [each for each in best.refusals if each.code == SPOT_WITHOUT_CHECKPOINTS]
+    total = f", ${best.usd:,.0f}" if best.usd is not None else ""
+    findings = [replace(each, message=f"{each.message}{total}") for each in found]
+    if findings:
+        raise ImpossibleError(f"{path} asks for something that cannot be done: 1 problem", findings=findings)
 
 
 def pick(priced: Priced, wanted: str | None) -> tuple[int, Quote]:
@@ -109,15 +190,17 @@ def pick(priced: Priced, wanted: str | None) -> tuple[int, Quote]:
     Raises:
         UnreadableInputError: there is no such rank or digest.
     """
-    ranked = list(enumerate(priced.quotes, start=1))
+    count = len(priced.drafts)
     if wanted is None:
-        return ranked[0]
-    if wanted.isdigit() and 1 <= int(wanted) <= len(ranked):
-        return ranked[int(wanted) - 1]
-    matching = [row for row in ranked if len(wanted) >= LEAST_DIGEST and row[1].digest.startswith(wanted.lower())]
-    if len(matching) == 1:
-        return matching[0]
+        return 1, priced.quote(1)
+    if wanted.isdecimal() and wanted.isascii() and len(wanted) < LEAST_DIGEST and 1 <= int(wanted) <= count:
+        return int(wanted), priced.quote(int(wanted))
+    if len(wanted) >= LEAST_DIGEST:
+        digests = [resolved_plan(priced.request, each.place).digest for each in priced.drafts]
+        matching = [rank for rank, digest in enumerate(digests, start=1) if digest.startswith(wanted.lower())]
+        if len(matching) == 1:
+            return matching[0], priced.quote(matching[0])
     raise UnreadableInputError(
         f"--pick {wanted}: no candidate with that rank or digest",
-        hint=f"ranks 1 to {len(ranked)}, or the first {LEAST_DIGEST} letters of a digest or more",
+        hint=f"ranks 1 to {count}, or the first {LEAST_DIGEST} letters of a digest or more",
     )

@@ -1,0 +1,234 @@
+"""What is to be asked of AWS for a plan, for one place, or for everything; nothing is called here."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from launcher.catalog.load import Catalog
+from launcher.catalog.readings import SAGEMAKER
+from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding, error
+from launcher.model.instance_type import InstanceType
+from launcher.model.names import nearest_name
+from launcher.model.plan import Place
+from launcher.model.request import NodeRange, PlanRequest
+from launcher.model.sizing import HEAD_NODES, LOGIN_NODE, head_node
+
+ON_DEMAND, SPOT = PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value
+CAPACITY_BLOCK, TRAINING_PLAN = PurchaseOption.CAPACITY_BLOCK.value, PurchaseOption.TRAINING_PLAN.value
+SAVINGS_PLAN = PurchaseOption.SAVINGS_PLAN.value
+REGIONAL = frozenset((SPOT, CAPACITY_BLOCK, TRAINING_PLAN))
+"""Kinds that are asked for in the region itself; the others have one endpoint for all."""
+ML_TARGETS = (TargetKind.HYPERPOD_SLURM, TargetKind.SAGEMAKER_ENDPOINT)
+"""Targets whose machines SageMaker bills."""
+ML_OPTIONS = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN, PurchaseOption.TRAINING_PLAN)
+"""Ways of buying those machines; its spot, blocks and reservations are EC2's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One question to one service: a kind of price, of some types in some regions.
+
+    `count` is the size of a Capacity Block or training plan; `reserved` asks for reserved rates beside on-demand ones.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    regions: tuple[str, ...]
+    count: int = 1
+    reserved: bool = False
+
+    @property
+    def key(self) -> str:
+        """What tells it from others, for the note of an unfinished refresh."""
+        reserved = " reserved" if self.reserved else ""
+        return f"{self.kind}{reserved} {self.count} {','.join(self.names)} {','.join(self.regions)}"
+
+    @property
+    def words(self) -> str:
+        """What it asks, for a person."""
+        where = self.regions[0] if len(self.regions) == 1 else f"{len(self.regions)} regions"
+        what = self.names[0] if len(self.names) == 1 else f"{len(self.names)} types"
+        return f"{self.kind.replace('-', ' ')} of {what} in {where}"
+
+
+def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
+    """What the candidates of a plan and its head and login nodes are priced by.
+
+    On demand is always asked for: spot is held against it, and the rest of the cluster runs on it.
+
+    Raises:
+        ImpossibleError: the plan names a type or a region that the catalog does not know.
+    """
+    _check(request, catalog)
+    options = request.purchase.option or tuple(PurchaseOption)
+    if request.purchase.option is None and request.purchase.reservation is not None:
+        options = (PurchaseOption.CAPACITY_BLOCK,)
+    types = _types(request, catalog)
+    places = {each.name: _regions(request, catalog, each.name) for each in types}
+    heads = dict.fromkeys(_hosts(request), tuple(sorted({region for each in places.values() for region in each})))
+    count = _count(request.target.nodes)
+    found = [*_on_demand({**heads, **places}, places if _commits(options) else {})]
+    if PurchaseOption.SPOT in options:
+        found += _spot({each.name: places[each.name] for each in types if SPOT in each.usage_classes})
+    if PurchaseOption.CAPACITY_BLOCK in options:
+        found += [each for name in types for each in _blocks(request, catalog, name, count)]
+    kinds = request.target.kind or tuple(TargetKind)
+    if PurchaseOption.TRAINING_PLAN in options and TargetKind.HYPERPOD_SLURM in kinds:
+        found += _plans({each.name: places[each.name] for each in types if each.training_plans}, count)
+    ml = {f"ml.{each.name}": places[each.name] for each in types if each.ml or _is_served(each)}
+    if any(each in kinds for each in ML_TARGETS) and any(each in options for each in ML_OPTIONS):
+        found += _each(SAGEMAKER, ml)
+    if PurchaseOption.SAVINGS_PLAN in options:
+        kind = request.purchase.plan_kind
+        found += _each(SAVINGS_PLAN, places if kind is not PlanKind.SAGEMAKER else {})
+        found += _each(SAVINGS_PLAN, ml if kind in (None, PlanKind.SAGEMAKER) and request.target.kind else {})
+    return tuple(found)
+
+
+def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
+    """What one candidate of a plan is priced by, its head and login nodes included."""
+    here = (place.region,)
+    name, ml = place.instance_type, f"ml.{place.instance_type}"
+    commits = _commits((place.option,))
+    hosts = (head_node(place.nodes, request.storage.head_node), *((LOGIN_NODE,) if request.storage.login_nodes else ()))
+    found = [*_on_demand(dict.fromkeys((*hosts, name), here), {name: here} if commits else {})]
+    if place.target in ML_TARGETS:
+        found += _each(SAGEMAKER, {ml: here})
+    match place.option:
+        case PurchaseOption.SPOT:
+            found += _spot({name: here})
+        case PurchaseOption.CAPACITY_BLOCK:
+            found.append(Question(kind=CAPACITY_BLOCK, names=(name,), regions=here, count=place.nodes))
+        case PurchaseOption.TRAINING_PLAN:
+            found += _plans({name: here}, place.nodes)
+        case PurchaseOption.SAVINGS_PLAN:
+            found += _each(SAVINGS_PLAN, {ml if place.plan_kind is PlanKind.SAGEMAKER else name: here})
+        case _:
+            pass
+    return tuple(found)
+
+
+def for_everything(catalog: Catalog) -> tuple[Question, ...]:
+    """Every price that the catalog has a place for."""
+    types = catalog.instance_types.values()
+    places = {each.name: catalog.regions_of(each.name) for each in types if not each.name.startswith("u-")}
+    chips = {each.name: places[each.name] for each in types if each.accelerator and each.name in places}
+    ml = {f"ml.{each.name}": catalog.regions_of(each.name) for each in types if each.ml or _is_served(each)}
+    found = [*_on_demand(places, chips)]
+    found += _spot({name: chips[name] for name in chips if SPOT in catalog.instance_types[name].usage_classes})
+    for each in types:
+        regions = catalog.regions_offering(each.name, PurchaseOption.CAPACITY_BLOCK)
+        found += [Question(kind=CAPACITY_BLOCK, names=(each.name,), regions=(region,)) for region in regions]
+    found += _plans({each.name: places[each.name] for each in types if each.training_plans and each.name in places}, 1)
+    found += [*_each(SAGEMAKER, ml), *_each(SAVINGS_PLAN, chips), *_each(SAVINGS_PLAN, ml)]
+    return tuple(found)
+
+
+def within(questions: Iterable[Question], regions: Collection[str]) -> tuple[Question, ...]:
+    """The questions as far as they are about some regions."""
+    cut = (replace(each, regions=tuple(name for name in each.regions if name in regions)) for each in questions)
+    return tuple(each for each in cut if each.regions)
+
+
+def _check(request: PlanRequest, catalog: Catalog) -> None:
+    target = request.target
+    found = [
+        _unknown("instance type", "target.instance_type", name, catalog.instance_types)
+        for name in (*(target.instance_type or ()), *target.fallback_types)
+        if name not in catalog.instance_types
+    ]
+    found += [
+        _unknown("region", "target.region", region, catalog.regions)
+        for region in target.region or ()
+        if region not in catalog.regions
+    ]
+    if found:
+        raise ImpossibleError(f"{request.name}: no prices can be asked for", findings=found)
+
+
+def _unknown(what: str, path: str, name: str, there: Collection[str]) -> Finding:
+    return error(
+        f"unknown-{what.replace(' ', '-')}", path, f"no {what} {name} in the catalog", nearest_name(name, there)
+    )
+
+
+def _types(request: PlanRequest, catalog: Catalog) -> list[InstanceType]:
+    """The types a plan may run on."""
+    named = request.target.instance_type
+    if named is not None:
+        return [catalog.instance_types[name] for name in dict.fromkeys((*named, *request.target.fallback_types))]
+    kinds = {each.value for each in request.target.kind or TargetKind}
+    return [each for each in catalog.instance_types.values() if each.accelerator and kinds & set(each.targets)]
+
+
+def _regions(request: PlanRequest, catalog: Catalog, name: str) -> tuple[str, ...]:
+    """The regions a plan may run a type in: the ones it names, whether or not the type is known there."""
+    regions = request.target.region or catalog.regions_of(name)
+    zone = request.target.az_id
+    return tuple(each for each in regions if zone is None or each == catalog.region_of_az(zone))
+
+
+def _hosts(request: PlanRequest) -> tuple[str, ...]:
+    """The head and login nodes of the clusters a plan may have."""
+    nodes = request.target.nodes
+    heads = {name for most, name in HEAD_NODES if nodes is None}
+    if nodes is not None:
+        heads = {head_node(each, None) for each in (nodes.minimum, nodes.maximum)}
+    chosen = request.storage.head_node
+    login = (LOGIN_NODE,) if request.storage.login_nodes else ()
+    return tuple(sorted({chosen} if chosen else heads)) + login
+
+
+def _count(nodes: NodeRange | None) -> int:
+    return nodes.minimum if nodes is not None else 1
+
+
+def _commits(options: Collection[PurchaseOption]) -> bool:
+    """Whether reserved rates are needed; Savings Plans are held against them."""
+    return PurchaseOption.RESERVED in options or PurchaseOption.SAVINGS_PLAN in options
+
+
+def _is_served(facts: InstanceType) -> bool:
+    return TargetKind.SAGEMAKER_ENDPOINT.value in facts.targets
+
+
+Places = Mapping[str, tuple[str, ...]]
+"""Regions by type."""
+
+
+def _on_demand(places: Places, reserved: Places) -> Iterator[Question]:
+    for name, regions in places.items():
+        if regions:
+            yield Question(kind=ON_DEMAND, names=(name,), regions=regions, reserved=name in reserved)
+
+
+def _each(kind: str, places: Places) -> Iterator[Question]:
+    for name, regions in places.items():
+        if regions:
+            yield Question(kind=kind, names=(name,), regions=regions)
+
+
+def _spot(places: Places) -> Iterator[Question]:
+    """One question a region."""
+    for region in sorted({region for regions in places.values() for region in regions}):
+        names = tuple(sorted(name for name, regions in places.items() if region in regions))
+        yield Question(kind=SPOT, names=names, regions=(region,))
+
+
+def _plans(places: Places, count: int) -> Iterator[Question]:
+    for name, regions in places.items():
+        for region in regions:
+            yield Question(kind=TRAINING_PLAN, names=(name,), regions=(region,), count=count)
+
+
+def _blocks(request: PlanRequest, catalog: Catalog, facts: InstanceType, count: int) -> Iterator[Question]:
+    """One question a region: those the plan names, else those with a rate; for one node where a size is not sold."""
+    if CAPACITY_BLOCK not in facts.usage_classes:
+        return
+    named = request.target.region is not None or request.target.az_id is not None
+    sold = catalog.regions_offering(facts.name, PurchaseOption.CAPACITY_BLOCK)
+    for region in _regions(request, catalog, facts.name):
+        if named or region in sold:
+            size = count if count in facts.block_counts else 1
+            yield Question(kind=CAPACITY_BLOCK, names=(facts.name,), regions=(region,), count=size)

@@ -1,0 +1,109 @@
+"""The story of known prices: what is known, how old it is, and what changed between two days. Nothing is called."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from launcher.catalog import load as catalog_load
+from launcher.catalog.listing import KINDS, PriceChange, PriceRow, difference, rows
+from launcher.catalog.load import Catalog
+from launcher.catalog.store import Store
+from launcher.model.errors import UnreadableInputError
+from launcher.model.names import nearest_name
+from launcher.records.price_cache import cache_folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which prices: of a type (with or without `ml.`), a region, a kind; None: all."""
+
+    instance_type: str | None = None
+    region: str | None = None
+    option: str | None = None
+
+
+def known_catalog(environment: Mapping[str, str], prices_as_of: date | None = None) -> Catalog:
+    """The shipped prices with the environment's cache beside them."""
+    return catalog_load.load(prices_as_of=prices_as_of, overlay=cache_folder(environment))
+
+
+def show(catalog: Catalog, wanted: Wanted, now: datetime, *, history: bool) -> tuple[PriceRow, ...]:
+    """The rows that hold: of each price the one that prices candidates, with any newer one that does not; or all.
+
+    Sorted as a person looks for them: by kind, accelerators before other machines, type, region.
+
+    Raises:
+        UnreadableInputError: a type, region or kind that no row has.
+    """
+    _check(catalog, wanted)
+    found = rows(
+        catalog, instance_type=wanted.instance_type, region=wanted.region, option=wanted.option, now=now.date()
+    )
+    if not history:
+        found = _holding(found)
+    types = catalog.instance_types
+
+    def order(row: PriceRow) -> tuple[int, bool, str, tuple[object, ...], date]:
+        facts = types.get(row.name.removeprefix("ml."))
+        return KINDS.index(row.kind), facts is not None and facts.accelerator is None, row.name, row.key, row.as_of
+
+    return tuple(sorted(found, key=order))
+
+
+def _holding(found: Collection[PriceRow]) -> list[PriceRow]:
+    """Of each price the current row and what is newer; the newest where there is no current one."""
+    groups: dict[tuple[object, ...], list[PriceRow]] = {}
+    for row in found:
+        groups.setdefault(row.key, []).append(row)
+    kept = []
+    for group in groups.values():
+        current = [row.as_of for row in group if row.current]
+        least = max(current or [row.as_of for row in group])
+        kept += [row for row in group if row.current or row.as_of > least or (not current and row.as_of == least)]
+    return kept
+
+
+def diff(catalog: Catalog, wanted: Wanted, before: date, after: date) -> tuple[PriceChange, ...]:
+    """What changed between two days, in the order of the kinds.
+
+    Raises:
+        UnreadableInputError: a type, region or kind that no row has, or days in the wrong order.
+    """
+    _check(catalog, wanted)
+    if after < before:
+        raise UnreadableInputError(f"{after} is before {before}", hint=f"slipway prices diff {after} {before}")
+    found = difference(
+        catalog, before, after, instance_type=wanted.instance_type, region=wanted.region, option=wanted.option
+    )
+    return tuple(
+        sorted(found, key=lambda each: next(KINDS.index(row.kind) for row in (each.after, each.before) if row))
+    )
+
+
+def check_regions(catalog: Catalog, regions: Collection[str]) -> None:
+    """Refuse a region that the catalog does not know.
+
+    Raises:
+        UnreadableInputError: naming it and the nearest.
+    """
+    for region in regions:
+        if region not in catalog.regions:
+            raise UnreadableInputError(f"no region {region} in the catalog", hint=nearest_name(region, catalog.regions))
+
+
+def _check(catalog: Catalog, wanted: Wanted) -> None:
+    if wanted.option is not None and wanted.option not in KINDS:
+        near = nearest_name(wanted.option, KINDS)
+        raise UnreadableInputError(f"no kind of price {wanted.option}", hint=near or f"one of {', '.join(KINDS)}")
+    if wanted.region is not None:
+        check_regions(catalog, (wanted.region,))
+    if wanted.instance_type is not None:
+        name = wanted.instance_type.removeprefix("ml.")
+        there = {*catalog.instance_types, *catalog.unavailable_types, *_priced_types(catalog.store)}
+        if name not in there:
+            raise UnreadableInputError(f"no instance type {name} in the catalog", hint=nearest_name(name, there))
+
+
+def _priced_types(store: Store) -> set[str]:
+    """Types that a row names and the catalog has no facts of."""
+    return {name.removeprefix("ml.") for name, _ in (*store.on_demand, *store.spot, *store.sagemaker)}
