@@ -8,7 +8,7 @@ from typing import Any
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
-from launcher.model.money import CostComponent, Price, Range, UsdRange
+from launcher.model.money import CostComponent, Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Gate, Quote
 from launcher.model.report import Attempt, Report, RunStatus
 
@@ -48,6 +48,7 @@ def quote_document(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) 
             for each in quoted.assumptions
         ],
         "policies": [{"name": each.name, "value": each.value, "on": each.on} for each in quoted.policies],
+        "cash_usd": money(quoted.cash_usd),
         "cash_after_credits_usd": money(quoted.cash_after_credits_usd),
         "expires_at": quoted.expires_at.isoformat() if quoted.expires_at else None,
     }
@@ -78,10 +79,13 @@ def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Js
         "commitment_usd": money(quoted.commitment_usd),
         "incomplete": quoted.incomplete,
         "unpriced": quoted.unpriced,
+        "unverified": _unverified(quoted),
+        "availability": quoted.availability.value,
         "price": _price(quoted),
         "training": _training(quoted),
         "spot": _spot(quoted),
         "serving": None,
+        "commitment": _commitment(quoted),
         "gate": gate(quoted.gate),
         "findings": [finding(each) for each in quoted.findings],
     }
@@ -98,6 +102,33 @@ def _price(quoted: Quote) -> Json | None:
         "basis": price.basis.value,
         "as_of": price.as_of.isoformat(),
         "note": price.note,
+    }
+
+
+def _unverified(quoted: Quote) -> Json | None:
+    """A price that was seen and prices nothing, beside the reason for that."""
+    seen = quoted.price.seen if isinstance(quoted.price, Unpriced) else None
+    if seen is None:
+        return None
+    return {
+        "usd_per_hour": money(seen.usd),
+        "source": seen.source,
+        "basis": seen.basis.value,
+        "as_of": seen.as_of.isoformat(),
+        "note": seen.note,
+    }
+
+
+def _commitment(quoted: Quote) -> Json | None:
+    """What a Savings Plan or a Reserved Instance ties up."""
+    tied = quoted.commitment
+    if tied is None:
+        return None
+    return {
+        "break_even_utilisation": tied.break_even_utilisation,
+        "utilisation": tied.utilisation,
+        "price_cut": tied.price_cut,
+        "stranded_usd": money(tied.stranded_usd),
     }
 
 

@@ -40,8 +40,8 @@ def refresh_file(
     Raises:
         UnreadableInputError: the file or a region cannot be understood.
         CredentialsError: there are no credentials, or they have run out; what was read before is kept.
-        ImpossibleError: the plan names what the catalog does not know, nothing is left to ask for, or the cache cannot be
-            written.
+        ImpossibleError: the plan names what the catalog does not know, nothing is left to ask for, or the cache cannot
+            be written.
     """
     catalog = known_catalog(environment)
     check_regions(catalog, only)

@@ -1,0 +1,281 @@
+"""The Price List: on-demand and reserved rates of EC2, and SageMaker's rates.
+
+Filters as Karpenter's price updater sets them (aws/karpenter-provider-aws, pkg/providers/pricing/pricing.go).
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from launcher.aws.calls import CUT_SHORT, RefusedPriceError, dollars, items
+from launcher.aws.session import Session
+from launcher.catalog.readings import SAGEMAKER, Answer, Key, Reading, Refusal, answer
+from launcher.model.enums import Payment
+from launcher.model.errors import AwsError
+
+HOME = "us-east-1"
+"""Where the Price List of all commercial and GovCloud regions is asked for; it has no endpoint in most regions."""
+HOURS_PER_YEAR = 8760
+PLACES = Decimal("0.000001")
+"""Effective hourly rates are kept to the millionth of a dollar, as the shipped snapshot has them."""
+CLASSES = ("standard", "convertible")
+"""Offering classes of Reserved Instances."""
+
+EC2_FILTERS = {
+    "operatingSystem": "Linux",
+    "tenancy": "Shared",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+    "marketoption": "OnDemand",
+}
+"""One Linux on-demand price; without marketoption the products of Capacity Blocks come with it."""
+
+COMPONENTS = {
+    "hosting": "hosting",
+    "training": "training",
+    "cluster": "cluster",
+    "studio-jupyterlab": "studio",
+}
+"""The catalog's components by what SageMaker's products call them, in small letters. Other products of the same type
+(spot training, reserved clusters, notebooks, free tiers) have prices of their own and are left out."""
+
+PAYMENTS = {
+    "No Upfront": Payment.NO_UPFRONT,
+    "Partial Upfront": Payment.PARTIAL_UPFRONT,
+    "All Upfront": Payment.ALL_UPFRONT,
+}
+YEARS = {"1yr": 1, "3yr": 3}
+_HOURS = frozenset(("Hrs", "Hours", "hours", "hrs"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """One entry of the Price List."""
+
+    attributes: Mapping[str, str]
+    terms: Mapping[str, Mapping[str, Any]]
+
+    def terms_of(self, kind: str) -> list[Mapping[str, Any]]:
+        """Its terms of one kind: OnDemand or Reserved."""
+        return list(self.terms.get(kind, {}).values())
+
+
+def ec2(session: Session, instance_type: str, regions: Collection[str], now: datetime, *, reserved: bool) -> Answer:
+    """On-demand rates of a type in some regions and, where asked for, its reserved rates.
+
+    With one region that alone is asked for; with more, all are, and their local zones come along.
+
+    Raises:
+        AwsError: the call failed, or its answer is not whole.
+    """
+    readings: list[Reading] = []
+    refusals: list[Refusal] = []
+    filters = {"instanceType": instance_type, **EC2_FILTERS}
+    for product in _products(session, "AmazonEC2", filters, regions, f"Price List of {instance_type}"):
+        place = _place(product.attributes.get("regionCode", ""), regions)
+        if place is not None and _is_plain(product.attributes, filters):
+            region, zone = place
+            found = [_on_demand(product, Key("on-demand", instance_type, region, zone), now)]
+            if reserved and not zone:
+                found += _reserved(product, Key("reserved", instance_type, region), now)
+            readings += [each for each in found if isinstance(each, Reading)]
+            refusals += [each for each in found if isinstance(each, Refusal)]
+    return answer(readings, refusals)
+
+
+def sagemaker(session: Session, ml_type: str, regions: Collection[str], now: datetime) -> Answer:
+    """SageMaker's rates of an `ml.` type in some regions, by component.
+
+    Raises:
+        AwsError: the call failed, or its answer is not whole.
+    """
+    found = []
+    for product in sagemaker_products(session, ml_type, regions):
+        component = COMPONENTS[_component(product.attributes)]
+        key = Key(SAGEMAKER, ml_type, product.attributes["regionCode"], detail=component)
+        found.append(_on_demand(product, key, now))
+    readings = [each for each in found if isinstance(each, Reading)]
+    return answer(readings, [each for each in found if isinstance(each, Refusal)])
+
+
+def sagemaker_products(session: Session, ml_type: str, regions: Collection[str]) -> list[Product]:
+    """SageMaker's products of an `ml.` type that the catalog has a component for.
+
+    Raises:
+        AwsError: the call failed, or its answer is not whole.
+    """
+    what = f"Price List of {ml_type}"
+    return [
+        product
+        for product in _products(session, "AmazonSageMaker", {"instanceName": ml_type}, regions, what)
+        if product.attributes.get("regionCode") in regions
+        and product.attributes.get("instanceName", ml_type) == ml_type
+        and _component(product.attributes) in COMPONENTS
+    ]
+
+
+def _component(attributes: Mapping[str, str]) -> str:
+    return (attributes.get("platoinstancetype") or attributes.get("component") or "").lower()
+
+
+def _products(
+    session: Session, service: str, filters: Mapping[str, str], regions: Collection[str], what: str
+) -> Iterator[Product]:
+    """The products that match, in all regions unless one alone is wanted."""
+    wanted = {**filters, "regionCode": next(iter(regions))} if len(regions) == 1 else filters
+    entries = items(
+        session.client("pricing").get_products,
+        what,
+        "PriceList",
+        ServiceCode=service,
+        Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in wanted.items()],
+        FormatVersion="aws_v1",
+        MaxResults=100,
+    )
+    for text in entries:
+        try:
+            entry = json.loads(text)
+            yield Product(attributes=entry["product"]["attributes"], terms=entry["terms"])
+        except (KeyError, TypeError, ValueError) as problem:
+            raise AwsError(f"{what}: {CUT_SHORT}: {str(text)[:60]!r}", hint="run it again") from problem
+
+
+def _is_plain(attributes: Mapping[str, str], filters: Mapping[str, str]) -> bool:
+    """Whether a product is what the filters ask for: not a Capacity Block, a reservation or another system's."""
+    if any(attributes.get(name, value) != value for name, value in filters.items()):
+        return False
+    return "BoxUsage" in attributes.get("usagetype", "BoxUsage")
+
+
+def _place(code: str, regions: Collection[str]) -> tuple[str, str] | None:
+    """The region of a product and its local zone, or "" for the region itself; None for regions not asked for.
+
+    >>> _place("us-east-1-atl-1", {"us-east-1"}), _place("us-east-1", {"us-east-1"}), _place("eu-west-1", {"us-east-1"})
+    (('us-east-1', 'us-east-1-atl-1'), ('us-east-1', ''), None)
+    """
+    if code in regions:
+        return code, ""
+    return next(((region, code) for region in regions if code.startswith(f"{region}-")), None)
+
+
+def _on_demand(product: Product, key: Key, now: datetime) -> Reading | Refusal | None:
+    """The hourly price that holds now, with words on one to come; None for a product without such terms.
+
+    Of several terms the newest that has begun holds; of several prices in it the dearest.
+    """
+    terms = product.terms_of("OnDemand")
+    if not terms:
+        return None
+    try:
+        later = sorted((term for term in terms if _begins(term) > now), key=_begins)
+        usd = _holding(terms, now)
+    except RefusedPriceError as problem:
+        return Refusal(key=key, reason=str(problem))
+    note = f"from {_begins(later[0]):%Y-%m-%d} on: {_stated(later[0])}" if later else ""
+    return Reading(key=key, usd=usd, note=note)
+
+
+def _holding(terms: list[Mapping[str, Any]], now: datetime) -> Decimal:
+    """The hourly price of the terms that hold now.
+
+    Raises:
+        RefusedPriceError: it is no price in dollars above zero, or no term has begun.
+    """
+    begun = [term for term in terms if _begins(term) <= now]
+    if not begun:
+        raise RefusedPriceError(f"the price holds from {min(map(_begins, terms)):%Y-%m-%d} on")
+    newest = max(map(_begins, begun))
+    return max(_hourly(term) for term in begun if _begins(term) == newest)
+
+
+def _begins(term: Mapping[str, Any]) -> datetime:
+    """When a term begins.
+
+    Raises:
+        RefusedPriceError: it does not say.
+    """
+    try:
+        moment = datetime.fromisoformat(term["effectiveDate"])
+    except (KeyError, TypeError, ValueError) as problem:
+        raise RefusedPriceError("the price has no effective date") from problem
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _hourly(term: Mapping[str, Any]) -> Decimal:
+    """The dearest hourly price of a term.
+
+    Raises:
+        RefusedPriceError: it is no price in dollars above zero.
+    """
+    prices = [_amount(each) for each in _dimensions(term, lambda unit: unit in _HOURS)]
+    if not prices:
+        raise RefusedPriceError("the price is not by the hour")
+    return max(prices)
+
+
+def _dimensions(term: Mapping[str, Any], wanted: Callable[[str], bool]) -> list[Mapping[str, Any]]:
+    return [each for each in term.get("priceDimensions", {}).values() if wanted(each.get("unit", ""))]
+
+
+def _amount(dimension: Mapping[str, Any], *, free: bool = False) -> Decimal:
+    """The dollars of one price; `free` lets zero pass.
+
+    Raises:
+        RefusedPriceError: another currency, no number, not above zero.
+    """
+    per_unit = dimension.get("pricePerUnit", {})
+    currency = "USD" if "USD" in per_unit else next(iter(per_unit), None)
+    return dollars(per_unit.get(currency), currency, free=free)
+
+
+def _stated(term: Mapping[str, Any]) -> str:
+    """The price of a term in words, whatever it is."""
+    try:
+        return f"${_hourly(term).normalize():f}"
+    except RefusedPriceError as problem:
+        return str(problem)
+
+
+def _reserved(product: Product, key: Key, now: datetime) -> Iterator[Reading | Refusal]:
+    """The effective hourly rates of a product's reserved terms, of each the newest that has begun."""
+    newest: dict[Key, datetime] = {}
+    found: dict[Key, Reading | Refusal] = {}
+    for term in product.terms_of("Reserved"):
+        stated = term.get("termAttributes", {})
+        years, payment = YEARS.get(stated.get("LeaseContractLength")), PAYMENTS.get(stated.get("PurchaseOption"))
+        offering_class = stated.get("OfferingClass")
+        if years is None or payment is None or offering_class not in CLASSES:
+            continue
+        own = key._replace(detail=offering_class, term_years=years, payment=payment.value)
+        try:
+            begins, rate = _begins(term), Reading(key=own, usd=_effective(term, years))
+        except RefusedPriceError as problem:
+            found.setdefault(own, Refusal(key=own, reason=str(problem)))
+            continue
+        if begins <= now and (own not in newest or newest[own] <= begins):
+            newest[own], found[own] = begins, rate
+    yield from found.values()
+
+
+def _effective(term: Mapping[str, Any], years: int) -> Decimal:
+    """The hourly rate of a reserved term with its upfront payment spread over it: hourly + upfront / (8760 x years).
+
+    Raises:
+        RefusedPriceError: another currency, no number, or nothing to pay.
+
+    >>> term = {
+    ...     "priceDimensions": {
+    ...         "a": {"unit": "Quantity", "pricePerUnit": {"USD": "8760"}},
+    ...         "b": {"unit": "Hrs", "pricePerUnit": {"USD": "1.5"}},
+    ...     }
+    ... }
+    >>> _effective(term, 1)
+    Decimal('2.500000')
+    """
+    parts = _dimensions(term, lambda unit: unit in _HOURS or unit == "Quantity")
+    hours = {"Quantity": HOURS_PER_YEAR * years}
+    total = sum((_amount(each, free=True) / hours.get(each["unit"], 1) for each in parts), Decimal(0))
+    return dollars(str(total)).quantize(PLACES)

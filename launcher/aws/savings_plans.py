@@ -1,0 +1,110 @@
+"""Savings Plan rates of EC2 and SageMaker."""
+
+from collections.abc import Collection, Mapping
+from decimal import Decimal
+from typing import Any
+
+from launcher.aws.calls import RefusedPriceError, dollars, items
+from launcher.aws.price_list import PAYMENTS, sagemaker_products
+from launcher.aws.session import Session
+from launcher.catalog.readings import Answer, Key, Reading, Refusal, answer
+from launcher.model.enums import PlanKind
+
+HOME = "us-east-1"
+"""Where the one endpoint of the service is."""
+KINDS = {"Compute": PlanKind.COMPUTE, "EC2Instance": PlanKind.EC2_INSTANCE, "SageMaker": PlanKind.SAGEMAKER}
+YEARS_BY_SECONDS = {31_536_000: 1, 94_608_000: 3}
+EC2_FILTERS = {"tenancy": ("shared",), "productDescription": ("Linux/UNIX",)}
+LARGEST_PAGE = 1000
+
+
+def ec2(session: Session, instance_type: str, regions: Collection[str]) -> Answer:
+    """Hourly rates of an EC2 type under Compute and EC2 Instance Savings Plans in some regions.
+
+    Raises:
+        AwsError: the call failed, or its answer is not whole.
+    """
+    filters = {"instanceType": (instance_type,), "region": tuple(sorted(regions)), **EC2_FILTERS}
+    rates = _rates(
+        session,
+        instance_type,
+        savingsPlanTypes=["Compute", "EC2Instance"],
+        serviceCodes=["AmazonEC2"],
+        filters=[{"name": name, "values": list(values)} for name, values in filters.items()],
+    )
+    plain = [each for each in rates if "BoxUsage" in each.get("usageType", "")]
+    return _answer(plain, instance_type, regions, {})
+
+
+def sagemaker(session: Session, prices: Session, ml_type: str, regions: Collection[str]) -> Answer:
+    """Hourly rates of an `ml.` type under SageMaker Savings Plans in some regions; the dearest of its components.
+
+    They are asked for by the usage types that the Price List gives the type, which name the region.
+
+    Args:
+        session: with a client of savingsplans.
+        prices: with a client of pricing.
+        ml_type: such as ml.p5.48xlarge.
+        regions: AWS names.
+
+    Raises:
+        AwsError: a call failed, or its answer is not whole.
+    """
+    places = {
+        product.attributes["usagetype"]: product.attributes["regionCode"]
+        for product in sagemaker_products(prices, ml_type, regions)
+        if product.attributes.get("usagetype")
+    }
+    if not places:
+        return Answer(readings=())
+    rates = _rates(
+        session,
+        ml_type,
+        savingsPlanTypes=["SageMaker"],
+        serviceCodes=["AmazonSageMaker"],
+        usageTypes=sorted(places),
+    )
+    return _answer(rates, ml_type, regions, places)
+
+
+def _rates(session: Session, name: str, **question: Any) -> list[Any]:
+    return items(
+        session.client("savingsplans").describe_savings_plans_offering_rates,
+        f"Savings Plan rates of {name}",
+        "searchResults",
+        token="nextToken",  # noqa: S106 - the name of a field
+        maxResults=LARGEST_PAGE,
+        **question,
+    )
+
+
+def _answer(rates: list[Any], name: str, regions: Collection[str], places: Mapping[str, str]) -> Answer:
+    """The rates by region, kind, term and payment; `places` are the regions of usage types."""
+    readings, refusals = [], []
+    for each in rates:
+        offering = each.get("savingsPlanOffering", {})
+        kind, years = KINDS.get(offering.get("planType")), YEARS_BY_SECONDS.get(offering.get("durationSeconds"))
+        payment = PAYMENTS.get(offering.get("paymentOption"))
+        stated = {item["name"]: item["value"] for item in each.get("properties", ())}
+        region = places.get(each.get("usageType", ""), stated.get("region", ""))
+        if kind is None or years is None or payment is None or region not in regions:
+            continue
+        if not places and stated.get("instanceType", name) != name:
+            continue
+        key = Key("savings-plan", name, region, "", kind.value, years, payment.value)
+        try:
+            readings.append(Reading(key=key, usd=_hourly(each, offering)))
+        except RefusedPriceError as problem:
+            refusals.append(Refusal(key=key, reason=str(problem)))
+    return answer(readings, refusals)
+
+
+def _hourly(rate: Mapping[str, Any], offering: Mapping[str, Any]) -> Decimal:
+    """The rate of an hour.
+
+    Raises:
+        RefusedPriceError: it is not by the hour, or no price in dollars above zero.
+    """
+    if rate.get("unit") != "Hrs":
+        raise RefusedPriceError(f"the rate is per {rate.get('unit')}, expected Hrs")
+    return dollars(rate.get("rate"), offering.get("currency"))

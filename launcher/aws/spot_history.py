@@ -1,0 +1,60 @@
+"""Spot prices per zone, as EC2's price history has them."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from launcher.aws.calls import RefusedPriceError, dollars, items
+from launcher.aws.regions import zone_ids
+from launcher.aws.session import Session
+from launcher.catalog.readings import Answer, Key, Reading, Refusal, answer
+from launcher.model.errors import AwsError
+
+PRODUCT = "Linux/UNIX"
+
+
+def spot(session: Session, instance_types: Collection[str], now: datetime) -> Answer:
+    """The spot price of some types in each zone of the session's region.
+
+    With a start of now the history is the price in effect, one entry a type and zone (EC2 API reference,
+    DescribeSpotPriceHistory); of several entries the newest counts.
+
+    Raises:
+        AwsError: a call failed, an answer is not whole, or a zone has no id.
+    """
+    region = session.region
+    entries = items(
+        session.client("ec2").describe_spot_price_history,
+        f"spot price history of {region}",
+        "SpotPriceHistory",
+        InstanceTypes=sorted(instance_types),
+        ProductDescriptions=[PRODUCT],
+        StartTime=now,
+    )
+    wanted = [each for each in entries if each["InstanceType"] in instance_types]
+    names = zone_ids(session) if any(not each.get("AvailabilityZoneId") for each in wanted) else {}
+    newest: dict[Key, Mapping[str, Any]] = {}
+    for each in wanted:
+        key = Key("spot", each["InstanceType"], region, _zone(each, names, region))
+        if key not in newest or newest[key]["Timestamp"] < each["Timestamp"]:
+            newest[key] = each
+    readings, refusals = [], []
+    for key, each in newest.items():
+        note = f"since {each['Timestamp']:%Y-%m-%d %H:%M} UTC"
+        try:
+            readings.append(Reading(key=key, usd=dollars(each.get("SpotPrice")), note=note))
+        except RefusedPriceError as problem:
+            refusals.append(Refusal(key=key, reason=str(problem)))
+    return answer(readings, refusals)
+
+
+def _zone(entry: Mapping[str, Any], names: Mapping[str, str], region: str) -> str:
+    """The id of an entry's zone.
+
+    Raises:
+        AwsError: EC2 names a zone that it does not describe.
+    """
+    zone = entry.get("AvailabilityZoneId") or names.get(entry.get("AvailabilityZone", ""))
+    if not zone:
+        raise AwsError(f"spot price history of {region}: {entry.get('AvailabilityZone')} is no zone of this account")
+    return str(zone)

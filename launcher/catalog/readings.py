@@ -1,0 +1,231 @@
+"""Prices as they were just read from AWS: the rows of a cache they become, and what they changed.
+
+A cache beside the snapshot has the snapshot's files (`tables`); a reading is one price on its way there.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from itertools import product
+from typing import NamedTuple
+
+from launcher.catalog import tables
+from launcher.catalog.commitments import rate_of
+from launcher.catalog.selection import FOREVER, newest
+from launcher.catalog.store import Row, Store, Terms, Zoned
+from launcher.catalog.tables import Table
+from launcher.model.enums import Basis, Payment, PlanKind
+
+SAGEMAKER = "sagemaker"
+TABLES: Mapping[str, Table] = {
+    "on-demand": tables.ON_DEMAND,
+    "spot": tables.SPOT,
+    "capacity-block": tables.CAPACITY_BLOCKS,
+    "training-plan": tables.TRAINING_PLANS,
+    "reserved": tables.RESERVED,
+    "savings-plan": tables.SAVINGS_PLANS,
+    SAGEMAKER: tables.SAGEMAKER,
+}
+"""Where readings of each kind are kept."""
+
+_CALLS = {
+    "on-demand": ("aws-price-list-ec2", "AWS Price List API, GetProducts AmazonEC2"),
+    "reserved": ("aws-price-list-ec2", "AWS Price List API, GetProducts AmazonEC2"),
+    SAGEMAKER: ("aws-price-list-sagemaker", "AWS Price List API, GetProducts AmazonSageMaker"),
+    "spot": ("aws-spot-price-history", "EC2 API, DescribeSpotPriceHistory"),
+    "capacity-block": ("aws-capacity-block-offerings", "EC2 API, DescribeCapacityBlockOfferings"),
+    "training-plan": ("aws-training-plan-offerings", "SageMaker API, SearchTrainingPlanOfferings"),
+    "savings-plan": ("aws-savings-plans-rates", "Savings Plans API, DescribeSavingsPlansOfferingRates"),
+}
+"""Source id and title by kind."""
+
+SOURCE_ROWS = tuple(sorted({(each, "api", title, "read by prices refresh") for each, title in _CALLS.values()}))
+"""The rows of the cache's sources.csv."""
+
+JUMP = Decimal("0.5")
+"""A price that moved by more than this share of the old one is shown after a refresh: a choice of this project."""
+
+
+class Key(NamedTuple):
+    """What a price is the price of; the same as `PriceRow.key`.
+
+    `kind` is one of TABLES; `detail` the SageMaker component, offering class or plan kind; `zone` a zone id or the name
+    of a local zone. `name` has its `ml.` for SageMaker rates and plans, and is the EC2 type for training plans.
+    """
+
+    kind: str
+    name: str
+    region: str
+    zone: str = ""
+    detail: str = ""
+    term_years: int = 0
+    payment: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One price, USD per instance-hour, as an API of AWS gave it."""
+
+    key: Key
+    usd: Decimal
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A price that AWS gave and that is not taken, with the reason: a zero, another currency."""
+
+    key: Key
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one question to AWS brought."""
+
+    readings: tuple[Reading, ...]
+    refusals: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A price that jumped, or is gone (`after` None): USD per instance-hour before and after, and when it was read."""
+
+    key: Key
+    before: Decimal
+    before_as_of: date
+    after: Decimal | None
+
+    @property
+    def percent(self) -> float | None:
+        """The change in percent of the old price.
+
+        >>> key = Key("spot", "p5.48xlarge", "us-east-1", "use1-az2")
+        >>> Move(key=key, before=Decimal(10), before_as_of=date(2026, 1, 1), after=Decimal(16)).percent
+        60.0
+        """
+        return None if self.after is None else percent(self.before, self.after)
+
+
+def percent(before: Decimal, after: Decimal) -> float:
+    """A change in percent of what was before, to the hundredth.
+
+    >>> percent(Decimal("98.32"), Decimal("55.04"))
+    -44.02
+    """
+    return round(float((after / before - 1) * 100), 2)
+
+
+def answer(readings: Iterable[Reading], refusals: Iterable[Refusal] = ()) -> Answer:
+    """An answer with one reading a key, the dearest; a refusal counts only where its key has no price."""
+    kept: dict[Key, Reading] = {}
+    for each in readings:
+        same = kept.get(each.key)
+        if same is None or each.usd > same.usd:
+            kept[each.key] = each
+    left = {each.key: each for each in refusals if each.key not in kept}
+    return Answer(readings=tuple(kept.values()), refusals=tuple(each for _, each in sorted(left.items())))
+
+
+def file_rows(readings: Iterable[Reading], as_of: date) -> dict[Table, list[tuple[str, ...]]]:
+    """The rows of the cache's files, by file; the ways of paying for one commitment share a row."""
+    found: dict[Table, list[tuple[str, ...]]] = {}
+    terms: dict[Key, dict[str, Reading]] = {}
+    for each in readings:
+        key = each.key
+        if key.payment:
+            terms.setdefault(key._replace(payment=""), {})[key.payment] = each
+        else:
+            place = key.detail if key.kind == SAGEMAKER else key.zone
+            row = (key.name, key.region, place, plain(each.usd), *_origin(each, as_of))
+            found.setdefault(TABLES[key.kind], []).append(row)
+    for term, paid in terms.items():
+        rates = (plain(paid[each.value].usd) if each.value in paid else "" for each in Payment)
+        origin = _origin(next(iter(paid.values())), as_of)
+        found.setdefault(TABLES[term.kind], []).append(
+            (term.name, term.region, term.detail, str(term.term_years), *rates, *origin)
+        )
+    return found
+
+
+def _origin(reading: Reading, as_of: date) -> tuple[str, str, str, str]:
+    """Date, basis, source and note of a row."""
+    return as_of.isoformat(), Basis.LISTED.value, _CALLS[reading.key.kind][0], reading.note
+
+
+def plain(usd: Decimal) -> str:
+    """A price as the files have it.
+
+    >>> plain(Decimal("55.0400000000")), plain(Decimal("1E+2"))
+    ('55.04', '100')
+    """
+    text = format(usd, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+class Known(NamedTuple):
+    """A price that was known before."""
+
+    usd: Decimal
+    as_of: date
+
+
+def known(store: Store, kind: str, names: Collection[str], regions: Collection[str]) -> dict[Key, Known]:
+    """The prices that hold for some types in some regions, by what they are the price of."""
+    zoned: dict[str, Zoned] = {
+        "on-demand": store.on_demand,
+        "spot": store.spot,
+        "capacity-block": store.capacity_blocks,
+        "training-plan": store.training_plans,
+        SAGEMAKER: store.sagemaker,
+    }
+    if kind in zoned:
+        return dict(_zoned(zoned[kind], kind, names, regions))
+    index = store.reserved if kind == "reserved" else store.savings_plans
+    return dict(_terms(index, kind, names, regions))
+
+
+def _zoned(index: Zoned, kind: str, names: Collection[str], regions: Collection[str]) -> Iterator[tuple[Key, Known]]:
+    for name, region in product(names, regions):
+        rows = index.get((name, region), ())
+        for zone in {row.zone for row in rows}:
+            row = newest((each for each in rows if each.zone == zone), _usd, FOREVER)
+            if row is not None:
+                place = Key(kind, name, region)
+                place = place._replace(detail=zone) if kind == SAGEMAKER else place._replace(zone=zone)
+                yield place, Known(Decimal(row.usd), date.fromisoformat(row.as_of))
+
+
+def _terms(index: Terms, kind: str, names: Collection[str], regions: Collection[str]) -> Iterator[tuple[Key, Known]]:
+    details = ("standard", "convertible") if kind == "reserved" else tuple(each.value for each in PlanKind)
+    for name, region, detail, years, payment in product(names, regions, details, ("1", "3"), Payment):
+        usd = rate_of(payment)
+        row = newest(index.get((name, region, detail, years), ()), usd, FOREVER)
+        if row is not None:
+            key = Key(kind, name, region, "", detail, int(years), payment.value)
+            yield key, Known(Decimal(usd(row)), date.fromisoformat(row.as_of))
+
+
+def _usd(row: Row) -> str:
+    return row.usd
+
+
+def jumps(before: Mapping[Key, Known], readings: Iterable[Reading]) -> tuple[Move, ...]:
+    """The prices that moved by more than JUMP."""
+    moves = []
+    for each in readings:
+        old = before.get(each.key)
+        if old is not None and abs(each.usd / old.usd - 1) > JUMP:
+            moves.append(Move(key=each.key, before=old.usd, before_as_of=old.as_of, after=each.usd))
+    return tuple(moves)
+
+
+def vanished(before: Mapping[Key, Known], found: Answer) -> tuple[Move, ...]:
+    """The prices that were known and were not in a whole answer; a refused price is not gone."""
+    seen = {each.key for each in found.readings} | {each.key for each in found.refusals}
+    return tuple(
+        Move(key=key, before=old.usd, before_as_of=old.as_of, after=None)
+        for key, old in sorted(before.items())
+        if key not in seen
+    )

@@ -1,0 +1,103 @@
+"""`slipway prices`: what prices are known, what changed, and fresh ones from AWS."""
+
+import os
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import options, output
+from launcher.cli.table import terminal_width
+
+Type = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="One instance type, its ml. prices included.")]
+Place = Annotated[str | None, typer.Option("--region", help="One region.")]
+Kind = Annotated[
+    str | None, typer.Option("--option", metavar="KIND", help="One kind: on-demand, spot, reserved, bill-item ...")
+]
+Every = Annotated[bool, typer.Option("--all", help="Every row, not only the first of each kind.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(
+        help="Known prices: show them, compare two days, read fresh ones from AWS.", no_args_is_help=True
+    )
+    group.command("show")(show)
+    group.command("diff")(diff)
+    group.command("refresh")(refresh)
+    app.add_typer(group, name="prices")
+
+
+def show(
+    *,
+    instance_type: Type = None,
+    region: Place = None,
+    option: Kind = None,
+    history: Annotated[bool, typer.Option("--history", help="Older prices too, by date.")] = False,
+    everything: Every = False,
+    prices_as_of: options.PricesAsOf = None,
+    json: options.Json = False,
+) -> None:
+    """Known prices with age, basis and source. Calls nothing and spends nothing."""
+    from launcher.cli.prices_page import show_page
+    from launcher.records.price_documents import show_document
+    from launcher.workflow import prices
+
+    wanted, now = prices.Wanted(instance_type=instance_type, region=region, option=option), options.now()
+    rows = prices.show(prices.known_catalog(os.environ, prices_as_of), wanted, now, history=history)
+    if json:
+        output.document(show_document(now=now, prices_as_of=prices_as_of, rows=rows))
+        return
+    width = terminal_width()
+    output.result(show_page(rows, wanted, width, everything=everything, history=history, as_of=prices_as_of))
+    output.say("\n  next: slipway prices refresh")
+
+
+def diff(
+    before: Annotated[
+        date, typer.Argument(parser=date.fromisoformat, metavar="BEFORE", help="A day, such as 2025-04-01.")
+    ],
+    after: Annotated[date, typer.Argument(parser=date.fromisoformat, metavar="AFTER", help="A later day.")],
+    *,
+    instance_type: Type = None,
+    region: Place = None,
+    option: Kind = None,
+    everything: Every = False,
+    json: options.Json = False,
+) -> None:
+    """What became of prices between two days: added, removed, changed. Calls nothing and spends nothing."""
+    from launcher.cli.prices_page import diff_page
+    from launcher.records.price_documents import diff_document
+    from launcher.workflow import prices
+
+    wanted = prices.Wanted(instance_type=instance_type, region=region, option=option)
+    changes = prices.diff(prices.known_catalog(os.environ), wanted, before, after)
+    if json:
+        output.document(diff_document(now=options.now(), before=before, after=after, changes=changes))
+    else:
+        output.result(diff_page(changes, wanted, (before, after), terminal_width(), everything=everything))
+
+
+def refresh(
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Only what this plan file needs.")] = None,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="Every price, as without a plan file.")] = False,
+    region: Annotated[list[str] | None, typer.Option("--region", help="Only this region; may be repeated.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Read prices from AWS into your cache, beside the shipped ones. Needs credentials, changes nothing in AWS."""
+    from launcher.cli.refresh_page import refresh_page
+    from launcher.records.price_documents import refresh_document
+    from launcher.workflow import refresh as story
+
+    now = options.now()
+    report = story.refresh_file(
+        None if everything else file, region or (), environment=os.environ, now=now, say=output.say
+    )
+    if json:
+        output.document(refresh_document(report, now))
+    else:
+        output.result(refresh_page(report, terminal_width()))
+    if not report.whole:
+        raise typer.Exit(1)

@@ -1,0 +1,67 @@
+"""The page of `slipway prices refresh`: how much is fresh, what moved, what is gone, what failed."""
+
+from collections.abc import Sequence
+
+from launcher.catalog.readings import Key, Move, plain
+from launcher.cli.plan_table import wrapped
+from launcher.cli.table import Column, align_points, render
+from launcher.records.refresh_report import RefreshReport
+
+MOST = 30
+
+
+def refresh_page(report: RefreshReport, width: int) -> list[str]:
+    """What a refresh brought for a terminal of `width` columns."""
+    prices = "1 price" if report.prices == 1 else f"{report.prices:,} prices"
+    earlier = f" ({report.resumed} of them kept from before)" if report.resumed else ""
+    answers = f"{report.answered:,} of {report.asked:,} answers{earlier}"
+    lines = ["", *wrapped(f"  {prices} read from AWS, {answers}; kept in {report.cache}", width)]
+    if report.skipped_regions:
+        names = ", ".join(report.skipped_regions)
+        lines += wrapped(f"  Not enabled in this account, so not asked: {names}", width)
+    lines += _moves("moved by more than half", report.jumped, width)
+    lines += _moves("known before and not given by AWS now; the old price stays and ages", report.vanished, width)
+    if report.refused:
+        lines += ["", "  refused"]
+        lines += [line for each in report.refused for line in wrapped(f"    {_name(each.key)}: {each.reason}", width)]
+    if report.failures:
+        lines += ["", "  failed; the older prices stand"]
+        for what, problem in report.failures:
+            hint = f" ({problem.hint})" if problem.hint else ""
+            lines += wrapped(f"    {what}: {problem.message}{hint}", width)
+    return lines
+
+
+def _moves(title: str, moves: Sequence[Move], width: int) -> list[str]:
+    """A table of prices that moved or are gone."""
+    if not moves:
+        return []
+    columns = [
+        Column(title="price"),
+        Column(title="before", right=True),
+        Column(title="now", right=True),
+        Column(title="change", right=True),
+        Column(title="read before", yields=1),
+    ]
+    shown = moves[:MOST]
+    before = align_points([plain(each.before) for each in shown])
+    after = align_points(["" if each.after is None else plain(each.after) for each in shown])
+    cells = [
+        [
+            _name(each.key),
+            was,
+            now,
+            "" if each.percent is None else f"{each.percent:+.0f} %",
+            each.before_as_of.isoformat(),
+        ]
+        for each, was, now in zip(shown, before, after, strict=True)
+    ]
+    more = [f"  {len(shown)} of {len(moves):,} shown; --json has all"] if len(moves) > len(shown) else []
+    return ["", f"  {title}", *render(columns, cells, width), *more]
+
+
+def _name(key: Key) -> str:
+    """What a price is the price of, in one cell."""
+    term = f" {key.term_years}y {key.payment}" if key.term_years else ""
+    detail = f" {key.detail}" if key.detail else ""
+    return f"{key.name} {key.kind}{detail}{term} {key.zone or key.region}"

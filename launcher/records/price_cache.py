@@ -1,0 +1,142 @@
+"""The user's price cache: files of the catalog's format beside the shipped snapshot, each written whole or not at all.
+
+A refresh keeps every answer as it comes, and notes which it has; the next one goes on where an unfinished one stopped.
+"""
+
+import fcntl
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+from launcher.catalog import tables
+from launcher.catalog.readings import SOURCE_ROWS, Reading, file_rows
+from launcher.catalog.tables import Table
+from launcher.model.errors import ImpossibleError
+from launcher.records.run_folder import write_whole
+
+RESUMED_FOR = timedelta(hours=1)
+"""How long the answers of an unfinished refresh are taken for fresh: a choice of this project."""
+SPOT_KEPT = timedelta(days=90)
+"""How long spot prices are kept: as far back as EC2's own history goes."""
+JOURNAL = "unfinished.json"
+
+FileRow = tuple[str, ...]
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """Where the cache of an environment is: $XDG_CACHE_HOME or ~/.cache, then slipway/prices; it need not exist.
+
+    >>> str(cache_folder({"XDG_CACHE_HOME": "/var/cache/me"})), str(cache_folder({"HOME": "/home/me"}))
+    ('/var/cache/me/slipway/prices', '/home/me/.cache/slipway/prices')
+    """
+    stated = Path(environment.get("XDG_CACHE_HOME", ""))
+    # A relative path is to be ignored (XDG base directory specification).
+    home = Path(environment["HOME"]) if environment.get("HOME") else Path.home()
+    return (stated if stated.is_absolute() else home / ".cache") / "slipway" / "prices"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceCache:
+    """The cache in one folder. Two processes may write it at once: each change is made under a lock."""
+
+    folder: Path
+
+    def keep(self, readings: Iterable[Reading], as_of: date) -> None:
+        """Add prices that were read on a day; a price of the same thing and day is replaced, older ones are history.
+
+        Raises:
+            ImpossibleError: the folder cannot be written.
+            UnreadableInputError: a file that is there is not of the format.
+        """
+        with self._locked():
+            self._write(tables.SOURCES, SOURCE_ROWS)
+            for table, rows in file_rows(readings, as_of).items():
+                self._write(table, merged(table, tables.read_checked(table, self.folder), rows))
+
+    def answered(self, now: datetime) -> frozenset[str]:
+        """The questions that an unfinished refresh of the last hour has the answers of."""
+        begun, answered = self._journal()
+        fresh = begun is not None and timedelta(0) <= now - begun <= RESUMED_FOR
+        return frozenset(answered) if fresh else frozenset()
+
+    def note(self, questions: Iterable[str], now: datetime) -> None:
+        """Note that the answers of some questions are kept.
+
+        Raises:
+            ImpossibleError: the folder cannot be written.
+        """
+        with self._locked():
+            before = self.answered(now)
+            begun = self._journal()[0] if before else now
+            state = {"begun": (begun or now).isoformat(), "answered": sorted({*before, *questions})}
+            write_whole(self.folder / JOURNAL, json.dumps(state, indent=1) + "\n")
+
+    def finish(self) -> None:
+        """Forget the questions: the next refresh asks all of its own.
+
+        Raises:
+            ImpossibleError: the folder cannot be written.
+        """
+        with self._locked():
+            (self.folder / JOURNAL).unlink(missing_ok=True)
+
+    def _journal(self) -> tuple[datetime | None, list[str]]:
+        """When the unfinished refresh began and what it has; nothing when there is none or its note is unreadable."""
+        path = self.folder / JOURNAL
+        if not path.is_file():
+            return None, []
+        try:
+            state = json.loads(path.read_text(encoding="utf-8"))
+            return datetime.fromisoformat(state["begun"]).astimezone(UTC), [str(each) for each in state["answered"]]
+        except (KeyError, TypeError, ValueError):
+            return None, []
+
+    def _write(self, table: Table, rows: Iterable[FileRow]) -> None:
+        path = self.folder / table.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for left in path.parent.glob(f".{path.name}.*"):
+            # What a killed process had not finished; no other writes now.
+            left.unlink(missing_ok=True)
+        write_whole(path, tables.encode(table, rows))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / ".lock").open("w", encoding="utf-8") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
+        except OSError as problem:
+            raise ImpossibleError(
+                f"cannot write the price cache {self.folder}: {problem.strerror or problem}",
+                hint="set XDG_CACHE_HOME to a folder that can be written",
+            ) from problem
+
+
+def merged(table: Table, before: Iterable[Sequence[str]], new: Iterable[Sequence[str]]) -> list[FileRow]:
+    """The rows of a file with new ones: one a key and day; of equal prices in a row only the first and the last day.
+
+    >>> rows = [("p5", "us-east-1", "", "55", f"2026-11-{day}", "listed", "s", "") for day in ("17", "18", "19")]
+    >>> [row[4] for row in merged(tables.ON_DEMAND, rows[:2], rows[2:])]
+    ['2026-11-17', '2026-11-19']
+    """
+    dated = table.columns.index("as_of")
+    histories: dict[FileRow, dict[str, FileRow]] = {}
+    for row in (*before, *new):
+        kept = tuple(row)
+        histories.setdefault(kept[: table.keys], {})[kept[dated]] = kept
+    newest = max((day for history in histories.values() for day in history), default="")
+    oldest = (date.fromisoformat(newest) - SPOT_KEPT).isoformat() if table is tables.SPOT and newest else ""
+    found: list[FileRow] = []
+    for history in histories.values():
+        rows = [history[day] for day in sorted(history) if day >= oldest]
+        prices = [row[table.keys : dated] for row in rows]
+        found += [
+            row
+            for index, row in enumerate(rows)
+            if index in (0, len(rows) - 1) or not prices[index - 1] == prices[index] == prices[index + 1]
+        ]
+    return found

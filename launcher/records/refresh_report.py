@@ -1,0 +1,40 @@
+"""What a refresh of prices brought."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.catalog.readings import Key, Move, Refusal
+from launcher.model.errors import AwsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshReport:
+    """What a refresh brought.
+
+    `asked` counts the questions, `answered` those with an answer, `resumed` those of them that an unfinished refresh
+    had; `failures` are questions with what went wrong, `skipped_regions` those the account may not use.
+    """
+
+    cache: Path
+    asked: int
+    answered: int
+    resumed: int
+    prices: int
+    jumped: tuple[Move, ...]
+    vanished: tuple[Move, ...]
+    refused: tuple[Refusal, ...]
+    failures: tuple[tuple[str, AwsError], ...]
+    skipped_regions: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every price that was asked for is fresh, or gone."""
+        return not self.failures and not self.refused
+
+    def gone(self, instance_type: str, option: str, region: str, az_id: str | None = None) -> bool:
+        """Whether AWS no longer gave the price of a place: what is still known of it is an old price.
+
+        For on demand, spot, Capacity Blocks and training plans; commitments stand in `vanished` by their terms.
+        """
+        keys = {Key(option, instance_type, region, zone) for zone in (az_id or "", "")}
+        return any(each.key in keys for each in self.vanished)

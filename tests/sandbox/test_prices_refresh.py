@@ -1,0 +1,223 @@
+"""`slipway prices refresh` as a person runs it: a process of its own, real boto3, AWS's services on loopback."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher.catalog import tables
+from launcher.records.price_cache import cache_folder
+from tests.stand_ins.aws_prices import (
+    EXPIRED,
+    HELD,
+    AwsPrices,
+    Fault,
+    block,
+    ec2_product,
+    served,
+    spot_entry,
+    term,
+)
+
+P5 = "p5.48xlarge"
+PLAN = f"""
+slipway: 1
+name: fresh
+workload: {{train: {{model: llama-3.1-8b, tokens_b: 0.5}}}}
+target: {{kind: parallelcluster, instance_type: {P5}, region: us-east-2, nodes: 1}}
+purchase: {{option: [spot, capacity-block]}}
+"""
+DENIED = Fault(code="UnauthorizedOperation", message="You are not authorized to perform this operation.")
+DEADLINE_S = 60
+
+
+@pytest.fixture
+def aws():
+    with served(AwsPrices()) as state:
+        state.products = [
+            ec2_product(P5, "us-east-2", term("55.04")),
+            ec2_product("m6i.xlarge", "us-east-2", term("0.2")),
+        ]
+        state.spot = [
+            spot_entry(P5, "us-east-2", "us-east-2a", "17.5", since="2026-11-20T09:00:00.000Z", zone_id="use2-az1")
+        ]
+        state.blocks = [block(P5, "us-east-2", "996.672")]
+        yield state
+
+
+@pytest.fixture
+def environment(aws, tmp_path):
+    """Nothing of the machine's but its programs."""
+    kept = ("PATH", "LANG", "AWS_CONFIG_FILE", "AWS_EC2_METADATA_DISABLED")
+    own = {name: os.environ[name] for name in kept if name in os.environ}
+    shared = {"AWS_SHARED_CREDENTIALS_FILE": os.devnull, "HOME": str(tmp_path), "COLUMNS": "300"}
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    return {**own, **shared, **aws.environment(tmp_path / "cache")}
+
+
+@pytest.fixture
+def slipway(environment, tmp_path):
+    """A command, run to its end."""
+
+    def run(*words, **more):
+        command = [sys.executable, "-m", "launcher", *words]
+        return subprocess.run(
+            command, cwd=tmp_path, env={**environment, **more}, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    return run
+
+
+def files(environment) -> dict[str, list[list[str]]]:
+    """Every file of the cache, read as the catalog reads it."""
+    folder = cache_folder(environment)
+    every = (*tables.PRICE_TABLES, tables.SOURCES)
+    return {table.path: list(tables.read_checked(table, folder)) for table in every if (folder / table.path).is_file()}
+
+
+def until(holds, process) -> None:
+    """Wait for a running command to get somewhere."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert process.poll() is None, "it ended too early"
+        assert time.monotonic() < deadline, "it does not get there"
+        time.sleep(0.02)
+
+
+class TestFresh:
+    def test_a_plan_file_refreshes_what_it_needs_and_the_next_command_has_it(self, slipway, aws):
+        done = slipway("prices", "refresh", "plan.yaml")
+        assert done.returncode == 0, done.stderr
+        assert "  4 prices read from AWS, 4 of 4 answers; kept in " in done.stdout
+        assert "4/4" in done.stderr
+        assert "spot of p5.48xlarge in us-east-2: 1 price" in done.stderr
+        shown = slipway("prices", "show", "--type", P5, "--region", "us-east-2", "--json")
+        document = json.loads(shown.stdout)
+        fresh = {row["kind"]: row for row in document["rows"] if row["age_days"] == 0 and row["current"]}
+        assert {kind: row["usd_per_hour"] for kind, row in fresh.items()} == {
+            "on-demand": "55.04",
+            "spot": "17.5",
+            "capacity-block": "41.528",
+        }
+        assert fresh["spot"]["source"] == "EC2 API, DescribeSpotPriceHistory"
+        again = slipway("prices", "refresh", "plan.yaml", "--json")
+        report = json.loads(again.stdout)
+        assert (report["schema"], report["refresh"]["answered"]) == ("slipway.prices/1", 4)
+
+    def test_known_prices_are_shown_without_boto3(self, environment, tmp_path):
+        code = (
+            "import sys\n"
+            "from launcher.cli.app import main\n"
+            "sys.argv = ['slipway', *sys.argv[1:]]\n"
+            "try:\n"
+            "    main()\n"
+            "finally:\n"
+            "    print('loaded', [name for name in ('boto3', 'botocore') if name in sys.modules])\n"
+        )
+        for words in (["prices", "show", "--type", P5], ["prices", "diff", "2025-04-01", "2025-06-25"], ["--help"]):
+            done = subprocess.run(
+                [sys.executable, "-c", code, *words],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            assert "loaded []" in done.stdout, done.stderr
+
+
+class TestRefused:
+    def test_one_failed_service_leaves_the_others_fresh_and_exits_with_one(self, slipway, aws, environment):
+        aws.always["DescribeSpotPriceHistory"] = DENIED
+        done = slipway("prices", "refresh", "plan.yaml")
+        assert done.returncode == 1
+        assert "failed; the older prices stand" in done.stdout
+        assert "You are not authorized" in done.stdout
+        assert set(files(environment)) == {"prices/on_demand.csv", "prices/capacity_blocks.csv", "sources.csv"}
+        aws.always.clear()
+        aws.asked.clear()
+        again = slipway("prices", "refresh", "plan.yaml")
+        assert again.returncode == 0
+        assert aws.operations() == ["DescribeSpotPriceHistory"]
+        assert "3 of 4 answers are kept" in again.stderr
+
+    def test_a_price_of_zero_exits_with_one(self, slipway, aws):
+        aws.spot[0]["spotPrice"] = "0.000000"
+        done = slipway("prices", "refresh", "plan.yaml", "--json")
+        assert done.returncode == 1
+        (refused,) = json.loads(done.stdout)["refresh"]["refused"]
+        assert (refused["az_id"], refused["reason"]) == ("use2-az1", "the price is $0.000000, expected more than 0")
+
+    @pytest.mark.parametrize("json_asked", [False, True])
+    def test_no_credentials_are_one_sentence_with_a_way_out(self, slipway, json_asked):
+        gone = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+        done = slipway("prices", "refresh", "plan.yaml", *(["--json"] if json_asked else []), **gone)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        if json_asked:
+            document = json.loads(done.stdout)
+            assert (document["schema"], document["exit_code"]) == ("slipway.error/1", 1)
+            assert "credentials" in document["message"] or "AWS_ACCESS_KEY_ID" in document["message"]
+        else:
+            assert "fix: set AWS_PROFILE or AWS_ACCESS_KEY_ID" in done.stderr
+
+    def test_expired_credentials_say_how_to_go_on(self, slipway, aws):
+        for operation in ("GetProducts", "DescribeSpotPriceHistory", "DescribeCapacityBlockOfferings"):
+            aws.always[operation] = EXPIRED
+        done = slipway("prices", "refresh", "plan.yaml")
+        assert done.returncode == 1
+        assert "ExpiredTokenException" in done.stderr
+        assert "log in again" in done.stderr
+
+    @pytest.mark.parametrize(
+        "words, code, said",
+        [
+            (("nowhere.yaml",), 2, "nowhere.yaml"),
+            (("plan.yaml", "--region", "us-eest-1"), 2, "no region us-eest-1"),
+            (("--regoin", "us-east-1"), 2, "--regoin"),
+        ],
+    )
+    def test_what_cannot_be_understood_exits_with_two(self, slipway, aws, words, code, said):
+        done = slipway("prices", "refresh", *words)
+        assert (done.returncode, aws.asked) == (code, [])
+        assert said in done.stderr
+
+
+class TestInterrupted:
+    def start(self, environment, tmp_path):
+        """A refresh whose spot question is held back, once everything else is kept."""
+        command = [sys.executable, "-m", "launcher", "prices", "refresh", "plan.yaml"]
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        journal = cache_folder(environment) / "unfinished.json"
+        until(lambda: journal.is_file() and len(json.loads(journal.read_text())["answered"]) == 3, process)
+        return process
+
+    @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+    def test_half_way_the_cache_is_whole_and_the_next_run_goes_on(self, slipway, aws, environment, tmp_path, how):
+        aws.faults["DescribeSpotPriceHistory"].append(HELD)
+        process = self.start(environment, tmp_path)
+        process.send_signal(how)
+        _, said = process.communicate(timeout=DEADLINE_S)
+        assert process.returncode == {signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[how]
+        assert how == signal.SIGKILL or "interrupted: what came is kept" in said
+        assert "Traceback" not in said
+        assert set(files(environment)) == {"prices/on_demand.csv", "prices/capacity_blocks.csv", "sources.csv"}
+        aws.asked.clear()
+        again = slipway("prices", "refresh", "plan.yaml")
+        assert again.returncode == 0, again.stderr
+        assert aws.operations() == ["DescribeSpotPriceHistory"]
+        assert len(files(environment)["prices/spot.csv"]) == 1
+        assert not (cache_folder(environment) / "unfinished.json").exists()
+
+    def test_the_shipped_snapshot_is_never_changed(self, slipway):
+        before = {path: path.read_bytes() for path in Path(tables.SNAPSHOT).rglob("*.csv")}
+        slipway("prices", "refresh", "plan.yaml")
+        assert {path: path.read_bytes() for path in Path(tables.SNAPSHOT).rglob("*.csv")} == before

@@ -1,0 +1,395 @@
+"""AWS's price services on loopback: the Price List, EC2, SageMaker and Savings Plans in their own protocols.
+
+It answers real boto3 through AWS_ENDPOINT_URL_<SERVICE> with the shapes of botocore's service models, filters and pages
+as the services do, and fails the way they fail when it is told to.
+"""
+
+import json
+import re
+import sys
+import threading
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs
+from xml.sax.saxutils import escape
+
+EC2 = "http://ec2.amazonaws.com/doc/2016-11-15/"
+SERVICES = ("PRICING", "EC2", "SAGEMAKER", "SAVINGSPLANS")
+
+
+@dataclass
+class Fault:
+    """What an operation does instead of answering: an error, or an answer that is cut, looped or held back."""
+
+    status: int = 400
+    code: str = ""
+    message: str = "no"
+    what: str = "error"
+
+
+THROTTLED = Fault(code="ThrottlingException", message="Rate exceeded")
+EXPIRED = Fault(code="ExpiredTokenException", message="The security token included in the request is expired")
+BROKEN = Fault(status=503, code="InternalFailure", message="We encountered an internal error")
+CUT = Fault(what="cut")
+LOOP = Fault(what="loop")
+HELD = Fault(what="hold")
+
+
+@dataclass
+class Asked:
+    """One request as it came."""
+
+    operation: str
+    region: str
+    body: dict
+
+
+@dataclass
+class AwsPrices:
+    """What the services know, what they are to do wrong, and what they were asked."""
+
+    products: list[dict] = field(default_factory=list)
+    filtering: bool = True
+    """Whether the Price List heeds attribute filters."""
+    raw_entries: list[str] = field(default_factory=list)
+    """Texts that it adds to every answer."""
+    spot: list[dict] = field(default_factory=list)
+    zones: dict[str, dict[str, str]] = field(default_factory=dict)
+    blocks: list[dict] = field(default_factory=list)
+    plans: list[dict] = field(default_factory=list)
+    rates: list[dict] = field(default_factory=list)
+    regions: tuple[str, ...] = ("us-east-1", "us-east-2", "us-west-2")
+    page_size: int = 100
+    faults: dict[str, deque] = field(default_factory=lambda: defaultdict(deque))
+    always: dict[str, Fault] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+    released: threading.Event = field(default_factory=threading.Event)
+    url: str = ""
+
+    def environment(self, cache) -> dict[str, str]:
+        """What boto3 and Slipway need to find it; credentials that open nothing."""
+        endpoints = {f"AWS_ENDPOINT_URL_{name}": self.url for name in SERVICES}
+        keys = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+        return {**keys, **endpoints, "XDG_CACHE_HOME": str(cache)}
+
+    def operations(self) -> list[str]:
+        """The operations that were asked for, in order."""
+        return [each.operation for each in self.asked]
+
+    def fault(self, operation: str) -> Fault | None:
+        """What is to go wrong with the next request."""
+        if self.faults[operation]:
+            return self.faults[operation].popleft()
+        return self.always.get(operation)
+
+    def page(self, items: list, token: str | None) -> tuple[list, str | None]:
+        """One page of a list and the token of the next."""
+        start = int(token or 0)
+        rest = start + self.page_size
+        return items[start:rest], str(rest) if rest < len(items) else None
+
+
+@contextmanager
+def served(state: AwsPrices) -> Iterator[AwsPrices]:
+    """The services on a free port of loopback."""
+    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
+    state.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        state.released.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    """The server; who hangs up in the middle is none of its business."""
+
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One request: which operation, what is to go wrong, and its answer."""
+
+    state: AwsPrices
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+    def do_POST(self):
+        """Answer a request of any of the services."""
+        raw = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        target = self.headers.get("X-Amz-Target", "")
+        if target:
+            operation, body = target.partition(".")[2], json.loads(raw)
+        elif self.path.strip("/"):
+            operation, body = self.path.strip("/"), json.loads(raw)
+        else:
+            body = {name: values[0] for name, values in parse_qs(raw).items()}
+            operation = body["Action"]
+        region = self.headers["Authorization"].partition("Credential=")[2].split("/")[2]
+        self.state.asked.append(Asked(operation, region, body))
+        fault = self.state.fault(operation)
+        if fault and fault.what == "hold":
+            self.state.released.wait(60)
+        if fault and fault.what == "error":
+            self._fail(fault, xml="Action" in body)
+            return
+        method = re.sub(r"(?=[A-Z])", "_", operation).lower()
+        text = getattr(self, method)(body, region, fault)
+        self._send(200, text, "text/xml" if "Action" in body else "application/json", cut=_cuts(fault))
+
+    def _fail(self, fault, *, xml):
+        if xml:
+            error = f"<Error><Code>{fault.code}</Code><Message>{escape(fault.message)}</Message></Error>"
+            text = f"<Response><Errors>{error}</Errors><RequestID>1</RequestID></Response>"
+        else:
+            text = json.dumps({"__type": fault.code, "message": fault.message})
+        self._send(fault.status, text, "text/xml" if xml else "application/json", error=fault.code)
+
+    def _send(self, status, text, content_type, *, error="", cut=False):
+        data = text.encode()
+        data = data[: len(data) // 2] if cut else data
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(data)))
+        if error:
+            self.send_header("x-amzn-ErrorType", error)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _listed(self, items, token, fault):
+        """One page; a loop hands back the token that it was given."""
+        found, after = self.state.page(items, token)
+        return found, ("1" if fault and fault.what == "loop" else after)
+
+    def _get_products(self, body, region, fault):
+        filters = {each["Field"]: each["Value"] for each in body.get("Filters", ())}
+        found = [
+            each
+            for each in self.state.products
+            if each["serviceCode"] == body["ServiceCode"]
+            and (not self.state.filtering or filters.items() <= each["product"]["attributes"].items())
+        ]
+        page, after = self._listed(found, body.get("NextToken"), fault)
+        answer = {"FormatVersion": "aws_v1", "PriceList": [*map(json.dumps, page), *self.state.raw_entries]}
+        return json.dumps(answer | ({"NextToken": after} if after else {}))
+
+    def _describe_savings_plans_offering_rates(self, body, region, fault):
+        wanted = {each["name"]: set(each["values"]) for each in body.get("filters", ())}
+        found = []
+        for each in self.state.rates:
+            stated = {item["name"]: item["value"] for item in each["properties"]}
+            plan = each["savingsPlanOffering"]["planType"]
+            if plan not in body["savingsPlanTypes"] or each["serviceCode"] not in body["serviceCodes"]:
+                continue
+            if "usageTypes" in body and each["usageType"] not in body["usageTypes"]:
+                continue
+            if all(stated.get(name) in values for name, values in wanted.items()):
+                found.append(each)
+        page, after = self._listed(found, body.get("nextToken"), fault)
+        return json.dumps({"searchResults": page, "nextToken": after or ""})
+
+    def _search_training_plan_offerings(self, body, region, fault):
+        found = [
+            each["offering"]
+            for each in self.state.plans
+            if each["region"] == region
+            and each["type"] == body["InstanceType"]
+            and body["TargetResources"] == each["offering"]["TargetResources"]
+        ]
+        return json.dumps({"TrainingPlanOfferings": found})
+
+    def _describe_spot_price_history(self, body, region, fault):
+        types = {value for name, value in body.items() if name.startswith("InstanceType.")}
+        found = [each for each in self.state.spot if each["region"] == region and each["instanceType"] in types]
+        page, after = self._listed(found, body.get("NextToken"), fault)
+        rows = [_item(each, leave=("region",)) for each in page]
+        return _xml("DescribeSpotPriceHistory", "spotPriceHistorySet", rows, after)
+
+    def _describe_availability_zones(self, body, region, fault):
+        rows = [
+            _item({"zoneName": name, "zoneId": zone, "regionName": region, "zoneState": "available"})
+            for name, zone in self.state.zones.get(region, {}).items()
+        ]
+        return _xml("DescribeAvailabilityZones", "availabilityZoneInfo", rows, None)
+
+    def _describe_regions(self, body, region, fault):
+        rows = [_item({"regionName": name, "optInStatus": "opt-in-not-required"}) for name in self.state.regions]
+        return _xml("DescribeRegions", "regionInfo", rows, None)
+
+    def _describe_capacity_block_offerings(self, body, region, fault):
+        whole = "UltraserverType" in body
+        wanted = body["UltraserverType" if whole else "InstanceType"]
+        found = [
+            each
+            for each in self.state.blocks
+            if each["region"] == region
+            and each.get("ultraserverType" if whole else "instanceType") == wanted
+            and str(each["capacityBlockDurationHours"]) == body["CapacityDurationHours"]
+        ]
+        rows = [_item(each, leave=("region",)) for each in found]
+        return _xml("DescribeCapacityBlockOfferings", "capacityBlockOfferingSet", rows, None)
+
+
+def _cuts(fault: Fault | None) -> bool:
+    return fault is not None and fault.what == "cut"
+
+
+def _item(fields: dict, leave: tuple[str, ...] = ()) -> str:
+    parts = []
+    for name, value in fields.items():
+        if name in leave:
+            continue
+        text = f"{''.join(_item(each) for each in value)}" if isinstance(value, list) else escape(str(value))
+        parts.append(f"<{name}>{text}</{name}>")
+    return f"<item>{''.join(parts)}</item>"
+
+
+def _xml(operation: str, within: str, rows: list[str], after: str | None) -> str:
+    token = f"<nextToken>{after}</nextToken>" if after else ""
+    inner = f"<requestId>1</requestId><{within}>{''.join(rows)}</{within}>{token}"
+    return f'<?xml version="1.0" encoding="UTF-8"?><{operation}Response xmlns="{EC2}">{inner}</{operation}Response>'
+
+
+# --------------------------------------------------------------------------------------------- entries, in AWS's shapes
+
+
+def term(usd: str | None, since: str = "2026-07-01", *, currency: str = "USD", unit: str = "Hrs") -> dict:
+    """An on-demand term of one price."""
+    dimension = {"unit": unit, "beginRange": "0", "endRange": "Inf", "appliesTo": [], "pricePerUnit": {currency: usd}}
+    return {"effectiveDate": f"{since}T00:00:00Z", "termAttributes": {}, "priceDimensions": {"one": dimension}}
+
+
+def reserved_term(years: int, payment: str, hourly: str, upfront: str, offering_class: str = "standard") -> dict:
+    """A reserved term with its upfront payment."""
+    attributes = {"LeaseContractLength": f"{years}yr", "PurchaseOption": payment, "OfferingClass": offering_class}
+    dimensions = {
+        "fee": {"unit": "Quantity", "description": "Upfront Fee", "pricePerUnit": {"USD": upfront}},
+        "rate": {"unit": "Hrs", "pricePerUnit": {"USD": hourly}},
+    }
+    return {"effectiveDate": "2026-07-01T00:00:00Z", "termAttributes": attributes, "priceDimensions": dimensions}
+
+
+def ec2_product(name: str, region: str, *terms: dict, reserved: tuple[dict, ...] = (), **attributes: str) -> dict:
+    """An entry of AmazonEC2: Linux, shared, on demand unless the attributes say something else."""
+    stated = {
+        "instanceType": name,
+        "regionCode": region,
+        "operatingSystem": "Linux",
+        "tenancy": "Shared",
+        "preInstalledSw": "NA",
+        "capacitystatus": "Used",
+        "marketoption": "OnDemand",
+        "usagetype": f"BoxUsage:{name}",
+        "operation": "RunInstances",
+    }
+    kinds = {"OnDemand": terms} | ({"Reserved": reserved} if reserved else {})
+    return {
+        "serviceCode": "AmazonEC2",
+        "product": {"productFamily": "Compute Instance", "sku": "S", "attributes": {**stated, **attributes}},
+        "terms": {kind: {f"S.{index}": each for index, each in enumerate(listed)} for kind, listed in kinds.items()},
+    }
+
+
+def ml_product(name: str, region: str, component: str, usd: str, usage: str) -> dict:
+    """An entry of AmazonSageMaker."""
+    attributes = {
+        "instanceName": name,
+        "instanceType": f"{name}-{component}",
+        "regionCode": region,
+        "component": component,
+        "platoinstancetype": component,
+        "usagetype": usage,
+    }
+    return {
+        "serviceCode": "AmazonSageMaker",
+        "product": {"productFamily": "ML Instance", "sku": "M", "attributes": attributes},
+        "terms": {"OnDemand": {"M.1": term(usd)}},
+    }
+
+
+def spot_entry(name: str, region: str, zone: str, price: str, *, since: str, zone_id: str = "") -> dict:
+    """An entry of the spot price history; without an id the zone has its name alone."""
+    entry = {
+        "region": region,
+        "instanceType": name,
+        "productDescription": "Linux/UNIX",
+        "spotPrice": price,
+        "timestamp": since,
+        "availabilityZone": zone,
+    }
+    return entry | ({"availabilityZoneId": zone_id} if zone_id else {})
+
+
+def block(name: str, region: str, fee: str, *, hours: int = 24, count: int = 1, **fields: object) -> dict:
+    """A Capacity Block offering."""
+    return {
+        "region": region,
+        "capacityBlockOfferingId": "cb-1",
+        "instanceType": name,
+        "availabilityZone": f"{region}a",
+        "instanceCount": count,
+        "startDate": "2026-11-25T11:30:00.000Z",
+        "endDate": "2026-11-26T11:30:00.000Z",
+        "capacityBlockDurationHours": hours,
+        "upfrontFee": fee,
+        "currencyCode": "USD",
+        "tenancy": "default",
+        **fields,
+    }
+
+
+def plan(name: str, region: str, fee: str, *parts: tuple[int, int], currency: str = "USD") -> dict:
+    """A training plan offering whose parts have hours and instances."""
+    reserved = [
+        {"InstanceType": f"ml.{name}", "InstanceCount": count, "DurationHours": hours, "DurationMinutes": 0}
+        for hours, count in parts
+    ]
+    offering = {
+        "TrainingPlanOfferingId": "tp-1",
+        "TargetResources": ["hyperpod-cluster"],
+        "DurationHours": sum(hours for hours, _ in parts),
+        "UpfrontFee": fee,
+        "CurrencyCode": currency,
+        "ReservedCapacityOfferings": reserved,
+    }
+    return {"region": region, "type": f"ml.{name}", "offering": offering}
+
+
+def rate(name: str, region: str, usd: str, *, plan_type: str, years: int, payment: str, **fields: object) -> dict:
+    """A Savings Plan rate; `usage` replaces the usage type of a plain Linux box."""
+    ml = name.startswith("ml.")
+    usage = fields.pop("usage", f"BoxUsage:{name}")
+    offering = {
+        "offeringId": "o",
+        "paymentOption": payment,
+        "planType": plan_type,
+        "durationSeconds": years * 31_536_000,
+        "currency": "USD",
+        "planDescription": "",
+    }
+    stated = {"region": region, "instanceType": name, "productDescription": "Linux/UNIX", "tenancy": "shared"}
+    return {
+        "savingsPlanOffering": {**offering, **fields.pop("offering", {})},
+        "rate": usd,
+        "unit": "Hrs",
+        "productType": "SageMaker" if ml else "EC2",
+        "serviceCode": "AmazonSageMaker" if ml else "AmazonEC2",
+        "usageType": usage,
+        "operation": "RunInstances",
+        "properties": [] if ml else [{"name": key, "value": value} for key, value in stated.items()],
+        **fields,
+    }

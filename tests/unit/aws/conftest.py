@@ -1,0 +1,41 @@
+"""Real boto3 against a stand-in for AWS's price services; server and clients are made once, the state for each test."""
+
+import dataclasses
+
+import pytest
+
+from launcher.aws.clients import Sessions
+from launcher.aws.session import Session
+from tests.stand_ins.aws_prices import SERVICES, AwsPrices, served
+
+
+@pytest.fixture(scope="package")
+def served_prices(tmp_path_factory):
+    """The services and the sessions that talk to them."""
+    with served(AwsPrices()) as state:
+        sessions = Sessions(state.environment(tmp_path_factory.mktemp("cache")))
+        yield state, sessions
+        sessions.close()
+
+
+@pytest.fixture
+def aws(served_prices, monkeypatch):
+    """The services, empty; botocore does not wait between its attempts."""
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    state, _ = served_prices
+    for name, value in vars(AwsPrices(url=state.url)).items():
+        setattr(state, name, value)
+    return state
+
+
+@pytest.fixture
+def session_of(aws, served_prices):
+    """Sessions of regions with clients of all four services."""
+    _, sessions = served_prices
+
+    def session(region: str = "us-east-1") -> Session:
+        for service in SERVICES:
+            made = sessions.session(region, service.lower())
+        return dataclasses.replace(made)
+
+    return session

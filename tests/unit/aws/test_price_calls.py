@@ -1,0 +1,105 @@
+"""What goes wrong between here and AWS: retried, refused whole, or told with a way out."""
+
+import pytest
+
+from launcher.aws.calls import CredentialsError, items
+from launcher.aws.clients import Sessions
+from launcher.aws.regions import enabled
+from launcher.aws.session import ATTEMPTS, Session
+from launcher.model.errors import AwsError
+from tests.stand_ins.aws_prices import BROKEN, CUT, EXPIRED, LOOP, THROTTLED, Fault, ec2_product, term
+
+PRODUCTS = [ec2_product("p5.48xlarge", f"eu-test-{number}", term("55")) for number in range(3)]
+
+
+def products(session):
+    return items(session.client("pricing").get_products, "the list", "PriceList", ServiceCode="AmazonEC2", MaxResults=1)
+
+
+class TestAnswers:
+    def test_throttling_and_server_errors_are_tried_again(self, aws, session_of):
+        aws.products = PRODUCTS
+        aws.faults["GetProducts"].extend([THROTTLED, BROKEN, THROTTLED])
+        assert len(products(session_of())) == 3
+        assert aws.operations() == ["GetProducts"] * 4
+
+    @pytest.mark.parametrize("fault, said", [(THROTTLED, "ThrottlingException"), (BROKEN, "InternalFailure")])
+    def test_not_for_ever(self, aws, session_of, fault, said):
+        aws.always["GetProducts"] = fault
+        with pytest.raises(AwsError, match=f"the list: .*{said}") as caught:
+            products(session_of())
+        assert caught.value.exit_code == 1
+        assert not isinstance(caught.value, CredentialsError)
+        assert len(aws.asked) == 1 + ATTEMPTS
+
+    def test_a_page_that_is_cut_short_fails_the_whole(self, aws, session_of):
+        aws.products, aws.page_size = PRODUCTS, 1
+        aws.faults["GetProducts"].extend([None, CUT])
+        with pytest.raises(AwsError, match="the list: the answer is cut short") as caught:
+            products(session_of())
+        assert caught.value.hint == "run it again"
+
+    def test_so_does_a_cut_answer_in_xml(self, aws, session_of):
+        aws.always["DescribeRegions"] = CUT
+        with pytest.raises(AwsError, match="describe the regions: the answer is cut short"):
+            enabled(session_of())
+
+    def test_a_page_token_that_leads_back_ends_the_question(self, aws, session_of):
+        aws.products, aws.page_size = PRODUCTS, 1
+        aws.always["GetProducts"] = LOOP
+        with pytest.raises(AwsError, match="leads back to an earlier one"):
+            products(session_of())
+
+    def test_a_page_that_fails_fails_the_whole(self, aws, session_of):
+        aws.products, aws.page_size = PRODUCTS, 1
+        aws.faults["GetProducts"].extend([None, Fault(code="InvalidNextTokenException", message="gone")])
+        with pytest.raises(AwsError, match="InvalidNextTokenException: gone"):
+            products(session_of())
+
+    def test_nobody_there_is_an_error_of_ours(self, aws, tmp_path):
+        environment = {**aws.environment(tmp_path), "AWS_ENDPOINT_URL_PRICING": "http://127.0.0.1:9"}
+        session = Session(environment=environment, region="us-east-1")
+        with pytest.raises(AwsError, match="the list: Could not connect"):
+            products(session)
+
+
+class TestCredentials:
+    def test_expired_ones_say_what_to_do(self, aws, session_of):
+        aws.always["GetProducts"] = EXPIRED
+        with pytest.raises(CredentialsError, match="ExpiredTokenException") as caught:
+            products(session_of())
+        assert caught.value.exit_code == 1
+        assert "aws sso login" in caught.value.hint
+        assert len(aws.asked) == 1
+
+    @pytest.mark.parametrize("value", [None, ""])
+    @pytest.mark.parametrize(
+        "gone, said",
+        [
+            (("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "no AWS credentials"),
+            (("AWS_SECRET_ACCESS_KEY",), "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"),
+        ],
+    )
+    def test_none_or_half_of_them_are_told_before_any_call(self, aws, tmp_path, gone, said, value):
+        environment = {**aws.environment(tmp_path), **dict.fromkeys(gone, value)}
+        with pytest.raises(CredentialsError, match=said) as caught:
+            Sessions(environment)
+        assert "AWS_PROFILE" in caught.value.hint
+        assert aws.asked == []
+
+    def test_a_profile_that_is_not_there_is_told_too(self, aws, tmp_path):
+        environment = {"AWS_PROFILE": "nobody", "XDG_CACHE_HOME": str(tmp_path)}
+        with pytest.raises(CredentialsError, match="nobody"):
+            Sessions(environment)
+
+
+class TestSessions:
+    def test_one_client_serves_all_who_ask(self, aws, tmp_path):
+        sessions = Sessions(aws.environment(tmp_path))
+        first = sessions.session("us-west-2", "ec2")
+        assert sessions.session("us-west-2", "ec2").client("ec2") is first.client("ec2")
+        assert sessions.session("us-east-1", "ec2").client("ec2") is not first.client("ec2")
+        assert sessions.home == "us-east-1"
+        assert enabled(first) == {"us-east-1", "us-east-2", "us-west-2"}
+        assert aws.asked[0].region == "us-west-2"
+        sessions.close()

@@ -1,0 +1,169 @@
+"""On-demand, reserved and SageMaker rates out of the Price List, through real boto3."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from launcher.aws import price_list
+from launcher.model.errors import AwsError
+from tests.stand_ins.aws_prices import ec2_product, ml_product, reserved_term, term
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+P5 = "p5.48xlarge"
+
+
+def rates(answer):
+    return {(each.key.region, each.key.zone or each.key.detail): str(each.usd) for each in answer.readings}
+
+
+def read(session, *regions, reserved=False, name=P5):
+    return price_list.ec2(session, name, regions, NOW, reserved=reserved)
+
+
+class TestOnDemand:
+    def test_one_region_is_asked_for_alone(self, aws, session_of):
+        aws.products = [ec2_product(P5, region, term("55.0400000000")) for region in ("us-east-1", "us-west-2")]
+        found = read(session_of(), "us-west-2")
+        assert rates(found) == {("us-west-2", ""): "55.0400000000"}
+        (asked,) = aws.asked
+        filters = {each["Field"]: (each["Type"], each["Value"]) for each in asked.body["Filters"]}
+        assert filters == {
+            "instanceType": ("TERM_MATCH", P5),
+            "operatingSystem": ("TERM_MATCH", "Linux"),
+            "tenancy": ("TERM_MATCH", "Shared"),
+            "preInstalledSw": ("TERM_MATCH", "NA"),
+            "capacitystatus": ("TERM_MATCH", "Used"),
+            "marketoption": ("TERM_MATCH", "OnDemand"),
+            "regionCode": ("TERM_MATCH", "us-west-2"),
+        }
+
+    def test_several_regions_take_one_question_whose_pages_are_followed(self, aws, session_of):
+        names = [f"eu-test-{number}" for number in range(5)]
+        aws.page_size = 2
+        aws.products = [ec2_product(P5, region, term(f"5{number}")) for number, region in enumerate(names)]
+        aws.products.append(ec2_product(P5, "us-east-1-atl-1", term("56")))
+        found = read(session_of(), *names, "us-east-1")
+        expected = {(name, ""): f"5{number}" for number, name in enumerate(names)}
+        assert rates(found) == {**expected, ("us-east-1", "us-east-1-atl-1"): "56"}
+        assert aws.operations() == ["GetProducts"] * 3
+
+    def test_regions_that_were_not_asked_for_are_left_out(self, aws, session_of):
+        aws.products = [ec2_product(P5, region, term("55")) for region in ("us-east-1", "us-east-2", "us-west-2")]
+        assert set(rates(read(session_of(), "us-east-1", "us-west-2"))) == {("us-east-1", ""), ("us-west-2", "")}
+
+    @pytest.mark.parametrize(
+        "attributes",
+        [
+            {"marketoption": "CapacityBlock"},
+            {"usagetype": f"Reservation:{P5}"},
+            {"capacitystatus": "UnusedCapacityReservation"},
+            {"operatingSystem": "RHEL"},
+        ],
+    )
+    def test_products_of_capacity_blocks_and_other_kinds_are_kept_apart(self, aws, session_of, attributes):
+        aws.products = [
+            ec2_product(P5, "us-east-1", term("55")),
+            ec2_product(P5, "us-east-1", term("99"), **attributes),
+        ]
+        aws.filtering = False
+        assert rates(read(session_of(), "us-east-1")) == {("us-east-1", ""): "55"}
+
+    def test_of_several_terms_the_newest_that_has_begun_holds_and_the_next_is_said(self, aws, session_of):
+        terms = (term("98.32", "2024-01-01"), term("55.04", "2025-06-01"), term("50.1000", "2026-12-01"))
+        aws.products = [ec2_product(P5, "us-east-1", *terms)]
+        (reading,) = read(session_of(), "us-east-1").readings
+        assert reading.usd == Decimal("55.04")
+        assert reading.note == "from 2026-12-01 on: $50.1"
+
+    def test_of_two_products_the_dearer_counts(self, aws, session_of):
+        aws.products = [ec2_product(P5, "us-east-1", term(usd)) for usd in ("55", "56", "54")]
+        assert rates(read(session_of(), "us-east-1")) == {("us-east-1", ""): "56"}
+
+    @pytest.mark.parametrize(
+        "refused, reason",
+        [
+            (term("0.0000000000"), "the price is $0.0000000000, expected more than 0"),
+            (term("-1"), "the price is $-1, expected more than 0"),
+            (term("NaN"), "the price is $NaN, expected more than 0"),
+            (term("fifty"), "the price is 'fifty', expected a number"),
+            (term("398.12", currency="CNY"), "the currency is CNY, expected USD"),
+            (term("55", unit="Quantity"), "the price is not by the hour"),
+            (term("55", "2027-01-01"), "the price holds from 2027-01-01 on"),
+            ({"effectiveDate": "soon", "priceDimensions": {}}, "the price has no effective date"),
+        ],
+    )
+    def test_a_price_that_is_none_is_refused_with_the_reason(self, aws, session_of, refused, reason):
+        aws.products = [ec2_product(P5, "us-east-1", refused), ec2_product(P5, "us-west-2", term("55"))]
+        found = read(session_of(), "us-east-1", "us-west-2")
+        assert rates(found) == {("us-west-2", ""): "55"}
+        (refusal,) = found.refusals
+        assert (refusal.key.name, refusal.key.region, refusal.reason) == (P5, "us-east-1", reason)
+
+    def test_no_product_is_no_price(self, aws, session_of):
+        found = read(session_of(), "us-east-1")
+        assert (found.readings, found.refusals) == ((), ())
+
+    @pytest.mark.parametrize("text", ["{", '"words"', '{"product": {}}'])
+    def test_an_entry_that_is_none_fails_the_whole_question(self, aws, session_of, text):
+        aws.products = [ec2_product(P5, "us-east-1", term("55"))]
+        aws.raw_entries = [text]
+        with pytest.raises(AwsError, match=r"Price List of p5\.48xlarge: the answer is cut short"):
+            read(session_of(), "us-east-1")
+
+
+class TestReserved:
+    def test_the_rate_is_hourly_plus_the_upfront_share(self, aws, session_of):
+        reserved = (
+            reserved_term(1, "No Upfront", "40.5", "0"),
+            reserved_term(3, "Partial Upfront", "10", "26280"),
+            reserved_term(3, "All Upfront", "0.0000000000", "525600", "convertible"),
+        )
+        aws.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
+        found = {
+            (each.key.detail, each.key.term_years, each.key.payment): str(each.usd)
+            for each in read(session_of(), "us-east-1", reserved=True).readings
+            if each.key.kind == "reserved"
+        }
+        assert found == {
+            ("standard", 1, "no-upfront"): "40.500000",
+            ("standard", 3, "partial-upfront"): "11.000000",
+            ("convertible", 3, "all-upfront"): "20.000000",
+        }
+
+    def test_they_are_left_out_unless_asked_for(self, aws, session_of):
+        reserved = (reserved_term(1, "No Upfront", "40.5", "0"),)
+        aws.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
+        assert [each.key.kind for each in read(session_of(), "us-east-1").readings] == ["on-demand"]
+
+    def test_one_that_costs_nothing_is_refused(self, aws, session_of):
+        reserved = (reserved_term(1, "No Upfront", "0", "0"),)
+        aws.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
+        found = read(session_of(), "us-east-1", reserved=True)
+        (refusal,) = found.refusals
+        assert (refusal.key.kind, refusal.reason) == ("reserved", "the price is $0, expected more than 0")
+
+
+class TestSageMaker:
+    def test_rates_by_component_and_nothing_else(self, aws, session_of):
+        ml = f"ml.{P5}"
+        aws.products = [
+            ml_product(ml, "us-west-2", component, usd, f"USW2-{usage}:{ml}")
+            for component, usd, usage in (
+                ("Hosting", "63.3", "Host"),
+                ("Training", "63.296", "Train"),
+                ("Cluster", "63.2", "Cluster"),
+                ("Studio-JupyterLab", "63.1", "Studio"),
+                ("Cluster-Reserved", "0.0000000000", "Cluster"),
+                ("SpotTraining", "20", "SpotTrain"),
+            )
+        ]
+        aws.products.append(ml_product("ml.g5.xlarge", "us-west-2", "Hosting", "1.4", "USW2-Host:ml.g5.xlarge"))
+        found = price_list.sagemaker(session_of(), ml, ("us-west-2",), NOW)
+        assert rates(found) == {
+            ("us-west-2", "hosting"): "63.3",
+            ("us-west-2", "training"): "63.296",
+            ("us-west-2", "cluster"): "63.2",
+            ("us-west-2", "studio"): "63.1",
+        }
+        assert found.refusals == ()

@@ -1,0 +1,63 @@
+"""Spot prices per zone out of EC2's price history, through real boto3."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.aws.spot_history import spot
+from launcher.model.errors import AwsError
+from tests.stand_ins.aws_prices import spot_entry
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+P5, TRN = "p5.48xlarge", "trn1.32xlarge"
+
+
+def prices(answer):
+    return {(each.key.name, each.key.zone): str(each.usd) for each in answer.readings}
+
+
+def entry(name, letter, price, hour="10", **fields):
+    return spot_entry(name, "us-east-2", f"us-east-2{letter}", price, since=f"2026-11-20T{hour}:00:00.000Z", **fields)
+
+
+def test_names_of_zones_become_ids(aws, session_of):
+    aws.zones = {"us-east-2": {"us-east-2a": "use2-az3", "us-east-2b": "use2-az1"}}
+    aws.spot = [entry(P5, "a", "18.5"), entry(P5, "b", "19.25"), entry(TRN, "a", "2.15")]
+    found = spot(session_of("us-east-2"), (P5, TRN), NOW)
+    assert prices(found) == {(P5, "use2-az3"): "18.5", (P5, "use2-az1"): "19.25", (TRN, "use2-az3"): "2.15"}
+    assert {each.key.region for each in found.readings} == {"us-east-2"}
+    assert aws.operations() == ["DescribeSpotPriceHistory", "DescribeAvailabilityZones"]
+
+
+def test_ids_in_the_answer_save_the_second_question(aws, session_of):
+    aws.spot = [entry(P5, "a", "18.5", zone_id="use2-az3")]
+    assert prices(spot(session_of("us-east-2"), (P5,), NOW)) == {(P5, "use2-az3"): "18.5"}
+    (asked,) = aws.asked
+    assert asked.body["ProductDescription.1"] == "Linux/UNIX"
+    assert asked.body["StartTime"].startswith("2026-11-20T12:00:00")
+    assert asked.region == "us-east-2"
+
+
+def test_the_newest_entry_of_a_zone_counts_over_all_pages(aws, session_of):
+    aws.page_size = 1
+    aws.spot = [
+        entry(P5, "a", price, hour, zone_id="use2-az3") for price, hour in (("18", "08"), ("20", "11"), ("19", "09"))
+    ]
+    (reading,) = spot(session_of("us-east-2"), (P5,), NOW).readings
+    assert str(reading.usd) == "20"
+    assert reading.note == "since 2026-11-20 11:00 UTC"
+    assert aws.operations() == ["DescribeSpotPriceHistory"] * 3
+
+
+def test_a_zero_is_refused_and_the_other_zones_stand(aws, session_of):
+    aws.spot = [entry(P5, "a", "0.000000", zone_id="use2-az3"), entry(P5, "b", "19", zone_id="use2-az1")]
+    found = spot(session_of("us-east-2"), (P5,), NOW)
+    assert prices(found) == {(P5, "use2-az1"): "19"}
+    (refusal,) = found.refusals
+    assert (refusal.key.zone, refusal.reason) == ("use2-az3", "the price is $0.000000, expected more than 0")
+
+
+def test_a_zone_without_an_id_fails_the_question(aws, session_of):
+    aws.spot = [entry(P5, "a", "18.5")]
+    with pytest.raises(AwsError, match="us-east-2a is no zone of this account"):
+        spot(session_of("us-east-2"), (P5,), NOW)

@@ -1,0 +1,257 @@
+"""The pages of `slipway prices`, as a person sees them at 80 and at 120 columns, and their JSON."""
+
+import json
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from launcher.aws.calls import CredentialsError
+from launcher.catalog.listing import KINDS
+from launcher.catalog.load import load
+from launcher.catalog.readings import Key, Move, Refusal, plain
+from launcher.cli.prices_page import MOST, MOST_UNFILTERED, diff_page, show_page
+from launcher.cli.refresh_page import refresh_page
+from launcher.model.errors import AwsError, UnreadableInputError
+from launcher.records.price_documents import diff_document, refresh_document, show_document
+from launcher.records.refresh_report import RefreshReport
+from launcher.workflow.prices import Wanted, check_regions, diff, show
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+P5 = "p5.48xlarge"
+MONEY = re.compile(r"-?\d+(\.\d+)?")
+CUT = (date(2025, 4, 1), date(2025, 6, 25))
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    return load()
+
+
+def page(catalog, wanted, width, *, history=False, everything=False):
+    rows = show(catalog, wanted, NOW, history=history)
+    return show_page(rows, wanted, width, everything=everything, history=history, as_of=catalog.prices_as_of)
+
+
+def text(lines):
+    return "\n".join(lines) + "\n"
+
+
+class TestShow:
+    @pytest.mark.parametrize("width", [80, 120])
+    @pytest.mark.parametrize(
+        "name, wanted",
+        [
+            ("trn2", Wanted(instance_type="trn2.48xlarge")),
+            ("p5-us-east-1", Wanted(instance_type=P5, region="us-east-1")),
+            ("sagemaker", Wanted(region="us-west-2", option="sagemaker")),
+        ],
+    )
+    def test_the_page(self, golden, catalog, name, wanted, width):
+        golden(f"prices/show-{name}-{width}.txt", text(page(catalog, wanted, width)))
+
+    @pytest.mark.parametrize("width", [80, 120])
+    def test_the_history(self, golden, catalog, width):
+        wanted = Wanted(instance_type=P5, region="us-east-1", option="capacity-block")
+        golden(f"prices/history-{width}.txt", text(page(catalog, wanted, width, history=True)))
+
+    @pytest.mark.parametrize("width", [80, 120])
+    @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "training-plan"])
+    def test_no_line_is_wider_than_the_terminal(self, catalog, kind, width):
+        for history in (False, True):
+            lines = page(catalog, Wanted(option=kind), width, everything=True, history=history)
+            assert [line for line in lines if len(line) > width] == []
+
+    def test_at_80_columns_no_price_age_or_basis_is_missing(self, catalog):
+        wanted = Wanted(instance_type=P5, region="us-east-1")
+        rows = show(catalog, wanted, NOW, history=False)
+        lines = page(catalog, wanted, 80, everything=True)
+        for row in rows:
+            told = rf" {plain(row.usd)} +{row.age_days} d\*? +{row.basis.value} +\[\d+\]"
+            assert any(re.search(told, line) for line in lines), row
+
+    def test_an_unverified_row_is_shown_as_such_and_an_unpriced_one_with_its_reason(self, catalog):
+        told = text(page(catalog, Wanted(instance_type="trn2.48xlarge"), 80))
+        assert "85.964  166 d   unverified" in told
+        assert "unverified: one source that could not be confirmed; it is shown and prices\n  nothing." in told
+        assert "unpriced: trn2.48xlarge everywhere: AWS lists no on-demand price" in told
+
+    def test_without_a_filter_each_kind_shows_its_first_rows_accelerators_first(self, catalog):
+        told = text(page(catalog, Wanted(), 100))
+        assert f"  {MOST_UNFILTERED} of 841 shown; --all for the rest" in told
+        assert "c5.12xlarge" not in told
+        every = page(catalog, Wanted(option="on-demand"), 100, everything=True)
+        assert "c5.12xlarge" in text(every)
+        assert f"  {MOST} of 841 shown" in text(page(catalog, Wanted(option="on-demand"), 100))
+
+    def test_on_an_earlier_day_what_was_known_then(self, catalog):
+        wanted = Wanted(instance_type=P5, option="on-demand")
+        told = text(page(catalog.at(date(2025, 4, 1)), wanted, 100))
+        assert "1 price, as known on 2025-04-01" in told
+        assert "98.32" in told
+        assert "55.04" not in told
+
+    def test_nothing_known_is_said(self, catalog):
+        wanted = Wanted(instance_type="trn3", region="us-east-1", option="spot")
+        assert page(catalog, wanted, 80) == ["", "  No such price is known."]
+
+    @pytest.mark.parametrize(
+        "wanted, said, hint",
+        [
+            (Wanted(instance_type="p5.48xlrge"), "no instance type p5.48xlrge", f"did you mean {P5}?"),
+            (Wanted(instance_type="ml.p5.48xlrge"), "no instance type p5.48xlrge", f"did you mean {P5}?"),
+            (Wanted(region="eu-nort-1"), "no region eu-nort-1", "did you mean eu-north-1?"),
+            (Wanted(option="sport"), "no kind of price sport", "did you mean spot?"),
+            (Wanted(option="zzz"), "no kind of price zzz", f"one of {', '.join(KINDS)}"),
+        ],
+    )
+    def test_a_word_that_nobody_knows_is_unreadable(self, catalog, wanted, said, hint):
+        for ask in (lambda: show(catalog, wanted, NOW, history=False), lambda: diff(catalog, wanted, *CUT)):
+            with pytest.raises(UnreadableInputError, match=said) as caught:
+                ask()
+            assert (caught.value.exit_code, caught.value.hint) == (2, hint)
+
+    def test_regions_are_checked_one_by_one(self, catalog):
+        check_regions(catalog, ["us-east-1"])
+        with pytest.raises(UnreadableInputError, match="us-eest-1"):
+            check_regions(catalog, ["us-east-1", "us-eest-1"])
+
+
+class TestShowJson:
+    def test_each_row_says_what_it_is_and_what_it_costs(self, catalog):
+        rows = show(catalog, Wanted(region="us-east-1"), NOW, history=False)
+        document = json.loads(json.dumps(show_document(now=NOW, prices_as_of=None, rows=rows)))
+        assert document["schema"] == "slipway.prices/1"
+        assert document["as_of"] == "2026-11-20T12:00:00+00:00"
+        assert len(document["rows"]) == len(rows)
+        for row in document["rows"]:
+            price = row["usd_per_unit"] if row["kind"] == "bill-item" else row["usd_per_hour"]
+            assert (price is None) == (row["unpriced"] is not None)
+            assert price is None or MONEY.fullmatch(price)
+            assert (row["item"] is None) == (row["kind"] != "bill-item")
+            assert row["basis"] in {None, "listed", "derived", "memory", "unverified"}
+            assert row["source"]
+            assert row["age_days"] >= 0
+
+    def test_a_kind_has_its_own_words(self, catalog):
+        rows = show(catalog, Wanted(instance_type=P5, region="us-east-1"), NOW, history=False)
+        document = show_document(now=NOW, prices_as_of=date(2026, 11, 1), rows=rows)
+        found = {row["kind"]: row for row in document["rows"]}
+        assert document["prices_as_of"] == "2026-11-01"
+        assert (found["spot"]["az_id"], found["spot"]["market"]) == ("use1-az6", "open")
+        assert found["savings-plan"]["plan_kind"] == "ec2-instance"
+        assert (found["reserved"]["offering_class"], found["reserved"]["term_years"]) == ("standard", 3)
+        assert found["sagemaker"]["component"] == "training"
+        assert found["spot-range"]["statistic"] == "min"
+
+
+class TestDiff:
+    @pytest.mark.parametrize("width", [80, 120])
+    def test_the_cut_of_june_2025(self, golden, catalog, width):
+        changes = diff(catalog, Wanted(), *CUT)
+        golden(f"prices/diff-{width}.txt", text(diff_page(changes, Wanted(), CUT, width, everything=False)))
+
+    def test_changes_come_first_and_the_largest_on_top(self, catalog):
+        days = (date(2026, 2, 1), date(2026, 11, 1))
+        wanted = Wanted(option="capacity-block")
+        lines = diff_page(diff(catalog, wanted, *days), wanted, days, 100, everything=True)
+        shares = [float(found[1]) for line in lines if (found := re.search(r"([+-][\d.]+) %", line))]
+        assert shares == sorted(shares, key=abs, reverse=True)
+        assert len(shares) > 3
+
+    def test_gone_and_new_are_words(self, catalog):
+        early, late = date(2025, 7, 1), date(2025, 8, 1)
+        wanted = Wanted(instance_type="p6-b200.48xlarge", option="on-demand")
+        told = text(diff_page(diff(catalog, wanted, early, late), wanted, (early, late), 80, everything=False))
+        assert "0 changed, 0 removed, 1 added" in told
+        assert re.search(r" new  +113\.9328", told)
+
+    def test_days_in_the_wrong_order_are_unreadable(self, catalog):
+        with pytest.raises(UnreadableInputError, match="is before") as caught:
+            diff(catalog, Wanted(), *reversed(CUT))
+        assert caught.value.hint == "slipway prices diff 2025-04-01 2025-06-25"
+
+    def test_the_document(self, catalog):
+        changes = diff(catalog, Wanted(instance_type=P5), *CUT)
+        document = diff_document(now=NOW, before=CUT[0], after=CUT[1], changes=changes)
+        (change,) = document["changes"]
+        assert (document["schema"], document["before"], document["after"]) == (
+            "slipway.prices/1",
+            "2025-04-01",
+            "2025-06-25",
+        )
+        assert (change["what"], change["kind"], change["instance_type"]) == ("changed", "on-demand", P5)
+        assert (change["before"]["usd"], change["after"]["usd"], change["percent"]) == ("98.32", "55.04", -44.02)
+
+
+def report(**fields):
+    """A refresh in which everything happened that can."""
+    day = date(2026, 11, 19)
+    usual = {
+        "cache": Path("/home/me/.cache/slipway/prices"),
+        "asked": 12,
+        "answered": 11,
+        "resumed": 3,
+        "prices": 1234,
+        "jumped": (
+            Move(key=Key("spot", P5, "us-east-1", "use1-az2"), before=Decimal(14), before_as_of=day, after=Decimal(28)),
+            Move(
+                key=Key("reserved", P5, "us-east-1", "", "standard", 3, "no-upfront"),
+                before=Decimal("55.5"),
+                before_as_of=day,
+                after=Decimal("20.25"),
+            ),
+        ),
+        "vanished": (
+            Move(key=Key("spot", P5, "us-east-1", "use1-az4"), before=Decimal("19.5"), before_as_of=day, after=None),
+        ),
+        "refused": (Refusal(key=Key("on-demand", P5, "us-west-2"), reason="the price is $0, expected more than 0"),),
+        "failures": (
+            (
+                "savings plan of p5.48xlarge in 3 regions",
+                AwsError("Savings Plan rates of p5.48xlarge: AccessDeniedException: not authorized", hint="ask"),
+            ),
+        ),
+        "skipped_regions": ("af-south-1", "ap-east-1"),
+    }
+    return RefreshReport(**usual | fields)
+
+
+class TestRefresh:
+    @pytest.mark.parametrize("width", [80, 120])
+    def test_the_page(self, golden, width):
+        lines = refresh_page(report(), width)
+        assert [line for line in lines if len(line) > width] == []
+        golden(f"prices/refresh-{width}.txt", text(lines))
+
+    def test_what_did_not_happen_is_not_mentioned(self):
+        nothing = dict.fromkeys(("jumped", "vanished", "refused", "failures", "skipped_regions"), ())
+        lines = refresh_page(report(**nothing, resumed=0, asked=1, answered=1, prices=1), 120)
+        assert lines == ["", "  1 price read from AWS, 1 of 1 answers; kept in /home/me/.cache/slipway/prices"]
+
+    def test_the_document(self):
+        document = json.loads(json.dumps(refresh_document(report(), NOW)))
+        assert document["schema"] == "slipway.prices/1"
+        found = document["refresh"]
+        assert (found["asked"], found["answered"], found["resumed"], found["prices"]) == (12, 11, 3, 1234)
+        assert [(each["usd_before"], each["usd_after"], each["percent"]) for each in found["jumped"]] == [
+            ("14", "28", 100.0),
+            ("55.5", "20.25", -63.51),
+        ]
+        assert found["jumped"][1]["offering_class"] == "standard"
+        assert found["vanished"][0]["usd_after"] is None
+        assert found["refused"][0]["reason"] == "the price is $0, expected more than 0"
+        assert found["failures"][0]["hint"] == "ask"
+        assert found["skipped_regions"] == ["af-south-1", "ap-east-1"]
+
+    @pytest.mark.parametrize(
+        "fields, whole",
+        [({"failures": (), "refused": ()}, True), ({"failures": ()}, False), ({"refused": ()}, False)],
+    )
+    def test_it_is_whole_when_nothing_failed_and_nothing_was_refused(self, fields, whole):
+        assert report(**fields).whole is whole
+
+    def test_credentials_that_are_of_no_use_exit_with_one(self):
+        assert CredentialsError("none").exit_code == 1

@@ -1,0 +1,164 @@
+"""The user's price cache: whole files, history without repetition, and where an unfinished refresh goes on."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from launcher.catalog import tables
+from launcher.catalog.load import load
+from launcher.catalog.readings import Key, Reading
+from launcher.catalog.tables import read_checked
+from launcher.model.enums import Basis, Payment, PlanKind
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.money import Price
+from launcher.records.price_cache import PriceCache, cache_folder, merged
+
+DAY = date(2026, 11, 20)
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return PriceCache(folder=tmp_path / "slipway" / "prices")
+
+
+def spot(zone, usd, note=""):
+    return Reading(key=Key("spot", "p5.48xlarge", "us-east-2", zone), usd=Decimal(usd), note=note)
+
+
+def rows(cache, table=tables.SPOT):
+    return list(read_checked(table, cache.folder))
+
+
+class TestFolder:
+    @pytest.mark.parametrize("stated", ["", "relative/path"])
+    def test_without_an_absolute_cache_home_it_is_under_home(self, stated):
+        environment = {"XDG_CACHE_HOME": stated, "HOME": "/home/me"}
+        assert cache_folder(environment) == Path("/home/me/.cache/slipway/prices")
+
+    def test_a_folder_that_cannot_be_written_is_told(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(ImpossibleError, match="cannot write the price cache") as caught:
+            PriceCache(folder=tmp_path / "file" / "prices").keep([spot("use2-az1", "20")], DAY)
+        assert "XDG_CACHE_HOME" in caught.value.hint
+
+
+class TestKeeping:
+    def test_every_kind_of_price_is_found_by_the_catalog(self, cache):
+        name, region, ml = "p5.48xlarge", "us-east-2", "ml.p5.48xlarge"
+        years = {"term_years": 3, "payment": "no-upfront"}
+        prices = {
+            Key("on-demand", name, region): "50",
+            Key("spot", name, region, "use2-az1"): "20",
+            Key("capacity-block", name, region): "41",
+            Key("training-plan", name, region): "45",
+            Key("sagemaker", ml, region, detail="training"): "60",
+            Key("reserved", name, region, detail="standard", **years): "30",
+            Key("reserved", name, region, detail="standard", term_years=3, payment="all-upfront"): "28",
+            Key("savings-plan", name, region, detail="compute", **years): "42",
+            Key("savings-plan", ml, region, detail="sagemaker", **years): "51",
+        }
+        cache.keep([Reading(key=key, usd=Decimal(usd)) for key, usd in prices.items()], DAY)
+        catalog = load(overlay=cache.folder)
+        upfront = Payment.NO_UPFRONT
+        found = [
+            catalog.on_demand(name, region),
+            catalog.spot(name, region)["use2-az1"],
+            catalog.capacity_block(name, region),
+            catalog.training_plan(name, region),
+            catalog.sagemaker(ml, region, "training"),
+            catalog.reserved(name, region, "standard", 3, upfront),
+            catalog.reserved(name, region, "standard", 3, Payment.ALL_UPFRONT),
+            catalog.savings_plan(name, region, PlanKind.COMPUTE, 3, upfront),
+            catalog.savings_plan(ml, region, PlanKind.SAGEMAKER, 3, upfront),
+        ]
+        assert [str(each.usd) for each in found if isinstance(each, Price)] == list(prices.values())
+        assert {(each.as_of, each.basis) for each in found} == {(DAY, Basis.LISTED)}
+        assert all(" API" in each.source for each in found)
+
+    def test_the_shipped_files_are_not_touched(self, cache):
+        before = {path: path.stat().st_mtime_ns for path in tables.SNAPSHOT.rglob("*") if path.is_file()}
+        cache.keep([spot("use2-az1", "20")], DAY)
+        assert {path: path.stat().st_mtime_ns for path in tables.SNAPSHOT.rglob("*") if path.is_file()} == before
+
+    def test_a_price_of_the_same_day_is_replaced_and_an_older_one_is_history(self, cache):
+        cache.keep([spot("use2-az1", "20"), spot("use2-az2", "30")], DAY - timedelta(days=1))
+        cache.keep([spot("use2-az1", "21")], DAY)
+        cache.keep([spot("use2-az1", "22")], DAY)
+        assert [(row[2], row[3], row[4]) for row in rows(cache)] == [
+            ("use2-az1", "20", "2026-11-19"),
+            ("use2-az1", "22", "2026-11-20"),
+            ("use2-az2", "30", "2026-11-19"),
+        ]
+
+    def test_of_days_with_one_price_the_first_and_the_last_are_kept(self, cache):
+        for ago, usd in enumerate(("22", "20", "20", "20", "20", "21")):
+            cache.keep([spot("use2-az1", usd, f"note of {ago}")], DAY - timedelta(days=ago))
+        kept = [(row[3], row[4]) for row in rows(cache)]
+        assert kept == [("21", "2026-11-15"), ("20", "2026-11-16"), ("20", "2026-11-19"), ("22", "2026-11-20")]
+
+    def test_spot_prices_are_kept_as_long_as_ec2_keeps_them_and_others_for_ever(self):
+        old, new = "2026-08-01", "2026-11-20"
+        before = [("p5", "us-east-1", "z", "20", old, "listed", "s", "")]
+        after = [("p5", "us-east-1", "z", "21", new, "listed", "s", "")]
+        assert [row[4] for row in merged(tables.SPOT, before, after)] == [new]
+        assert [row[4] for row in merged(tables.ON_DEMAND, before, after)] == [old, new]
+
+    def test_what_a_killed_process_left_behind_is_removed(self, cache):
+        cache.keep([spot("use2-az1", "20")], DAY)
+        left = cache.folder / "prices" / ".spot.csv.0a1b2c3d"
+        left.write_text("half a li")
+        cache.keep([spot("use2-az1", "21")], DAY)
+        assert not left.exists()
+        assert [row[3] for row in rows(cache)] == ["21"]
+
+    def test_a_file_that_is_not_of_the_format_is_not_written_over(self, cache):
+        path = cache.folder / tables.SPOT.path
+        path.parent.mkdir(parents=True)
+        path.write_text("my own notes\n")
+        with pytest.raises(UnreadableInputError, match=r"spot\.csv, line 1"):
+            cache.keep([spot("use2-az1", "20")], DAY)
+        assert path.read_text() == "my own notes\n"
+
+    def test_two_writers_lose_nothing(self, cache):
+        def write(letter):
+            for number in range(8):
+                cache.keep([spot(f"{letter}{number}", "20")], DAY)
+
+        writers = [Thread(target=write, args=(letter,)) for letter in "ab"]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        assert len(rows(cache)) == 16
+
+
+class TestJournal:
+    def test_answers_are_known_for_an_hour_after_the_first(self, cache):
+        cache.note(["a"], NOW)
+        cache.note(["b"], NOW + timedelta(minutes=50))
+        assert cache.answered(NOW + timedelta(minutes=60)) == {"a", "b"}
+        assert cache.answered(NOW + timedelta(minutes=61)) == frozenset()
+        assert cache.answered(NOW - timedelta(minutes=1)) == frozenset()
+
+    def test_a_later_refresh_begins_anew(self, cache):
+        cache.note(["a"], NOW)
+        cache.note(["b"], NOW + timedelta(hours=2))
+        assert cache.answered(NOW + timedelta(hours=2)) == {"b"}
+
+    def test_a_finished_refresh_leaves_nothing_to_go_on_from(self, cache):
+        cache.note(["a"], NOW)
+        cache.finish()
+        cache.finish()
+        assert cache.answered(NOW) == frozenset()
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", '{"begun": "now", "answered": []}', '{"begun": 7}'])
+    def test_a_journal_that_says_nothing_is_none(self, cache, text):
+        cache.folder.mkdir(parents=True)
+        (cache.folder / "unfinished.json").write_text(text)
+        assert cache.answered(NOW) == frozenset()
+        cache.note(["a"], NOW)
+        assert cache.answered(NOW) == {"a"}

@@ -1,0 +1,138 @@
+"""What is asked of AWS: only what a plan needs, and everything when everything is wanted."""
+
+from dataclasses import replace
+
+import pytest
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
+from launcher.model.errors import ImpossibleError
+from launcher.model.plan import Place
+from launcher.workflow.price_needs import for_everything, for_place, for_plan, within
+
+P5 = "p5.48xlarge"
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    return load()
+
+
+@pytest.fixture
+def request_of(tmp_path):
+    def read(target: str, purchase: str = "{}", storage: str = "{}"):
+        path = tmp_path / "plan.yaml"
+        path.write_text(f"slipway: 1\nname: x\ntarget: {target}\npurchase: {purchase}\nstorage: {storage}\n")
+        return plan_file.load(path)
+
+    return read
+
+
+def told(questions):
+    return {(each.kind, each.names, each.regions, each.count) for each in questions}
+
+
+def test_a_pinned_spot_plan_takes_three_questions(request_of, catalog):
+    request = request_of(f"{{instance_type: {P5}, region: us-east-2, nodes: 2}}", "{option: spot}")
+    assert told(for_plan(request, catalog)) == {
+        ("on-demand", ("m6i.xlarge",), ("us-east-2",), 1),
+        ("on-demand", (P5,), ("us-east-2",), 1),
+        ("spot", (P5,), ("us-east-2",), 1),
+    }
+
+
+def test_a_block_is_asked_for_in_its_size(request_of, catalog):
+    request = request_of("{instance_type: trn2.48xlarge, region: us-east-2, nodes: 4}", "{option: capacity-block}")
+    assert ("capacity-block", ("trn2.48xlarge",), ("us-east-2",), 4) in told(for_plan(request, catalog))
+    odd = request_of("{instance_type: trn2.48xlarge, region: us-east-2, nodes: 3}", "{option: capacity-block}")
+    assert ("capacity-block", ("trn2.48xlarge",), ("us-east-2",), 1) in told(for_plan(odd, catalog))
+
+
+def test_a_zone_narrows_the_regions(request_of, catalog):
+    request = request_of(f"{{instance_type: {P5}, az_id: use2-az1, nodes: 1}}", "{option: [spot, on-demand]}")
+    assert {each.regions for each in for_plan(request, catalog)} == {("us-east-2",)}
+
+
+def test_commitments_bring_reserved_rates_and_plan_rates(request_of, catalog):
+    request = request_of(f"{{instance_type: {P5}, region: us-east-2, nodes: 1}}", "{option: savings-plan}")
+    found = for_plan(request, catalog)
+    assert {each.names: each.reserved for each in found if each.kind == "on-demand"} == {
+        (P5,): True,
+        ("m6i.xlarge",): False,
+    }
+    assert ("savings-plan", (P5,), ("us-east-2",), 1) in told(found)
+
+
+def test_hyperpod_brings_sagemaker_rates_and_training_plans(request_of, catalog):
+    request = request_of(f"{{kind: hyperpod-slurm, instance_type: {P5}, region: us-east-2, nodes: 2}}")
+    found = told(for_plan(request, catalog))
+    assert ("sagemaker", (f"ml.{P5}",), ("us-east-2",), 1) in found
+    assert ("training-plan", (P5,), ("us-east-2",), 2) in found
+    assert ("savings-plan", (f"ml.{P5}",), ("us-east-2",), 1) in found
+
+
+def test_head_and_login_nodes_and_fallback_types_are_priced(request_of, catalog):
+    request = request_of(
+        f"{{instance_type: {P5}, fallback_types: [p5en.48xlarge], region: us-east-2, nodes: 40}}",
+        "{option: on-demand}",
+        "{login_nodes: 1}",
+    )
+    names = {each.names[0] for each in for_plan(request, catalog) if each.kind == "on-demand"}
+    assert names == {P5, "p5en.48xlarge", "m6i.2xlarge", "m6i.large"}
+
+
+def test_an_open_plan_asks_for_accelerators_where_they_are_known(request_of, catalog):
+    found = for_plan(request_of("{}"), catalog)
+    types = {name for each in found if each.kind == "spot" for name in each.names}
+    assert {"trn1.32xlarge", P5} <= types
+    assert all(catalog.instance_types[name].accelerator for name in types)
+    assert ("capacity-block", (P5,), ("us-east-1",), 1) in told(found)
+    assert not any("u-p6e" in name for each in found for name in each.names)
+
+
+def test_names_that_nobody_knows_are_findings_all_at_once(request_of, catalog):
+    request = request_of("{instance_type: [p5.48xlrge, p9.48xlarge], region: us-eest-1}")
+    with pytest.raises(ImpossibleError) as caught:
+        for_plan(request, catalog)
+    assert [each.path for each in caught.value.findings] == ["target.instance_type"] * 2 + ["target.region"]
+    assert caught.value.findings[0].hint == f"did you mean {P5}?"
+
+
+def test_one_candidate_takes_only_its_own_questions(request_of):
+    request = request_of("{}")
+    place = Place(
+        target=TargetKind.PARALLELCLUSTER,
+        instance_type=P5,
+        nodes=20,
+        region="us-west-2",
+        az_id="usw2-az1",
+        option=PurchaseOption.SPOT,
+    )
+    assert told(for_place(place, request)) == {
+        ("on-demand", ("m6i.2xlarge",), ("us-west-2",), 1),
+        ("on-demand", (P5,), ("us-west-2",), 1),
+        ("spot", (P5,), ("us-west-2",), 1),
+    }
+    block = replace(place, option=PurchaseOption.CAPACITY_BLOCK)
+    assert ("capacity-block", (P5,), ("us-west-2",), 20) in told(for_place(block, request))
+    plan = replace(place, option=PurchaseOption.SAVINGS_PLAN, plan_kind=PlanKind.SAGEMAKER, term_years=1)
+    assert ("savings-plan", (f"ml.{P5}",), ("us-west-2",), 1) in told(for_place(plan, request))
+    training = replace(place, target=TargetKind.HYPERPOD_SLURM, option=PurchaseOption.TRAINING_PLAN)
+    found = told(for_place(training, request))
+    assert ("training-plan", (P5,), ("us-west-2",), 20) in found
+    assert ("sagemaker", (f"ml.{P5}",), ("us-west-2",), 1) in found
+
+
+def test_everything_has_every_kind_and_no_question_twice(catalog):
+    found = for_everything(catalog)
+    assert {each.kind for each in found} == {
+        *("on-demand", "spot", "capacity-block", "training-plan", "savings-plan", "sagemaker")
+    }
+    assert len({each.key for each in found}) == len(found)
+    assert ("capacity-block", ("u-p6e-gb200x72",), ("us-east-1",), 1) in told(found)
+
+
+def test_questions_can_be_narrowed_to_regions(catalog):
+    found = within(for_everything(catalog), ("us-east-2",))
+    assert {each.regions for each in found} == {("us-east-2",)}
