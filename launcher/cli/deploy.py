@@ -42,4 +42,9 @@ def deploy(
         confirm(f"deploy {quoted.plan.cluster_name} to {where}", yes=yes)
     how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, tell=Narrator().tell)
     done = deploy_quote(priced, rank, quoted, how)
-    output.result([f"  {name}: {value}" for stack in done.values() for name, value in sorted(stack.items())])
+    shown = {
+        name: value for stack in done.values() for name, value in stack.items() if not name.startswith("ExportsOutput")
+    }
+    output.result([f"  {name}: {value}" for name, value in sorted(shown.items())])
+    if sandbox:
+        output.say("\n  The sandbox has ended and all of this is gone; nothing was spent.")

@@ -2,14 +2,18 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from launcher.aws import buckets, networks, stacks
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackResource, StackState
+from launcher.model.enums import PurchaseOption
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.plan import Plan
 
 COMPLETE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+BOUGHT_AS = {PurchaseOption.SPOT: "SPOT", PurchaseOption.CAPACITY_BLOCK: "CAPACITY_BLOCK"}
+"""ParallelCluster's word for how a queue is bought; a commitment is bought on demand."""
 STORE_STACK, NETWORK_STACK, TRAINING_STACK = "checkpoints", "network", "training"
 
 
@@ -94,7 +98,7 @@ def verify(
         elif state.name.endswith(NETWORK_STACK):
             _network(plan, session, state, checks, zone)
         elif state.name.endswith(TRAINING_STACK):
-            _training(plan, state, checks, cluster)
+            _training(plan, session, state, checks, cluster=cluster)
     if checks.wrong:
         listed = "\n".join(f"  {each}" for each in checks.wrong)
         raise DeploymentFailedError(f"what was deployed is not what was planned:\n{listed}")
@@ -140,9 +144,22 @@ def _network(plan: Plan, session: Session, state: StackState, checks: _Checks, z
     checks.holds("private subnet leaves through NAT", bool(routes) and all(each.startswith("nat-") for each in routes))
 
 
-def _training(plan: Plan, state: StackState, checks: _Checks, cluster: Callable[[str], ClusterState] | None) -> None:
-    """The cluster: the type, the count and the way of buying of its first queue, and the plan it came from."""
+def _training(
+    plan: Plan,
+    session: Session,
+    state: StackState,
+    checks: _Checks,
+    *,
+    cluster: Callable[[str], ClusterState] | None,
+) -> None:
+    """The nodes' security group, the cluster's first queue, and the plan it came from."""
     checks.equal("plan digest", plan.digest, state.outputs.get("PlanDigest"))
+    group = state.outputs["NodeSecurityGroupId"]
+    rules = networks.security_group_rules(session, group)
+    checks.types |= {"AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress"}
+    for way in ("in", "out"):
+        checks.holds(f"nodes let all traffic {way} among themselves (EFA)", _all_from(rules[way], group))
+    checks.holds("nodes are open to nobody else", not any(rule.get("IpRanges") for rule in rules["in"]))
     if cluster is None:
         return
     checks.types.add("Custom::PclusterCluster")
@@ -152,7 +169,13 @@ def _training(plan: Plan, state: StackState, checks: _Checks, cluster: Callable[
     checks.equal("cluster queue of", plan.place.instance_type, queue.instance_type if queue else None)
     if queue is not None:
         checks.equal("cluster nodes at most", plan.place.nodes, queue.maximum)
-        wanted = plan.place.option.value.replace("-", "").replace("_", "")
-        got = queue.capacity_type.lower().replace("_", "")
-        if wanted in ("spot", "capacityblock", "ondemand"):
-            checks.equal("cluster buys", wanted, got)
+        wanted = BOUGHT_AS.get(plan.place.option, "ONDEMAND")
+        checks.equal("cluster buys", wanted, queue.capacity_type)
+
+
+def _all_from(rules: Iterable[dict[str, Any]], group: str) -> bool:
+    """Whether a rule lets all traffic pass between members of a group."""
+    return any(
+        rule["IpProtocol"] == "-1" and group in [each["GroupId"] for each in rule.get("UserIdGroupPairs", [])]
+        for rule in rules
+    )
