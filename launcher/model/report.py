@@ -19,8 +19,8 @@ class RunStatus(StrEnum):
 class Attempt:
     """One start of the job. `ended_by` is completed, spot-interruption, failure or cancel; None while it runs.
 
-    `resumed_from_step` is the step of the restored checkpoint, 0 for a start from nothing; `last_step` the last step that
-    the trainer reported, None when it reported none.
+    `resumed_from_step` is the step of the restored checkpoint, 0 for a start from nothing; `last_step` the last step
+    that the trainer reported, None when it reported none.
     """
 
     started_at: datetime

@@ -87,7 +87,7 @@ class TrainingShape:
         """Layers times hidden width; scaled with the two-thirds power of the active parameters when one is unknown."""
         if self.layers is not None and self.hidden is not None:
             return float(self.layers * self.hidden)
-        return REFERENCE_LAYERS * REFERENCE_HIDDEN * (self.active_params_b / REFERENCE_PARAMS_B) ** (2.0 / 3.0)
+        return REFERENCE_LAYERS * REFERENCE_HIDDEN * math.pow(self.active_params_b / REFERENCE_PARAMS_B, 2.0 / 3.0)
 
     @property
     def fp8_counts(self) -> bool:

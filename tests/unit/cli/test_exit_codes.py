@@ -1,0 +1,152 @@
+"""What a user gets for bad input: the exit code of the contract, a sentence with the fix, and never a traceback."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from launcher.cli.app import main
+
+GOOD = """
+slipway: 1
+name: x
+workload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}
+target: {instance_type: p5.48xlarge, nodes: 1, region: us-east-1}
+purchase: {option: on-demand}
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def slipway(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr("sys.argv", ["slipway", *words])
+    with pytest.raises(SystemExit) as left:
+        main()
+    return int(left.value.code or 0)
+
+
+CASES = [
+    ("slipway: [1\n", 2, "not valid YAML"),
+    (GOOD + "regoin: us-east-1\n", 2, "regoin"),
+    (GOOD.replace("nodes: 1", "nodes: many"), 2, "target.nodes"),
+    (GOOD.replace("on-demand", "on-demmand"), 2, "did you mean on-demand?"),
+    (GOOD.replace("llama-3.1-8b", "lama-3.1-8b"), 5, "did you mean llama-3.1-8b?"),
+    (GOOD.replace("p5.48xlarge", "p5.48xlage"), 5, "did you mean p5.48xlarge?"),
+    (GOOD.replace("us-east-1", "us-east-9"), 5, "us-east-9"),
+    (GOOD.replace("p5.48xlarge", "trn2.48xlarge"), 5, "not offered in us-east-1"),
+    (GOOD.replace("tokens_b: 2.0", "tokens_b: 2.0, hours: 3"), 5, "keep one"),
+    (GOOD.replace("tokens_b: 2.0", "runs: 3"), 5, "neither tokens_b nor hours"),
+    (GOOD.replace("on-demand", "spot") + "checkpoint: {mode: none}\n", 5, "spot with checkpoint.mode none"),
+    (GOOD.replace("region: us-east-1", "region: us-east-1, az_id: use2-az1"), 5, "lies in us-east-2"),
+    (GOOD.replace("option: on-demand", "option: spot, reservation: {id: cr-01234567}"), 5, "cannot be used by spot"),
+    (GOOD.replace("nodes: 1", "nodes: 3").replace("on-demand", "capacity-block"), 5, "no candidate is left"),
+    (GOOD.replace("llama-3.1-8b", "llama-3.1-405b"), 5, "GiB on each chip"),
+]
+
+
+@pytest.mark.parametrize("command", ["plan", "quote"])
+@pytest.mark.parametrize("text,code,words", CASES)
+def test_bad_plans_are_refused_with_the_code_and_the_fix(
+    *,
+    text: str,
+    code: int,
+    words: str,
+    command: str,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (here / "plan.yaml").write_text(text)
+    assert slipway(monkeypatch, command, "plan.yaml") == code
+    said = capsys.readouterr()
+    assert words in said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
+
+
+def test_a_refusal_is_json_when_json_was_asked_for(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "plan.yaml").write_text(GOOD + "regoin: us-east-1\n")
+    assert slipway(monkeypatch, "plan", "plan.yaml", "--json") == 2
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "slipway.error/1"
+    assert document["exit_code"] == 2
+    assert [each["path"] for each in document["findings"]] == ["regoin"]
+
+
+@pytest.mark.parametrize(
+    "text,words,code,said",
+    [
+        (GOOD, ["launch", "plan.yaml", "--sandbox", "--max-usd", "1"], 3, "budget $1.00"),
+        (GOOD + "budget: {max_usd: 5}\n", ["launch", "plan.yaml", "--sandbox", "--yes"], 3, "raise budget.max_usd"),
+        (GOOD + "budget: {max_usd_per_hour: 5}\n", ["deploy", "plan.yaml", "--yes"], 3, "an hour"),
+        (
+            GOOD.replace("p5.48xlarge", "trn2.48xlarge").replace("us-east-1", "us-east-2"),
+            ["launch", "plan.yaml", "--sandbox", "--yes"],
+            4,
+            "unpriced",
+        ),
+        (GOOD.replace("on-demand", "spot"), ["deploy", "plan.yaml", "--yes"], 4, "days old"),
+        (GOOD, ["deploy", "plan.yaml", "--yes", "--max-price-age", "0"], 4, "at most 0 are allowed"),
+        (GOOD, ["launch", "plan.yaml", "--sandbox"], 2, "no terminal"),
+        (GOOD, ["launch", "plan.yaml", "--yes"], 5, "sandbox"),
+        (GOOD, ["quote", "plan.yaml", "--pick", "99"], 2, "no candidate with that rank"),
+        (GOOD, ["quote", "plan.yaml", "--pick", "abcdef"], 2, "no candidate with that rank or digest"),
+        (GOOD, ["quote", "absent.yaml"], 2, "No such file"),
+        (GOOD, ["report", "x"], 2, "no run of x"),
+        (GOOD, ["plan", "plan.yaml", "--no-such-flag"], 2, "No such option"),
+    ],
+)
+def test_nothing_starts_without_an_allowed_quote(
+    *,
+    text: str,
+    words: list[str],
+    code: int,
+    said: str,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (here / "plan.yaml").write_text(text)
+    assert slipway(monkeypatch, *words) == code
+    assert said in capsys.readouterr().err
+    assert not (here / ".slipway").exists()
+
+
+def test_plan_and_quote_show_what_the_gate_would_say_and_end_well(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "plan.yaml").write_text(GOOD + "budget: {max_usd: 5}\n")
+    for command in ("plan", "quote"):
+        assert slipway(monkeypatch, command, "plan.yaml") == 0
+        assert "budget $5.00" in capsys.readouterr().out
+    assert slipway(monkeypatch, "quote", "plan.yaml", "--json") == 0
+    gate = json.loads(capsys.readouterr().out)["gate"]
+    assert (gate["verdict"], gate["exit_code"]) == ("refuse", 3)
+
+
+def test_init_writes_a_plan_that_is_priced_and_never_writes_over_one(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert slipway(monkeypatch, "init", "mine.yaml", "--name", "mine") == 0
+    assert slipway(monkeypatch, "plan", "mine.yaml", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "mine"
+    before = (here / "mine.yaml").read_text()
+    assert slipway(monkeypatch, "init", "mine.yaml") == 5
+    assert (here / "mine.yaml").read_text() == before
+
+
+def test_render_writes_the_files_and_executes_nothing(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "plan.yaml").write_text(GOOD)
+    assert slipway(monkeypatch, "render", "plan.yaml", "-o", "out") == 0
+    assert {each.name for each in (here / "out").iterdir()} >= {"cluster.yaml", "job.sbatch", "job.json"}
+    capsys.readouterr()
+    (here / "blocked").write_text("a file")
+    assert slipway(monkeypatch, "render", "plan.yaml", "-o", "blocked") == 5
