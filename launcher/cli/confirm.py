@@ -1,24 +1,10 @@
-"""Asking before something happens, and refusing what the gate refuses."""
+"""Asking before something happens."""
 
 import sys
 
 import typer
 
-from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError, UnpricedError, UnreadableInputError
-from launcher.model.quote import Quote
-
-REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
-
-
-def refuse_unless_allowed(quoted: Quote) -> None:
-    """Go on only with a quote that the gate allows.
-
-    Raises:
-        OverBudgetError, UnpricedError, ImpossibleError: it refuses, with the reason and the smallest way out.
-    """
-    if not quoted.gate.allowed:
-        errors = tuple(each for each in quoted.findings if each.level == "error")
-        raise REFUSALS[quoted.gate.exit_code](quoted.gate.reason, hint=quoted.gate.hint, findings=errors)
+from launcher.model.errors import UnreadableInputError
 
 
 def confirm(what: str, *, yes: bool) -> None:

@@ -1,13 +1,15 @@
 """`slipway deploy`: the cluster of a plan, deployed behind its quote."""
 
+import os
 from pathlib import Path
 
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.confirm import confirm, refuse_unless_allowed
+from launcher.cli.confirm import confirm
 from launcher.cli.quote_page import page as quote_page
 from launcher.cli.table import terminal_width
+from launcher.workflow.fresh import fresh_quote, refuse_unless_allowed
 from launcher.workflow.price import PriceOptions, pick, price
 
 
@@ -31,12 +33,20 @@ def deploy(
     from launcher.cli.launch_progress import Narrator
     from launcher.workflow.deployment import DeployOptions, deploy_quote
 
-    asked = PriceOptions(region=region, max_price_age=max_price_age, max_usd=max_usd, sandbox=sandbox)
-    priced = price(file, options.now(), asked)
-    rank, quoted = pick(priced, wanted)
+    asked = PriceOptions(
+        cache=options.price_cache(), region=region, max_price_age=max_price_age, max_usd=max_usd, sandbox=sandbox
+    )
+    if sandbox or dry_run:
+        priced = price(file, options.now(), asked)
+        rank, quoted = pick(priced, wanted)
+        refuse_unless_allowed(quoted)
+    else:
+        environment = dict(os.environ)
+        priced, rank, quoted = fresh_quote(
+            file, options.now(), asked, wanted=wanted, environment=environment, say=output.say
+        )
     for line in quote_page(quoted, rank, terminal_width(), priced.now.date(), str(file)):
         output.say(line)
-    refuse_unless_allowed(quoted)
     where = "the sandbox" if sandbox else f"AWS, {quoted.plan.place.region}"
     if not dry_run:
         confirm(f"deploy {quoted.plan.cluster_name} to {where}", yes=yes)

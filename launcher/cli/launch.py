@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.confirm import confirm, refuse_unless_allowed
+from launcher.cli.confirm import confirm
 from launcher.cli.plan_table import page
 from launcher.cli.quote_page import page as quote_page
 from launcher.cli.table import terminal_width
 from launcher.model.errors import ImpossibleError
 from launcher.records.documents import report_document
+from launcher.workflow.fresh import refuse_unless_allowed
 from launcher.workflow.price import PriceOptions, pick, price
 
 
@@ -44,7 +45,9 @@ def launch(
     from launcher.cli.report_page import page as report_page
     from launcher.workflow.launch import LaunchOptions, launch_in_sandbox
 
-    priced = price(file, options.now(), PriceOptions(region=region, max_usd=max_usd, sandbox=True))
+    priced = price(
+        file, options.now(), PriceOptions(cache=options.price_cache(), region=region, max_usd=max_usd, sandbox=True)
+    )
     rank, quoted = pick(priced, wanted)
     for line in (
         *page(priced, terminal_width(), everything=False),

@@ -1,11 +1,14 @@
 """The arguments and flags that commands share."""
 
+import os
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from launcher.records.price_cache import cache_folder
 
 
 def _day(text: str) -> date:
@@ -49,6 +52,11 @@ Explain = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done and do nothing.")]
 InSandbox = Annotated[bool, typer.Option("--sandbox", help="Use an embedded AWS on this machine.")]
+
+
+def price_cache() -> Path:
+    """Where `slipway prices refresh` keeps what it read."""
+    return cache_folder(os.environ)
 
 
 def now() -> datetime:

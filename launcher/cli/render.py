@@ -27,7 +27,9 @@ def render(
     from launcher.records.run_folder import write_bundle
     from launcher.workflow.render import render_quote
 
-    priced = price(file, options.now(), PriceOptions(region=region, prices_as_of=prices_as_of))
+    priced = price(
+        file, options.now(), PriceOptions(cache=options.price_cache(), region=region, prices_as_of=prices_as_of)
+    )
     _, quoted = pick(priced, wanted)
     bundle = render_quote(quoted, priced.catalog.instance_types)
     try:

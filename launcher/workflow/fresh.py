@@ -1,0 +1,64 @@
+"""A quote to deploy on: gated on local prices, refreshed where there are credentials, quoted and gated again."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError, UnpricedError
+from launcher.model.quote import Quote
+from launcher.workflow.price import Priced, PriceOptions, pick, price
+
+REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
+
+
+def refuse_unless_allowed(quoted: Quote) -> None:
+    """Go on only with a quote that the gate allows.
+
+    Raises:
+        OverBudgetError, UnpricedError, ImpossibleError: it refuses, with the reason and the smallest way out.
+    """
+    if not quoted.gate.allowed:
+        errors = tuple(each for each in quoted.findings if each.level == "error")
+        raise REFUSALS[quoted.gate.exit_code](quoted.gate.reason, hint=quoted.gate.hint, findings=errors)
+
+
+def fresh_quote(
+    path: Path,
+    now: datetime,
+    options: PriceOptions,
+    *,
+    wanted: str | None,
+    environment: Mapping[str, str],
+    say: Callable[[str], None],
+) -> tuple[Priced, int, Quote]:
+    """The picked candidate on prices that may be deployed on: the pricing, its rank, its quote.
+
+    What the first gate refuses for another reason than age is refused before AWS is called. Without credentials nothing
+    is refreshed, and the second gate judges the prices that are there.
+
+    Raises:
+        SlipwayError: a gate refused, or the price that was picked is gone.
+    """
+    from launcher.aws.calls import CredentialsError
+    from launcher.workflow.refresh import refresh_for
+
+    _, first = pick(price(path, now, replace(options, sandbox=True)), wanted)
+    refuse_unless_allowed(first)
+    place = first.plan.place
+    local = price(path, now, options)
+    try:
+        say("reading current prices from AWS")
+        report = refresh_for(
+            local.request, catalog=local.catalog, environment=environment, now=now, say=say, place=place
+        )
+    except CredentialsError as problem:
+        say(f"prices are not refreshed: {problem.message}")
+    else:
+        if report.gone(place.instance_type, place.option.value, place.region, place.az_id):
+            gone = f"AWS gives no {place.option.value} price of {place.instance_type} in {place.region} any more"
+            raise UnpricedError(gone, hint="slipway plan shows the other candidates")
+        local = price(path, now, options)
+    rank, quoted = pick(local, first.digest)
+    refuse_unless_allowed(quoted)
+    return local, rank, quoted
