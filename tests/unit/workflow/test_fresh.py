@@ -1,0 +1,87 @@
+"""Prices before a deployment: refreshed where there are credentials, and gated twice."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from launcher.model.errors import OverBudgetError, UnpricedError
+from launcher.records.price_cache import cache_folder
+from launcher.workflow.fresh import fresh_quote
+from launcher.workflow.price import PriceOptions
+from tests.stand_ins.aws_prices import AwsPrices, ec2_product, served, spot_entry, term
+
+pytestmark = pytest.mark.server
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+TYPE, REGION = "p5.48xlarge", "us-east-2"
+PLAN = """
+slipway: 1
+name: x
+workload: {train: {model: {params_b: 0.1}, hours: 1}}
+target: {instance_type: p5.48xlarge, nodes: 1, region: us-east-2, az_id: use2-az1}
+purchase: {option: OPTION}
+"""
+
+
+@pytest.fixture
+def aws(monkeypatch):
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    with served(AwsPrices()) as state:
+        state.products = [ec2_product(TYPE, REGION, term("60.00")), ec2_product("m6i.xlarge", REGION, term("0.192"))]
+        state.spot = [
+            spot_entry(TYPE, REGION, "us-east-2a", "19.5", since="2026-11-20T09:00:00.000Z", zone_id="use2-az1")
+        ]
+        yield state
+
+
+@pytest.fixture
+def quoted(aws, tmp_path):
+    """A fresh quote of a plan that buys one way; what was said comes with it."""
+
+    def ask(option, *, credentials=True, budget=""):
+        path = tmp_path / "plan.yaml"
+        path.write_text(PLAN.replace("OPTION", option) + budget)
+        environment = aws.environment(tmp_path)
+        if not credentials:
+            environment = {
+                name: value for name, value in environment.items() if "KEY" not in name and "TOKEN" not in name
+            }
+            environment["AWS_EC2_METADATA_DISABLED"] = "true"
+        said = []
+        asked = PriceOptions(cache=cache_folder(environment))
+        _, _, quote = fresh_quote(path, NOW, asked, wanted=None, environment=environment, say=said.append)
+        return quote, said
+
+    return ask
+
+
+@pytest.mark.parametrize("option,usd", [("on-demand", "60.00"), ("spot", "19.5")])
+def test_a_price_too_old_to_deploy_on_is_read_anew_and_allowed(option, usd, quoted):
+    quote, _ = quoted(option)
+    assert quote.price.usd == Decimal(usd)
+    assert quote.price.as_of == NOW.date()
+    assert quote.gate.allowed
+
+
+def test_without_credentials_an_old_price_is_refused_and_it_is_said(quoted):
+    with pytest.raises(UnpricedError, match="days old"):
+        quoted("spot", credentials=False)
+
+
+def test_a_plan_over_its_budget_is_refused_before_aws_is_asked(aws, quoted):
+    with pytest.raises(OverBudgetError):
+        quoted("spot", budget="budget: {max_usd: 1}\n")
+    assert aws.operations() == []
+
+
+def test_a_price_that_rose_past_the_budget_is_refused_at_the_second_gate(aws, quoted):
+    aws.products[0] = ec2_product(TYPE, REGION, term("90.00"))
+    with pytest.raises(OverBudgetError):
+        quoted("on-demand", budget="budget: {max_usd: 75}\n")
+    assert aws.operations()
+
+
+def test_a_price_that_aws_no_longer_gives_is_refused(aws, quoted):
+    aws.spot = []
+    with pytest.raises(UnpricedError, match="any more"):
+        quoted("spot")
