@@ -1,0 +1,116 @@
+"""The access log of the embedded S3, one JSON object a request: what was stored and what was restored can be seen."""
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+Environ: TypeAlias = dict[str, Any]
+Application: TypeAlias = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Request:
+    """One request to S3. `path` is /bucket/key, decoded; `bytes` is the answer's size, `sent` the request's."""
+
+    time: str
+    method: str
+    path: str
+    query: str
+    status: int
+    bytes: int
+    sent: int
+
+    @property
+    def bucket(self) -> str:
+        """The bucket, empty for requests to the service itself."""
+        return self.path.lstrip("/").partition("/")[0]
+
+    @property
+    def key(self) -> str:
+        """The object's key, empty for requests to a bucket."""
+        return self.path.lstrip("/").partition("/")[2]
+
+
+class AccessLog:
+    """A WSGI application that writes down the S3 requests of the one inside it."""
+
+    def __init__(self, inner: Application, path: Path) -> None:
+        """Open the log.
+
+        Args:
+            inner: what answers.
+            path: the file, written for the owner alone.
+        """
+        self._inner = inner
+        self._path = path
+        self._lock = threading.Lock()
+        path.touch(mode=0o600)
+
+    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterator[bytes]:
+        """Answer, and write down the request before the last part of its answer is out."""
+        status = 0
+
+        def started(line: str, headers: list[tuple[str, str]], *others: Any) -> Any:
+            nonlocal status
+            status = int(line.split(" ", 1)[0])
+            return start_response(line, headers, *others)
+
+        size = 0
+        last = b""
+        inner = self._inner(environ, started)
+        try:
+            for part in inner:
+                yield last
+                last = part
+                size += len(part)
+        finally:
+            close = getattr(inner, "close", None)
+            if close is not None:
+                close()
+            if _is_s3(environ):
+                self._write(_request(environ, status, size))
+        yield last
+
+    def _write(self, request: S3Request) -> None:
+        with self._lock, self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(request)) + "\n")
+
+
+def read(path: Path) -> tuple[S3Request, ...]:
+    """The requests of a log, oldest first; a line that is still being written is left out."""
+    if not path.is_file():
+        return ()
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    return tuple(S3Request(**json.loads(line)) for line in whole.splitlines())
+
+
+def service_of(environ: Environ) -> str:
+    """The service that a request was signed for, in its header or in its query; S3 where it was not signed."""
+    text = environ.get("HTTP_AUTHORIZATION", "") or unquote(environ.get("QUERY_STRING", ""))
+    _, found, scope = text.partition("Credential=")
+    parts = scope.split(",")[0].split("&")[0].split("/")
+    return parts[3] if found and len(parts) > 3 else "s3"  # noqa: PLR2004  key/day/region/service/aws4_request
+
+
+def _is_s3(environ: Environ) -> bool:
+    path = environ.get("PATH_INFO", "")
+    return service_of(environ) == "s3" and not path.startswith(("/moto-api", "/latest/"))
+
+
+def _request(environ: Environ, status: int, size: int) -> S3Request:
+    length = environ.get("CONTENT_LENGTH") or "0"
+    return S3Request(
+        time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        method=environ["REQUEST_METHOD"],
+        path=environ.get("PATH_INFO", "").encode("latin-1").decode("utf-8", "replace"),
+        query=environ.get("QUERY_STRING", ""),
+        status=status,
+        bytes=size,
+        sent=int(length) if length.isdecimal() else 0,
+    )

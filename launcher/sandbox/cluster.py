@@ -1,0 +1,94 @@
+"""A cluster as the sandbox runs it, and what has to be known of the AWS around it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeFacts:
+    """What EC2 says of an instance type."""
+
+    vcpus: int
+    memory_mib: int
+    gpus: int
+    efa: bool
+    network_cards: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubnetFacts:
+    """What EC2 says of a subnet."""
+
+    zone: str
+    gives_public_addresses: bool
+
+
+class Surroundings(Protocol):
+    """The AWS that a cluster would be made in."""
+
+    @property
+    def region(self) -> str:
+        """The region's name."""
+
+    def instance_type(self, name: str) -> TypeFacts | None:
+        """What is known of a type, None for one that EC2 does not have."""
+
+    def subnet(self, subnet_id: str) -> SubnetFacts | None:
+        """What is known of a subnet, None where there is none of that id."""
+
+    def admits_itself(self, group_id: str) -> bool | None:
+        """Whether a security group lets all traffic in and out to itself, None where there is none of that id."""
+
+    def has_object(self, bucket: str, key: str | None) -> bool:
+        """Whether a bucket is there, and in it the object where a key is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroup:
+    """One compute resource of one queue: machines that are alike."""
+
+    queue: str
+    name: str
+    instance_type: str
+    capacity_type: str
+    min_count: int
+    max_count: int
+    subnet_id: str
+    security_groups: tuple[str, ...]
+    efa: bool
+    placement_group: bool
+    cpus: int
+    memory_mib: int
+    gpus: int
+    settings: Mapping[str, str]
+
+    def node_names(self) -> tuple[str, ...]:
+        """The names ParallelCluster gives: `queue-st-resource-1` for those always up, `-dy-` for the others."""
+        static = [f"{self.queue}-st-{self.name}-{number + 1}" for number in range(self.min_count)]
+        dynamic = [f"{self.queue}-dy-{self.name}-{number + 1}" for number in range(self.max_count - self.min_count)]
+        return (*static, *dynamic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A Slurm partition."""
+
+    name: str
+    exclusive: bool
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """A cluster as it will be run. `left_out` names what its configuration asks for beyond that."""
+
+    name: str
+    head_instance_type: str
+    head_subnet_id: str
+    head_security_groups: tuple[str, ...]
+    queues: tuple[Queue, ...]
+    groups: tuple[NodeGroup, ...]
+    settings: tuple[tuple[str, str], ...]
+    tags: Mapping[str, str]
+    left_out: tuple[str, ...]

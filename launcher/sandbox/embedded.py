@@ -1,0 +1,133 @@
+"""The server's process and its keeper, as their owner sees them: started together, gone together.
+
+The owner holds the server's standard input, the server holds the keeper's. When the owner ends, however it ends, the
+server ends in order; when the server ends, however it ends, the keeper kills what is left of the sandbox and removes
+its folder.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from launcher.model.errors import AwsError, ImpossibleError
+from launcher.sandbox import environment
+from launcher.sandbox.control import ControlClient
+from launcher.sandbox.server import PORT_TAKEN, READY
+
+_SHORT = 20
+"""Characters that a folder's path may have, so that the sockets of Slurm below it stay within 108 bytes."""
+_START_S = 60.0
+_STOP_S = 60.0
+_LOOK_S = 0.02
+_LOG_LINES = 15
+
+
+class EmbeddedServer:
+    """One embedded AWS. `folder` is private to it and goes with it."""
+
+    def __init__(self, *, mark: str, port: int, with_slurm: bool) -> None:
+        """Make its folder and start both processes; `wait` tells when they are ready.
+
+        Args:
+            mark: what the processes of this sandbox carry in their environment.
+            port: of the AWS endpoint, 0 for any that is free.
+            with_slurm: whether its clusters get a private Slurm.
+        """
+        self.folder = Path(tempfile.mkdtemp(prefix="slw-"))
+        link = None if _is_short(self.folder) else Path("/tmp", f"slw-{mark[:8]}")  # noqa: S108  a link, and unguessable
+        if link is not None:
+            link.symlink_to(self.folder)
+        self._paths = [self.folder, *([link] if link is not None else [])]
+        # Read by its descriptor: when the server is gone the keeper removes the folder, and the file's name with it.
+        self._log = (self.folder / "server.log").open("w+b", buffering=0)
+        words = ["--folder", str(self.folder), "--short", str(link or self.folder), "--mark", mark, "--port", str(port)]
+        words.append("--slurm" if with_slurm else "--no-slurm")
+        own = environment.without_aws(os.environ)
+        reader, writer = os.pipe()
+        with os.fdopen(reader, "rb") as kept, os.fdopen(writer, "wb") as held:
+            self._keeper = _start("keeper", [mark, *map(str, self._paths)], kept, self._log, own)
+            self._server = _start("server", words, subprocess.PIPE, self._log, own, hold=(held.fileno(),))
+
+    def wait(self) -> tuple[int, ControlClient]:
+        """Wait until it answers: the port of its AWS, and how it is told things.
+
+        Raises:
+            ImpossibleError: the port that was asked for is taken.
+            AwsError: it ended, or does not come up.
+        """
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline:
+            ready = _read(self.folder / READY)
+            if ready is not None:
+                return ready["port"], ControlClient(ready["control_port"], ready["secret"])
+            if self._server.poll() is not None:
+                if self._server.returncode == PORT_TAKEN:
+                    why = self.end_of_log().splitlines()[-1]
+                    raise ImpossibleError(why, hint="name another port, or none: any that is free is taken")
+                raise AwsError(f"the embedded AWS ended by itself: {self.end_of_log()}")
+            time.sleep(_LOOK_S)
+        raise AwsError(f"the embedded AWS is not ready after {_START_S:g} s: {self.end_of_log()}")
+
+    def begin_to_stop(self) -> None:
+        """Have it end by itself; from here on it does, whatever becomes of this process."""
+        if self._server.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._server.stdin.close()
+
+    def stop(self) -> None:
+        """End both processes and remove the folder."""
+        self.begin_to_stop()
+        for process in (self._server, self._keeper):
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._log.close()
+        for path in self._paths:
+            if path.is_symlink():
+                path.unlink(missing_ok=True)
+            else:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def end_of_log(self) -> str:
+        """The last lines that the server wrote; empty once everything has ended in order."""
+        if self._log.closed:
+            return ""
+        text = os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode(errors="replace")
+        return "\n".join(text.splitlines()[-_LOG_LINES:]) or "nothing in its log"
+
+
+def _is_short(folder: Path) -> bool:
+    return len(str(folder)) <= _SHORT and not any(character.isspace() for character in str(folder))
+
+
+def _start(
+    module: str, words: list[str], stdin: Any, log: Any, env: Mapping[str, str], *, hold: tuple[int, ...] = ()
+) -> "subprocess.Popen[bytes]":
+    """Start a module of this package in a session of its own, so that the terminal's Ctrl-C does not reach it."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", f"launcher.sandbox.{module}", *words],
+        stdin=stdin,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+        pass_fds=hold,
+        env=env,
+    )
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return found

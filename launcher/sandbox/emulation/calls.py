@@ -1,0 +1,45 @@
+"""API calls of CloudFormation that moto lacks, or answers without a look at the stack that is named.
+
+Emulated: UpdateTerminationProtection; ExecuteChangeSet, DescribeChangeSet and DeleteChangeSet by change set and stack.
+"""
+
+from typing import Any
+
+from moto.cloudformation.responses import CloudFormationResponse
+from moto.core.responses import ActionResult, EmptyResult
+
+
+def _parameter(response: Any, name: str) -> Any:
+    return response._get_param(name)  # noqa: SLF001  the way moto's own responses read
+
+
+def update_termination_protection(response: Any) -> ActionResult:
+    """Turn the termination protection of a stack on or off."""
+    enabled = str(_parameter(response, "EnableTerminationProtection")).lower() == "true"
+    stack = response.cloudformation_backend.protect(_parameter(response, "StackName"), enabled=enabled)
+    return ActionResult({"StackId": stack.stack_id})
+
+
+def describe_change_set(response: Any) -> ActionResult:
+    """Show a change set."""
+    return ActionResult(_change_set(response))
+
+
+def delete_change_set(response: Any) -> EmptyResult:
+    """Forget a change set; nothing where there is none, as on AWS."""
+    response.cloudformation_backend.forget_change_set(
+        _parameter(response, "ChangeSetName"), _parameter(response, "StackName")
+    )
+    return EmptyResult()
+
+
+def _change_set(response: Any) -> Any:
+    return response.cloudformation_backend.change_set(
+        _parameter(response, "ChangeSetName"), _parameter(response, "StackName")
+    )
+
+
+def install() -> None:
+    """Give them to moto's CloudFormation."""
+    for call in (update_termination_protection, describe_change_set, delete_change_set):
+        setattr(CloudFormationResponse, call.__name__, call)

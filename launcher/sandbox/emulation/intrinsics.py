@@ -1,0 +1,22 @@
+"""Fn::GetAZs, for which moto knows one region: the zones of the stack's own region, or of the one that is named."""
+
+from typing import Any
+
+from moto.cloudformation import parsing
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+
+_GET_ZONES = "Fn::GetAZs"
+_by_moto = parsing.clean_json
+
+
+def resolved(value: Any, resources: Any) -> Any:
+    """A part of a template with its references filled in; in the place of moto's, which calls it."""
+    if isinstance(value, dict) and _GET_ZONES in value:
+        region = _by_moto(value[_GET_ZONES], resources) or resources["AWS::Region"]
+        return [zone.name for zone in RegionsAndZonesBackend.zones[region]]
+    return _by_moto(value, resources)
+
+
+def install() -> None:
+    """Have moto use it."""
+    setattr(parsing, _by_moto.__name__, resolved)

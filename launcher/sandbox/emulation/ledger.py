@@ -1,0 +1,112 @@
+"""The book of what the embedded AWS did with each resource of each template, so that nothing is claimed silently."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+MOTO = "moto"
+SANDBOX = "sandbox"
+NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One resource of one stack.
+
+    `model` says what stands behind it: "moto", "sandbox" (a model of this package) or "nothing" (accepted, not made).
+    `reason` says why it is nothing. `ignored` are the properties of the template that were never looked at.
+    """
+
+    stack: str
+    logical_id: str
+    type: str
+    physical_id: str
+    model: str
+    reason: str = ""
+    ignored: tuple[str, ...] = ()
+
+
+class Ledger:
+    """All entries, and the API calls that were asked for and do not exist here. Safe to use from every thread."""
+
+    def __init__(self) -> None:
+        """Open an empty book."""
+        self._lock = threading.Lock()
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._actions: dict[str, int] = {}
+
+    def record(self, entry: Entry) -> None:
+        """Write down a resource; the newest word on it stands."""
+        with self._lock:
+            self._entries[entry.stack, entry.logical_id] = entry
+
+    def remark(self, stack: str, logical_id: str, ignored: str) -> None:
+        """Add one thing that was not done to a resource that is in the book."""
+        with self._lock:
+            entry = self._entries.get((stack, logical_id))
+            if entry is not None and ignored not in entry.ignored:
+                self._entries[stack, logical_id] = replace(entry, ignored=(*entry.ignored, ignored))
+
+    def missing_action(self, action: str) -> None:
+        """Count a call to an API that is not emulated."""
+        with self._lock:
+            self._actions[action] = self._actions.get(action, 0) + 1
+
+    def document(self) -> dict[str, Any]:
+        """The book as JSON values: `resources` and `actions`."""
+        with self._lock:
+            return {"resources": [asdict(entry) for entry in self._entries.values()], "actions": dict(self._actions)}
+
+
+class Properties(dict[str, Any]):
+    """The properties of a resource, which remember the names that somebody looked at.
+
+    >>> properties = Properties({"CidrBlock": "10.0.0.0/16", "Ipv4IpamPoolId": "pool"})
+    >>> properties.get("CidrBlock")
+    '10.0.0.0/16'
+    >>> properties.unread()
+    ('Ipv4IpamPoolId',)
+    """
+
+    _read: set[str]
+
+    def __new__(cls, *_: Any) -> Self:
+        """Make room for the names; here and not in `__init__`, which copy.deepcopy does not call."""
+        made = super().__new__(cls)
+        made._read = set()
+        return made
+
+    def unread(self) -> tuple[str, ...]:
+        """The names that nobody has asked for so far."""
+        return tuple(sorted(set(super().keys()) - self._read))
+
+    def __getitem__(self, name: str) -> Any:
+        """The value, as dict does."""
+        self._read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value or the default, as dict does."""
+        self._read.add(name)
+        return super().get(name, default)
+
+    def __iter__(self) -> Iterator[str]:
+        """All names; whoever walks over them has looked at all."""
+        self._read.update(super().keys())
+        return super().__iter__()
+
+    def keys(self) -> Any:
+        """All names, as dict does."""
+        self._read.update(super().keys())
+        return super().keys()
+
+    def values(self) -> Any:
+        """All values, as dict does."""
+        self._read.update(super().keys())
+        return super().values()
+
+    def items(self) -> Any:
+        """All pairs, as dict does."""
+        self._read.update(super().keys())
+        return super().items()

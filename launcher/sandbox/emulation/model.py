@@ -1,0 +1,68 @@
+"""How a resource type is emulated: a function that makes it and, where there are, ones that change and remove it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class ResourceRefusedError(Exception):
+    """A resource that cannot be made as its template wants it; a model raises it to fail the deployment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A resource as its template wants it, every reference filled in. `name` is the generated physical name."""
+
+    type: str
+    logical_id: str
+    name: str
+    stack_id: str
+    properties: Any
+    account_id: str
+    region_name: str
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A property, or the default."""
+        return self.properties.get(name, default)
+
+    def need(self, name: str) -> Any:
+        """A property that has to be there.
+
+        Raises:
+            ResourceRefusedError: it is not.
+        """
+        value = self.properties.get(name)
+        if value is None:
+            raise ResourceRefusedError(f"Properties validation failed: required key [{name}] not found")
+        return value
+
+
+@dataclass(slots=True, kw_only=True)
+class Made:
+    """A resource of this package: what Ref and Fn::GetAtt answer."""
+
+    physical_resource_id: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    cf_resource_type: str = ""
+    logical_resource_id: str = ""
+
+    def get_cfn_attribute(self, attribute_name: str) -> Any:
+        """An attribute.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        return self.attributes[attribute_name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """The emulation of one resource type. `change` gets what was made before, `remove` the resource.
+
+    All of them may raise ResourceRefusedError.
+    """
+
+    type: str
+    make: Callable[[Wanted], Any]
+    change: Callable[[Wanted, Any], Any] | None = None
+    remove: Callable[[Wanted, Any], None] | None = None

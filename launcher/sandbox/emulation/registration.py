@@ -1,0 +1,32 @@
+"""Puts the models of this package into moto, and a placeholder where there is no model."""
+
+from typing import Any
+
+from moto.cloudformation import parsing
+
+from launcher.sandbox.emulation import buckets, calls, intrinsics, network, roles, security_groups, stacks
+from launcher.sandbox.emulation.ledger import Ledger
+from launcher.sandbox.emulation.parallelcluster import Clusters, ParallelCluster
+from launcher.sandbox.emulation.placeholder import METADATA, NOTHING_MADE
+from launcher.sandbox.emulation.resources import Resources
+
+
+def install(ledger: Ledger, clusters: Clusters) -> None:
+    """Have this process's moto deploy with our models, into `ledger`, with clusters run by `clusters`."""
+    cluster_models = ParallelCluster(clusters, {}).models()
+    own = {
+        model.type: model
+        for model in (*buckets.MODELS, *network.MODELS, *roles.MODELS, *security_groups.MODELS, METADATA)
+    }
+    own.update({model.type: model for model in cluster_models})
+
+    def model_of(resource_type: str) -> Any:
+        """The model that makes resources of a type: ours, else moto's, else one that makes nothing."""
+        return own.get(resource_type) or parsing.get_model_map().get(resource_type, NOTHING_MADE)
+
+    parsing.resource_class_from_type = model_of
+    Resources.ledger = ledger
+    stacks.install()
+    calls.install()
+    intrinsics.install()
+    buckets.install()

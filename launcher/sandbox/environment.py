@@ -1,0 +1,42 @@
+"""What a process needs in its environment to see the sandbox as AWS, and nothing else of AWS."""
+
+from collections.abc import Mapping
+
+ACCOUNT = "123456789012"
+"""The account that moto answers for."""
+
+_ACCESS_KEY = "SANDBOX"
+_SECRET_KEY = "sandbox"  # noqa: S105  opens nothing
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+def of_sandbox(endpoint: str, region: str) -> dict[str, str]:
+    """The variables that point SDKs and the CDK at an endpoint.
+
+    The person's own profiles and credentials are put out of reach, so that nothing of theirs is used by mistake.
+    """
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": _ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": _SECRET_KEY,
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_CONFIG_FILE": "/dev/null",
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "CDK_DEFAULT_ACCOUNT": ACCOUNT,
+        "CDK_DEFAULT_REGION": region,
+        # The notices come from a web server, and nothing here leaves the machine.
+        "CDK_NOTICES": "false",
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+        "CDK_DISABLE_VERSION_CHECK": "1",
+    }
+
+
+def without_aws(base: Mapping[str, str]) -> dict[str, str]:
+    """An environment without its AWS settings and without its proxies: the sandbox is on loopback.
+
+    >>> without_aws({"AWS_PROFILE": "prod", "HTTPS_PROXY": "http://proxy:3128", "HOME": "/home/ada"})
+    {'HOME': '/home/ada'}
+    """
+    return {name: value for name, value in base.items() if not name.startswith("AWS_") and name.lower() not in _PROXIES}

@@ -1,0 +1,188 @@
+"""A stand-in for a node's instance metadata service, version 2: it gives nothing without a token.
+
+Emulated: tokens and their time to live, a few facts of the instance, credentials, the spot interruption notice and the
+rebalance recommendation (404 until there is one). Source: EC2 User Guide, "Use IMDSv2" and "Spot Instance interruption
+notices", read 2026-11-20. Not emulated: user data, tags, network interfaces, the hop limit.
+"""
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+_TOKEN_PATH = "/latest/api/token"  # noqa: S105  a path
+_TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
+_TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105  a header
+_LONGEST_TTL_S = 21600
+_ACTIONS = ("terminate", "stop", "hibernate")
+_ROLE = "sandbox-node"
+_POLL_S = 0.05
+_META = "/latest/meta-data"
+
+
+class MetadataService:
+    """The metadata service of one node, on a port of its own on loopback. Safe to use from every thread."""
+
+    def __init__(self, facts: Mapping[str, str]) -> None:
+        """Start it.
+
+        Args:
+            facts: what stands below /latest/meta-data: "instance-id", "instance-type", "placement/region" ...
+        """
+        self._facts = dict(facts)
+        self._lock = threading.Lock()
+        self._tokens: dict[str, float] = {}
+        self._notice: dict[str, str] | None = None
+        self._rebalance: dict[str, str] | None = None
+        self._server = _Server(self)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="imds", daemon=True)
+        self._thread.start()
+
+    @property
+    def endpoint(self) -> str:
+        """What AWS_EC2_METADATA_SERVICE_ENDPOINT is set to."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def stop(self) -> None:
+        """Close the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def arm(self, action: str = "terminate", in_seconds: float = 120.0) -> str:
+        """Give notice of an interruption.
+
+        Args:
+            action: "terminate", "stop" or "hibernate".
+            in_seconds: when it will be; EC2 gives two minutes.
+
+        Returns:
+            The time of the interruption, ISO in UTC.
+
+        Raises:
+            ValueError: there is no such action.
+        """
+        if action not in _ACTIONS:
+            raise ValueError(f"action {action!r}, allowed: {', '.join(_ACTIONS)}")
+        at = _iso(timedelta(seconds=in_seconds))
+        with self._lock:
+            self._notice = {"action": action, "time": at}
+        return at
+
+    def recommend_rebalance(self) -> None:
+        """Recommend to leave: the risk of an interruption has risen."""
+        with self._lock:
+            self._rebalance = {"noticeTime": _iso(timedelta())}
+
+    def clear(self) -> None:
+        """Take back notice and recommendation."""
+        with self._lock:
+            self._notice = self._rebalance = None
+
+    def new_token(self, ttl_s: int) -> str:
+        """A token that is good for some seconds."""
+        token = secrets.token_urlsafe(32)
+        with self._lock:
+            self._tokens[token] = time.monotonic() + ttl_s
+        return token
+
+    def admits(self, token: str) -> bool:
+        """Whether a token is good."""
+        with self._lock:
+            return self._tokens.get(token, 0.0) > time.monotonic()
+
+    def answer(self, path: str) -> str | None:
+        """What stands at a path, None where nothing does."""
+        name = path.removeprefix(_META).strip("/")
+        with self._lock:
+            notice, rebalance = self._notice, self._rebalance
+        if path == "/latest/dynamic/instance-identity/document":
+            return json.dumps(
+                {"instanceId": self._facts.get("instance-id"), "region": self._facts.get("placement/region")}
+            )
+        if not path.startswith(f"{_META}/"):
+            return None
+        special = {
+            "spot/instance-action": json.dumps(notice) if notice else None,
+            "spot/termination-time": notice["time"] if notice else None,
+            "events/recommendations/rebalance": json.dumps(rebalance) if rebalance else None,
+            "iam/security-credentials": _ROLE,
+            f"iam/security-credentials/{_ROLE}": _credentials(),
+        }
+        return special[name] if name in special else self._facts.get(name)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, service: MetadataService) -> None:
+        self.service = service
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    timeout = 30
+
+    def do_PUT(self) -> None:
+        """Give a token."""
+        if self.path != _TOKEN_PATH:
+            self._send(HTTPStatus.NOT_FOUND)
+        elif self.headers.get("X-Forwarded-For"):
+            self._send(HTTPStatus.FORBIDDEN)
+        else:
+            ttl = self.headers.get(_TTL_HEADER, "")
+            if not ttl.isdecimal() or not 1 <= int(ttl) <= _LONGEST_TTL_S:
+                self._send(HTTPStatus.BAD_REQUEST)
+            else:
+                self._send(HTTPStatus.OK, self.server.service.new_token(int(ttl)), {_TTL_HEADER: ttl})
+
+    def do_GET(self) -> None:
+        """Answer whoever has a token."""
+        if not self.server.service.admits(self.headers.get(_TOKEN_HEADER, "")):
+            self._send(HTTPStatus.UNAUTHORIZED)
+            return
+        found = self.server.service.answer(self.path)
+        if found is None:
+            self._send(HTTPStatus.NOT_FOUND)
+        else:
+            self._send(HTTPStatus.OK, found)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name is the base class's
+        """Keep quiet."""
+
+    def _send(self, status: HTTPStatus, text: str = "", headers: Mapping[str, str] | None = None) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _iso(ahead: timedelta) -> str:
+    """A time from now as EC2 writes it, to the second."""
+    return (datetime.now(UTC) + ahead).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _credentials() -> str:
+    """The credentials of the sandbox, as a role's; they open nothing but the sandbox."""
+    return json.dumps(
+        {
+            "Code": "Success",
+            "Type": "AWS-HMAC",
+            "AccessKeyId": "SANDBOX",
+            "SecretAccessKey": "sandbox",
+            "Token": "sandbox",
+            "LastUpdated": _iso(timedelta()),
+            "Expiration": _iso(timedelta(hours=6)),
+        }
+    )

@@ -1,0 +1,29 @@
+"""The last of a sandbox: waits until its server is gone, ends what is left of it and removes its folder.
+
+`python -m launcher.sandbox.keeper MARK PATH...` reads its standard input, a pipe whose other end only the server holds.
+The pipe ends when the server does, however that came about: SIGKILL included.
+"""
+
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from launcher.sandbox.processes import MARK, end, marked, with_descendants
+
+
+def keep(mark: str, paths: list[Path]) -> None:
+    """Wait for the end of standard input, end the processes that carry the mark, and remove the paths."""
+    sys.stdin.buffer.read()
+    end(lambda: with_descendants(marked(MARK, mark)))
+    for path in paths:
+        if path.is_symlink():
+            path.unlink()
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    keep(sys.argv[1], [Path(word) for word in sys.argv[2:]])

@@ -1,0 +1,112 @@
+"""The processes of a sandbox: marked in their environment, found through /proc, ended all together."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+MARK = "SLIPWAY_SANDBOX_ID"
+"""Environment variable of every process that a sandbox starts; its value is the sandbox's own word."""
+
+NODE_MARK = "SLIPWAY_SANDBOX_NODE"
+"""Environment variable of every process on a node of a sandbox; its value changes when the node is replaced."""
+
+_PROC = Path("/proc")
+_PAUSE_S = 0.02
+
+
+def everything() -> Iterator[int]:
+    """The ids of all processes that can be seen."""
+    return (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal())
+
+
+def marked(variable: str, value: str) -> set[int]:
+    """The processes started with `variable=value` in their environment; zombies show none and are left out."""
+    wanted = f"{variable}={value}".encode()
+    return {pid for pid in everything() if wanted in _read(pid, "environ").split(b"\0")}
+
+
+def holding(paths: set[Path]) -> set[int]:
+    """The processes that have one of the files open. Paths must be real ones, without symbolic links.
+
+    A slurmstepd overwrites its environment with its title, so that `marked` cannot see it.
+    """
+    wanted = {str(path) for path in paths}
+    return {pid for pid in everything() if not wanted.isdisjoint(_open_files(pid))}
+
+
+def with_descendants(pids: set[int]) -> set[int]:
+    """The processes and all that they have started and that still have their starter."""
+    children: dict[int, set[int]] = {}
+    for pid in everything():
+        children.setdefault(_parent(pid), set()).add(pid)
+    found: set[int] = set()
+    front = set(pids)
+    while front:
+        found |= front
+        front = set().union(*(children.get(pid, set()) for pid in front)) - found
+    return found
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and is not a zombie (where nothing reaps, a killed process stays as one)."""
+    return _state(pid) not in ("", "Z", "X")
+
+
+def end(find: Callable[[], set[int]], *, within_s: float = 10.0) -> set[int]:
+    """Kill what `find` finds, with SIGKILL, until it finds nothing.
+
+    Args:
+        find: the processes to end; called again and again, since a dying one may still have started another.
+        within_s: seconds to go on for.
+
+    Returns:
+        What was still there at the end; empty when all are gone.
+    """
+    deadline = time.monotonic() + within_s
+    while True:
+        left = {pid for pid in find() if pid != os.getpid() and is_running(pid)}
+        if not left or time.monotonic() > deadline:
+            return left
+        for pid in left:
+            send(pid, signal.SIGKILL)
+        time.sleep(_PAUSE_S)
+
+
+def send(pid: int, number: int) -> None:
+    """Send a signal to a process that may have ended by now."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _read(pid: int, name: str) -> bytes:
+    """A file of /proc/PID; empty where the process is gone or is somebody else's."""
+    try:
+        return (_PROC / str(pid) / name).read_bytes()
+    except OSError:
+        return b""
+
+
+def _open_files(pid: int) -> set[str]:
+    found: set[str] = set()
+    with suppress(OSError):
+        for entry in (_PROC / str(pid) / "fd").iterdir():
+            with suppress(OSError):
+                found.add(str(entry.readlink()))
+    return found
+
+
+def _status(pid: int) -> list[str]:
+    """What stands behind the name in /proc/PID/stat, from the state on; a name may hold blanks and brackets."""
+    return _read(pid, "stat").decode(errors="replace").rpartition(")")[2].split()
+
+
+def _state(pid: int) -> str:
+    return next(iter(_status(pid)), "")
+
+
+def _parent(pid: int) -> int:
+    status = _status(pid)
+    return int(status[1]) if len(status) > 1 else 0

@@ -1,0 +1,274 @@
+"""An AWS and a Slurm of one's own on this machine, from `with Sandbox() as sandbox` to the end of the block.
+
+    with Sandbox(region="us-east-1") as sandbox:
+        run(["cdk", "deploy", ...], env=sandbox.process_environment(os.environ))
+        scheduler = sandbox.scheduler("slipway-tiny-gpt")
+        job = scheduler.submit(script, folder=folder, environment=sandbox.job_environment(os.environ))
+        sandbox.lose_node("slipway-tiny-gpt", scheduler.nodes(job)[0])
+
+Whatever ends the block ends the sandbox: its processes, its ports and its folder. Should this process be killed, they
+end by themselves (launcher/sandbox/embedded.py).
+"""
+
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from launcher.model.errors import AwsError, ImpossibleError
+from launcher.sandbox import access_log, environment, slurm
+from launcher.sandbox.access_log import S3Request
+from launcher.sandbox.control import ControlClient, ControlError
+from launcher.sandbox.embedded import EmbeddedServer
+from launcher.sandbox.inventory import NotEmulated, Resource, not_emulated, resources_of
+from launcher.sandbox.local_scheduler import LocalScheduler
+from launcher.sandbox.nodes import NodeView
+from launcher.sandbox.scheduler import Scheduler
+from launcher.sandbox.server import ACCESS_LOG
+from launcher.sandbox.slurm_scheduler import SlurmScheduler
+
+NOTICE_S = 120.0
+"""From the notice to the end of a spot instance (EC2 User Guide, "Spot Instance interruption notices", 2026-11-20)."""
+
+_LOOK_S = 0.05
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_unwinding: list[str] = []
+_before: dict[int, Any] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A spot interruption as it went. `drained` says whether the job had left the node before it was taken."""
+
+    node: str
+    noticed_at: datetime
+    lost_at: datetime
+    replaced_at: datetime
+    drained: bool
+
+
+class Sandbox:
+    """An embedded AWS with the clusters that are deployed into it."""
+
+    def __init__(self, *, region: str = "us-east-1", scheduler: str = "auto", port: int = 0) -> None:
+        """Describe it; entering the block starts it.
+
+        Args:
+            region: the region that its environment names; the others are there as well.
+            scheduler: "slurm", "local", or "auto": Slurm where it is installed.
+            port: of the AWS endpoint, 0 for any that is free.
+
+        Raises:
+            ImpossibleError: there is no such scheduler, or Slurm is asked for and not installed.
+        """
+        if scheduler not in ("auto", "slurm", "local"):
+            raise ImpossibleError(f"no scheduler {scheduler!r}, allowed: auto, slurm, local")
+        if scheduler == "slurm" and not slurm.available():
+            hint = "apt-get install --no-install-recommends slurm-wlm munge, or leave the choice to the sandbox"
+            raise ImpossibleError(slurm.missing(), hint=hint)
+        self.region = region
+        self._with_slurm = scheduler != "local" and slurm.available()
+        self._port = port
+        self._mark = secrets.token_hex(8)
+        self._server: EmbeddedServer | None = None
+        self._control: ControlClient | None = None
+        self._schedulers: dict[str, Scheduler] = {}
+        self._unwinds = False
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> Self:
+        """Start it.
+
+        Raises:
+            ImpossibleError: the port that was asked for is taken.
+            AwsError: the server does not start.
+        """
+        self._end_on_signals()
+        try:
+            self._server = EmbeddedServer(mark=self._mark, port=self._port, with_slurm=self._with_slurm)
+            self._port, self._control = self._server.wait()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        self.stop()
+
+    @property
+    def endpoint(self) -> str:
+        """Where its AWS answers. By name: moto looks for the templates of "localhost" in its own S3."""
+        return f"http://localhost:{self._port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that make a process see the sandbox as AWS."""
+        return environment.of_sandbox(self.endpoint, self.region)
+
+    def process_environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """A whole environment for a process that talks to AWS: `base`, with the sandbox in the place of AWS."""
+        return {**environment.without_aws(base), **self.environment}
+
+    def job_environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """A whole environment to submit a job with. What is a node's own is added there, by its scheduler."""
+        found = {**self.process_environment(base), "SLIPWAY_SANDBOX": "1", "SLIPWAY_PYTHON": sys.executable}
+        del found["AWS_EC2_METADATA_DISABLED"]
+        return found
+
+    def clusters(self) -> tuple[str, ...]:
+        """The names of the clusters that run."""
+        return tuple(cluster["name"] for cluster in self._call("clusters"))
+
+    def nodes(self, cluster: str) -> tuple[NodeView, ...]:
+        """The nodes of a cluster as they are now.
+
+        Raises:
+            ImpossibleError: there is no such cluster.
+        """
+        return tuple(NodeView(**node) for node in self._cluster(cluster)["nodes"])
+
+    def scheduler(self, cluster: str) -> Scheduler:
+        """The scheduler of a cluster: its private Slurm, or where there is none a local runner.
+
+        Raises:
+            ImpossibleError: there is no such cluster.
+        """
+        with self._lock:
+            if cluster not in self._schedulers:
+                self._schedulers[cluster] = self._make_scheduler(self._cluster(cluster))
+            return self._schedulers[cluster]
+
+    def s3_requests(self) -> tuple[S3Request, ...]:
+        """Every request to its S3 so far, oldest first."""
+        return access_log.read(self._running().folder / ACCESS_LOG)
+
+    def resources(self) -> tuple[Resource, ...]:
+        """Every resource that was deployed, and what stands behind it."""
+        return resources_of(self._call("ledger"))
+
+    def not_emulated(self, stacks: Collection[str] | None = None) -> tuple[NotEmulated, ...]:
+        """What was deployed or asked for and is not there: whole types, parts of a type, parts of a cluster, calls.
+
+        Args:
+            stacks: the names of the stacks to look at; None for all, the CDK's own CDKToolkit among them.
+        """
+        left_out = {cluster["name"]: cluster["left_out"] for cluster in self._call("clusters")}
+        return not_emulated(self._call("ledger"), left_out, stacks)
+
+    def notify(self, cluster: str, node: str, *, in_seconds: float = NOTICE_S, action: str = "terminate") -> None:
+        """Give a node notice of its interruption through its metadata service."""
+        self._call("arm", cluster=cluster, node=node, action=action, in_seconds=in_seconds)
+
+    def recommend_rebalance(self, cluster: str, node: str) -> None:
+        """Recommend to a node, through its metadata service, to be left."""
+        self._call("recommend_rebalance", cluster=cluster, node=node)
+
+    def lose_node(self, cluster: str, node: str, *, notice_s: float = NOTICE_S) -> Loss:
+        """Take a spot instance back as EC2 does: notice, two minutes, gone with its disk; another comes in its place.
+
+        The instance goes when the job on it has left, or when the time is over, whichever is first.
+
+        Args:
+            cluster: the cluster's name.
+            node: the node's name.
+            notice_s: seconds between notice and end.
+        """
+        scheduler = self.scheduler(cluster)
+        noticed = datetime.now(UTC)
+        self.notify(cluster, node, in_seconds=notice_s)
+        drained = _wait(lambda: not scheduler.busy(node), notice_s)
+        scheduler.node_lost(node)
+        self._call("lose_node", cluster=cluster, node=node)
+        lost = datetime.now(UTC)
+        self._call("replace_node", cluster=cluster, node=node)
+        scheduler.node_replaced(node)
+        return Loss(node=node, noticed_at=noticed, lost_at=lost, replaced_at=datetime.now(UTC), drained=drained)
+
+    def stop(self) -> None:
+        """End everything that belongs to it, in any state; a second call does nothing."""
+        if self._server is not None:
+            self._server.begin_to_stop()
+        with self._lock:
+            schedulers, self._schedulers = list(self._schedulers.values()), {}
+        for scheduler in schedulers:
+            scheduler.stop()
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        self._restore_signals()
+
+    def _make_scheduler(self, cluster: Mapping[str, Any]) -> Scheduler:
+        if cluster["scheduler"] == "slurm":
+            return SlurmScheduler(Path(cluster["slurm_conf"]), Path(cluster["attempts"]), self._mark)
+        name = cluster["name"]
+        folder = self._running().folder / f"local-{len(self._schedulers)}"
+        return LocalScheduler(folder, lambda: self.nodes(name), self._mark, cluster["settings"])
+
+    def _cluster(self, name: str) -> Mapping[str, Any]:
+        found: list[Mapping[str, Any]] = self._call("clusters")
+        for cluster in found:
+            if cluster["name"] == name:
+                return cluster
+        there = ", ".join(cluster["name"] for cluster in found) or "none"
+        raise ImpossibleError(f"no cluster {name!r} in this sandbox, there are: {there}")
+
+    def _running(self) -> EmbeddedServer:
+        if self._server is None:
+            raise AwsError("the sandbox is not running")
+        return self._server
+
+    def _call(self, operation: str, **arguments: Any) -> Any:
+        self._running()
+        if self._control is None:
+            raise AwsError("the sandbox is not running")
+        try:
+            return self._control.call(operation, **arguments)
+        except ControlError as error:
+            raise AwsError(f"sandbox: {error}") from error
+
+    def _end_on_signals(self) -> None:
+        """Have SIGTERM and SIGHUP unwind the block as Ctrl-C does; they would end this process without it.
+
+        Only the main thread may say so. Of several sandboxes the first does it, and the last undoes it.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._unwinds = True
+        if not _unwinding:
+            _before.update({number: signal.signal(number, _unwind) for number in _ENDING})
+        _unwinding.append(self._mark)
+
+    def _restore_signals(self) -> None:
+        if not self._unwinds or threading.current_thread() is not threading.main_thread():
+            return
+        self._unwinds = False
+        _unwinding.remove(self._mark)
+        if not _unwinding:
+            for number, handler in _before.items():
+                signal.signal(number, handler)
+            _before.clear()
+
+
+def _unwind(number: int, frame: FrameType | None) -> None:
+    del frame
+    sys.exit(128 + number)
+
+
+def _wait(done: Callable[[], bool], seconds: float) -> bool:
+    """Wait until something is so; False when the time is over first."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_S)
+    return True

@@ -1,0 +1,206 @@
+"""The embedded AWS, in a process of its own: `python -m launcher.sandbox.server --folder F ...`.
+
+moto's server on loopback with the models of launcher/sandbox/emulation, the clusters deployed into it, and the
+control port of its owner. It says that it is ready by `ready.json` in its folder, which appears whole; what goes
+wrong stands in its log. It ends when its standard input ends, which is when its owner does, and on SIGTERM.
+"""
+
+import argparse
+import errno
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+READY = "ready.json"
+PORT_TAKEN = 5
+"""The exit code of a server whose port belongs to somebody else; the last line of its log says which."""
+ACCESS_LOG = "s3-access.jsonl"
+_HOST = "127.0.0.1"
+_HOST_6 = "::1"
+_BACKLOG = 128
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a server is told. `folder` is private; `short` is a short path to it; port 0 is any that is free."""
+
+    folder: Path
+    short: Path
+    mark: str
+    port: int
+    with_slurm: bool
+
+
+class PortTakenError(Exception):
+    """The port that was asked for belongs to somebody else."""
+
+
+def bind(port: int) -> list[socket.socket]:
+    """Sockets that listen on one port of every loopback address: "localhost" is 127.0.0.1 for some and ::1 for others.
+
+    Args:
+        port: 0 for any that is free on all of them.
+
+    Raises:
+        PortTakenError: it is not free.
+    """
+    for _ in range(_TRIES):
+        try:
+            first = _listen(socket.AF_INET, _HOST, port)
+        except OSError as error:
+            raise PortTakenError(f"port {port} on {_HOST} cannot be used: {error.strerror}") from error
+        chosen = first.getsockname()[1]
+        try:
+            return [first, _listen(socket.AF_INET6, _HOST_6, chosen)]
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                return [first]  # a machine without IPv6
+            first.close()
+            if port:
+                raise PortTakenError(f"port {port} on {_HOST_6} cannot be used: {error.strerror}") from error
+    raise PortTakenError(f"no port is free on {_HOST} and {_HOST_6} together")
+
+
+def _listen(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(_BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def prepare_environment(folder: Path) -> None:
+    """Set what moto reads while it is imported, and keep what it spills to disk inside the folder."""
+    (folder / "tmp").mkdir(mode=0o700)
+    os.environ.update(
+        {
+            "TMPDIR": str(folder / "tmp"),
+            "AWS_ACCESS_KEY_ID": "SANDBOX",
+            "AWS_SECRET_ACCESS_KEY": "sandbox",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
+        }
+    )
+
+
+def write_whole(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a JSON file that appears whole or not at all, for its owner alone."""
+    partial = path.with_suffix(".tmp")
+    partial.touch(mode=0o600)
+    partial.write_text(json.dumps(document), encoding="utf-8")
+    partial.replace(path)
+
+
+class Server:
+    """Everything that runs in this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Start it all; the port is answered when this returns.
+
+        Raises:
+            PortTakenError: the port that was asked for is not free.
+        """
+        sockets = bind(settings.port)
+        # moto takes a second to import and is imported by nothing else than this process.
+        from launcher.sandbox.clusters import Registry  # noqa: PLC0415
+        from launcher.sandbox.control import ControlServer  # noqa: PLC0415
+        from launcher.sandbox.emulation.ledger import Ledger  # noqa: PLC0415
+        from launcher.sandbox.emulation.registration import install  # noqa: PLC0415
+        from launcher.sandbox.web import serve  # noqa: PLC0415
+
+        self._ledger = Ledger()
+        self._registry = Registry(settings.short, settings.mark, with_slurm=settings.with_slurm)
+        install(self._ledger, self._registry)
+        self.port = sockets[0].getsockname()[1]
+        self._web = serve(sockets, settings.folder / ACCESS_LOG, self._ledger)
+        self.secret = secrets.token_urlsafe(32)
+        self._control = ControlServer(self._operations(), self.secret)
+
+    def _operations(self) -> dict[str, Any]:
+        return {
+            "clusters": lambda _: self._registry.documents(),
+            "ledger": lambda _: self._ledger.document(),
+            "arm": self._arm,
+            "recommend_rebalance": self._recommend_rebalance,
+            "lose_node": lambda args: self._registry.cluster(args["cluster"]).lose(args["node"]),
+            "replace_node": lambda args: self._registry.cluster(args["cluster"]).replace(args["node"]),
+        }
+
+    def _arm(self, args: Mapping[str, Any]) -> str:
+        node = self._registry.cluster(args["cluster"]).node(args["node"])
+        return node.metadata.arm(args["action"], args["in_seconds"])
+
+    def _recommend_rebalance(self, args: Mapping[str, Any]) -> None:
+        self._registry.cluster(args["cluster"]).node(args["node"]).metadata.recommend_rebalance()
+
+    def ready(self) -> dict[str, Any]:
+        """What the owner has to know."""
+        return {"port": self.port, "pid": os.getpid(), "control_port": self._control.port, "secret": self.secret}
+
+    def stop(self) -> None:
+        """End the clusters, then the servers."""
+        self._registry.stop_all()
+        self._control.stop()
+        self._web.stop()
+
+
+def _arguments(words: list[str]) -> Settings:
+    parser = argparse.ArgumentParser(prog="python -m launcher.sandbox.server")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--short", type=Path, required=True)
+    parser.add_argument("--mark", required=True)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--slurm", action=argparse.BooleanOptionalAction, default=True)
+    got = parser.parse_args(words)
+    return Settings(folder=got.folder, short=got.short, mark=got.mark, port=got.port, with_slurm=got.slurm)
+
+
+def main(words: list[str]) -> int:
+    """Serve until the owner is gone or says so."""
+    settings = _arguments(words)
+    over = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        over.set()
+
+    signal.signal(signal.SIGTERM, end)
+    # The terminal's Ctrl-C is the owner's business; it ends this process in its own order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    prepare_environment(settings.folder)
+    try:
+        server = Server(settings)
+    except PortTakenError as error:
+        sys.stderr.write(f"{error}\n")
+        return PORT_TAKEN
+    threading.Thread(target=_watch_owner, args=(over,), name="owner", daemon=True).start()
+    write_whole(settings.folder / READY, server.ready())
+    over.wait()
+    server.stop()
+    return 0
+
+
+def _watch_owner(over: threading.Event) -> None:
+    """Wait for the end of standard input: its other end is the owner's."""
+    with suppress(OSError):
+        sys.stdin.buffer.read()
+    over.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

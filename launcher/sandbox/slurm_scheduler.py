@@ -1,0 +1,160 @@
+"""Jobs on a sandbox's private Slurm, by Slurm's own commands."""
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from launcher.sandbox.processes import MARK
+from launcher.sandbox.scheduler import Attempt, JobState, SchedulerError
+from launcher.sandbox.slurm import client_environment
+
+_SUBMITTED = re.compile(r"(\d+)(?:;\S+)?\s*\Z")
+_STATES = {
+    "PENDING": JobState.PENDING,
+    "CONFIGURING": JobState.PENDING,
+    "REQUEUED": JobState.PENDING,
+    "REQUEUE_HOLD": JobState.PENDING,
+    "SPECIAL_EXIT": JobState.PENDING,
+    "RUNNING": JobState.RUNNING,
+    "COMPLETING": JobState.RUNNING,
+    "SUSPENDED": JobState.RUNNING,
+    "COMPLETED": JobState.COMPLETED,
+    "CANCELLED": JobState.CANCELLED,
+}
+"""Slurm's states; those that are not here are failures (FAILED, NODE_FAIL, TIMEOUT, OUT_OF_MEMORY ...)."""
+
+
+class SlurmScheduler:
+    """The private Slurm of one cluster, as its user sees it."""
+
+    name = "slurm"
+
+    def __init__(self, configuration: Path, attempts: Path, mark: str) -> None:
+        """Keep how it is reached.
+
+        Args:
+            configuration: its slurm.conf.
+            attempts: the record that its prolog and epilog write.
+            mark: what processes of this sandbox carry.
+        """
+        self._configuration = configuration
+        self._attempts = attempts
+        self._mark = mark
+        self._lost: set[tuple[str, int]] = set()
+
+    def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str]) -> str:
+        """Hand in a batch script; the job's id."""
+        client = client_environment(self._configuration)
+        path = f"{environment.get('PATH', '')}:{client['PATH']}".lstrip(":")
+        whole = {**environment, **client, "PATH": path, MARK: self._mark}
+        printed = self._run("sbatch", "--parsable", str(script.resolve()), environment=whole, folder=folder)
+        match = _SUBMITTED.search(printed)
+        if match is None:
+            raise SchedulerError(f"sbatch printed no job id but {printed.strip()!r}")
+        return match[1]
+
+    def state(self, job: str) -> JobState:
+        """Where a job stands."""
+        return _STATES.get(self._field(job, "JobState"), JobState.FAILED)
+
+    def attempts(self, job: str) -> tuple[Attempt, ...]:
+        """The attempts of a job, oldest first."""
+        found: dict[int, Attempt] = {}
+        for record in self._records():
+            if record["job"] != job:
+                continue
+            number = record["restart"] + 1
+            at = datetime.fromtimestamp(record["time"], UTC)
+            code, _, number_of_signal = record["code"].partition(":")
+            ended = record["event"] == "end"
+            before = found.get(number)
+            # Slurm itself has no exit code for an attempt whose node is gone, and says 0.
+            lost = (job, number) in self._lost
+            found[number] = Attempt(
+                number=number,
+                started_at=before.started_at if before else at,
+                ended_at=at if ended else None,
+                exit_code=int(code) if ended and code and not lost else None,
+                signal=int(number_of_signal or 0) if ended else 0,
+                nodes=_hosts(record["nodes"]),
+                node_lost=lost,
+            )
+        return tuple(found[number] for number in sorted(found))
+
+    def nodes(self, job: str) -> tuple[str, ...]:
+        """The nodes that a job runs on now."""
+        if self.state(job) is not JobState.RUNNING:
+            return ()
+        return tuple(self._run("scontrol", "show", "hostnames", self._field(job, "NodeList")).split())
+
+    def busy(self, node: str) -> bool:
+        """Whether a job runs on a node now."""
+        return bool(self._run("squeue", "--noheader", "--format=%i", f"--nodelist={node}").strip())
+
+    def release(self, job: str) -> None:
+        """Let a job that was put back into the queue start at once."""
+        if self.state(job) is JobState.PENDING:
+            self._run("scontrol", "update", f"jobid={job}", "StartTime=now")
+
+    def cancel(self, job: str) -> None:
+        """End a job for good."""
+        self._run("scancel", job)
+
+    def node_lost(self, node: str) -> None:
+        """Take note of the attempts that end with it; the server tells Slurm."""
+        for job in {record["job"] for record in self._records()}:
+            for attempt in self.attempts(job):
+                if attempt.ended_at is None and node in attempt.nodes:
+                    self._lost.add((job, attempt.number))
+
+    def node_replaced(self, node: str) -> None:
+        """Nothing to do: the server has told Slurm."""
+
+    def stop(self) -> None:
+        """Nothing to do: Slurm runs in the server's process group and ends with it."""
+
+    def _records(self) -> list[dict[str, Any]]:
+        """What prolog and epilog wrote down, oldest first."""
+        if not self._attempts.is_file():
+            return []
+        return [json.loads(line) for line in self._attempts.read_text(encoding="utf-8").splitlines()]
+
+    def _field(self, job: str, field: str) -> str:
+        printed = self._run("scontrol", "--oneliner", "show", "job", job)
+        match = re.search(rf"(?:^|\s){field}=(\S*)", printed)
+        if match is None:
+            raise SchedulerError(f"scontrol says nothing of {field} of job {job}")
+        return match[1]
+
+    def _run(self, *words: str, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> str:
+        whole = dict(environment) if environment is not None else client_environment(self._configuration)
+        try:
+            done = subprocess.run(words, env=whole, cwd=folder, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise SchedulerError(f"{words[0]}: {error.strerror}") from error
+        if done.returncode != 0:
+            raise SchedulerError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
+        return done.stdout
+
+
+def _hosts(expression: str) -> tuple[str, ...]:
+    """The names in Slurm's short form of several.
+
+    >>> _hosts("p5-dy-x-[1-3,7]")
+    ('p5-dy-x-1', 'p5-dy-x-2', 'p5-dy-x-3', 'p5-dy-x-7')
+    >>> _hosts("a-1,b-2")
+    ('a-1', 'b-2')
+    """
+    names: list[str] = []
+    for prefix, ranges in re.findall(r"([^,\[]+)(?:\[([^\]]*)\])?", expression):
+        if not ranges:
+            names.append(prefix)
+        for part in ranges.split(",") if ranges else ():
+            first, _, last = part.partition("-")
+            width = len(first)
+            names.extend(f"{prefix}{number:0{width}}" for number in range(int(first), int(last or first) + 1))
+    return tuple(names)

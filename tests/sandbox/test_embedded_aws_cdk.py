@@ -1,0 +1,169 @@
+"""The real CDK CLI against the embedded AWS: bootstrap, deploy, a failed deployment, destroy."""
+
+import json
+import os
+import subprocess
+import sys
+
+import boto3
+import pytest
+
+from launcher.deploy import toolchain
+from launcher.sandbox.environment import ACCOUNT
+from launcher.sandbox.sandbox import Sandbox
+
+REGION = "us-east-2"
+pytestmark = pytest.mark.xdist_group("embedded-cdk")
+
+APP = """
+import sys
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2, aws_iam as iam, aws_s3 as s3, aws_s3_assets as assets
+
+app = cdk.App()
+env = cdk.Environment(account="123456789012", region="us-east-2")
+
+net = cdk.Stack(app, "net", env=env)
+vpc = ec2.Vpc(net, "Vpc", max_azs=2, nat_gateways=1, ip_addresses=ec2.IpAddresses.cidr("10.0.0.0/16"),
+              restrict_default_security_group=True)
+efa = ec2.CfnSecurityGroup(net, "Efa", group_description="efa", vpc_id=vpc.vpc_id)
+ec2.CfnSecurityGroupIngress(net, "In", group_id=efa.attr_group_id, ip_protocol="-1",
+                            source_security_group_id=efa.attr_group_id)
+ec2.CfnSecurityGroupEgress(net, "Out", group_id=efa.attr_group_id, ip_protocol="-1",
+                           destination_security_group_id=efa.attr_group_id)
+vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+
+store = cdk.Stack(app, "store", env=env, termination_protection=True)
+bucket = s3.Bucket(store, "Checkpoints", versioned=True, enforce_ssl=True, encryption=s3.BucketEncryption.S3_MANAGED,
+                   block_public_access=s3.BlockPublicAccess.BLOCK_ALL)
+bucket.add_lifecycle_rule(expiration=cdk.Duration.days(7), tag_filters={"slipway": "superseded"})
+cdk.CfnOutput(store, "Bucket", value=bucket.bucket_name)
+
+train = cdk.Stack(app, "train", env=env)
+script = assets.Asset(train, "Script", path="node.sh")
+role = iam.Role(train, "Node", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
+bucket.grant_read_write(role)
+url = "https://us-east-2-aws-parallelcluster.s3.us-east-2.amazonaws.com/parallelcluster/3.16.1/templates/custom_resource/cluster.yaml"
+provider = cdk.CfnStack(train, "Provider", template_url=url)
+subnet = vpc.private_subnets[0].subnet_id
+queue = {
+    "Name": "gpu",
+    "CapacityType": app.node.try_get_context("capacity") or "SPOT",
+    "Networking": {"SubnetIds": [subnet], "PlacementGroup": {"Enabled": True}},
+    "CustomActions": {"OnNodeConfigured": {"Script": script.s3_object_url}},
+    "ComputeResources": [{"Name": "p4d", "InstanceType": "p4d.24xlarge", "MaxCount": 2, "Efa": {"Enabled": True}}],
+}
+cluster = cdk.CustomResource(train, "Cluster", resource_type="Custom::PclusterCluster",
+    service_token=provider.get_att("Outputs.ServiceToken").to_string(),
+    properties={"ClusterName": "demo", "ClusterConfiguration": {
+        "Region": "us-east-2", "Image": {"Os": "ubuntu2404"},
+        "HeadNode": {"InstanceType": "m5.large", "Networking": {"SubnetId": subnet}},
+        "Scheduling": {"Scheduler": "slurm", "SlurmQueues": [queue]}}})
+cdk.CfnOutput(train, "Head", value=cluster.get_att_string("headNode.instanceId"))
+app.synth()
+"""
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(region=REGION, scheduler="local") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def cdk(sandbox, tmp_path_factory):
+    """Runs the CDK CLI in a folder with the app."""
+    folder = tmp_path_factory.mktemp("app")
+    (folder / "app.py").write_text(APP)
+    (folder / "node.sh").write_text("#!/bin/sh\ntrue\n")
+    (folder / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} app.py"}))
+    environment = sandbox.process_environment(toolchain.environment(os.environ))
+
+    def run(*words):
+        command = [*toolchain.cdk_command(), "--no-color", *words]
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+    bootstrap = run("bootstrap", f"aws://{ACCOUNT}/{REGION}")
+    assert bootstrap.returncode == 0, bootstrap.stdout + bootstrap.stderr
+    return run
+
+
+@pytest.fixture(scope="module")
+def deployed(cdk):
+    return cdk("deploy", "--all", "--require-approval", "never", "--concurrency", "2", "--outputs-file", "outputs.json")
+
+
+@pytest.fixture
+def client(sandbox):
+    def make(service):
+        return boto3.client(
+            service,
+            endpoint_url=sandbox.endpoint,
+            region_name=REGION,
+            aws_access_key_id="SANDBOX",
+            aws_secret_access_key="sandbox",
+        )
+
+    return make
+
+
+def statuses(client):
+    return {each["StackName"]: each["StackStatus"] for each in client("cloudformation").describe_stacks()["Stacks"]}
+
+
+class TestDeployment:
+    def test_every_stack_is_made(self, deployed, client):
+        assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+        assert set(statuses(client).items()) >= {(name, "CREATE_COMPLETE") for name in ("net", "store", "train")}
+
+    def test_each_resource_is_told_as_it_is_made(self, deployed):
+        told = deployed.stdout + deployed.stderr
+
+        assert "Custom::PclusterCluster" in told
+        assert "AWS::EC2::NatGateway" in told
+
+    def test_the_protected_stack_is_protected(self, deployed, client):
+        (stack,) = client("cloudformation").describe_stacks(StackName="store")["Stacks"]
+
+        assert stack["EnableTerminationProtection"] is True
+
+    def test_the_bucket_is_as_the_app_says(self, deployed, client):
+        (stack,) = client("cloudformation").describe_stacks(StackName="store")["Stacks"]
+        name = next(each["OutputValue"] for each in stack["Outputs"] if each["OutputKey"] == "Bucket")
+
+        rules = client("s3").get_bucket_lifecycle_configuration(Bucket=name)["Rules"]
+        assert rules[0]["Filter"] == {"Tag": {"Key": "slipway", "Value": "superseded"}}
+        assert "aws:SecureTransport" in client("s3").get_bucket_policy(Bucket=name)["Policy"]
+        assert client("s3").get_bucket_versioning(Bucket=name)["Status"] == "Enabled"
+
+    def test_private_subnets_hand_out_no_public_addresses(self, deployed, client, sandbox):
+        (vpc,) = [each.physical_id for each in sandbox.resources() if each.type == "AWS::EC2::VPC"]
+        found = client("ec2").describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["Subnets"]
+
+        assert sorted(each["MapPublicIpOnLaunch"] for each in found) == [False, False, True, True]
+
+    def test_the_cluster_runs(self, deployed, sandbox):
+        assert [each.name for each in sandbox.nodes("demo")] == ["gpu-dy-p4d-1", "gpu-dy-p4d-2"]
+
+    def test_what_is_not_there_is_said(self, deployed, sandbox):
+        found = {each.name for each in sandbox.not_emulated({"net", "store", "train"})}
+
+        assert "Custom::VpcRestrictDefaultSG" in found
+        assert "cluster demo: queue gpu: CustomActions (not run)" in found
+
+
+class TestEnd:
+    def test_a_broken_cluster_fails_the_deployment_with_the_reason(self, deployed, cdk, client):
+        failed = cdk("deploy", "train", "--exclusively", "--require-approval", "never", "-c", "capacity=BLOCK")
+
+        assert failed.returncode != 0
+        assert "CapacityType: got 'BLOCK', allowed: ONDEMAND, SPOT, CAPACITY_BLOCK" in failed.stdout + failed.stderr
+        assert statuses(client)["train"] == "UPDATE_ROLLBACK_COMPLETE"
+
+    def test_destroy_takes_all_but_what_is_protected(self, deployed, cdk, client, sandbox):
+        refused = cdk("destroy", "--all", "--force")
+
+        assert refused.returncode != 0
+        assert "cannot be deleted while TerminationProtection is enabled" in refused.stdout + refused.stderr
+        assert set(statuses(client)) == {"CDKToolkit", "store"}
+        assert sandbox.clusters() == ()

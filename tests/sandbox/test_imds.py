@@ -1,0 +1,138 @@
+import json
+import os
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime
+
+import botocore.session
+import pytest
+
+from launcher.sandbox.imds import MetadataService
+
+META = "/latest/meta-data"
+ACTION = f"{META}/spot/instance-action"
+FACTS = {
+    "instance-id": "i-1",
+    "instance-type": "p5.48xlarge",
+    "instance-life-cycle": "spot",
+    "placement/region": "us-west-2",
+}
+
+
+@pytest.fixture
+def service():
+    started = MetadataService(FACTS)
+    yield started
+    started.stop()
+
+
+def ask(service, path, method="GET", **headers):
+    """Status and body of a request; underscores in a header's name are hyphens."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(service.endpoint + path, method=method, headers=named)
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return refusal.code, refusal.read().decode()
+
+
+def token(service, ttl="60"):
+    status, found = ask(service, "/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds=ttl)
+    assert status == 200
+    return found
+
+
+def get(service, path):
+    return ask(service, path, X_aws_ec2_metadata_token=token(service))
+
+
+class TestToken:
+    def test_without_one_nothing_is_told(self, service):
+        assert ask(service, f"{META}/instance-id") == (401, "")
+        assert ask(service, f"{META}/instance-id", X_aws_ec2_metadata_token="guessed") == (401, "")
+
+    @pytest.mark.parametrize("ttl", ["0", "21601", "long", ""])
+    def test_its_time_to_live_is_bounded(self, service, ttl):
+        status, _ = ask(service, "/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds=ttl)
+
+        assert status == 400
+
+    def test_none_through_a_proxy(self, service):
+        headers = {"X_aws_ec2_metadata_token_ttl_seconds": "60", "X_Forwarded_For": "10.0.0.1"}
+
+        assert ask(service, "/latest/api/token", "PUT", **headers)[0] == 403
+
+
+class TestFacts:
+    def test_of_the_instance(self, service):
+        assert get(service, f"{META}/instance-id") == (200, "i-1")
+        assert get(service, f"{META}/placement/region") == (200, "us-west-2")
+        assert json.loads(get(service, "/latest/dynamic/instance-identity/document")[1])["instanceId"] == "i-1"
+
+    @pytest.mark.parametrize("path", [f"{META}/nothing", "/latest/user-data", "/"])
+    def test_what_there_is_not(self, service, path):
+        assert get(service, path) == (404, "")
+
+
+class TestNotice:
+    def test_there_is_none_at_first(self, service):
+        assert get(service, ACTION)[0] == 404
+        assert get(service, f"{META}/events/recommendations/rebalance")[0] == 404
+
+    def test_says_what_and_when(self, service):
+        at = service.arm(in_seconds=120)
+
+        status, body = get(service, ACTION)
+        assert (status, json.loads(body)) == (200, {"action": "terminate", "time": at})
+        assert datetime.fromisoformat(at) > datetime.now(UTC)
+        assert get(service, f"{META}/spot/termination-time") == (200, at)
+
+    def test_can_be_taken_back(self, service):
+        service.arm()
+        service.clear()
+
+        assert get(service, ACTION)[0] == 404
+
+    def test_an_unknown_action_is_refused(self, service):
+        with pytest.raises(ValueError, match="allowed: terminate, stop, hibernate"):
+            service.arm(action="reboot")
+
+    def test_rebalance(self, service):
+        service.recommend_rebalance()
+
+        assert "noticeTime" in json.loads(get(service, f"{META}/events/recommendations/rebalance")[1])
+
+
+def test_an_sdk_finds_its_credentials(service, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.endpoint)
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+
+    credentials = botocore.session.Session().get_credentials()
+
+    assert credentials.method == "iam-role"
+    assert credentials.access_key == "SANDBOX"
+
+
+def test_two_nodes_have_a_service_each(service):
+    other = MetadataService(FACTS | {"instance-id": "i-2"})
+    try:
+        other.arm()
+
+        assert get(service, ACTION)[0] == 404
+        assert get(other, ACTION)[0] == 200
+        assert ask(other, f"{META}/instance-id", X_aws_ec2_metadata_token=token(service))[0] == 401
+    finally:
+        other.stop()
+
+
+def test_a_stopped_one_does_not_answer():
+    gone = MetadataService(FACTS)
+    gone.stop()
+
+    with pytest.raises(urllib.error.URLError):
+        ask(gone, ACTION)

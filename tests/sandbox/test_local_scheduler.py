@@ -1,0 +1,290 @@
+"""Batch scripts on a machine without Slurm."""
+
+import os
+import threading
+import time
+
+import pytest
+
+from launcher.sandbox import processes
+from launcher.sandbox.local_scheduler import LocalScheduler
+from launcher.sandbox.nodes import NodeView
+from launcher.sandbox.scheduler import JobState, SchedulerError
+
+PATIENCE_S = 30
+SETTINGS = {"RequeueExit": "75", "JobRequeue": "1"}
+
+
+class Nodes:
+    """Two nodes of one partition, each with a folder that is new in each of its lives."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.lives = {"gpu-dy-p5-1": 1, "gpu-dy-p5-2": 1}
+        for name in self.lives:
+            self.scratch(name).mkdir()
+
+    def scratch(self, name):
+        return self.folder / f"{name}.{self.lives[name]}"
+
+    def replace(self, name):
+        self.lives[name] += 1
+        self.scratch(name).mkdir()
+
+    def __call__(self):
+        return [
+            NodeView(
+                name=name,
+                partition="gpu",
+                instance_type="p5.48xlarge",
+                capacity_type="SPOT",
+                instance_id=f"i-{life}",
+                generation=life,
+                life=f"{self.folder.name}-{name}-{life}",
+                scratch=str(self.scratch(name)),
+                metadata="http://127.0.0.1:1",
+                cpus=4,
+            )
+            for name, life in self.lives.items()
+        ]
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    (tmp_path / "nodes").mkdir()
+    return Nodes(tmp_path / "nodes")
+
+
+@pytest.fixture
+def scheduler(tmp_path, nodes):
+    made = LocalScheduler(tmp_path / "runner", nodes, f"mark-{os.getpid()}-{time.monotonic_ns()}", SETTINGS)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def submit(tmp_path, scheduler):
+    folder = tmp_path / "job"
+    folder.mkdir()
+
+    def hand_in(text, *options, **environment):
+        lines = "".join(f"#SBATCH {option}\n" for option in ("--partition=gpu", "--output=out", *options))
+        script = folder / "job.sh"
+        script.write_text(f"#!/bin/bash\n{lines}{text}\n")
+        whole = {"PATH": os.environ["PATH"], **environment}
+        return scheduler.submit(script, folder=folder, environment=whole)
+
+    return hand_in
+
+
+@pytest.fixture
+def output(tmp_path):
+    return lambda: (tmp_path / "job" / "out").read_text() if (tmp_path / "job" / "out").exists() else ""
+
+
+def until(condition):
+    """Wait until something holds; the test fails when it never does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+    return found
+
+
+def end(scheduler, job):
+    until(lambda: scheduler.state(job).final)
+    return scheduler.state(job)
+
+
+class TestJobs:
+    def test_one_that_succeeds(self, scheduler, submit, output):
+        job = submit('echo "$SLURM_JOB_ID $SLURMD_NODENAME $SLURM_JOB_PARTITION $GREETING"', GREETING="hello")
+
+        assert end(scheduler, job) is JobState.COMPLETED
+        assert output() == f"{job} gpu-dy-p5-1 gpu hello\n"
+        (attempt,) = scheduler.attempts(job)
+        assert (attempt.number, attempt.exit_code, attempt.nodes) == (1, 0, ("gpu-dy-p5-1",))
+        assert attempt.started_at < attempt.ended_at
+
+    def test_one_that_fails(self, scheduler, submit):
+        job = submit("exit 3")
+
+        assert end(scheduler, job) is JobState.FAILED
+        assert scheduler.attempts(job)[0].exit_code == 3
+
+    def test_the_requeue_code_brings_it_back(self, scheduler, submit, output):
+        job = submit(
+            'echo "restart ${SLURM_RESTART_COUNT-none}"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75',
+            "--open-mode=append",
+        )
+
+        assert end(scheduler, job) is JobState.COMPLETED
+        assert output() == "restart none\nrestart 1\n"
+        assert [each.exit_code for each in scheduler.attempts(job)] == [75, 0]
+
+    def test_without_requeue_it_does_not_come_back(self, scheduler, submit):
+        assert end(scheduler, submit("exit 75", "--no-requeue")) is JobState.FAILED
+
+    def test_what_it_leaves_running_ends_with_it(self, scheduler, submit, tmp_path):
+        job = submit(f"setsid sleep 600 & echo $! > {tmp_path}/pid")
+        end(scheduler, job)
+
+        assert not processes.is_running(int((tmp_path / "pid").read_text()))
+
+    def test_past_its_time_it_is_ended(self, scheduler, submit):
+        job = submit("sleep 600", "--time=0:01")
+
+        assert end(scheduler, job) is JobState.FAILED
+        assert scheduler.attempts(job)[0].signal == 15
+
+    def test_a_waiting_one_starts_when_there_is_room(self, scheduler, submit, tmp_path):
+        first = submit(f"until [ -e {tmp_path}/go ]; do sleep 0.05; done", "--nodes=2")
+        until(lambda: scheduler.nodes(first))
+        second = submit("true")
+
+        assert scheduler.state(second) is JobState.PENDING
+        assert scheduler.busy("gpu-dy-p5-2")
+        (tmp_path / "go").touch()
+        assert end(scheduler, second) is JobState.COMPLETED
+
+    @pytest.mark.parametrize(
+        "options, told",
+        [
+            (("--nodes=3",), "asks for 3 nodes, there are 2"),
+            (("--partition=cpu",), "there are 0"),
+            (("--array=1-2",), "--array"),
+        ],
+    )
+    def test_one_that_cannot_run_is_refused(self, submit, options, told):
+        with pytest.raises(SchedulerError, match=told):
+            submit("true", *options)
+
+    def test_an_unknown_one(self, scheduler):
+        with pytest.raises(SchedulerError, match="there is no job 9"):
+            scheduler.state("9")
+
+
+class TestCancel:
+    def test_it_may_clean_up(self, scheduler, submit, output):
+        job = submit("trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
+        until(lambda: "ready" in output())
+
+        scheduler.cancel(job)
+
+        assert end(scheduler, job) is JobState.CANCELLED
+        assert "told" in output()
+
+    def test_a_waiting_one(self, scheduler, submit):
+        submit("sleep 600", "--nodes=2")
+        waiting = submit("true")
+
+        scheduler.cancel(waiting)
+
+        assert end(scheduler, waiting) is JobState.CANCELLED
+        assert scheduler.attempts(waiting) == ()
+
+    def test_stop_ends_all(self, scheduler, submit, output):
+        job = submit("trap '' TERM; echo $$; sleep 600 & wait; sleep 600")
+        pid = int(until(output))
+
+        scheduler.stop()
+
+        assert not processes.is_running(pid)
+        assert scheduler.state(job) is JobState.CANCELLED
+
+
+class TestNodes:
+    def test_a_drained_one_takes_no_job(self, scheduler, submit, output):
+        job = submit(
+            'echo $SLURMD_NODENAME; [ -n "${SLURM_RESTART_COUNT-}" ] && exit 0;'
+            ' scontrol update nodename=$SLURMD_NODENAME state=drain reason="spot notice" && exit 75',
+            "--open-mode=append",
+        )
+
+        assert end(scheduler, job) is JobState.COMPLETED
+        assert output().split() == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
+
+    def test_a_lost_one_takes_its_attempt_with_it(self, scheduler, submit, output, nodes):
+        job = submit(
+            'ls $SLIPWAY_SCRATCH; [ -n "${SLURM_RESTART_COUNT-}" ] && exit 0;'
+            " touch $SLIPWAY_SCRATCH/file; echo ready; sleep 600",
+            "--nodes=2",
+            "--open-mode=append",
+        )
+        until(lambda: "ready" in output())
+
+        scheduler.node_lost("gpu-dy-p5-1")
+        until(lambda: scheduler.attempts(job)[0].ended_at)
+        assert scheduler.state(job) is JobState.PENDING
+        nodes.replace("gpu-dy-p5-1")
+        scheduler.node_replaced("gpu-dy-p5-1")
+
+        assert end(scheduler, job) is JobState.COMPLETED
+        assert output() == "ready\n"
+        first, second = scheduler.attempts(job)
+        assert (first.node_lost, first.exit_code, second.node_lost, second.exit_code) == (True, None, False, 0)
+
+    def test_a_job_that_ended_before_lost_nothing(self, scheduler, submit):
+        job = submit("exit 0")
+        end(scheduler, job)
+
+        scheduler.node_lost("gpu-dy-p5-1")
+
+        assert scheduler.state(job) is JobState.COMPLETED
+        assert not scheduler.attempts(job)[0].node_lost
+
+
+class TestCommands:
+    def test_srun_runs_on_each_node_with_what_is_its_own(self, scheduler, submit, output):
+        job = submit(
+            "srun --nodes=2 --ntasks-per-node=1 --kill-on-bad-exit=0 bash -c"
+            " 'echo $SLURM_STEP_ID $SLURM_STEP_NUM_NODES $SLURM_NODEID $SLURM_PROCID"
+            " $SLURMD_NODENAME $SLIPWAY_SCRATCH'",
+            "--nodes=2",
+        )
+
+        assert end(scheduler, job) is JobState.COMPLETED
+        lines = sorted(line.split() for line in output().splitlines())
+        assert [line[:5] for line in lines] == [
+            ["0", "2", "0", "0", "gpu-dy-p5-1"],
+            ["0", "2", "1", "1", "gpu-dy-p5-2"],
+        ]
+        assert lines[0][5] != lines[1][5]
+
+    def test_srun_hands_on_the_worst_exit_code(self, scheduler, submit):
+        job = submit("srun bash -c 'exit $((SLURM_NODEID * 75))'; code=$?; exit $code", "--nodes=2", "--no-requeue")
+
+        end(scheduler, job)
+
+        assert scheduler.attempts(job)[0].exit_code == 75
+
+    def test_a_step_has_a_number_of_its_own(self, scheduler, submit, output):
+        end(scheduler, submit("for i in 1 2; do srun bash -c 'echo $SLURM_STEP_ID'; done"))
+
+        assert output() == "0\n1\n"
+
+    def test_scontrol_names_the_hosts(self, scheduler, submit, output):
+        end(scheduler, submit('scontrol show hostnames "$SLURM_JOB_NODELIST"', "--nodes=2"))
+
+        assert output().split() == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
+
+    def test_a_job_can_requeue_itself(self, scheduler, submit):
+        job = submit('[ -n "${SLURM_RESTART_COUNT-}" ] || scontrol requeue $SLURM_JOB_ID')
+
+        assert end(scheduler, job) is JobState.COMPLETED
+        assert len(scheduler.attempts(job)) == 2
+
+    def test_what_they_cannot_do_fails(self, scheduler, submit, output):
+        end(scheduler, submit("scontrol reconfigure || echo refused $?"))
+
+        assert "refused 1" in output()
+
+
+def test_attempts_are_seen_from_other_threads(scheduler, submit):
+    job = submit("sleep 0.3")
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(end(scheduler, job)))
+    thread.start()
+    thread.join()
+
+    assert seen == [JobState.COMPLETED]

@@ -1,0 +1,335 @@
+"""The sandbox as a whole: what runs in it, and that nothing of it is left."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import boto3
+import pytest
+
+from launcher.model.errors import AwsError
+from launcher.sandbox import processes
+from launcher.sandbox.sandbox import Sandbox
+from launcher.sandbox.scheduler import JobState
+
+PATIENCE_S = 60
+REGION = "us-east-1"
+SCHEDULERS = ["local", pytest.param("slurm", marks=pytest.mark.slurm)]
+pytestmark = pytest.mark.xdist_group("sandbox")
+PROVIDER = (
+    "https://us-east-1-aws-parallelcluster.s3.us-east-1.amazonaws.com"
+    "/parallelcluster/3.16.1/templates/custom_resource/cluster.yaml"
+)
+TEMPLATE = {
+    "Resources": {
+        "Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.0.0.0/16"}},
+        "Subnet": {
+            "Type": "AWS::EC2::Subnet",
+            "Properties": {"VpcId": {"Ref": "Vpc"}, "CidrBlock": "10.0.0.0/24", "AvailabilityZone": "us-east-1a"},
+        },
+        "Provider": {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": PROVIDER}},
+        "Cluster": {
+            "Type": "Custom::PclusterCluster",
+            "Properties": {
+                "ServiceToken": {"Fn::GetAtt": ["Provider", "Outputs.ServiceToken"]},
+                "ClusterName": "demo",
+                "ClusterConfiguration": {
+                    "Region": REGION,
+                    "Image": {"Os": "ubuntu2404"},
+                    "HeadNode": {"InstanceType": "m5.large", "Networking": {"SubnetId": {"Ref": "Subnet"}}},
+                    "Scheduling": {
+                        "Scheduler": "slurm",
+                        "SlurmSettings": {"CustomSlurmSettings": [{"JobRequeue": 1}, {"RequeueExit": 75}]},
+                        "SlurmQueues": [
+                            {
+                                "Name": "a-queue-of-longest-naming",
+                                "CapacityType": "SPOT",
+                                "JobExclusiveAllocation": True,
+                                "Networking": {"SubnetIds": [{"Ref": "Subnet"}]},
+                                "ComputeResources": [
+                                    {"Name": "a-resource-of-long-naming", "InstanceType": "m5.xlarge", "MaxCount": 1}
+                                ],
+                            }
+                        ],
+                    },
+                },
+            },
+        },
+    }
+}
+
+
+def deploy(sandbox):
+    """Put the cluster into the sandbox."""
+    cloudformation = boto3.client(
+        "cloudformation",
+        endpoint_url=sandbox.endpoint,
+        region_name=sandbox.region,
+        aws_access_key_id="SANDBOX",
+        aws_secret_access_key="sandbox",
+    )
+    cloudformation.create_stack(StackName="train", TemplateBody=json.dumps(TEMPLATE))
+    (stack,) = cloudformation.describe_stacks(StackName="train")["Stacks"]
+    assert stack["StackStatus"] == "CREATE_COMPLETE"
+
+
+def until(condition):
+    """Wait until something holds; the test fails when it never does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+    return found
+
+
+def script_in(folder, text):
+    script = folder / "job.sh"
+    lines = "#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --exclusive\n#SBATCH --output=out\n"
+    script.write_text(f"#!/bin/bash\n{lines}{text}\n")
+    return script
+
+
+WATCH = """
+import json, os, sys, time, urllib.error, urllib.request
+base = os.environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"]
+def ask(path, method="GET", **headers):
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with urllib.request.urlopen(urllib.request.Request(base + path, method=method, headers=named)) as answer:
+        return answer.read().decode()
+token = ask("/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds="60")
+print("instance", ask("/latest/meta-data/instance-id", X_aws_ec2_metadata_token=token), flush=True)
+while len(sys.argv) > 1:
+    try:
+        notice = ask("/latest/meta-data/spot/instance-action", X_aws_ec2_metadata_token=token)
+        print("notice", json.loads(notice)["action"])
+        break
+    except urllib.error.HTTPError:
+        time.sleep(0.05)
+"""
+
+
+class TestInterruption:
+    @pytest.fixture(params=SCHEDULERS)
+    def sandbox(self, request):
+        with Sandbox(region=REGION, scheduler=request.param) as started:
+            deploy(started)
+            yield started
+
+    def run(self, sandbox, folder, at_the_end, notice_s):
+        """A job that waits for a notice in its first life; its scheduler, id and what it printed."""
+        (folder / "watch.py").write_text(WATCH)
+        script = script_in(
+            folder,
+            'echo "files $(ls $SLIPWAY_SCRATCH | wc -l)"; touch $SLIPWAY_SCRATCH/checkpoint\n'
+            f'[ -n "${{SLURM_RESTART_COUNT-}}" ] && {{ "$SLIPWAY_PYTHON" {folder}/watch.py; exit 0; }}\n'
+            f'"$SLIPWAY_PYTHON" {folder}/watch.py wait\n{at_the_end}',
+        )
+        scheduler = sandbox.scheduler("demo")
+        job = scheduler.submit(script, folder=folder, environment=sandbox.job_environment(os.environ))
+        until(lambda: (folder / "out").exists() and "instance" in (folder / "out").read_text())
+        (node,) = scheduler.nodes(job)
+        loss = sandbox.lose_node("demo", node, notice_s=notice_s)
+        until(lambda: scheduler.state(job).final or scheduler.state(job) is JobState.PENDING)
+        scheduler.release(job)
+        until(lambda: scheduler.state(job).final)
+        return scheduler, job, loss, (folder / "out").read_text()
+
+    def test_a_job_that_leaves_in_time(self, sandbox, tmp_path):
+        before = {each.instance_id for each in sandbox.nodes("demo")}
+        leave = "scontrol update nodename=$SLURMD_NODENAME state=drain reason=notice; exit 75"
+
+        scheduler, job, loss, told = self.run(sandbox, tmp_path, leave, notice_s=PATIENCE_S)
+
+        assert scheduler.state(job) is JobState.COMPLETED
+        assert loss.drained
+        assert loss.noticed_at < loss.lost_at < loss.replaced_at
+        first, second = scheduler.attempts(job)
+        assert (first.exit_code, first.node_lost, second.exit_code) == (75, False, 0)
+        # The second life is on another instance, whose disk is empty and whose metadata service has no notice.
+        assert re.findall(r"files (\d+)", told) == ["0", "0"]
+        assert "notice terminate" in told
+        old, new = re.findall(r"instance (\S+)", told)
+        assert {old} == before
+        assert {new} == {each.instance_id for each in sandbox.nodes("demo")}
+        assert [each.generation for each in sandbox.nodes("demo")] == [2]
+
+    def test_a_job_that_stays(self, sandbox, tmp_path):
+        scheduler, job, loss, told = self.run(sandbox, tmp_path, "sleep 600", notice_s=1)
+
+        assert scheduler.state(job) is JobState.COMPLETED
+        assert not loss.drained
+        first, second = scheduler.attempts(job)
+        assert (first.node_lost, first.exit_code, second.exit_code) == (True, None, 0)
+        assert re.findall(r"files (\d+)", told) == ["0", "0"]
+
+
+def remains(told):
+    """What is left of a sandbox: its processes, its folder, whoever listens on its port."""
+    left = [f"process {pid}" for pid in told["pids"] if processes.is_running(pid)]
+    left += [f"marked {pid}" for pid in processes.marked(processes.MARK, told["mark"])]
+    left += [path for path in told["paths"] if os.path.lexists(path)]
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", told["port"])) == 0:
+            left.append(f"port {told['port']}")
+    return left
+
+
+OWNER = f"""
+import json, os, sys, time
+sys.path[:0] = [{str(Path(__file__).parent)!r}]
+import test_sandbox as test
+from launcher.sandbox.sandbox import Sandbox
+from pathlib import Path
+
+folder, scheduler = Path(sys.argv[1]), sys.argv[2]
+with Sandbox(scheduler=scheduler) as sandbox:
+    test.deploy(sandbox)
+    script = test.script_in(folder, "trap '' TERM; setsid sleep 600 & echo ready; sleep 600; sleep 600")
+    job = sandbox.scheduler("demo").submit(script, folder=folder, environment=sandbox.job_environment(os.environ))
+    test.until(lambda: (folder / "out").exists() and "ready" in (folder / "out").read_text())
+    print(json.dumps(test.described(sandbox)), flush=True)
+    if len(sys.argv) > 3:
+        raise RuntimeError("something went wrong")
+    time.sleep(600)
+"""
+
+
+def described(sandbox):
+    """What there is of a sandbox, for somebody who wants to see it gone."""
+    server = sandbox._running()
+    pids = processes.with_descendants({server._server.pid, server._keeper.pid})
+    pids |= processes.marked(processes.MARK, sandbox._mark)
+    return {
+        "pids": sorted(pids),
+        "server": server._server.pid,
+        "mark": sandbox._mark,
+        "paths": [str(path) for path in server._paths],
+        "port": int(sandbox.endpoint.rpartition(":")[2]),
+    }
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a process with a sandbox in which a job runs; the process, and what there is of the sandbox."""
+    started = []
+
+    def go(scheduler, *words, environment=None, name="a"):
+        folder = tmp_path / name
+        folder.mkdir()
+        owner = subprocess.Popen(
+            [sys.executable, "-c", OWNER, str(folder), scheduler, *words],
+            env={**os.environ, **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(owner)
+        line = owner.stdout.readline()
+        assert line, owner.stderr.read()
+        return owner, json.loads(line)
+
+    yield go
+    for owner in started:
+        if owner.poll() is None:
+            owner.kill()
+        owner.communicate()
+
+
+class TestEnd:
+    @pytest.mark.parametrize(
+        "scheduler, number",
+        [("local", signal.SIGKILL), ("auto", signal.SIGKILL), ("auto", signal.SIGTERM), ("local", signal.SIGHUP)],
+    )
+    def test_nothing_is_left_when_its_owner_ends(self, start, scheduler, number):
+        owner, told = start(scheduler)
+        assert len(told["pids"]) > 3
+
+        owner.send_signal(number)
+
+        owner.wait(PATIENCE_S)
+        until(lambda: not remains(told))
+
+    def test_nothing_is_left_after_an_exception(self, start):
+        owner, told = start("auto", "raise")
+
+        _, errors = owner.communicate(timeout=PATIENCE_S)
+
+        assert owner.returncode == 1
+        assert "something went wrong" in errors
+        assert remains(told) == []
+
+    def test_nothing_is_left_when_its_server_is_killed(self, start):
+        _, told = start("auto")
+
+        os.kill(told["server"], signal.SIGKILL)
+
+        # Its owner has not noticed yet; the keeper has.
+        until(lambda: [each for each in remains(told) if each != f"process {told['server']}"] == [])
+
+    def test_ctrl_c_in_a_terminal_reaches_all_of_the_group_and_leaves_nothing(self, start):
+        owner, told = start("local")
+
+        os.killpg(owner.pid, signal.SIGINT)
+
+        owner.wait(PATIENCE_S)
+        until(lambda: not remains(told))
+
+    def test_it_can_be_ended_twice(self):
+        sandbox = Sandbox(scheduler="local")
+        with sandbox:
+            told = described(sandbox)
+            sandbox.stop()
+            assert remains(told) == []
+        with pytest.raises(AwsError, match="is not running"):
+            sandbox.clusters()
+
+    def test_signal_handlers_are_given_back_by_the_last_one(self):
+        program = """
+import signal
+from launcher.sandbox.sandbox import Sandbox
+handler = lambda: signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+first, second = Sandbox(scheduler="local"), Sandbox(scheduler="local")
+first.__enter__(), second.__enter__()
+first.stop()
+print(handler())
+second.stop()
+print(handler())
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+        assert done.stdout.split() == ["False", "True"]
+
+
+class TestTwo:
+    def test_they_share_nothing_and_one_outlives_the_other(self, start):
+        first, one = start("auto", name="one")
+        _, other = start("auto", name="other")
+
+        assert one["port"] != other["port"]
+        assert not set(one["pids"]) & set(other["pids"])
+        assert not set(one["paths"]) & set(other["paths"])
+
+        first.kill()
+        first.wait()
+        until(lambda: not remains(one))
+        assert all(processes.is_running(pid) for pid in other["pids"])
+
+
+class TestLongPath:
+    def test_a_deep_temporary_folder_does_not_matter(self, start, tmp_path):
+        deep = tmp_path / ("a folder with blanks " * 4).strip() / ("deep" * 20)
+        deep.mkdir(parents=True)
+
+        owner, told = start("auto", environment={"TMPDIR": str(deep)})
+
+        assert any(path.startswith(str(deep)) for path in told["paths"])
+        owner.terminate()
+        owner.wait(PATIENCE_S)
+        until(lambda: not remains(told))

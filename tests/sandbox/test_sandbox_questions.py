@@ -1,0 +1,95 @@
+"""What a sandbox answers and refuses, and what of it can be seen from outside."""
+
+import contextlib
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from launcher.model.errors import AwsError, ImpossibleError
+from launcher.sandbox import slurm
+from launcher.sandbox.sandbox import Sandbox
+
+REGION = "us-east-1"
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    """One without a cluster."""
+    with Sandbox(region=REGION, scheduler="local") as started:
+        yield started
+
+
+class TestQuestions:
+    def test_a_cluster_that_is_not_there(self, sandbox):
+        with pytest.raises(ImpossibleError, match="no cluster 'demo' in this sandbox, there are: none"):
+            sandbox.scheduler("demo")
+
+    def test_a_node_that_is_not_there(self, sandbox):
+        with pytest.raises(AwsError, match="no cluster 'demo'"):
+            sandbox.notify("demo", "node-1")
+
+    def test_the_control_port_answers_its_owner_alone(self, sandbox):
+        ready = json.loads((sandbox._running().folder / "ready.json").read_text())
+        with socket.create_connection(("127.0.0.1", ready["control_port"])) as connection:
+            connection.sendall(b"POST /clusters HTTP/1.0\r\nContent-Length: 2\r\nAuthorization: Bearer x\r\n\r\n{}")
+            assert b" 403 " in connection.recv(100)
+
+    def test_its_folder_is_private(self, sandbox):
+        assert sandbox._running().folder.stat().st_mode & 0o077 == 0
+
+    def test_its_environment_holds_nothing_of_the_persons(self, sandbox):
+        found = sandbox.process_environment({"AWS_PROFILE": "prod", "HTTPS_PROXY": "http://p:1", "PATH": "/bin"})
+
+        assert "AWS_PROFILE" not in found
+        assert "HTTPS_PROXY" not in found
+        assert found["PATH"] == "/bin"
+        assert found["AWS_ENDPOINT_URL"] == sandbox.endpoint
+
+    def test_it_listens_on_loopback_alone(self, sandbox):
+        port = int(sandbox.endpoint.rpartition(":")[2])
+        listening = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        bound = {
+            local.split(":")[0]
+            for _, local, _, state, *_ in listening
+            if state == "0A" and int(local.split(":")[1], 16) == port
+        }
+
+        assert bound == {"0100007F"}
+
+    def test_slurm_is_promised_only_where_it_is(self):
+        expected = (
+            contextlib.nullcontext() if slurm.available() else pytest.raises(ImpossibleError, match="not installed")
+        )
+
+        with expected:
+            Sandbox(scheduler="slurm")
+
+    def test_an_unknown_scheduler(self):
+        with pytest.raises(ImpossibleError, match="allowed: auto, slurm, local"):
+            Sandbox(scheduler="pbs")
+
+
+class TestPort:
+    def test_one_that_is_taken_is_named(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+
+            with (
+                pytest.raises(ImpossibleError, match=f"port {port} on 127.0.0.1 cannot be used") as refused,
+                Sandbox(port=port),
+            ):
+                pytest.fail("it started")
+
+        assert refused.value.exit_code == 5
+
+    def test_one_that_is_free_is_used(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+
+        with Sandbox(port=port, scheduler="local") as sandbox:
+            assert sandbox.endpoint == f"http://localhost:{port}"

@@ -1,0 +1,312 @@
+"""A private Slurm: real daemons, real jobs."""
+
+import os
+import shutil
+import socket
+import tempfile
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from launcher.sandbox import processes
+from launcher.sandbox.cluster import ClusterSpec, NodeGroup, Queue
+from launcher.sandbox.scheduler import JobState, SchedulerError
+from launcher.sandbox.slurm import PrivateSlurm, SlurmError
+from launcher.sandbox.slurm_files import SlurmPlaces, node_environment, write_node_environment
+from launcher.sandbox.slurm_scheduler import SlurmScheduler
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+PATIENCE_S = 60
+MARK = "test-slurm"
+GROUP = NodeGroup(
+    queue="gpu",
+    name="p5",
+    instance_type="p5.48xlarge",
+    capacity_type="SPOT",
+    min_count=1,
+    max_count=2,
+    subnet_id="subnet-1",
+    security_groups=(),
+    efa=True,
+    placement_group=True,
+    cpus=192,
+    memory_mib=2097152,
+    gpus=8,
+    settings={"Sockets": "2", "CoresPerSocket": "48"},
+)
+SPEC = ClusterSpec(
+    name="demo",
+    head_instance_type="m5.large",
+    head_subnet_id="subnet-1",
+    head_security_groups=(),
+    queues=(Queue(name="gpu", exclusive=True, settings={}),),
+    groups=(GROUP,),
+    settings=(("JobRequeue", "1"), ("RequeueExit", "75")),
+    tags={},
+    left_out=(),
+)
+NODES = GROUP.node_names()
+
+
+def short_folder():
+    """A folder whose path leaves room for the sockets below it, which pytest's own do not."""
+    return Path(tempfile.mkdtemp(prefix="slt-", dir="/tmp"))
+
+
+def places_in(folder, spec=SPEC):
+    places = SlurmPlaces(folder=folder, nodes=folder / "n")
+    for group in spec.groups:
+        for name in group.node_names():
+            scratch = folder / "n" / name / "scratch"
+            scratch.mkdir(parents=True)
+            own = node_environment(metadata=f"http://{name}", scratch=str(scratch), life=f"{folder.name}-{name}")
+            write_node_environment(places, name, own)
+    return places
+
+
+@pytest.fixture(scope="module")
+def folder():
+    made = short_folder()
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture(scope="module")
+def running(folder):
+    made = PrivateSlurm(places_in(folder), SPEC, MARK)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def scheduler(running):
+    return SlurmScheduler(running.places.configuration, running.places.attempts, MARK)
+
+
+@pytest.fixture
+def submit(scheduler, tmp_path):
+    jobs = []
+
+    def hand_in(text, *options, **environment):
+        defaults = ("--partition=gpu", "--nodes=1", "--exclusive", "--output=out", "--open-mode=append")
+        lines = "".join(f"#SBATCH {option}\n" for option in (*defaults, *options))
+        (tmp_path / "job.sh").write_text(f"#!/bin/bash\n{lines}{text}\n")
+        whole = {"PATH": os.environ["PATH"], **environment}
+        jobs.append(scheduler.submit(tmp_path / "job.sh", folder=tmp_path, environment=whole))
+        return jobs[-1]
+
+    yield hand_in
+    for job in jobs:
+        if not scheduler.state(job).final:
+            scheduler.cancel(job)
+            end(scheduler, job)
+
+
+@pytest.fixture
+def output(tmp_path):
+    return lambda: (tmp_path / "out").read_text() if (tmp_path / "out").exists() else ""
+
+
+def until(condition):
+    """Wait until something holds; the test fails when it never does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+    return found
+
+
+def end(scheduler, job):
+    until(lambda: scheduler.state(job).final)
+    return scheduler.state(job)
+
+
+class TestCluster:
+    def test_nodes_are_those_of_the_configuration(self, running):
+        printed = running.run("sinfo", "--noheader", "--Node", "--format=%N %P %c %G %f")
+
+        assert sorted(line.split() for line in printed.splitlines()) == [
+            [name, "gpu*", "192", "gpu:8", f"{kind},p5.48xlarge,p5,efa,gpu"]
+            for name, kind in sorted(zip(NODES, ("static", "dynamic"), strict=True))
+        ]
+
+    def test_its_settings_are_in_force(self, running):
+        found = running.run("scontrol", "show", "config")
+
+        assert any(line.split()[0:3] == ["RequeueExit", "=", "75"] for line in found.splitlines() if line.strip())
+
+    def test_it_keeps_to_its_folder(self, running, folder):
+        found = running.run("scontrol", "show", "config")
+        own = ("StateSaveLocation", "SlurmctldLogFile", "SlurmctldPidFile", "SLURM_CONF", "PlugStackConfig")
+
+        for line in found.splitlines():
+            name, _, value = line.partition("=")
+            if name.strip() in own:
+                assert value.strip().startswith(str(folder))
+
+
+class TestJobs:
+    def test_every_task_has_what_is_its_nodes_own(self, scheduler, submit, output):
+        job = submit(
+            'echo "$AWS_EC2_METADATA_SERVICE_ENDPOINT"; srun bash -c \'echo "$SLIPWAY_SCRATCH $GREETING"\'',
+            GREETING="hello",
+        )
+
+        assert end(scheduler, job) is JobState.COMPLETED
+        endpoint, rest = output().splitlines()
+        (node,) = scheduler.attempts(job)[0].nodes
+        assert endpoint == f"http://{node}"
+        assert rest.split() == [rest.split()[0], "hello"]
+        assert f"/n/{node}/scratch" in rest
+
+    def test_one_that_fails(self, scheduler, submit):
+        job = submit("exit 3")
+
+        assert end(scheduler, job) is JobState.FAILED
+        assert scheduler.attempts(job)[0].exit_code == 3
+
+    def test_the_requeue_code_brings_it_back_when_released(self, scheduler, submit, output):
+        job = submit('echo "restart ${SLURM_RESTART_COUNT-none}"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75')
+        until(lambda: scheduler.attempts(job) and scheduler.attempts(job)[0].ended_at)
+        until(lambda: scheduler.state(job) is JobState.PENDING)
+
+        scheduler.release(job)
+
+        assert end(scheduler, job) is JobState.COMPLETED
+        assert output() == "restart none\nrestart 1\n"
+        assert [(each.number, each.exit_code) for each in scheduler.attempts(job)] == [(1, 75), (2, 0)]
+
+    def test_a_cancelled_one(self, scheduler, submit, output):
+        job = submit("echo ready; sleep 600")
+        until(lambda: "ready" in output())
+        assert scheduler.nodes(job)
+        assert scheduler.busy(scheduler.nodes(job)[0])
+
+        scheduler.cancel(job)
+
+        assert end(scheduler, job) is JobState.CANCELLED
+
+    def test_one_that_cannot_run_is_refused(self, submit):
+        with pytest.raises(SchedulerError, match="invalid partition"):
+            submit("true", "--partition=cpu")
+
+    def test_an_unknown_one(self, scheduler):
+        with pytest.raises(SchedulerError, match="Invalid job id"):
+            scheduler.state("99999")
+
+
+class TestLoss:
+    def test_a_lost_node_takes_its_processes_and_the_job_comes_back(self, running, scheduler, submit, output, tmp_path):
+        job = submit(
+            '[ -n "${SLURM_RESTART_COUNT-}" ] && exit 0; srun sleep 600 & setsid sleep 600 &'
+            f" echo $! >{tmp_path}/pid; echo ready; wait"
+        )
+        until(lambda: "ready" in output())
+        (node,) = scheduler.nodes(job)
+        pid = int((tmp_path / "pid").read_text())
+
+        scheduler.node_lost(node)
+        running.kill_node(node)
+        running.declare_down(node, "spot interruption")
+        until(lambda: scheduler.state(job) is JobState.PENDING)
+        life = f"{running.places.folder.name}-{node}"
+        processes.end(lambda: processes.marked(processes.NODE_MARK, life))
+        assert not processes.is_running(pid)
+        assert running.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T").startswith("down")
+        running.start_node(node)
+        scheduler.release(job)
+
+        assert end(scheduler, job) is JobState.COMPLETED
+        first, second = scheduler.attempts(job)
+        assert (first.node_lost, first.exit_code, second.node_lost, second.exit_code) == (True, None, False, 0)
+
+    def test_a_drained_node_is_used_again_once_it_is_replaced(self, running, scheduler, submit):
+        for name in NODES:
+            running.run("scontrol", "update", f"nodename={name}", "state=drain", "reason=test")
+        job = submit("true")
+        until(lambda: scheduler.state(job) is JobState.PENDING)
+
+        for name in NODES:
+            running.kill_node(name)
+            running.start_node(name)
+
+        assert end(scheduler, job) is JobState.COMPLETED
+
+
+class TestStart:
+    def test_a_setting_it_does_not_take_is_told_with_its_log(self):
+        folder = short_folder()
+        spec = replace(SPEC, settings=(("SelectType", "select/nothing"),))
+        try:
+            with pytest.raises(SlurmError, match="ended by itself"):
+                PrivateSlurm(places_in(folder, spec), spec, MARK).start()
+            assert processes.holding({path.resolve() for path in (folder / "log").iterdir()}) == set()
+        finally:
+            shutil.rmtree(folder)
+
+    def test_nothing_is_left_after_stop(self, tmp_path):
+        folder = short_folder()
+        made = PrivateSlurm(places_in(folder), SPEC, MARK)
+        made.start()
+        scheduler = SlurmScheduler(made.places.configuration, made.places.attempts, MARK)
+        (tmp_path / "job.sh").write_text(f"#!/bin/bash\n#SBATCH --output={tmp_path}/out\necho ready; sleep 600\n")
+        scheduler.submit(tmp_path / "job.sh", folder=tmp_path, environment={"PATH": os.environ["PATH"]})
+        until(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text())
+        found = made.run("scontrol", "show", "config")
+        port = next(line.split("=")[1] for line in found.splitlines() if line.startswith("SlurmctldPort"))
+        try:
+            made.stop()
+
+            assert processes.holding({path.resolve() for path in (folder / "log").iterdir()}) == set()
+            with socket.socket() as probe:
+                assert probe.connect_ex(("127.0.0.1", int(port))) != 0
+        finally:
+            shutil.rmtree(folder)
+
+    def test_it_needs_no_root(self):
+        folder = short_folder()
+        user = 65534 if os.getuid() == 0 else os.getuid()
+        try:
+            os.chown(folder, user, -1)
+            with warnings.catch_warnings():
+                # A fork and not a new interpreter: another user may not be allowed to read this one's.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                pid = os.fork()
+            if pid == 0:
+                as_user(user, folder)
+            _, status = os.waitpid(pid, 0)
+
+            assert (folder / "told").read_text().split() == ["completed", str(user)]
+            assert os.waitstatus_to_exitcode(status) == 0
+        finally:
+            shutil.rmtree(folder)
+
+
+def as_user(user, folder):
+    """In a forked process: start a Slurm as a user, run one job, stop, write down how it went, and end."""
+    told = folder / "told"
+    try:
+        if user != os.getuid():
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
+        os.chdir(folder)
+        made = PrivateSlurm(places_in(folder), SPEC, MARK)
+        made.start()
+        try:
+            scheduler = SlurmScheduler(made.places.configuration, made.places.attempts, MARK)
+            script = folder / "job.sh"
+            script.write_text(f"#!/bin/bash\n#SBATCH --output={folder}/out\nid -u\n")
+            job = scheduler.submit(script, folder=folder, environment={"PATH": "/usr/bin:/bin"})
+            state = end(scheduler, job)
+        finally:
+            made.stop()
+        told.write_text(f"{state.value} {(folder / 'out').read_text()}")
+        os._exit(0)
+    except BaseException as problem:  # noqa: BLE001  nothing of this process may come back into pytest
+        told.write_text(repr(problem))
+        os._exit(1)

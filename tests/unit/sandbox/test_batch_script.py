@@ -1,0 +1,49 @@
+import pytest
+
+from launcher.sandbox.batch_script import options
+from launcher.sandbox.scheduler import SchedulerError
+
+SCRIPT = """#!/bin/bash
+#SBATCH --job-name=gpt
+#SBATCH --partition=p5-48xlarge
+#SBATCH --nodes=2 --ntasks-per-node=1
+#SBATCH --exclusive
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=slurm-%j.out
+# a comment
+echo started
+#SBATCH --nodes=9
+"""
+
+
+class TestOptions:
+    def test_of_a_rendered_script(self):
+        found = options(SCRIPT, "job.sbatch")
+
+        assert (found.job_name, found.partition, found.nodes, found.tasks_per_node) == ("gpt", "p5-48xlarge", 2, 1)
+        assert found.append
+        assert found.requeue is True
+        assert found.time_limit_s is None
+
+    def test_defaults(self):
+        found = options("#!/bin/sh\ntrue\n", "job.sh")
+
+        assert (found.job_name, found.nodes, found.output, found.requeue) == ("job.sh", 1, "slurm-%j.out", None)
+
+    @pytest.mark.parametrize(
+        "text, seconds",
+        [("30", 1800), ("1:30", 90), ("2:00:00", 7200), ("1-01:30:00", 91800), ("1-0", 86400), ("UNLIMITED", None)],
+    )
+    def test_time_limits(self, text, seconds):
+        assert options(f"#!/bin/sh\n#SBATCH --time={text}\n", "x").time_limit_s == seconds
+
+    def test_short_options(self):
+        found = options("#!/bin/sh\n#SBATCH -N 3 -J deep -o out.%j -pgpu\n", "x")
+
+        assert (found.nodes, found.job_name, found.output, found.partition) == (3, "deep", "out.%j", "gpu")
+
+    @pytest.mark.parametrize("line", ["--array=1-4", "-Z", "--time=soon"])
+    def test_what_is_not_known_is_refused(self, line):
+        with pytest.raises(SchedulerError):
+            options(f"#!/bin/sh\n#SBATCH {line}\n", "x")

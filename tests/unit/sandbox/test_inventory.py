@@ -1,0 +1,48 @@
+from launcher.sandbox.inventory import NotEmulated, not_emulated, resources_of
+
+ENTRY = {
+    "stack": "net",
+    "logical_id": "Vpc",
+    "type": "AWS::EC2::VPC",
+    "physical_id": "vpc-1",
+    "model": "sandbox",
+    "reason": "",
+    "ignored": [],
+}
+
+
+def ledger(*entries, actions=None):
+    return {"resources": [ENTRY | entry for entry in entries], "actions": actions or {}}
+
+
+class TestNotEmulated:
+    def test_what_has_a_model_is_not_in_it(self):
+        assert not_emulated(ledger({}), {}) == ()
+
+    def test_each_thing_stands_once(self):
+        nothing = {"type": "AWS::Budgets::Budget", "model": "nothing", "reason": "no model"}
+
+        found = not_emulated(ledger(nothing | {"logical_id": "A"}, nothing | {"logical_id": "B"}), {})
+
+        assert found == (NotEmulated(name="AWS::Budgets::Budget", reason="no model"),)
+
+    def test_properties_calls_and_parts_of_clusters(self):
+        found = not_emulated(ledger({"ignored": ["Ipv4IpamPoolId"]}, actions={"ec2: X": 1}), {"demo": ["Monitoring"]})
+
+        assert [each.name for each in found] == [
+            "AWS::EC2::VPC.Ipv4IpamPoolId",
+            "call to ec2: X",
+            "cluster demo: Monitoring",
+        ]
+
+    def test_of_some_stacks(self):
+        book = ledger({"stack": "CDKToolkit", "ignored": ["X"]}, {"stack": "net", "ignored": ["Y"]})
+
+        assert [each.name for each in not_emulated(book, {}, {"net"})] == ["AWS::EC2::VPC.Y"]
+
+
+class TestResources:
+    def test_come_as_they_were_written(self):
+        (found,) = resources_of(ledger({}))
+
+        assert (found.stack, found.type, found.physical_id, found.model) == ("net", "AWS::EC2::VPC", "vpc-1", "sandbox")

@@ -1,0 +1,31 @@
+import pytest
+
+from launcher.sandbox.emulation.references import CircularTemplateError, imports_of, in_order
+
+
+class TestInOrder:
+    def test_depends_on_counts_as_well(self):
+        resources = {"Cluster": {"DependsOn": ["Rule"]}, "Rule": {"DependsOn": "Group"}, "Group": {}}
+
+        assert in_order(resources) == ["Group", "Rule", "Cluster"]
+
+    def test_references_deep_inside(self):
+        resources = {
+            "A": {"Properties": {"X": {"Fn::If": ["Wanted", {"Fn::GetAtt": "B.Arn"}, {"Ref": "AWS::NoValue"}]}}},
+            "B": {"Properties": {"Y": [{"Fn::Sub": ["${C}-${local}", {"local": {"Ref": "D"}}]}]}},
+            "C": {},
+            "D": {},
+        }
+
+        assert in_order(resources) == ["C", "D", "B", "A"]
+
+    def test_a_circle_is_named(self):
+        with pytest.raises(CircularTemplateError, match=r"A -> B -> A|B -> A -> B"):
+            in_order({"A": {"X": {"Ref": "B"}}, "B": {"X": {"Ref": "A"}}})
+
+
+class TestImports:
+    def test_are_found_in_lists_and_joins(self):
+        template = {"Resources": {"A": {"X": [{"Fn::Join": ["", ["a", {"Fn::ImportValue": "net:Id"}]]}]}}}
+
+        assert imports_of(template) == {"net:Id"}

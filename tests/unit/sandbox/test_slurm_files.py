@@ -1,0 +1,69 @@
+from dataclasses import replace
+from pathlib import Path
+
+from launcher.sandbox.cluster import ClusterSpec, NodeGroup, Queue
+from launcher.sandbox.slurm_files import SlurmPlaces, slurm_conf
+
+GROUP = NodeGroup(
+    queue="p5",
+    name="nodes",
+    instance_type="p5.48xlarge",
+    capacity_type="SPOT",
+    min_count=1,
+    max_count=2,
+    subnet_id="subnet-1",
+    security_groups=(),
+    efa=True,
+    placement_group=True,
+    cpus=192,
+    memory_mib=2097152,
+    gpus=8,
+    settings={"Sockets": "2", "CoresPerSocket": "48"},
+)
+SPEC = ClusterSpec(
+    name="demo",
+    head_instance_type="m5.large",
+    head_subnet_id="subnet-1",
+    head_security_groups=(),
+    queues=(Queue(name="p5", exclusive=True, settings={}), Queue(name="empty", exclusive=False, settings={})),
+    groups=(GROUP,),
+    settings=(("RequeueExit", "75"),),
+    tags={},
+    left_out=(),
+)
+PLACES = SlurmPlaces(folder=Path("/sandbox/c0"), nodes=Path("/sandbox/c0/n"))
+
+
+def lines(spec=SPEC):
+    return slurm_conf(PLACES, spec, (7000, 7001, 7002)).splitlines()
+
+
+class TestSlurmConf:
+    def test_a_node_for_each_of_the_configuration(self):
+        nodes = [line for line in lines() if line.startswith("NodeName=")]
+
+        assert [line.split()[0] for line in nodes] == ["NodeName=p5-st-nodes-1", "NodeName=p5-dy-nodes-1"]
+        assert "Port=7001" in nodes[0]
+        assert "Port=7002" in nodes[1]
+        assert "CPUs=192 RealMemory=2097152 Sockets=2 CoresPerSocket=48 ThreadsPerCore=2 Gres=gpu:8" in nodes[0]
+        assert "Feature=static,p5.48xlarge,nodes,efa,gpu" in nodes[0]
+
+    def test_a_partition_for_each_queue(self):
+        partitions = [line for line in lines() if line.startswith("PartitionName=")]
+
+        assert "Nodes=p5-st-nodes-1,p5-dy-nodes-1" in partitions[0]
+        assert "Default=YES OverSubscribe=EXCLUSIVE" in partitions[0]
+        assert "Default=NO OverSubscribe=NO" in partitions[1]
+
+    def test_the_settings_of_the_configuration_have_the_last_word(self):
+        assert lines()[-1] == "RequeueExit=75"
+        assert "JobRequeue=1" in lines()
+
+    def test_the_longest_names_leave_room_for_a_socket(self):
+        queue, resource = "q" * 25, "r" * 25
+        group = replace(GROUP, queue=queue, name=resource, max_count=128, min_count=0)
+        places = SlurmPlaces(folder=Path("/123/slw-12345678/c9"), nodes=Path("/n"))
+        node = max(group.node_names(), key=len)
+
+        # What slurmstepd listens on: <spool>/<node>_<job>.<step>, 4294967291 being the batch script's step.
+        assert len(f"{places.spool(127)}/{node}_99999.4294967291") <= 108
