@@ -40,7 +40,7 @@ class NodePolicy(Construct):
         *,
         store: StoreAccess,
         kms_key_arn: str | None,
-        node_script: assets.Asset | None,
+        fetched: tuple[assets.Asset, ...],
         secrets: tuple[str, ...],
         compile_cache: bool,
     ) -> None:
@@ -51,7 +51,7 @@ class NodePolicy(Construct):
             id_: construct id.
             store: where jobs write.
             kms_key_arn: the key of the store's objects, if it is not S3's own.
-            node_script: the set-up script that nodes fetch.
+            fetched: the scripts that nodes fetch.
             secrets: ARNs of secrets and parameters that jobs fetch.
             compile_cache: whether jobs keep a cache of compiled programs, whose lock files they delete.
         """
@@ -81,9 +81,9 @@ class NodePolicy(Construct):
                     sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[kms_key_arn]
                 )
             )
-        if node_script is not None:
-            script = node_script.bucket.arn_for_objects(node_script.s3_object_key)
-            statements.append(iam.PolicyStatement(sid="FetchSetUp", actions=["s3:GetObject"], resources=[script]))
+        if fetched:
+            scripts = [each.bucket.arn_for_objects(each.s3_object_key) for each in fetched]
+            statements.append(iam.PolicyStatement(sid="FetchSetUp", actions=["s3:GetObject"], resources=scripts))
         statements.extend(_secret_statements(secrets))
         self.resource = iam.CfnManagedPolicy(
             self,

@@ -16,7 +16,8 @@ class ParallelCluster(Construct):
     configuration's QueueUpdateStrategy says what happens to them.
 
     Attributes:
-        resource: the custom resource; its attributes are those of `pcluster describe-cluster`.
+        resource: the custom resource; its attributes are those of `pcluster describe-cluster`, and a wrong one fails
+            the deployment.
     """
 
     def __init__(

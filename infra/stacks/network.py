@@ -1,8 +1,8 @@
-"""The network of a cluster, on its own: taking it down ends the NAT gateway's bill."""
+"""The network of a cluster, or of several, on its own: taking it down ends the NAT gateway's bill."""
 
 from collections.abc import Mapping
 
-from aws_cdk import CfnOutput
+from aws_cdk import CfnOutput, Fn
 from constructs import Construct
 
 from infra.parts.network import Network
@@ -12,7 +12,10 @@ from launcher.planning.addresses import ranges
 
 
 class NetworkStack(PlanStack):
-    """A VPC with one private subnet in the zone of the plan's capacity.
+    """A VPC with a private subnet in the zone of the plan's capacity, or in every zone of a network that is shared.
+
+    The template of a shared network depends on the plan's `network` alone, so that every cluster's deployment finds it
+    unchanged. Its ids are exported by name, and CloudFormation refuses to remove one that a cluster uses.
 
     Attributes:
         network: the network.
@@ -21,15 +24,54 @@ class NetworkStack(PlanStack):
     def __init__(
         self, scope: Construct, *, plan: Plan, account: str | None, tags: Mapping[str, str], zone: str | None
     ) -> None:
-        """Lay out a plan's network; `zone` is the availability zone id, None for the region's first."""
+        """Lay out a plan's network; `zone` is the availability zone id of the capacity, None for the region's first."""
+        request = plan.request.network
         super().__init__(
             scope,
             "network",
             plan=plan,
             account=account,
             tags=tags,
-            description=f"Slipway: network of {plan.cluster_name}",
+            description=f"Slipway: network {request.name or f'of {plan.cluster_name}'}",
         )
-        self.network = Network(self, "Network", ranges=ranges(plan.request.network.cidr), zone=zone)
-        CfnOutput(self, "VpcId", value=self.network.vpc.ref, description="The VPC")
-        CfnOutput(self, "PrivateSubnetId", value=self.network.private_subnet.ref, description="Every machine's subnet")
+        self._zone = zone
+        self._shared = request.name is not None
+        self.network = Network(
+            self,
+            "Network",
+            ranges=ranges(request.cidr),
+            zone=zone,
+            shared_zones=request.az_ids if self._shared else (),
+            endpoints=request.endpoints,
+        )
+        CfnOutput(
+            self,
+            "VpcId",
+            value=self.network.vpc.ref,
+            description="The VPC",
+            export_name=self._export("VpcId") if self._shared else None,
+        )
+        for az_id, subnet in self.network.private_subnets.items():
+            CfnOutput(
+                self,
+                f"PrivateSubnetId{subnet.node.id.removesuffix('Subnet')}" if self._shared else "PrivateSubnetId",
+                value=subnet.ref,
+                description=f"Every machine's subnet in {az_id}" if self._shared else "Every machine's subnet",
+                export_name=self._export(f"PrivateSubnetId:{az_id}") if self._shared else None,
+            )
+
+    def _export(self, name: str) -> str:
+        """The name of an export; no other stack of the account and region has it."""
+        return f"{self.stack_name}:{name}"
+
+    @property
+    def vpc_id(self) -> str:
+        """The VPC's id, for another stack."""
+        return Fn.import_value(self._export("VpcId")) if self._shared else self.network.vpc.ref
+
+    @property
+    def subnet_id(self) -> str:
+        """The id of the subnet in the zone of the plan's capacity, for another stack."""
+        if self._shared:
+            return Fn.import_value(self._export(f"PrivateSubnetId:{self._zone}"))
+        return self.network.private_subnets[self._zone].ref

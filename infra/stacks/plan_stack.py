@@ -6,10 +6,11 @@ from aws_cdk import DefaultStackSynthesizer, Environment, PermissionsBoundary, S
 from constructs import Construct
 
 from launcher.model.plan import Plan
+from launcher.rendering.names import stack_name
 
 
 class PlanStack(Stack):
-    """A stack named slipway-<cluster>-<part>, in the plan's region, tagged, behind the plan's permissions boundary.
+    """A stack in the plan's region, tagged, behind the plan's permissions boundary.
 
     The stack's name is its construct id too, so `cdk deploy` takes what the console shows.
     """
@@ -36,7 +37,7 @@ class PlanStack(Stack):
             tags: tags of the stack and of everything in it.
             termination_protection: refuse to delete the stack.
         """
-        name = f"slipway-{plan.cluster_name}-{part}"
+        name = stack_name(plan, part)
         boundary = plan.request.security.permissions_boundary_arn
         super().__init__(
             scope,

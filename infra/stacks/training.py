@@ -1,4 +1,4 @@
-"""A training cluster: its security group, what its nodes may do, and ParallelCluster itself."""
+"""A training cluster: its security group, what its nodes may do, ParallelCluster itself, and what watches it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -7,16 +7,19 @@ from aws_cdk import CfnOutput
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
+from infra.parts.dashboard import Dashboard
 from infra.parts.efa import NodeSecurityGroup
+from infra.parts.guardrails import Guardrails, Limits, guardrail_words
 from infra.parts.node_policy import NodePolicy, StoreAccess
 from infra.parts.parallelcluster import ParallelCluster
 from infra.parts.provider_access import ProviderAccess
 from infra.stacks.plan_stack import PlanStack
+from launcher.catalog.assets import asset
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_configuration, cluster_context, cluster_name
 from launcher.rendering.names import OUTPUTS, ClusterNames
-from launcher.rendering.node import node_script, node_setup
+from launcher.rendering.node import METRICS_SCRIPT, NODE_SCRIPT, is_measured, node_packages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,7 @@ class TrainingStack(PlanStack):
         tags: Mapping[str, str],
         instances: Mapping[str, InstanceType],
         surroundings: Surroundings,
+        limits: Limits,
     ) -> None:
         """Make a plan's cluster; `instances` are the catalog's types."""
         super().__init__(
@@ -73,7 +77,16 @@ class TrainingStack(PlanStack):
         )
         # Nodes that started without the rules would have no EFA until somebody restarts them.
         self.cluster.resource.node.add_dependency(*group.rules)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits)
+        dashboard = Dashboard(
+            self,
+            "Overview",
+            plan=plan,
+            limits=limits,
+            head_node=self.cluster.resource.get_att_string("headNode.instanceId"),
+        )
         self._outputs(plan, names)
+        self._guard_outputs(plan, limits, topic=guardrails.topic.ref, dashboard=dashboard.url)
 
     def _names(
         self,
@@ -84,13 +97,17 @@ class TrainingStack(PlanStack):
     ) -> ClusterNames:
         """What the cluster refers to, as tokens; what its nodes fetch and may do is made on the way."""
         types = [instances[each] for each in (plan.place.instance_type, *plan.request.target.fallback_types)]
-        script = self._node_script(plan, types)
+        target = plan.request.target
+        measured = any(is_measured(each) for each in types)
+        lacking = target.ami is None and any(node_packages(each, target.os) for each in types)
+        script = self._script("NodeScript", NODE_SCRIPT) if measured or lacking else None
+        metrics = self._script("NodeMetrics", METRICS_SCRIPT) if measured else None
         policy = NodePolicy(
             self,
             "NodePolicy",
             store=surroundings.store,
             kms_key_arn=plan.request.storage.kms_key_arn,
-            node_script=script,
+            fetched=tuple(each for each in (script, metrics) if each is not None),
             secrets=tuple(plan.request.run.secrets.values()),
             compile_cache=any(each.family.startswith("trn1") for each in types),
         )
@@ -100,14 +117,12 @@ class TrainingStack(PlanStack):
             node_policy_arn=policy.arn,
             store_uri=surroundings.store_uri,
             node_setup_uri=script.s3_object_url if script is not None else None,
+            node_metrics_uri=metrics.s3_object_url if metrics is not None else None,
         )
 
-    def _node_script(self, plan: Plan, types: list[InstanceType]) -> assets.Asset | None:
-        """The nodes' set-up script in S3, where a node needs it."""
-        target = plan.request.target
-        if target.ami is not None or not any(node_setup(each, target.os) for each in types):
-            return None
-        return assets.Asset(self, "NodeScript", path=str(node_script()))
+    def _script(self, id_: str, name: str) -> assets.Asset:
+        """A script that nodes fetch, in S3."""
+        return assets.Asset(self, id_, path=str(asset(name)))
 
     def _outputs(self, plan: Plan, names: ClusterNames) -> None:
         """What the launcher and a person need after a deployment."""
@@ -129,3 +144,16 @@ class TrainingStack(PlanStack):
             description="A shell on the head node",
         )
         CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
+
+    def _guard_outputs(self, plan: Plan, limits: Limits, *, topic: str, dashboard: str) -> None:
+        """What watches the cluster, in words, and where it is seen."""
+        CfnOutput(self, "NotifyTopicArn", value=topic, description="Everything is announced here")
+        CfnOutput(self, "DashboardUrl", value=dashboard)
+        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, limits)))
+        CfnOutput(
+            self,
+            "StartFleet",
+            value=f"pcluster update-compute-fleet --cluster-name {cluster_name(plan)} --region {plan.place.region}"
+            " --status START_REQUESTED",
+            description="Starts the compute fleet again after it was stopped",
+        )

@@ -6,7 +6,7 @@ from datetime import date
 from types import MappingProxyType
 
 from launcher.catalog.store import Store
-from launcher.catalog.tables import read_cells
+from launcher.catalog.tables import read_cells, read_rows
 from launcher.model.enums import Basis
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.model_spec import ModelSpec
@@ -46,8 +46,8 @@ def load_accelerators(store: Store) -> Mapping[str, Accelerator]:
 def load_instance_types(store: Store) -> Mapping[str, InstanceType]:
     """Instance types by name."""
     zones: dict[str, list[str]] = {}
-    for cells in read_cells("offerings.csv"):
-        zones.setdefault(cells["instance_type"], []).extend(cells["az_ids"].split("|"))
+    for name, _region, az_ids in read_rows("offerings.csv"):
+        zones.setdefault(name, []).extend(az_ids.split("|"))
     types = (
         _instance_type(cells, tuple(zones.get(cells["name"], ())), store) for cells in read_cells("instance_types.csv")
     )

@@ -1,33 +1,34 @@
 """The command line: one command a file, one handler for everything that can go wrong."""
 
+import gc
 import os
 import sys
-import traceback
-from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
-from launcher.cli import deploy, init, launch, logs, output, plan, quote, render, report, runs, schema
+from launcher.cli import output
+from launcher.cli.coercion import lighten
 from launcher.model.errors import SlipwayError
 
+COMMANDS = (
+    *("init", "schema", "plan", "quote", "compare", "render", "deploy", "launch", "report", "runs", "logs", "prices"),
+)
+"""Modules of this package, each of which registers the commands it is named after; in the order of --help."""
 INTERRUPTED, INTERNAL = 130, 1
 _USAGE_ERROR: type[Exception] = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
 """Typer carries its own click and exports only some of its exceptions; this is their base."""
-
-app = typer.Typer(
-    name="slipway",
-    help="Price it, then launch it: training clusters and endpoints on AWS accelerators, with the dollars first.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
 
 
 def _version(asked: bool) -> None:
     """Print the version and leave."""
     if not asked:
         return
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         typer.echo(f"slipway {version('slipway')}")
     except PackageNotFoundError:
@@ -35,7 +36,6 @@ def _version(asked: bool) -> None:
     raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")] = False,  # noqa: ARG001
     verbose: Annotated[
@@ -47,14 +47,42 @@ def _options(
         os.environ["SLIPWAY_VERBOSE"] = "1"
 
 
-for command in (init, schema, plan, quote, render, deploy, launch, report, runs, logs):
-    command.register(app)
+def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The command line with the commands of these modules."""
+    app = typer.Typer(
+        name="slipway",
+        help="Price it, then launch it: training clusters and endpoints on AWS accelerators, with the dollars first.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(_options)
+    for name in names:
+        import_module(f"launcher.cli.{name}").register(app)
+    return app
+
+
+def __getattr__(name: str) -> Any:
+    """`app`, with every command; it is built when it is asked for, so that one command loads no other's modules."""
+    if name == "app":
+        return application()
+    raise AttributeError(name)
+
+
+def _asked(words: Sequence[str]) -> Sequence[str]:
+    """The module of the command that is called, alone; all of them where that is not plain from the first word."""
+    first = next((word for word in words if word not in ("-v", "--verbose")), "")
+    return (first,) if first in COMMANDS else COMMANDS
 
 
 def main() -> None:
     """Run a command and leave with the exit code of the contract."""
     try:
-        code = app(standalone_mode=False)
+        # What a short command makes lives to its end: looking for garbage every few hundred objects finds none.
+        gc.set_threshold(20_000, 50, 50)
+        command = get_command(application(_asked(sys.argv[1:])))
+        lighten(command)
+        code = command(standalone_mode=False)
     except SlipwayError as problem:
         output.refusal(problem)
         code = problem.exit_code
@@ -69,6 +97,8 @@ def main() -> None:
         code = 0
     except Exception as problem:  # noqa: BLE001 - the last line of defence: a person gets a sentence, not a traceback
         if "SLIPWAY_VERBOSE" in os.environ:
+            import traceback
+
             traceback.print_exc()
         output.refusal(
             SlipwayError(f"internal error: {type(problem).__name__}: {problem}", hint="run it again with -v")

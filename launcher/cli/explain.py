@@ -1,8 +1,9 @@
 """`--explain RANK`: each number of a row, step by step, with its source."""
 
 from launcher.cli import words
-from launcher.cli.plan_table import wrapped
+from launcher.cli.lines import wrapped
 from launcher.model.money import Price
+from launcher.model.quote import Quote
 from launcher.workflow.price import Priced, pick
 
 
@@ -23,7 +24,7 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
         note = (price.note,) if price.note else ()
         lines += _block(value, note, f"{price.source}, {price.basis.value}, {price.as_of}", width)
     spread = f"{words.hours(hours.low)} to {words.hours(hours.high)}"
-    lines += _block(f"hours of the job: {words.hours(hours.mid)} ({spread})", (), "", width)
+    lines += _block(f"hours of the job: {words.hours(hours.mid)} ({spread})", _hours(quoted), "", width)
     for line in quoted.components:
         cost = f"${line.usd:f}" if line.usd is not None else f"unpriced: {line.unpriced}"
         step = f"{line.quantity:.6g} {line.unit} x ${line.unit_price_usd:f}" if line.unit_price_usd is not None else ""
@@ -33,6 +34,20 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
         low, mid, high = (words.dollars(each) for each in (quoted.usd.low, quoted.usd.mid, quoted.usd.high))
         lines += _block(f"total: ${mid}, from ${low} to ${high}", ("the sum of the lines above",), "", width)
     return lines
+
+
+def _hours(quoted: Quote) -> tuple[str, ...]:
+    """How the hours come about, where spot has a part in them."""
+    spot, bare = quoted.spot, quoted.work.hours
+    if spot is None:
+        return ()
+    longer = quoted.hours.mid - bare.mid
+    return (
+        f"{bare.mid:.4g} h on machines that nobody takes back",
+        f"{spot.interruptions_expected:.3g} interruptions expected at {spot.interruptions_per_hour:.3g} an hour",
+        f"{longer:.3g} h longer for them: lost work, restarts and the checkpoints they call for",
+        "low: the fast estimate at the low rate; high: the 90th percentile of the slow estimate at the middle rate",
+    )
 
 
 def _block(title: str, steps: tuple[str, ...], source: str, width: int) -> list[str]:

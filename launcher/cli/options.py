@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from launcher.records.price_cache import cache_folder
+from launcher.records.cache_folder import cache_folder
 
 
 def _day(text: str) -> date:

@@ -7,9 +7,8 @@ from typing import Any
 
 import typer
 
-from launcher.cli.plan_table import finding_line
+from launcher.cli.lines import finding_line
 from launcher.model.errors import SlipwayError
-from launcher.records.documents import error_document
 
 
 def result(lines: Iterable[str]) -> None:
@@ -31,6 +30,8 @@ def say(text: str = "") -> None:
 def refusal(problem: SlipwayError) -> None:
     """Print why a command stopped: as JSON on standard output when JSON was asked for."""
     if "--json" in sys.argv:
+        from launcher.records.documents import error_document
+
         document(error_document(problem))
         return
     say(typer.style("error: ", fg="red", bold=True) + problem.message)

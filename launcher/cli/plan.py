@@ -2,10 +2,10 @@
 
 import typer
 
-from launcher.cli import explain, options, output
+from launcher.cli import options, output
 from launcher.cli.plan_table import page
 from launcher.cli.table import terminal_width
-from launcher.records.documents import plan_document
+from launcher.pricing.gate import IMPOSSIBLE
 from launcher.workflow.price import PriceOptions, price
 
 
@@ -27,12 +27,21 @@ def plan(
 ) -> None:
     """Total dollars to finish, for every way to buy the same job. Calls nothing and spends nothing."""
     asked = PriceOptions(
-        region=region, everything=everything, prices_as_of=prices_as_of, max_price_age=max_price_age, max_usd=max_usd
+        cache=options.price_cache(),
+        region=region,
+        everything=everything,
+        prices_as_of=prices_as_of,
+        max_price_age=max_price_age,
+        max_usd=max_usd,
     )
     priced = price(file, options.now(), asked)
     if explained is not None:
+        from launcher.cli import explain
+
         output.result(explain.page(priced, explained, terminal_width()))
     elif json:
+        from launcher.records.documents import plan_document
+
         types, considered = priced.catalog.instance_types, priced.resolution.considered
         output.document(
             plan_document(
@@ -43,7 +52,10 @@ def plan(
                 findings=priced.findings,
                 types=types,
                 next_command=priced.next_command,
+                alternatives=priced.alternatives,
             )
         )
     else:
         output.result(page(priced, terminal_width(), everything=everything))
+    if priced.impossible:
+        raise typer.Exit(code=IMPOSSIBLE)

@@ -1,34 +1,102 @@
 """The page of `slipway plan`: the answer, the table, the age of the numbers, the next command."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 
 from launcher.cli import words
+from launcher.cli.lines import finding_line, wrapped
 from launcher.cli.table import Column, align_points, render
-from launcher.model.enums import Level, PurchaseOption
-from launcher.model.finding import Finding
-from launcher.model.money import Price
+from launcher.model.enums import Basis, Level, PurchaseOption
+from launcher.model.money import Price, Unpriced, UsdRange
 from launcher.model.quote import Quote
-from launcher.workflow.price import Priced
+from launcher.pricing.ages import age
+from launcher.pricing.drafts import Draft
+from launcher.workflow.price import NEURON, NVIDIA, Priced
 
-MOST_PRICED, MOST_UNPRICED = 10, 4
+MOST_PRICED, MOST_UNPRICED, MOST_OF_AN_OPTION = 10, 4, 2
 NARROW = 100
 
 
 def page(priced: Priced, width: int, *, everything: bool) -> list[str]:
     """The whole page for a terminal of `width` columns."""
-    shown = list(enumerate(priced.quotes, start=1)) if everything else _shown(priced.quotes)
-    lines = ["", f"  {headline(priced)}", ""]
-    lines += [f"  {line}" for line in answer(priced)]
-    lines += ["", *table(shown, width), *_footer(priced, shown, width)]
+    ranks, rest = _shown(priced.drafts, everything=everything)
+    shown = [(rank, priced.quote(rank)) for rank in ranks]
+    lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
+    lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
+    lines += ["", *table(shown, width), *_also_unpriced(rest, width), *_not_deployed(priced, width)]
+    lines += _footer(priced, shown, width)
     return lines
 
 
-def _shown(quotes: Sequence[Quote]) -> list[tuple[int, Quote]]:
-    """The rows a person reads first: the best that are priced, and a few that are not."""
-    numbered = list(enumerate(quotes, start=1))
-    priced = [row for row in numbered if row[1].usd is not None][:MOST_PRICED]
-    return priced + [row for row in numbered if row[1].usd is None][:MOST_UNPRICED]
+def _shown(drafts: Sequence[Draft], *, everything: bool) -> tuple[list[int], list[Draft]]:
+    """The ranks that get a row, and the candidates without a price that get none.
+
+    Rows are the best that are priced, a few of each way of buying, and the first that are not.
+    """
+    priced = [rank for rank, each in enumerate(drafts, start=1) if each.usd is not None]
+    unpriced = [rank for rank, each in enumerate(drafts, start=1) if each.usd is None]
+    if everything:
+        return priced + unpriced, []
+    named = _first_of_each_type(drafts, unpriced)[:MOST_UNPRICED]
+    return _varied(drafts, priced) + named, [drafts[rank - 1] for rank in unpriced if rank not in named]
+
+
+def _varied(drafts: Sequence[Draft], ranks: Sequence[int]) -> list[int]:
+    """The best few of each way of buying, and the best of all up to the number of rows."""
+    taken: Counter[PurchaseOption] = Counter()
+    kept = set()
+    for rank in ranks:
+        option = drafts[rank - 1].place.option
+        if taken[option] < MOST_OF_AN_OPTION:
+            taken[option] += 1
+            kept.add(rank)
+    others = [rank for rank in ranks if rank not in kept]
+    return sorted((*kept, *others[: max(0, MOST_PRICED - len(kept))]))
+
+
+def _first_of_each_type(drafts: Sequence[Draft], ranks: Sequence[int]) -> list[int]:
+    """One rank for each type: the one whose price was seen and is not trusted, or else on demand, or the first."""
+    best: dict[str, tuple[bool, bool, int]] = {}
+    for rank in ranks:
+        each = drafts[rank - 1]
+        seen = each.offer.price.seen if isinstance(each.offer.price, Unpriced) else None
+        untrusted = seen is not None and seen.basis is Basis.UNVERIFIED
+        order = (not untrusted, each.place.option is not PurchaseOption.ON_DEMAND, rank)
+        best[each.place.instance_type] = min(best.get(each.place.instance_type, order), order)
+    return [rank for _, _, rank in sorted(best.values())]
+
+
+def _also_unpriced(drafts: Sequence[Draft], width: int) -> list[str]:
+    """The candidates without a price that get no row: every type with its ways of buying."""
+    options: dict[str, dict[str, None]] = {}
+    for each in drafts:
+        options.setdefault(each.place.instance_type, {})[each.place.option.value.replace("-", " ")] = None
+    types: dict[str, list[str]] = {}
+    for name, ways in options.items():
+        types.setdefault(" and ".join(ways), []).append(name)
+    if not types:
+        return []
+    parts = [f"{ways} of {', '.join(names)}" for ways, names in types.items()]
+    return wrapped(f"  No price either: {'; '.join(parts)}.", width)
+
+
+SERVICES = {
+    "sagemaker-training-job": "as a SageMaker training job",
+    "sagemaker-managed-spot": "on managed spot",
+    "hyperpod": "on HyperPod",
+    "ultraserver": "as an UltraServer block",
+}
+
+
+def _not_deployed(priced: Priced, width: int) -> list[str]:
+    """The alternatives in a sentence."""
+    parts = [
+        f"{each.nodes} × {each.instance_type} {SERVICES[each.service]} "
+        + (f"${words.dollars(each.usd.mid)}" if each.usd is not None else "unpriced")
+        for each in priced.alternatives
+    ]
+    return wrapped(f"  Priced, not deployed: {'; '.join(parts)}.", width) if parts else []
 
 
 def headline(priced: Priced) -> str:
@@ -39,15 +107,16 @@ def headline(priced: Priced) -> str:
     model = train.model if isinstance(train.model, str) else "a model"
     size = f" ({priced.params_b:.4g} B)" if priced.params_b else ""
     amount = f"{train.tokens_b:g} B tokens" if train.tokens_b is not None else f"{train.hours:g} h of progress"
-    runs = f" · {train.runs} runs" if train.runs > 1 else ""
+    pace = "one a month" if train.runs_per_month == 1 else f"{train.runs_per_month:g} a month"
+    runs = f" · {train.runs:,} runs, {pace}" if train.runs > 1 else ""
     what = f"{train.method.value} training of {model}{size}" if train.model else "a job"
     return f"{request.name} · {what} · {amount}{runs}"
 
 
 def answer(priced: Priced) -> list[str]:
     """The verdict in a sentence or two."""
-    best = next((each for each in priced.quotes if each.usd is not None), None)
-    if best is None or best.usd is None:
+    best = priced.quote(1)
+    if best.usd is None:
         return ["No candidate has a price: nothing can be launched. The reasons stand in the table."]
     place = best.plan.place
     usd, hours = best.usd, best.hours
@@ -55,20 +124,43 @@ def answer(priced: Priced) -> list[str]:
     what = f"{place.nodes} × {place.instance_type}, {words.option(place)} in {place.region}"
     text = f"Cheapest:  {what}: ${words.dollars(usd.mid)} a run"
     text += f" ({spread})" if spread else ""
-    lines = [f"{text}, done in {words.hours(hours.mid)} h."]
+    text += f", done in {words.hours(hours.mid)} h."
+    if best.commitment_usd is not None:
+        text += f" It takes a commitment of ${words.dollars(best.commitment_usd)}."
+    if best.incomplete:
+        text += " Lines without a price are not in it."
+    lines = [text, *_other_family(priced)]
     if not best.gate.allowed:
         lines.append(f"A launch would be refused: {best.gate.reason}.")
     return lines
 
 
+def _other_family(priced: Priced) -> list[str]:
+    """GPU against Trainium in a sentence, where the plan leaves both open."""
+    from launcher.pricing.port import port, weeks_words
+
+    train = priced.request.workload.train
+    ranks = [priced.cheapest_of(family) for family in (NVIDIA, NEURON)]
+    sides = [priced.drafts[rank - 1] for rank in ranks if rank is not None]
+    if train is None or train.tokens_b is None or len(sides) != len(ranks):
+        return []
+    gpu, trainium = (UsdRange(low=usd, mid=usd, high=usd) for each in sides if (usd := each.usd) is not None)
+    found = port(train, gpu, trainium, priced.now.date())
+    runs = found.break_even_run
+    back = "is never paid back" if runs is None else f"is paid back after {runs:,} run{'s' if runs > 1 else ''}"
+    what = f"{sides[1].place.nodes} × {sides[1].place.instance_type}, {words.option(sides[1].place)}"
+    text = f"Trainium: {what}: ${words.dollars(trainium.mid)} a run; the port of {weeks_words(found.weeks.mid)} {back}."
+    return [f"{text} slipway compare {priced.path} says why."]
+
+
 def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
-    """The candidates as a table."""
+    """The candidates as a table; below NARROW columns regions go by their codes and plans without their kind."""
     narrow = width < NARROW
     columns = [
         Column(title="#", right=True),
         Column(title="machines"),
         Column(title="", yields=1),
-        Column(title="where"),
+        Column(title="where", yields=0),
         Column(title="zone", yields=2),
         Column(title="how"),
         Column(title="$/h", right=True),
@@ -90,17 +182,18 @@ def _cells(rank: int, quoted: Quote, *, short: bool) -> list[str]:
     place, usd = quoted.plan.place, quoted.usd
     number = str(rank) if usd is not None else "–"
     hours = quoted.hours
+    rate = words.dollars(quoted.price.usd * place.nodes) if isinstance(quoted.price, Price) else ""
     return [
         number,
-        f"{place.nodes} × {place.instance_type}",
+        f"{place.nodes}×{place.instance_type}" if short else f"{place.nodes} × {place.instance_type}",
         quoted.work.accelerator or "",
-        place.region,
+        words.region_code(place.region) if short else place.region,
         place.az_id or "",
         words.option(place, short=short),
-        words.dollars(quoted.price.usd * place.nodes) if isinstance(quoted.price, Price) else "unpriced",
+        rate or ("" if short else "unpriced"),
         words.hours(hours.mid),
         words.between(words.hours(hours.low), words.hours(hours.high)),
-        words.dollars(usd.mid) if usd else "",
+        words.dollars(usd.mid) if usd else ("unpriced" if short else ""),
         words.between(words.dollars(usd.low), words.dollars(usd.high)) if usd else "",
         _note(quoted),
     ]
@@ -127,7 +220,7 @@ def _note(quoted: Quote) -> str:
 
 def _footer(priced: Priced, shown: Sequence[tuple[int, Quote]], width: int) -> list[str]:
     """How many were looked at, how old the prices are, what was found, and what to type next."""
-    rest = "" if len(shown) == len(priced.quotes) and priced.folded == len(priced.quotes) else "; --all for the rest"
+    rest = "" if len(shown) == priced.resolution.considered else "; --all for the rest"
     lines = [f"  {len(shown)} of {priced.resolution.considered:,} considered{rest}. {_ages(priced)}"]
     lines = [piece for line in lines for piece in wrapped(line, width)]
     lines.append("  Nothing was called and nothing was spent.")
@@ -139,34 +232,20 @@ def _footer(priced: Priced, shown: Sequence[tuple[int, Quote]], width: int) -> l
 def _ages(priced: Priced) -> str:
     """The ages of the prices shown, by purchase option."""
     oldest: dict[PurchaseOption, date] = {}
-    for quoted in priced.quotes:
-        if isinstance(quoted.price, Price):
-            option, as_of = quoted.plan.place.option, quoted.price.as_of
+    for drawn in priced.drafts:
+        if isinstance(drawn.offer.price, Price):
+            option, as_of = drawn.place.option, drawn.offer.price.as_of
             oldest[option] = min(as_of, oldest.get(option, as_of))
     if not oldest:
         return ""
     parts = [
         f"{option.value.replace('-', ' ')} {words.age(as_of, priced.now.date())}" for option, as_of in oldest.items()
     ]
-    return f"Prices: {', '.join(parts)}."
-
-
-def finding_line(each: Finding) -> str:
-    """A finding as one line: level, place, message, fix."""
-    where = f"{each.path}: " if each.path else ""
-    hint = f" ({each.hint})" if each.hint else ""
-    return f"{each.level.value}: {where}{each.message}{hint}"
-
-
-def wrapped(line: str, width: int) -> list[str]:
-    """A line broken at blanks to a width, the following pieces indented as the first."""
-    indent = " " * (len(line) - len(line.lstrip()))
-    pieces, current = [], ""
-    for word in line.split():
-        joined = f"{current} {word}" if current else word
-        if current and len(indent) + len(joined) > width:
-            pieces.append(indent + current)
-            current = word
-        else:
-            current = joined
-    return [*pieces, indent + current]
+    rules = priced.desk.rules
+    old = any(
+        age(each.offer.price, each.place.option, rules.today, rules.max_age_days).too_old
+        for each in priced.drafts
+        if isinstance(each.offer.price, Price)
+    )
+    trust = ": refresh before you trust them (slipway prices refresh)" if old else ""
+    return f"Prices: {', '.join(parts)}{trust}."

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from launcher.catalog.listing import BILL_ITEM, SAGEMAKER, SPOT_RANGE, PriceChange, PriceRow
 from launcher.catalog.readings import percent, plain
-from launcher.cli.plan_table import wrapped
+from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, align_points, render
 from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.pricing.ages import ALLOWED_DAYS

@@ -5,6 +5,7 @@ import typer
 from launcher.cli import options, output
 from launcher.cli.quote_page import page
 from launcher.cli.table import terminal_width
+from launcher.pricing.gate import IMPOSSIBLE
 from launcher.records.documents import quote_document
 from launcher.workflow.price import PriceOptions, pick, price
 
@@ -27,7 +28,12 @@ def quote(
 ) -> None:
     """One candidate: lines by group, assumptions, safety policies, and what the gate says."""
     asked = PriceOptions(
-        region=region, everything=everything, prices_as_of=prices_as_of, max_price_age=max_price_age, max_usd=max_usd
+        cache=options.price_cache(),
+        region=region,
+        everything=everything,
+        prices_as_of=prices_as_of,
+        max_price_age=max_price_age,
+        max_usd=max_usd,
     )
     priced = price(file, options.now(), asked)
     rank, quoted = pick(priced, wanted)
@@ -35,3 +41,5 @@ def quote(
         output.document(quote_document(quoted, rank, priced.catalog.instance_types))
     else:
         output.result(page(quoted, rank, terminal_width(), priced.now.date(), str(file)))
+    if quoted.gate.exit_code == IMPOSSIBLE:
+        raise typer.Exit(code=IMPOSSIBLE)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from itertools import groupby
 
 from launcher.cli import words
-from launcher.cli.plan_table import finding_line, wrapped
+from launcher.cli.lines import finding_line, wrapped
 from launcher.cli.table import Column, align_points, render
 from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Quote
@@ -116,8 +116,10 @@ def _spot(quoted: Quote, width: int) -> list[str]:
     spot = quoted.spot
     if spot is None:
         return []
+    every = spot.checkpoint_interval_s
+    saves = "never saves" if every is None else f"saves every {every:.0f} s"
     text = (
-        f"  {spot.interruptions_expected:.2g} interruptions expected; saves every {spot.checkpoint_interval_s:.0f} s; "
+        f"  {spot.interruptions_expected:.2g} interruptions expected; {saves}; "
         f"{spot.overhead_fraction:.1%} more hours than without"
     )
     lines = wrapped(text, width)

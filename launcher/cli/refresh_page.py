@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from launcher.catalog.readings import Key, Move, plain
-from launcher.cli.plan_table import wrapped
+from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, align_points, render
 from launcher.records.refresh_report import RefreshReport
 

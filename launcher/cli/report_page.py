@@ -1,7 +1,7 @@
 """The page of `slipway report`."""
 
 from launcher.cli import words
-from launcher.cli.plan_table import wrapped
+from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, render
 from launcher.model.report import Attempt, Report
 

@@ -31,14 +31,14 @@ def terminal_width() -> int:
 def render(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """The lines of a table: title, rule, rows, rule.
 
-    Columns that may yield go one by one, the highest first, until the rest fits; then the gap shrinks; then the text
-    of a shrinking column is cut.
+    Columns that may yield go one by one, the highest first, until the rest fits; before one that yields at 0 the gap
+    shrinks; then the text of a shrinking column is cut.
     """
     kept = list(range(len(columns)))
     order = sorted((c.yields, i) for i, c in enumerate(columns) if c.yields is not None)
     gap = GAPS[0]
     while _width(columns, rows, kept, gap) > width:
-        if order:
+        if order and (order[-1][0] or gap == GAPS[-1]):
             _, gone = order.pop()
             if (
                 columns[gone].shrinks

@@ -41,16 +41,28 @@ def between(low: str, high: str) -> str:
     return "" if low == high else f"{low}–{high}"
 
 
+SHORT = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "plan"}
+
+
 def option(place: Place, *, short: bool = False) -> str:
     """How a place is bought."""
-    if place.option is PurchaseOption.CAPACITY_BLOCK and short:
-        return "block"
     words = place.option.value.replace("-", " ")
-    if place.plan_kind is not None:
-        words = (
-            f"{place.plan_kind.value.removesuffix('-instance')} plan" if short else f"{place.plan_kind.value} {words}"
-        )
+    if short:
+        words = SHORT.get(place.option, words)
+    elif place.plan_kind is not None:
+        words = f"{place.plan_kind.value.removesuffix('-instance')} {words}"
     return f"{words} {place.term_years}y" if place.term_years else words
+
+
+def region_code(region: str) -> str:
+    """A region as its zone ids have it.
+
+    >>> region_code("us-east-2"), region_code("ap-southeast-4"), region_code("us-gov-west-1")
+    ('use2', 'apse4', 'usgw1')
+    """
+    area, *middle, number = region.split("-")
+    pieces = {"northeast": "ne", "northwest": "nw", "southeast": "se", "southwest": "sw"}
+    return area + "".join(pieces.get(each, each[:1]) for each in middle) + number
 
 
 def age(as_of: date, today: date) -> str:

@@ -79,13 +79,17 @@ def pinned(request: PlanRequest, place: Place) -> PlanRequest:
     return replace(request, target=target, purchase=purchase)
 
 
-def resolve(request: PlanRequest, place: Place) -> Plan:
+def resolve(request: PlanRequest, place: Place, base: Mapping[str, Any] | None = None) -> Plan:
     """The plan of a request at a place, with its digest.
 
-    The digest leaves out `run.workdir`: where the files lie on one machine is no part of the plan.
+    The digest leaves out `run.workdir`, since where the files lie on one machine is no part of the plan, and
+    `network.subnets`, which the launcher reads in the account: its free addresses change from hour to hour. `base` is
+    `document(request)`, for a caller that resolves one request at many places.
     """
     whole = pinned(request, place)
-    data = document(whole)
-    del data["run"]["workdir"]
+    data = dict(document(request) if base is None else base)
+    data.update(target=_section(whole.target), purchase=_section(whole.purchase))
+    for section, key in (("run", "workdir"), ("network", "subnets")):
+        data[section] = {name: value for name, value in data[section].items() if name != key}
     canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return Plan(request=whole, place=place, digest=hashlib.sha256(canonical.encode()).hexdigest())

@@ -15,15 +15,32 @@ from launcher.model.work import Work
 class SpotOutlook:
     """What interruptions do to a job: how many, how often it saves, what that costs, and when spot stops paying.
 
+    `checkpoint_interval_s` is None for a job that never saves. `usd_p90` is the whole bill at the 90th percentile.
     `break_even_interruptions_per_hour` is None only when no priced candidate is bought another way.
     """
 
     interruptions_expected: float
     interruptions_per_hour: float
-    checkpoint_interval_s: float
+    checkpoint_interval_s: float | None
     overhead_fraction: float
     usd_p90: Decimal
     break_even_interruptions_per_hour: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commitment:
+    """What a Savings Plan or a Reserved Instance ties up.
+
+    `break_even_utilisation` is the share of its hours that has to be used for it to cost what on demand does;
+    `utilisation` the share that the runs of this plan use. `stranded_usd` is what the rest of the term costs more than
+    the same commitment does when prices fall by `price_cut` (a fraction) halfway through.
+    """
+
+    break_even_utilisation: float
+    utilisation: float | None
+    price_cut: float
+    stranded_usd: Decimal
+    assumptions: tuple[Assumption, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +68,8 @@ class Quote:
 
     `price` is one instance's. `usd` is None when the compute is unpriced; `incomplete` names lines without a price.
     `hours` is the job's wall time; `billed_hours` what an instance is paid for. `commitment_usd` is the whole cash of a
-    commitment that is not owned. `total` sums the components, which are middle estimates.
+    commitment that is not owned. `total` sums the components, which are middle estimates. `cash_usd` is what the job
+    makes somebody pay now: less for what is owned, more for a new commitment.
     """
 
     plan: Plan
@@ -74,6 +92,8 @@ class Quote:
     expires_at: datetime | None
     gate: Gate
     note: str = ""
+    commitment: Commitment | None = None
+    cash_usd: Decimal | None = None
 
     @property
     def digest(self) -> str:

@@ -36,6 +36,11 @@ from launcher.model.workload import Workload
 
 NAME = Text(pattern=r"[a-z0-9-]{1,40}", form="1 to 40 of a-z, 0-9 and -")
 S3_URI = Text(pattern=r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", form="s3://bucket/prefix")
+SUBNET_ID = Text(pattern=r"subnet-[0-9a-f]{8,17}", form="subnet-...")
+ENDPOINT = Text(
+    pattern="ec2|ec2messages|ecr.api|ecr.dkr|kms|logs|monitoring|secretsmanager|sns|ssm|ssmmessages|sts",
+    form="a service such as ssm, ssmmessages, ec2 or logs",
+)
 RESERVATION_ID = Text(pattern=r"cr-[0-9a-f]{8,17}", form="cr- and 8 to 17 hexadecimal digits")
 
 
@@ -72,16 +77,36 @@ class TargetRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkRequest:
-    """The network: a new one, or one that exists."""
+class SubnetFacts:
+    """What the launcher found out about an existing subnet; nothing is looked up later."""
 
+    id: str = setting(MISSING, SUBNET_ID, "subnet")
+    az_id: str = setting(MISSING, Text(), "its availability zone id")
+    free_addresses: int = setting(MISSING, Whole(minimum=0), "addresses that are free")
+    public_addresses: bool = setting(False, Flag(), "whether machines in it get public addresses")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkRequest:
+    """The network: a new one, one that clusters share, or one that exists."""
+
+    name: str | None = setting(
+        None, Nullable(item=NAME), "a network that several clusters share; none: the cluster's own"
+    )
+    az_ids: tuple[str, ...] = setting(
+        (), Many(item=Text()), "zones of a shared network; the NAT gateway is in the first"
+    )
     vpc_id: str | None = setting(
         None, Nullable(item=Text(pattern=r"vpc-[0-9a-f]{8,17}", form="vpc-...")), "existing VPC"
     )
-    subnet_ids: tuple[str, ...] = setting(
-        (), Many(item=Text(pattern=r"subnet-[0-9a-f]{8,17}", form="subnet-...")), "existing private subnets"
+    subnet_ids: tuple[str, ...] = setting((), Many(item=SUBNET_ID), "existing private subnets")
+    subnets: tuple[SubnetFacts, ...] = setting(
+        (), Many(item=Section(of=SubnetFacts)), "facts about subnet_ids, written by the launcher"
     )
     cidr: str = setting("10.0.0.0/16", Text(pattern=r"[0-9.]+/[0-9]+", form="a.b.c.d/n"), "address range of a new VPC")
+    endpoints: tuple[str, ...] = setting(
+        (), Many(item=ENDPOINT), "services reached through an interface endpoint, each paid by the hour"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

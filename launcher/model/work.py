@@ -13,7 +13,9 @@ class Work:
     `hours` is wall time from the first step to the last with the failures expected of the hardware; spot interruptions
     are not in it. `checkpoint_interval_s` is the plan's, or the one those failures call for. `checkpoint_write_s` and
     `checkpoint_gb` are None where the workload says nothing of its size. `training` is None for a workload given in
-    hours and for a cluster without a workload. `misfit` says why it cannot run at all.
+    hours and for a cluster without a workload. `misfit` says why it cannot run at all. `failures_per_h` strike the job
+    beside spot, each costing `failure_restart_h` and the work since the last checkpoint; `failure_overhead` is what
+    they and the checkpoints add to the hours, as a share of the hours without them.
     """
 
     instance_type: str
@@ -26,3 +28,6 @@ class Work:
     assumptions: tuple[Assumption, ...] = ()
     accelerator: str | None = None
     misfit: str | None = None
+    failures_per_h: float = 0.0
+    failure_restart_h: float = 0.0
+    failure_overhead: float = 0.0

@@ -16,6 +16,10 @@ VPC_PREFIXES = range(16, 26)
 """Sizes of a VPC that are cut here: AWS allows /16 to /28; half of less than a /25 is too small for a cluster."""
 PUBLIC_PREFIX = 28
 """The NAT gateway's subnet: AWS's smallest, 11 addresses."""
+ZONE_PREFIXES = range(16, 21)
+"""Sizes of a VPC that clusters share: its private half is cut into eight zones of at least a /24."""
+ZONES = 8
+"""Zones that a shared VPC has room for; no region numbers its zones beyond az6."""
 LUSTRE_ADDRESSES_PER_STEP = 2
 """For every 1,200 GiB: generous, FSx for Lustre takes one address for each of its servers."""
 LOAD_BALANCER_ADDRESSES = 8
@@ -54,6 +58,31 @@ def ranges(cidr: str) -> Ranges:
     return Ranges(vpc=vpc, public=next(lower.subnets(new_prefix=PUBLIC_PREFIX)), private=upper)
 
 
+def zone_range(cut: Ranges, az_id: str) -> IPv4Network:
+    """The private subnet of one zone of a shared network: an eighth of the private half, by the number in its id.
+
+    So it never depends on which other zones the network has.
+
+    Raises:
+        ImpossibleError: the range is too small to be cut by zones, or the id has no number from 1 to 8.
+
+    >>> str(zone_range(ranges("10.0.0.0/16"), "use2-az3"))
+    '10.0.160.0/20'
+    """
+    if cut.vpc.prefixlen not in ZONE_PREFIXES:
+        message = f"{cut.vpc} is too small to be shared, allowed: /{ZONE_PREFIXES[0]} to /{ZONE_PREFIXES[-1]}"
+        raise ImpossibleError(
+            "the network cannot be laid out", findings=[error("bad-range", "network.cidr", message, "10.0.0.0/16")]
+        )
+    number = az_id.rpartition("-az")[2]
+    if not number.isdecimal() or not 1 <= int(number) <= ZONES:
+        message = f"must be ids of availability zones, got {az_id}"
+        raise ImpossibleError(
+            "the network cannot be laid out", findings=[error("bad-zone", "network.az_ids", message, "use2-az1")]
+        )
+    return list(cut.private.subnets(prefixlen_diff=ZONES.bit_length() - 1))[int(number) - 1]
+
+
 def addresses_per_node(facts: InstanceType, layout: EfaLayout) -> int:
     """Private addresses one node takes: efa-only interfaces have none of their own, combined ones each have one.
 
@@ -84,14 +113,31 @@ def address_findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple
     network = plan.request.network
     if network.vpc_id is not None:
         return ()
-    private = ranges(network.cidr).private
-    wanted, have = addresses(plan, instances), private.num_addresses - AWS_RESERVED
+    cut = ranges(network.cidr)
+    private = zone_range(cut, network.az_ids[0]) if network.name is not None and network.az_ids else cut.private
+    return too_few_addresses(plan, instances, subnet=str(private), have=private.num_addresses - AWS_RESERVED)
+
+
+def too_few_addresses(
+    plan: Plan, instances: Mapping[str, InstanceType], *, subnet: str, have: int
+) -> tuple[Finding, ...]:
+    """An error when a subnet with so many free addresses cannot hold a plan's cluster.
+
+    Args:
+        plan: the plan.
+        instances: the catalog's types, by name.
+        subnet: the subnet's range or id, for the message.
+        have: addresses that are free in it.
+    """
+    wanted = addresses(plan, instances)
     if wanted <= have:
         return ()
     message = (
-        f"the private subnet {private} has {have} addresses, the cluster takes {wanted} with {plan.place.nodes} nodes"
+        f"the private subnet {subnet} has {have} addresses, the cluster takes {wanted} with {plan.place.nodes} nodes"
     )
-    hint = "a larger network.cidr, such as 10.0.0.0/16"
+    existing = plan.request.network.vpc_id is not None
+    hint = "a larger subnet" if existing else "a larger network.cidr, such as 10.0.0.0/16"
     if plan.request.target.efa_layout is EfaLayout.CLASSIC:
         hint += ", or target.efa_layout: auto, which takes one address a node"
-    return (error("too-few-addresses", "network.cidr", message, hint),)
+    path = "network.subnet_ids" if existing else "network.cidr"
+    return (error("too-few-addresses", path, message, hint),)

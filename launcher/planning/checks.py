@@ -1,6 +1,6 @@
 """Checks of a request against what exists: each returns findings, none stops at the first."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from launcher.catalog.load import Catalog
 from launcher.model.enums import CheckpointMode, PurchaseOption, TargetKind
@@ -15,6 +15,15 @@ LUSTRE_STEP_GIB = 2400
 COUNT_TOLERANCE = 0.15
 """How far the count from rough dimensions may lie from params_b: they leave out the width of the MLP and its gating."""
 BUILT_TARGETS = (TargetKind.PARALLELCLUSTER,)
+SPOT_WITHOUT_CHECKPOINTS = "spot-without-checkpoints"
+MOST_HOURS = 1e6
+MOST_TOKENS_B = 1e9
+"""A million trillion tokens, ten thousand times the largest published run."""
+MOST_NODES = 10_000
+MOST_USD_PER_HOUR = 1_000_000
+MOST_FEE_USD = 10**12
+INFERENCE_ONLY = ("Inferentia2",)
+"""Chips that no training software supports."""
 
 
 def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
@@ -28,10 +37,14 @@ def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
 def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     """Targets, types and regions that exist."""
     target = request.target
-    for kind in target.kind or ():
-        if kind not in BUILT_TARGETS:
-            allowed = ", ".join(BUILT_TARGETS)
-            yield error("unknown-target", "target.kind", f"{kind} cannot be planned here, allowed: {allowed}")
+    unbuilt = [kind for kind in target.kind or () if kind not in BUILT_TARGETS]
+    if unbuilt and request.purchase.training_plan is None:
+        allowed = ", ".join(BUILT_TARGETS)
+        message = f"{', '.join(unbuilt)} cannot be planned here, allowed: {allowed}"
+        some_left = len(unbuilt) < len(target.kind or ())
+        yield (warning if some_left else error)("unknown-target", "target.kind", message)
+    if target.nodes is not None and target.nodes.maximum > MOST_NODES:
+        yield error("too-many-nodes", "target.nodes", f"must be at most {MOST_NODES:,}, got {target.nodes.maximum:,}")
     for path, names in (("instance_type", target.instance_type or ()), ("fallback_types", target.fallback_types)):
         for name in names:
             if name not in catalog.instance_types:
@@ -39,6 +52,9 @@ def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
                 yield error("unknown-instance-type", f"target.{path}", f"no instance type {name} in the catalog", hint)
             elif catalog.instance_types[name].accelerator is None:
                 yield error("no-accelerator", f"target.{path}", f"{name} has no accelerator", "name a trn or p type")
+            elif request.workload.train and catalog.instance_types[name].accelerator in INFERENCE_ONLY:
+                message = f"no training software supports the {catalog.instance_types[name].accelerator} of {name}"
+                yield error("no-training-software", f"target.{path}", message, "name a trn or p type")
     for region in target.region or ():
         if region not in catalog.regions:
             hint = nearest_name(region, catalog.regions)
@@ -52,6 +68,10 @@ def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
         yield error(
             "two-workloads", "workload", "train and serve stand together", "keep one; portfolio takes several files"
         )
+    if request.guardrails.ttl_h is not None and request.guardrails.ttl_h > MOST_HOURS:
+        yield error(
+            "too-long", "guardrails.ttl_h", f"must be at most {MOST_HOURS:,.0f}, got {request.guardrails.ttl_h:g}"
+        )
     if workload.serve:
         yield error("no-serving", "workload.serve", "serving workloads cannot be planned in this version")
     if workload.train:
@@ -61,10 +81,7 @@ def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -> Iterator[Finding]:
     """A training workload that says how much is to be done."""
     path = "workload.train"
-    if train.tokens_b is not None and train.hours is not None:
-        yield error("tokens-and-hours", f"{path}.hours", "tokens_b and hours stand together", "keep one")
-    if train.tokens_b is None and train.hours is None:
-        yield error("no-amount", path, "neither tokens_b nor hours is given", "say how many tokens, or how many hours")
+    yield from _amount(train, path)
     if train.hours is not None and not _is_pinned(request):
         yield error(
             "hours-not-pinned",
@@ -94,10 +111,24 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
         )
 
 
+def _amount(train: TrainingWorkload, path: str) -> Iterator[Finding]:
+    """Tokens or hours, one of the two, and not beyond all measure."""
+    if train.tokens_b is not None and train.hours is not None:
+        yield error("tokens-and-hours", f"{path}.hours", "tokens_b and hours stand together", "keep one")
+    if train.tokens_b is None and train.hours is None:
+        yield error("no-amount", path, "neither tokens_b nor hours is given", "say how many tokens, or how many hours")
+    if train.hours is not None and train.hours > MOST_HOURS:
+        yield error("too-long", f"{path}.hours", f"must be at most {MOST_HOURS:,.0f}, got {train.hours:g}")
+    if train.tokens_b is not None and train.tokens_b > MOST_TOKENS_B:
+        yield error("too-long", f"{path}.tokens_b", f"must be at most {MOST_TOKENS_B:,.0f}, got {train.tokens_b:g}")
+
+
 def _is_pinned(request: PlanRequest) -> bool:
-    """Whether the request names one type and one number of nodes."""
-    nodes = request.target.nodes
-    return len(request.target.instance_type or ()) == 1 and nodes is not None and nodes.minimum == nodes.maximum
+    """Whether the request names one type and one number of nodes; what is bought already has a number."""
+    nodes, purchase = request.target.nodes, request.purchase
+    bought = purchase.reservation is not None or purchase.training_plan is not None
+    counted = bought or (nodes is not None and nodes.minimum == nodes.maximum)
+    return len(request.target.instance_type or ()) == 1 and counted
 
 
 def _dimensions(model: ModelDimensions, path: str) -> Iterator[Finding]:
@@ -128,7 +159,7 @@ def dense_parameters_b(layers: int, hidden: int, heads: int, kv_heads: int, voca
     at least, three of 5.4 x hidden (the widest gated MLP of the catalog's dense models) with untied ones at most.
 
     >>> tuple(round(value, 2) for value in dense_parameters_b(32, 4096, 32, 8, 128256))
-    (6.17, 11.1)
+    (4.75, 11.09)
     """
     attention = 2 * hidden * hidden * (1 + kv_heads / heads)
     least = layers * (attention + 2 * 4 * hidden * hidden * 0.67) + vocab * hidden
@@ -139,15 +170,14 @@ def dense_parameters_b(layers: int, hidden: int, heads: int, kv_heads: int, voca
 def _places(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     """Pinned types in pinned regions and zones that offer them."""
     target = request.target
-    for name in target.instance_type or ():
-        if name not in catalog.instance_types:
-            continue
-        for region in target.region or ():
-            if region in catalog.regions and not catalog.offers(name, region):
-                places = ", ".join(sorted(catalog.regions_of(name))) or "nowhere that is known"
-                yield error(
-                    "not-offered", "target.region", f"{name} is not offered in {region}", f"it is offered in {places}"
-                )
+    types = [name for name in target.instance_type or () if name in catalog.instance_types]
+    regions = [region for region in target.region or () if region in catalog.regions]
+    bought = request.purchase.reservation is not None or request.purchase.training_plan is not None
+    for name in types:
+        if regions and not bought and not any(catalog.offers(name, region) for region in regions):
+            places = ", ".join(sorted(catalog.regions_of(name))) or "nowhere that is known"
+            message = f"{name} is not offered in {', '.join(regions)}"
+            yield _of_many(types)("not-offered", "target.region", message, f"it is offered in {places}")
     if target.az_id is not None:
         yield from _zone(request, target.az_id, catalog)
 
@@ -172,22 +202,19 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     purchase = request.purchase
     options = purchase.option or ()
     yield from _reservation(request)
-    if PurchaseOption.SPOT in options and request.checkpoint.mode is CheckpointMode.NONE:
-        yield error(
-            "spot-without-checkpoints",
-            "checkpoint.mode",
-            "spot with checkpoint.mode none: one interruption loses everything",
-            "set checkpoint.mode to agent, or purchase.option to on-demand",
-        )
-    for name in request.target.instance_type or ():
-        facts = catalog.instance_types.get(name)
-        if facts and PurchaseOption.SPOT in options and "spot" not in facts.usage_classes:
-            yield error("no-spot", "purchase.option", f"{name} is not sold on spot")
-        if facts and PurchaseOption.CAPACITY_BLOCK in options and "capacity-block" not in facts.usage_classes:
-            yield error("no-capacity-block", "purchase.option", f"{name} is not sold in Capacity Blocks")
+    if options == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
+        yield spot_without_checkpoints()
+    yield from _unsold(request, catalog)
     if purchase.term_years == 2:  # noqa: PLR2004 - between the two terms AWS sells
         yield error("term", "purchase.term_years", "2 is no term AWS sells, allowed: 1, 3")
-    for key in purchase.price_overrides:
+    for path, held in (("reservation", purchase.reservation), ("training_plan", purchase.training_plan)):
+        if held is not None and held.fee_usd is not None and held.fee_usd > MOST_FEE_USD:
+            message = f"must be at most {MOST_FEE_USD:,} dollars, got {held.fee_usd}"
+            yield error("too-dear", f"purchase.{path}.fee_usd", message)
+    for key, usd in purchase.price_overrides.items():
+        if usd > MOST_USD_PER_HOUR:
+            message = f"must be at most {MOST_USD_PER_HOUR:,} dollars an instance-hour, got {usd}"
+            yield error("too-dear", f"purchase.price_overrides.{key}", message)
         name = key.split("/")[0].removeprefix("ml.")
         if name not in catalog.instance_types:
             hint = nearest_name(name, catalog.instance_types)
@@ -195,6 +222,35 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
         if key.split("/")[1] not in [option.value for option in PurchaseOption]:
             allowed = ", ".join(option.value for option in PurchaseOption)
             yield error("unknown-option", f"purchase.price_overrides.{key}", f"the option must be one of {allowed}")
+
+
+def _unsold(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
+    """Types that are not sold in the ways that are asked for."""
+    options = request.purchase.option or ()
+    types = [name for name in request.target.instance_type or () if name in catalog.instance_types]
+    say = _of_many([(name, option) for name in types for option in options])
+    for name in types:
+        facts = catalog.instance_types[name]
+        if PurchaseOption.SPOT in options and "spot" not in facts.usage_classes:
+            yield say("no-spot", "purchase.option", f"{name} is not sold on spot")
+        blocks = PurchaseOption.CAPACITY_BLOCK in options and request.purchase.reservation is None
+        if blocks and "capacity-block" not in facts.usage_classes:
+            yield say("no-capacity-block", "purchase.option", f"{name} is not sold in Capacity Blocks")
+
+
+def _of_many(asked: Sequence[object]) -> Callable[..., Finding]:
+    """An error when it is all that is asked for, a warning when something else is left."""
+    return error if len(asked) == 1 else warning
+
+
+def spot_without_checkpoints() -> Finding:
+    """The refusal of spot for a job that never saves."""
+    return error(
+        SPOT_WITHOUT_CHECKPOINTS,
+        "checkpoint.mode",
+        "spot with checkpoint.mode none: one interruption loses everything",
+        "set checkpoint.mode to agent, or purchase.option to on-demand",
+    )
 
 
 def _reservation(request: PlanRequest) -> Iterator[Finding]:
@@ -219,11 +275,8 @@ def _reservation(request: PlanRequest) -> Iterator[Finding]:
     nodes, count = request.target.nodes, purchase.reservation.count
     if nodes is not None and count is not None and nodes.minimum > count:
         yield error("reservation-count", "target.nodes", f"{nodes.minimum} nodes, but the reservation has {count}")
-    yield warning(
-        "reservation-unchecked",
-        "purchase.reservation",
-        f"{purchase.reservation.id}: count and window are taken from the file; nothing was asked of AWS",
-    )
+    if purchase.training_plan is not None:
+        yield error("two-reservations", "purchase", "reservation and training_plan stand together", "keep one")
 
 
 def _network(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:

@@ -1,41 +1,31 @@
-"""From a request to its candidates: every place the facts allow, each with the work it takes there."""
+"""From a request to the ways it can be bought: every place the facts allow, with the counts that fit. No money yet."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
 from launcher.catalog.load import Catalog
-from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
+from launcher.model.enums import Level, PlanKind, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
-from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.training import TrainingFacts
-from launcher.model.work import Work
-from launcher.planning.checks import check
+from launcher.model.way import Way
+from launcher.planning.checks import INFERENCE_ONLY, SPOT_WITHOUT_CHECKPOINTS, check
+from launcher.planning.reserved import reserved_way
 from launcher.planning.work import Estimator
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64)
 """Node counts tried when the request leaves them open: the powers of two a Capacity Block is sold in."""
 TRIED = (PurchaseOption.ON_DEMAND, PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK)
-INFERENCE_ONLY = ("Inferentia2",)
-"""Chips that no training software supports."""
 COMMITMENTS = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A place and the work it takes there; no money yet."""
-
-    place: Place
-    work: Work
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """All candidates of a request, how many combinations were looked at, and what was found on the way."""
+    """All ways of a request, how many combinations were looked at, and what was found on the way."""
 
-    candidates: tuple[Candidate, ...]
+    ways: tuple[Way, ...]
     considered: int
     findings: tuple[Finding, ...]
     estimator: Estimator
@@ -43,38 +33,62 @@ class Resolution:
     @property
     def errors(self) -> tuple[Finding, ...]:
         """The findings that stop the plan."""
-        return tuple(each for each in self.findings if each.level == "error")
+        return tuple(each for each in self.findings if each.level is Level.ERROR)
 
 
 def resolve(request: PlanRequest, catalog: Catalog, facts: TrainingFacts) -> Resolution:
-    """The candidates of a request.
+    """The ways of a request.
 
     A request with errors has none; one that no machine can serve has an error that says why.
     """
-    findings = list(check(request, catalog))
+    # Spot without checkpoints is priced all the same, so that a person sees what it would cost; its gate refuses it.
+    findings = [each for each in check(request, catalog) if each.code != SPOT_WITHOUT_CHECKPOINTS]
     estimator = Estimator(request=request, catalog=catalog, facts=facts)
-    if any(each.level == "error" for each in findings):
-        return Resolution(candidates=(), considered=0, findings=tuple(findings), estimator=estimator)
-    places = [place for name in _types(request, catalog) for place in _places_of(request, catalog, name)]
-    candidates: list[Candidate] = []
+    if any(each.level is Level.ERROR for each in findings):
+        return Resolution(ways=(), considered=0, findings=tuple(findings), estimator=estimator)
+    reserved, remarks = reserved_way(request, catalog)
+    findings += remarks
+    asked = (reserved,) if reserved is not None else tuple(_ways(request, catalog))
+    considered = sum(each.combinations for each in asked)
     misfits: dict[str, str] = {}
-    for place in places:
-        work = estimator.work(place.instance_type, place.nodes)
-        if work.misfit is None:
-            candidates.append(Candidate(place=place, work=work))
-        else:
-            misfits[place.instance_type] = work.misfit
-    if not candidates:
-        findings.append(_none_left(request, places, misfits))
-    return Resolution(
-        candidates=tuple(candidates), considered=len(places), findings=tuple(findings), estimator=estimator
-    )
+    ways = tuple(_fitting(asked, estimator, misfits))
+    if not ways and not any(each.level is Level.ERROR for each in findings):
+        findings.append(_none_left(request, catalog, asked, misfits))
+    return Resolution(ways=ways, considered=considered, findings=tuple(findings), estimator=estimator)
+
+
+def _ways(request: PlanRequest, catalog: Catalog) -> Iterator[Way]:
+    """Every way that is sold, before anything is said about the job fitting."""
+    options = request.purchase.option or (*TRIED, *COMMITMENTS)
+    for facts in _types(request, catalog):
+        for option in options:
+            if not _sold(facts, option):
+                continue
+            sites = tuple(_sites(request, catalog, facts, option))
+            counts = _counts(request, facts, option)
+            terms = tuple(_terms(request, option))
+            if sites and counts and terms:
+                yield Way(TargetKind.PARALLELCLUSTER, facts.name, option, sites, counts, terms)
+
+
+def _fitting(ways: tuple[Way, ...], estimator: Estimator, misfits: dict[str, str]) -> Iterator[Way]:
+    """The ways with the counts that the job runs on; `misfits` gathers why types drop out."""
+    for way in ways:
+        good = []
+        for nodes in way.counts:
+            reason = estimator.work(way.instance_type, nodes).misfit
+            if reason is None:
+                good.append(nodes)
+            else:
+                misfits[way.instance_type] = reason
+        if good:
+            yield way._replace(counts=tuple(good))
 
 
 def _types(request: PlanRequest, catalog: Catalog) -> Iterator[InstanceType]:
-    """The types to try: the pinned ones, or every one with accelerators that the targets take."""
+    """The types to try: the pinned ones, or every one with accelerators that ParallelCluster takes."""
     if request.target.instance_type is not None:
-        for name in request.target.instance_type:
+        for name in dict.fromkeys(request.target.instance_type):
             yield catalog.instance_types[name]
         return
     for facts in catalog.instance_types.values():
@@ -83,52 +97,42 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[InstanceType]:
 
 
 def _counts(request: PlanRequest, facts: InstanceType, option: PurchaseOption) -> tuple[int, ...]:
-    """The node counts to try for one option."""
+    """The node counts to try for one option; several machines only where EFA joins them, unless they are asked for."""
     asked = request.target.nodes
+    joined = facts.efa_interfaces > 0 or "efa_interfaces" in facts.unknown
+    counts: tuple[int, ...]
     if asked is None:
-        counts = COUNTS
-    elif asked.minimum == asked.maximum:
+        counts = COUNTS if joined else COUNTS[:1]
+    elif asked.minimum == asked.maximum or not joined:
         counts = (asked.minimum,)
     else:
         inside = [each for each in COUNTS if asked.minimum < each < asked.maximum]
         counts = tuple(sorted({asked.minimum, *inside, asked.maximum}))
-    if option is PurchaseOption.CAPACITY_BLOCK and request.purchase.reservation is None:
+    if option is PurchaseOption.CAPACITY_BLOCK:
         return tuple(each for each in counts if each in facts.block_counts)
     return counts
 
 
-def _places_of(request: PlanRequest, catalog: Catalog, facts: InstanceType) -> Iterator[Place]:
-    """Every place one type can be had in, by region, option and count."""
-    asked = request.purchase.option
-    options = asked if asked is not None else _open_options(request)
-    known = catalog.regions_of(facts.name)
-    regions = [each for each in (request.target.region or tuple(sorted(known))) if each in known]
+def _sites(
+    request: PlanRequest, catalog: Catalog, facts: InstanceType, option: PurchaseOption
+) -> Iterator[tuple[str, str | None]]:
+    """Regions and zones of one option: the pinned zone, the ones with a spot price, or any zone of a region."""
     az_id = request.target.az_id
-    if az_id is not None:
-        regions = [each for each in regions if each == catalog.region_of_az(az_id)]
-    for region, option in product(regions, options):
-        if not _sold(facts, option):
+    # A type without any Reserved Instance is not sold so; its Savings Plans may exist without a rate that is known.
+    reserved = option is PurchaseOption.RESERVED
+    known = catalog.regions_offering(facts.name, option) if reserved else catalog.regions_of(facts.name)
+    pinned_region = catalog.region_of_az(az_id) if az_id is not None else None
+    for region in dict.fromkeys(request.target.region or known):
+        if region not in known or (pinned_region is not None and region != pinned_region):
             continue
-        zones = _zones(catalog, facts.name, region, option, az_id)
-        commitments = list(_commitments(request, option))
-        for nodes, zone, (kind, term) in product(_counts(request, facts, option), zones, commitments):
-            yield Place(
-                target=TargetKind.PARALLELCLUSTER,
-                instance_type=facts.name,
-                nodes=nodes,
-                region=region,
-                az_id=zone,
-                option=option,
-                plan_kind=kind,
-                term_years=term,
-            )
-
-
-def _open_options(request: PlanRequest) -> tuple[PurchaseOption, ...]:
-    """The options to try when none is pinned; a pinned reservation leaves one."""
-    if request.purchase.reservation is not None:
-        return (PurchaseOption.CAPACITY_BLOCK,)
-    return (*TRIED, *COMMITMENTS)
+        if az_id is not None:
+            yield region, az_id
+        elif option is PurchaseOption.SPOT:
+            rows = catalog.store.spot.get((facts.name, region), ())
+            zones = dict.fromkeys(row.zone for row in rows if row.usd and row.as_of <= catalog.until)
+            yield from ((region, zone) for zone in zones) if zones else ((region, None),)
+        else:
+            yield region, None
 
 
 def _sold(facts: InstanceType, option: PurchaseOption) -> bool:
@@ -137,43 +141,35 @@ def _sold(facts: InstanceType, option: PurchaseOption) -> bool:
         return "spot" in facts.usage_classes
     if option is PurchaseOption.CAPACITY_BLOCK:
         return "capacity-block" in facts.usage_classes
-    return option is PurchaseOption.ON_DEMAND or option in COMMITMENTS
+    return option in (PurchaseOption.ON_DEMAND, *COMMITMENTS) and "on-demand" in facts.usage_classes
 
 
-def _zones(
-    catalog: Catalog, name: str, region: str, option: PurchaseOption, pinned: str | None
-) -> tuple[str | None, ...]:
-    """The zones to try: the pinned one, the ones with a spot price, or any."""
-    if pinned is not None:
-        return (pinned,)
-    if option is PurchaseOption.SPOT:
-        return tuple(catalog.spot(name, region)) or (None,)
-    return (None,)
-
-
-def _commitments(request: PlanRequest, option: PurchaseOption) -> Iterator[tuple[PlanKind | None, int | None]]:
-    """The commitments of one option: kind and term, or nothing."""
-    terms = (request.purchase.term_years,) if request.purchase.term_years else (1, 3)
+def _terms(request: PlanRequest, option: PurchaseOption) -> Iterator[tuple[PlanKind | None, int | None]]:
+    """The commitments of one option: kind and years, or nothing."""
+    years = (request.purchase.term_years,) if request.purchase.term_years else (1, 3)
     if option is PurchaseOption.SAVINGS_PLAN:
         asked = request.purchase.plan_kind
-        yield from product((asked,) if asked else (PlanKind.COMPUTE, PlanKind.EC2_INSTANCE), terms)
+        yield from product((asked,) if asked else (PlanKind.COMPUTE, PlanKind.EC2_INSTANCE), years)
     elif option is PurchaseOption.RESERVED:
-        yield from product((None,), terms)
+        yield from product((None,), years)
     else:
         yield None, None
 
 
-def _none_left(request: PlanRequest, places: list[Place], misfits: Mapping[str, str]) -> Finding:
+def _none_left(request: PlanRequest, catalog: Catalog, asked: tuple[Way, ...], misfits: Mapping[str, str]) -> Finding:
     """Why no candidate is left."""
     if misfits:
         name, reason = next(iter(misfits.items()))
         more = f" (and {len(misfits) - 1} more types)" if len(misfits) > 1 else ""
+        message = f"no candidate is left: {name}: {reason}{more}"
+        return error("nothing-fits", "target", message, "allow more nodes or other types")
+    options = ", ".join(request.purchase.option or ()) or "any option"
+    types = request.target.instance_type
+    if asked or types is None:
         return error(
-            "nothing-fits", "target", f"no candidate is left: {name}: {reason}{more}", "allow more nodes or other types"
+            "nothing-offered", "target", f"no candidate is left: nothing that was asked for is sold as {options}"
         )
-    if not places:
-        asked = ", ".join(request.purchase.option or ()) or "any option"
-        return error(
-            "nothing-offered", "target", f"no candidate is left: nothing that was asked for is sold as {asked}"
-        )
-    return error("nothing-left", "target", "no candidate is left")
+    name = types[0]
+    wanted, known = ", ".join(request.target.region or ()) or "any region", catalog.regions_of(name)
+    where = f"it is offered in {', '.join(known)}" if known else "no region is known to offer it"
+    return error("nothing-offered", "target", f"no candidate is left: {name} in {wanted} as {options}", where)

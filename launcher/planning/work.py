@@ -1,7 +1,9 @@
 """The work of a request on a number of machines: hours, checkpoints, and whether it runs there at all."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+from launcher.agent.interval import overhead_fraction
 from launcher.catalog.load import Catalog
 from launcher.model.enums import CheckpointMode
 from launcher.model.instance_type import Accelerator, InstanceType
@@ -11,11 +13,14 @@ from launcher.model.training import TrainingFacts
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import duration, goodput, memory
+from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, Overhead
 from launcher.planning.shape import TrainingShape
 
 CLUSTER_ONLY_H = 1.0
 """A cluster without a job and without a TTL is priced for one hour."""
 TOKENS_PER_B = 1e9
+LONGEST_H = 1e6
+"""Hours, 114 years, past which a job is one that never ends."""
 
 
 def cluster_hours(request: PlanRequest) -> float:
@@ -23,7 +28,7 @@ def cluster_hours(request: PlanRequest) -> float:
     return request.guardrails.ttl_h or CLUSTER_ONLY_H
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Estimator:
     """Estimates the work of one request, once for each type and number of nodes."""
 
@@ -44,10 +49,10 @@ class Estimator:
         train = self.request.workload.train
         if train is None or train.tokens_b is None:
             return work
-        facts = self.catalog.instance_types[work.instance_type]
-        shape = self.shape(train, facts, work.nodes)
+        shape = self.shape(train, self.catalog.instance_types[work.instance_type], work.nodes)
         told = duration.estimate(shape, train.tokens_b * TOKENS_PER_B, self.facts)
-        return replace(work, training=told, assumptions=(*told.assumptions, _memory_line(memory.fits(shape))))
+        own = self._own_interval_line(work)
+        return replace(work, training=told, assumptions=(*told.assumptions, *own, _memory_line(memory.fits(shape))))
 
     def _estimate(self, facts: InstanceType, nodes: int) -> Work:
         """The work, from tokens, from hours, or of a cluster that only stands."""
@@ -56,23 +61,53 @@ class Estimator:
             return self._given_hours(facts, nodes, train)
         shape = self.shape(train, facts, nodes)
         told = duration.numbers(shape, train.tokens_b * TOKENS_PER_B, self.facts)
+        lost = goodput.overhead(shape, self.facts)
+        interval_s, overhead = self._saving(told.expected_hours.mid, lost)
+        hours = told.expected_hours.scaled((1 + overhead) / (1 + lost.fraction))
         return Work(
             instance_type=facts.name,
             nodes=nodes,
-            hours=told.expected_hours,
+            hours=hours,
             training=told,
             checkpoint_write_s=told.checkpoint_write_s,
             checkpoint_gb=told.checkpoint_gb,
-            checkpoint_interval_s=self._interval(shape),
+            checkpoint_interval_s=interval_s,
             accelerator=facts.accelerator,
-            misfit=_misfit(shape),
+            misfit=_misfit(shape, hours.mid),
+            failures_per_h=lost.failures_per_h,
+            failure_restart_h=self._restart_h,
+            failure_overhead=overhead,
         )
+
+    def _saving(self, hours: float, lost: Overhead) -> tuple[float | None, float]:
+        """Seconds between checkpoints, None for never, and what failures and checkpoints then add, as a share.
+
+        The plan's interval, or the one the estimate was made with. Without checkpoints a failure loses the whole run.
+        """
+        never = self.request.checkpoint.mode is CheckpointMode.NONE
+        fixed = self.request.checkpoint.interval
+        if not never and fixed is None:
+            return lost.interval_s, lost.fraction
+        bare_s = hours / (1 + lost.fraction) * SECONDS_PER_HOUR
+        share = overhead_fraction(
+            checkpoint_s=0.0 if never else lost.checkpoint_s,
+            interval_s=bare_s if never or fixed is None else fixed,
+            mtbf_s=SECONDS_PER_HOUR / lost.failures_per_h,
+            restart_s=self._restart_h * SECONDS_PER_HOUR,
+        )
+        return (None if never else fixed), min(share, LONGEST_H)
+
+    @cached_property
+    def _restart_h(self) -> float:
+        """Hours from a failure to the next step."""
+        return self.facts.constants["restart_minutes"].mid * MINUTE_S / SECONDS_PER_HOUR
 
     def _given_hours(self, facts: InstanceType, nodes: int, train: TrainingWorkload | None) -> Work:
         """A job of so many hours, or a cluster that stands for its TTL."""
         hours = cluster_hours(self.request) if train is None or train.hours is None else train.hours
         source = "workload.train.hours" if train is not None else "guardrails.ttl_h, or one hour without it"
         shape = self.shape(train, facts, nodes) if train is not None and train.model is not None else None
+        name = "hours of progress, ordinary checkpoints included" if train is not None else "hours the cluster stands"
         return Work(
             instance_type=facts.name,
             nodes=nodes,
@@ -82,14 +117,23 @@ class Estimator:
             checkpoint_gb=goodput.checkpoint_bytes(shape, self.facts) / 1e9 if shape else None,
             checkpoint_interval_s=self.request.checkpoint.interval,
             accelerator=facts.accelerator,
-            assumptions=(Assumption(name="hours of progress", value=f"{hours:g}", unit="h", source=source),),
+            assumptions=(Assumption(name=name, value=f"{hours:g}", unit="h", source=source),),
         )
 
-    def _interval(self, shape: TrainingShape) -> float | None:
-        """Seconds between checkpoints: the plan's, or Daly's against failures."""
-        if self.request.checkpoint.mode is CheckpointMode.NONE:
-            return None
-        return self.request.checkpoint.interval or goodput.overhead(shape, self.facts).interval_s
+    def _own_interval_line(self, work: Work) -> tuple[Assumption, ...]:
+        """What the plan's own interval, or none, adds to the hours; nothing for the automatic one."""
+        checkpoint = self.request.checkpoint
+        never = checkpoint.mode is CheckpointMode.NONE
+        if not never and checkpoint.interval is None:
+            return ()
+        line = Assumption(
+            name="failures and checkpoints " + ("without any checkpoint" if never else "at the plan's interval"),
+            value=f"{work.failure_overhead:.1%}",
+            unit="of the time without them",
+            source="Daly 2006"
+            + ("; checkpoint.mode none" if never else f"; checkpoint.interval {checkpoint.interval:g}"),
+        )
+        return (line,)
 
     def _accelerator(self, facts: InstanceType) -> Accelerator:
         """The chip of a type that has one."""
@@ -97,7 +141,7 @@ class Estimator:
 
     def shape(self, train: TrainingWorkload, facts: InstanceType, nodes: int) -> TrainingShape:
         """The estimator's view of a workload on a number of machines."""
-        dimensions = self.dimensions(train)
+        dimensions = self._dimensions
         return TrainingShape(
             params_b=dimensions.params_b,
             active_params_b=dimensions.active_params_b or dimensions.params_b,
@@ -118,17 +162,20 @@ class Estimator:
             measured_tokens_per_s=train.throughput_tokens_per_s,
         )
 
-    def dimensions(self, train: TrainingWorkload) -> ModelDimensions:
-        """The dimensions of a workload's model, from the file or from the catalog.
+    @cached_property
+    def _dimensions(self) -> ModelDimensions:
+        """The dimensions of the workload's model, from the file or from the catalog.
 
         Raises:
             LookupError: the catalog does not know the name; `checks` reports that before.
         """
-        if isinstance(train.model, ModelDimensions):
-            return train.model
-        spec = self.catalog.find_model(train.model or "")
+        train = self.request.workload.train
+        model = train.model if train is not None else None
+        if isinstance(model, ModelDimensions):
+            return model
+        spec = self.catalog.find_model(model or "")
         if spec is None:
-            raise LookupError(train.model)
+            raise LookupError(model)
         return ModelDimensions(
             params_b=spec.params_b,
             active_params_b=spec.active_params_b,
@@ -140,8 +187,10 @@ class Estimator:
         )
 
 
-def _misfit(shape: TrainingShape) -> str | None:
-    """Why a job does not fit the memory of its chips, and how many machines it would fit; None when it does."""
+def _misfit(shape: TrainingShape, hours: float) -> str | None:
+    """Why a job cannot run: its memory, with the number of machines that would do, or its length; None when it can."""
+    if hours > LONGEST_H:
+        return f"it would take more than {LONGEST_H:,.0f} hours"
     fit = memory.fits(shape)
     if fit.fits:
         return None

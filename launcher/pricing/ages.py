@@ -1,7 +1,7 @@
 """How old a price may be before it is not trusted."""
 
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import NamedTuple
 
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.money import Price
@@ -19,8 +19,7 @@ ALLOWED_DAYS = {
 spot by the hour. A policy of this project, stated in its contract."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Age:
+class Age(NamedTuple):
     """How old a price is and how old it may be, in days."""
 
     days: int
@@ -33,8 +32,8 @@ class Age:
 
     @property
     def worth_a_warning(self) -> bool:
-        """Whether more than half of its time is over."""
-        return self.days * 2 > self.allowed
+        """Whether half of its time is over; the price of today is never old."""
+        return self.days > 0 and self.days * 2 >= self.allowed
 
 
 def age(price: Price, option: PurchaseOption, today: date, most_days: int | None = None) -> Age:

@@ -1,23 +1,70 @@
-"""Capacity Blocks: whole offerings only."""
+"""Capacity Blocks and training plans: whole offerings only, or one that is bought already."""
 
 import math
+from datetime import datetime
+from typing import NamedTuple
+
+from launcher.model.enums import PurchaseOption
+from launcher.model.request import PurchaseRequest, Reservation, TrainingPlanReference
 
 LONGEST_DAYS = 182
 DAILY_UP_TO = 14
-"""Blocks are sold in 1-day steps to 14 days and in 7-day steps to 182 (EC2 user guide, Capacity Blocks for ML)."""
+"""Blocks are sold in 1-day steps to 14 days and in 7-day steps to 182 (EC2 user guide, Capacity Blocks for ML);
+training plans from 1 to 182 days too, in steps taken as the same (SageMaker developer guide)."""
 BLOCK_LOST_H = 0.5
 """A block's instances are terminated from 30 minutes before its end, which is at 11:30 UTC (EC2 user guide)."""
 PLAN_LOST_H = 1.0
 """HyperPod takes back the instances of a training plan from 60 minutes before its end."""
+HOURS_A_DAY = 24.0
 
 
-def block_days(hours: float, lost_h: float = BLOCK_LOST_H) -> int | None:
+def lost_h(option: PurchaseOption) -> float:
+    """Hours at the end of an offering in which its instances are gone already."""
+    return PLAN_LOST_H if option is PurchaseOption.TRAINING_PLAN else BLOCK_LOST_H
+
+
+def block_days(hours: float, lost: float = BLOCK_LOST_H) -> int | None:
     """The shortest offering that leaves `hours` of running time, in days; None when there is none that long.
 
     >>> block_days(2.0), block_days(23.5), block_days(23.6), block_days(24 * 15), block_days(24 * 182)
     (1, 1, 2, 21, None)
     """
-    days = max(1, math.ceil((hours + lost_h) / 24))
+    if hours > LONGEST_DAYS * HOURS_A_DAY:
+        return None
+    days = max(1, math.ceil((hours + lost) / HOURS_A_DAY))
     if days > DAILY_UP_TO:
         days = math.ceil(days / 7) * 7
     return days if days <= LONGEST_DAYS else None
+
+
+class Held(NamedTuple):
+    """Capacity that is bought: its instances, and its hours where its window is known; a job gets `usable_h`."""
+
+    instances: int
+    window_h: float | None
+    usable_h: float | None
+    over: bool
+
+
+def held(purchase: PurchaseRequest, option: PurchaseOption, nodes: int, now: datetime) -> Held | None:
+    """The reservation or training plan that a request names, as the file has it; None without one.
+
+    A window that has begun leaves what is left of it; without a begin it begins now.
+    """
+    known = bought(purchase, option)
+    if known is None:
+        return None
+    count = max(nodes, known.count or nodes)
+    if known.ends_at is None:
+        return Held(count, None, None, over=False)
+    begins = known.starts_at or now
+    window_h = max(0.0, (known.ends_at - begins).total_seconds() / 3600)
+    left_h = max(0.0, (known.ends_at - max(begins, now)).total_seconds() / 3600 - lost_h(option))
+    return Held(count, window_h, left_h, over=left_h == 0.0)
+
+
+def bought(purchase: PurchaseRequest, option: PurchaseOption) -> Reservation | TrainingPlanReference | None:
+    """What is paid for already in this way of buying; an on-demand reservation has no fee and no window of its own."""
+    if option is PurchaseOption.TRAINING_PLAN:
+        return purchase.training_plan
+    return purchase.reservation if option is PurchaseOption.CAPACITY_BLOCK else None

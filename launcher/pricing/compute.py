@@ -1,98 +1,112 @@
 """The compute line of a quote: hours of the job, hours that are paid for, and dollars, for each way of buying."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
+from typing import NamedTuple
 
-from launcher.agent.interval import daly_interval_s
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.work import Work
-from launcher.pricing.blocks import block_days
+from launcher.pricing.blocks import HOURS_A_DAY, block_days, bought, held, lost_h
 from launcher.pricing.hazard import Hazard
-from launcher.pricing.spot import Interruptible
+from launcher.pricing.interruptible import OnSpot, on_spot, spot_lines
 
-NOTICE_H = 115 / 3600
-"""A spot notice is given two minutes ahead (EC2 user guide); up to five seconds go by until the agent sees it."""
-RESTART_H = 0.25
-"""From the loss of the machines to the first step after the restore, 15 minutes: a choice within the 5 to 30 minutes of
-published restarts. Waiting for spot capacity itself is not in it. All of it is billed, as survivors are."""
 BOOT_H = 0.15
 """From launch to the first step on a new machine, 9 minutes, paid for without progress: from memory, not measured."""
-UNKNOWN_WRITE_S = 60.0
-"""Seconds to write a checkpoint when the workload does not say what is in it: an assumption."""
-LEAST_WRITE_S = 0.1
-"""A write is never taken as shorter: opening files and the rename are not free."""
-STORED_PER_WRITTEN = 2.0
-"""A checkpoint is written to the node's disk, then uploaded; both are taken at about 1 GB/s a node, so it is stored
-after twice the time of the write."""
 P90 = 0.9
 LEAST_HOURS = 1 / 60
 """EC2 bills by the second with a minimum of 60 seconds (EC2 pricing page)."""
+FOREVER_H = 1e6
+"""Hours, 114 years: what takes longer never ends, and is shown as this."""
+HOURS_A_YEAR = 8760
+WHOLE = (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
+"""Ways of buying that are paid for as whole offerings."""
+
+
+class Charge(NamedTuple):
+    """What the machines of one candidate cost in the middle case, in plain numbers.
+
+    `hours` is the job's wall time, `billed_hours` what an instance is paid for; `instances` are paid for, which a
+    reservation may have more of than the job has nodes. `spot` is the job as it was modelled, on spot alone.
+    """
+
+    hours: float
+    billed_hours: float
+    instances: int
+    spot: OnSpot | None = None
+
+    @property
+    def instance_hours(self) -> float:
+        """Instance-hours that are paid for."""
+        return self.billed_hours * self.instances
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeCost:
-    """The compute of one candidate: job hours, hours an instance is paid for, dollars, and what spot does to it."""
+    """The compute of one candidate: its middle case, the range of hours and dollars, and a whole commitment's cash."""
 
+    charge: Charge
     hours: Range
-    billed_hours: float
     usd: UsdRange
     commitment_usd: Decimal | None = None
-    spot: "SpotCost | None" = None
     assumptions: tuple[Assumption, ...] = ()
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpotCost:
-    """Interruptions in the middle case: the job as it was modelled, and its dollars at the 90th percentile."""
-
-    job: Interruptible
-    usd_p90: Decimal
-    hazard: Hazard
-
-
-def compute_cost(
-    place: Place, work: Work, price: Price, request: PlanRequest, hazard: Hazard | None
-) -> ComputeCost | None:
-    """The compute of a candidate; None when no offering is long enough for it.
+def charge(place: Place, work: Work, request: PlanRequest, hazard: Hazard | None, now: datetime) -> Charge | None:
+    """The middle case of a candidate; None when no offering is long enough for it.
 
     Args:
         place: where and how.
         work: the hours it takes there without interruptions.
-        price: one instance-hour.
         request: the plan's policies on checkpoints and purchase.
         hazard: spot interruptions of the job; needed for spot alone.
+        now: the moment, for a window that has begun.
     """
-    per_hour = price.usd * place.nodes
+    nodes, hours = place.nodes, work.hours.mid
+    if place.option in WHOLE:
+        known = held(request.purchase, place.option, nodes, now)
+        if known is not None and known.window_h is not None:
+            return Charge(hours, known.window_h, known.instances)
+        days = block_days(hours + BOOT_H, lost_h(place.option))
+        return None if days is None else Charge(hours, days * HOURS_A_DAY, known.instances if known else nodes)
     if place.option is PurchaseOption.SPOT and hazard is not None:
-        return _spot(work, per_hour, request, hazard)
-    if place.option is PurchaseOption.CAPACITY_BLOCK:
-        return _block(work, per_hour, request)
-    paid = _with_boot(work.hours)
-    cash = None
-    if place.option in (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED) and not request.purchase.owned:
-        cash = per_hour * 8760 * (place.term_years or 1)
+        told = on_spot(hours, work, request, hazard.mid)
+        expected = min(told.job.expected_hours, FOREVER_H)
+        return Charge(expected, _billed(expected), nodes, told)
+    return Charge(hours, _billed(hours), nodes)
+
+
+def compute_cost(
+    place: Place, work: Work, price: Price, request: PlanRequest, *, middle: Charge, hazard: Hazard | None
+) -> ComputeCost:
+    """The range around a charge: the compute as a quote has it."""
+    per_hour = price.usd * middle.instances
+    if place.option in WHOLE:
+        return _offering(place, work, per_hour, request, middle)
+    if middle.spot is not None and hazard is not None:
+        return _spot(work, per_hour, request, middle, hazard)
+    committed = place.option in (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED) and not request.purchase.owned
     return ComputeCost(
+        charge=middle,
         hours=work.hours,
-        billed_hours=paid.mid,
-        usd=_dollars(per_hour, paid),
-        commitment_usd=cash,
+        usd=_dollars(per_hour, work.hours),
+        commitment_usd=per_hour * HOURS_A_YEAR * (place.term_years or 1) if committed else None,
         assumptions=(_boot_line(),),
     )
 
 
-def _with_boot(hours: Range) -> Range:
+def _billed(hours: float) -> float:
     """Job hours with the start-up that is billed before them, at least EC2's minimum."""
-    low, mid, high = (max(LEAST_HOURS, each + BOOT_H) for each in (hours.low, hours.mid, hours.high))
-    return Range(low=low, mid=mid, high=high)
+    return max(LEAST_HOURS, hours + BOOT_H)
 
 
 def _dollars(per_hour: Decimal, hours: Range) -> UsdRange:
-    """An hourly rate times hours."""
-    low, mid, high = (per_hour * Decimal(repr(each)) for each in (hours.low, hours.mid, hours.high))
+    """An hourly rate times job hours and the start-up before them."""
+    low, mid, high = (per_hour * Decimal(repr(_billed(each))) for each in (hours.low, hours.mid, hours.high))
     return UsdRange(low=low, mid=mid, high=high)
 
 
@@ -106,109 +120,54 @@ def _boot_line() -> Assumption:
     )
 
 
-def _block(work: Work, per_hour: Decimal, request: PlanRequest) -> ComputeCost | None:
-    """A Capacity Block: the fee of the shortest offering that holds the job, unused tail included.
+def _offering(place: Place, work: Work, per_hour: Decimal, request: PlanRequest, middle: Charge) -> ComputeCost:
+    """A Capacity Block or a training plan: the fee of the shortest offering that holds the job, unused tail included.
 
-    With `reservation.fee_usd` in the plan that is the price, however long the job is.
+    One that is bought already has its own length, however long the job is.
     """
-    low, mid, high = (block_days(each + BOOT_H) for each in (work.hours.low, work.hours.mid, work.hours.high))
-    reservation = request.purchase.reservation
-    if reservation is not None and reservation.fee_usd is not None:
-        fee = reservation.fee_usd
-        billed = float(fee / per_hour) if per_hour else work.hours.mid
-        return ComputeCost(
-            hours=work.hours,
-            billed_hours=billed,
-            usd=UsdRange(low=fee, mid=fee, high=fee),
-            commitment_usd=None if request.purchase.owned else fee,
-            note="the reservation's own fee",
-        )
-    if low is None or mid is None:
-        return None
-    paid = Range(low=low * 24.0, mid=mid * 24.0, high=(mid if high is None else high) * 24.0)
-    return ComputeCost(
-        hours=work.hours,
-        billed_hours=paid.mid,
-        usd=_dollars(per_hour, paid),
-        note=f"billed {paid.mid:g} h at least; {paid.mid - work.hours.mid:.0f} unused",
+    own = bought(request.purchase, place.option)
+    paid = [middle.billed_hours] * 3
+    if own is None or own.ends_at is None:
+        lost = lost_h(place.option)
+        days = [block_days(each + BOOT_H, lost) for each in (work.hours.low, work.hours.high)]
+        low, high = (middle.billed_hours if each is None else each * HOURS_A_DAY for each in days)
+        paid = [low, middle.billed_hours, high]
+    usd = UsdRange(
+        low=per_hour * Decimal(repr(paid[0])),
+        mid=per_hour * Decimal(repr(paid[1])),
+        high=per_hour * Decimal(repr(paid[2])),
     )
+    idle = middle.billed_hours - work.hours.mid
+    spare = middle.instances - place.nodes
+    note = f"billed {middle.billed_hours:g} h at least; {idle:.0f} unused"
+    if own is not None:
+        note = f"paid for {middle.billed_hours:g} h; {max(0.0, idle):.0f} unused"
+    if spare:
+        note += f", and {spare} of {middle.instances} instances idle"
+    return ComputeCost(charge=middle, hours=work.hours, usd=usd, note=note)
 
 
-def interruptible(work_h: float, work: Work, request: PlanRequest, rate: float) -> Interruptible:
-    """The job of `work_h` hours under `rate` interruptions an hour, at the plan's checkpoint interval or the best one.
-
-    The automatic interval is Daly's for the interruptions that lose work. When a notice saves everything, checkpoints
-    guard against failures alone; those and their stalls are in the work already.
-    """
-    write_s = UNKNOWN_WRITE_S if work.checkpoint_write_s is None else work.checkpoint_write_s.mid
-    stored_h = STORED_PER_WRITTEN * write_s / 3600
-    lossless = stored_h <= NOTICE_H
-    fixed = request.checkpoint.interval
-    if fixed is not None:
-        interval_h, stall_h = fixed / 3600, write_s / 3600
-    elif lossless:
-        guard = work.checkpoint_interval_s
-        interval_h, stall_h = (guard / 3600 if guard else _daly_h(write_s, rate)), 0.0
-    else:
-        interval_h, stall_h = _daly_h(write_s, rate), write_s / 3600
-    return Interruptible(
-        work=work_h, interval=interval_h, stall=stall_h, write=stored_h, hazard=rate, notice=NOTICE_H, restart=RESTART_H
-    )
-
-
-def _daly_h(write_s: float, rate: float) -> float:
-    """Daly's interval in hours for a write time and a rate of loss; a day where nothing is lost."""
-    return daly_interval_s(checkpoint_s=max(write_s, LEAST_WRITE_S), mtbf_s=3600 / rate) / 3600 if rate > 0 else 24.0
-
-
-def _spot(work: Work, per_hour: Decimal, request: PlanRequest, hazard: Hazard) -> ComputeCost:
-    """Spot: expected hours to completion; high is the 90th percentile at the middle hazard."""
-    middle = interruptible(work.hours.mid, work, request, hazard.mid)
-    expected = middle.expected_hours
-    least = min(expected, interruptible(work.hours.low, work, request, hazard.low).expected_hours)
-    p90 = max(expected, interruptible(work.hours.high, work, request, hazard.mid).quantile_hours(P90))
-    hours = Range(low=least, mid=expected, high=p90)
-    paid = _with_boot(hours)
-    usd = _dollars(per_hour, paid)
+def _spot(work: Work, per_hour: Decimal, request: PlanRequest, middle: Charge, hazard: Hazard) -> ComputeCost:
+    """Spot: expected hours to completion; high is the 90th percentile at the middle hazard, of the slow estimate."""
+    told = middle.spot
+    assert told is not None  # noqa: S101 - the caller has looked
+    least = min(middle.hours, on_spot(work.hours.low, work, request, hazard.low).job.expected_hours)
+    p90 = max(middle.hours, on_spot(work.hours.high, work, request, hazard.mid).job.quantile_hours(P90))
+    hours = Range(low=least, mid=middle.hours, high=min(p90, FOREVER_H))
+    every = "" if told.interval_s is None else f"saves every {duration_words(told.interval_s)}"
     return ComputeCost(
+        charge=middle,
         hours=hours,
-        billed_hours=paid.mid,
-        usd=usd,
-        spot=SpotCost(job=middle, usd_p90=usd.high, hazard=hazard),
-        assumptions=(*hazard.assumptions, *_spot_lines(middle), _boot_line()),
-        note=f"saves every {_duration(middle.interval * 3600)}",
+        usd=_dollars(per_hour, hours),
+        assumptions=(*hazard.assumptions, *spot_lines(told), _boot_line()),
+        note=every or "never saves",
     )
 
 
-def _spot_lines(job: Interruptible) -> tuple[Assumption, ...]:
-    """What the spot arithmetic rests on, for the quote."""
-    kept = "keeps all work up to the notice" if job.lossless else "goes back to the last stored checkpoint"
-    return (
-        Assumption(
-            name="checkpoint written and stored",
-            value=f"{job.write * 3600:.3g}",
-            unit="s",
-            source=f"against {NOTICE_H * 3600:.0f} s of notice (EC2 user guide): the job {kept}",
-        ),
-        Assumption(
-            name="checkpoint interval",
-            value=f"{job.interval * 3600:.4g}",
-            unit="s",
-            source="Young 1974, Daly 2006",
-        ),
-        Assumption(
-            name="restart after an interruption, billed",
-            value=f"{RESTART_H * 60:g}",
-            unit="minutes",
-            source="published restarts take 5 to 30 minutes; waiting for spot capacity is not in it",
-        ),
-    )
-
-
-def _duration(seconds: float) -> str:
+def duration_words(seconds: float) -> str:
     """Seconds as a person says them.
 
-    >>> _duration(2.5), _duration(840), _duration(9000)
+    >>> duration_words(2.5), duration_words(840), duration_words(9000)
     ('2.5 s', '14 min', '2.5 h')
     """
     if seconds < 90:  # noqa: PLR2004 - a minute and a half

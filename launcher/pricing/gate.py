@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price, Unpriced, UsdRange
 from launcher.model.plan import Plan
 from launcher.model.quote import Gate
+from launcher.model.request import PlanRequest
 from launcher.pricing.ages import Age, age
 
 IMPOSSIBLE, UNPRICED, OVER_BUDGET = 5, 4, 3
@@ -54,7 +55,7 @@ def judge(
             allowed=False,
             exit_code=UNPRICED,
             reason=reason,
-            hint="give a current one in purchase.price_overrides, or raise --max-price-age",
+            hint="slipway prices refresh, a current one in purchase.price_overrides, or a higher --max-price-age",
         )
     return _within_budget(plan, usd, usd_per_hour, rules)
 
@@ -62,14 +63,13 @@ def judge(
 def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: GateRules) -> Gate:
     """The budget, held against the high estimate."""
     budget = plan.request.budget
-    limits = [each for each in (budget.max_usd, rules.max_usd) if each is not None]
-    if limits and usd.high > min(limits):
+    limit = spending_limit(plan.request, rules)
+    if limit is not None and usd.high > limit:
         kind = " (spot, 90th percentile)" if plan.place.option is PurchaseOption.SPOT else ""
-        reason = f"budget ${min(limits):,.2f}, high estimate ${usd.high:,.2f}{kind}"
-        where = "budget.max_usd" if budget.max_usd == min(limits) else "--max-usd"
-        return Gate(
-            allowed=False, exit_code=OVER_BUDGET, reason=reason, hint=f"raise {where} to {usd.high:.0f} or more"
-        )
+        reason = f"budget ${limit:,.2f}, high estimate ${usd.high:,.2f}{kind}"
+        where = "budget.max_usd" if budget.max_usd == limit else "--max-usd"
+        enough = usd.high.quantize(Decimal(1), rounding=ROUND_CEILING)
+        return Gate(allowed=False, exit_code=OVER_BUDGET, reason=reason, hint=f"raise {where} to {enough:f}")
     hourly = budget.max_usd_per_hour
     if hourly is not None and usd_per_hour > hourly:
         reason = f"budget ${hourly:,.2f} an hour, {plan.place.nodes} nodes cost ${usd_per_hour:,.2f} an hour"
@@ -82,6 +82,11 @@ def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: Gate
     return ALLOW
 
 
+def spending_limit(request: PlanRequest, rules: GateRules) -> Decimal | None:
+    """The lower of the plan's budget and the command's, in dollars; None without either."""
+    return min((each for each in (request.budget.max_usd, rules.max_usd) if each is not None), default=None)
+
+
 def age_findings(price: Price | Unpriced, option: PurchaseOption, rules: GateRules) -> tuple[Finding, ...]:
     """A warning for a price past half of its allowed age."""
     if isinstance(price, Unpriced):
@@ -90,7 +95,7 @@ def age_findings(price: Price | Unpriced, option: PurchaseOption, rules: GateRul
     if not old.worth_a_warning:
         return ()
     message = f"the {_words(option)} price is {old.days} days old; {old.allowed} are allowed"
-    return (warning("old-price", "purchase.option", message, "purchase.price_overrides takes a current one"),)
+    return (warning("old-price", "purchase.option", message, "slipway prices refresh reads current ones"),)
 
 
 def _words(option: PurchaseOption) -> str:

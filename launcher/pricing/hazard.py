@@ -1,7 +1,7 @@
 """How often spot takes a job's machines back: an honest range, since the sources differ by orders of magnitude."""
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from launcher.catalog.market import InterruptionBand
 from launcher.model.money import Assumption
@@ -18,14 +18,44 @@ SHARED = 0.92
 one event for a job, the others come for each node apart."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hazard:
-    """Interruptions of a whole job per hour of running: low, middle, high, with where they are from."""
+class Hazard(NamedTuple):
+    """Interruptions of a whole job per hour of running: low, middle, high, with what they are made of.
+
+    `per_node_h` is the middle rate of one node; `band` the advisor's, None where it has none; `own` marks a rate from
+    the plan file.
+    """
 
     low: float
     mid: float
     high: float
-    assumptions: tuple[Assumption, ...]
+    nodes: int
+    per_node_h: float
+    band: InterruptionBand | None
+    own: bool
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """The hazard as a line of the quote, with where it is from."""
+        line = Assumption(
+            name="interruptions of the job by spot",
+            value=f"{self.mid:.3g}",
+            unit="per hour",
+            source="purchase.interruptions_per_node_hour" if self.own else self._origin,
+            steps=_steps(self.per_node_h, self.nodes),
+        )
+        return (line,)
+
+    @property
+    def _origin(self) -> str:
+        """The two sources and how far they are apart."""
+        shown = "no band listed"
+        if self.band is not None:
+            shown = f"band {self.band.low_percent} to {_percent(self.band)} % a month, {self.band.as_of}"
+        low = self.low / job_rate(1.0, self.nodes)
+        return (
+            f"geometric mean of the Spot Instance Advisor ({shown}: {low:.2g} per node-hour) and traces measured on p3 "
+            f"({MEASURED_PER_NODE_HOUR[1]} per node-hour); they differ {MEASURED_PER_NODE_HOUR[1] / low:,.0f}-fold"
+        )
 
 
 def job_rate(per_node_hour: float, nodes: int) -> float:
@@ -49,29 +79,16 @@ def hazard(nodes: int, band: InterruptionBand | None, override: float | None) ->
     """
     if override is not None:
         rate = job_rate(override, nodes)
-        source = "purchase.interruptions_per_node_hour"
-        return Hazard(low=rate, mid=rate, high=rate, assumptions=(_assumption(rate, source, _steps(override, nodes)),))
-    percent = band.high_percent if band is not None and band.high_percent is not None else OPEN_BAND_PERCENT
-    low = -math.log1p(-percent / 100) / HOURS_PER_MONTH
+        return Hazard(rate, rate, rate, nodes, override, None, own=True)
+    low = -math.log1p(-_percent(band) / 100) / HOURS_PER_MONTH
     middle = math.sqrt(low * MEASURED_PER_NODE_HOUR[1])
-    shown = "no band listed" if band is None else f"band {band.low_percent} to {percent} % a month, {band.as_of}"
-    source = (
-        f"geometric mean of the Spot Instance Advisor ({shown}: {low:.2g} per node-hour) and traces measured on p3 "
-        f"({MEASURED_PER_NODE_HOUR[1]} per node-hour); they differ {MEASURED_PER_NODE_HOUR[1] / low:,.0f}-fold"
-    )
-    return Hazard(
-        low=job_rate(low, nodes),
-        mid=job_rate(middle, nodes),
-        high=job_rate(MEASURED_PER_NODE_HOUR[2], nodes),
-        assumptions=(_assumption(job_rate(middle, nodes), source, _steps(middle, nodes)),),
-    )
+    least, likely, most = (job_rate(each, nodes) for each in (low, middle, MEASURED_PER_NODE_HOUR[2]))
+    return Hazard(least, likely, most, nodes, middle, band, own=False)
 
 
-def _assumption(rate: float, source: str, steps: tuple[str, ...]) -> Assumption:
-    """The hazard as a line of the quote."""
-    return Assumption(
-        name="interruptions of the job by spot", value=f"{rate:.3g}", unit="per hour", source=source, steps=steps
-    )
+def _percent(band: InterruptionBand | None) -> int:
+    """The upper end of a band, percent of instances a month."""
+    return OPEN_BAND_PERCENT if band is None or band.high_percent is None else band.high_percent
 
 
 def _steps(per_node_hour: float, nodes: int) -> tuple[str, ...]:

@@ -1,18 +1,22 @@
 """What a place costs: the price of one instance-hour there, or why there is none."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
-from launcher.model.enums import Availability, Basis, Market, PlanKind, PurchaseOption
+from launcher.model.enums import Availability, Basis, Market, PlanKind, PurchaseOption, TargetKind
 from launcher.model.money import Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
+from launcher.pricing.blocks import bought
+
+MANAGED = (TargetKind.HYPERPOD_SLURM, TargetKind.SAGEMAKER_ENDPOINT)
+"""Targets whose machines SageMaker bills, under names that begin with `ml.`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(NamedTuple):
     """A place with its price and what is known about getting it."""
 
     price: Price | Unpriced
@@ -28,18 +32,29 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
     availability = Availability.UNKNOWN
     if isinstance(price, Price):
         availability = Availability.OFFERED
-        if place.option is PurchaseOption.CAPACITY_BLOCK:
+        if place.option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN):
             availability = Availability.LEAD_TIME
         if price.market is not Market.OPEN:
             availability = Availability.NO_MARKET
-            if not _is_pinned(place, request):
+            if not asked_for(place.instance_type, place.region, request):
                 price = Unpriced(reason=_no_market(price), seen=price)
+    if bought(request.purchase, place.option) is not None:
+        availability = Availability.OFFERED
     return Offer(price=_discounted(price, request), availability=availability)
+
+
+def billed_name(target: TargetKind, instance_type: str) -> str:
+    """What the bill calls a type.
+
+    >>> billed_name(TargetKind.HYPERPOD_SLURM, "p5.48xlarge"), billed_name(TargetKind.PARALLELCLUSTER, "p5.48xlarge")
+    ('ml.p5.48xlarge', 'p5.48xlarge')
+    """
+    return f"ml.{instance_type}" if target in MANAGED else instance_type
 
 
 def _override(place: Place, request: PlanRequest, today: date) -> Price | None:
     """The user's price for a place; the one that names the region goes before the one that does not."""
-    key = f"{place.instance_type}/{place.option.value}"
+    key = f"{billed_name(place.target, place.instance_type)}/{place.option.value}"
     overrides = request.purchase.price_overrides
     for name in (f"{key}/{place.region}", key):
         if name in overrides:
@@ -48,34 +63,40 @@ def _override(place: Place, request: PlanRequest, today: date) -> Price | None:
     return None
 
 
-def _listed(place: Place, request: PlanRequest, catalog: Catalog) -> Price | Unpriced:  # noqa: PLR0911 - one case an option
+def _listed(place: Place, request: PlanRequest, catalog: Catalog) -> Price | Unpriced:
     """The catalog's price for a place."""
-    name, region, option = place.instance_type, place.region, place.option
-    if option is PurchaseOption.ON_DEMAND:
-        return catalog.on_demand(name, region)
-    if option is PurchaseOption.SPOT:
-        rows = catalog.spot(name, region)
-        if place.az_id in rows:
-            return rows[place.az_id]
-        where = place.az_id or region
-        return Unpriced(reason=f"no spot price of {name} in {where} is known")
-    if option is PurchaseOption.CAPACITY_BLOCK:
-        return catalog.capacity_block(name, region)
+    name, region = place.instance_type, place.region
     payment, term = request.purchase.payment, place.term_years or 1
-    if option is PurchaseOption.SAVINGS_PLAN:
-        return catalog.savings_plan(name, region, place.plan_kind or PlanKind.COMPUTE, term, payment)
-    if option is PurchaseOption.RESERVED:
-        return catalog.reserved(name, region, "standard", term, payment)
-    return Unpriced(reason=f"no {option.value} price of {name} is known")
+    match place.option:
+        case PurchaseOption.ON_DEMAND:
+            price = catalog.on_demand(name, region)
+        case PurchaseOption.SPOT:
+            known = catalog.spot(name, region).get(place.az_id or "")
+            price = known or Unpriced(reason=f"no spot price of {name} in {place.az_id or region} is known")
+        case PurchaseOption.CAPACITY_BLOCK:
+            price = catalog.capacity_block(name, region)
+        case PurchaseOption.TRAINING_PLAN:
+            price = catalog.training_plan(name, region)
+        case PurchaseOption.SAVINGS_PLAN if place.plan_kind is PlanKind.SAGEMAKER and place.target not in MANAGED:
+            price = Unpriced(reason="a SageMaker Savings Plan does not cover EC2 instances")
+        case PurchaseOption.SAVINGS_PLAN if place.plan_kind is not PlanKind.SAGEMAKER and place.target in MANAGED:
+            price = Unpriced(reason="EC2 and Compute Savings Plans do not cover ml. instances")
+        case PurchaseOption.SAVINGS_PLAN:
+            price = catalog.savings_plan(name, region, place.plan_kind or PlanKind.COMPUTE, term, payment)
+        case PurchaseOption.RESERVED:
+            price = catalog.reserved(name, region, "standard", term, payment)
+        case _:
+            price = Unpriced(reason=f"no {place.option.value} price of {name} is known")
+    return price
 
 
-def _is_pinned(place: Place, request: PlanRequest) -> bool:
+def asked_for(instance_type: str, region: str, request: PlanRequest) -> bool:
     """Whether the user asked for spot at this very place, market or not."""
     target = request.target
     return (
         request.purchase.option == (PurchaseOption.SPOT,)
-        and target.instance_type == (place.instance_type,)
-        and target.region == (place.region,)
+        and target.instance_type == (instance_type,)
+        and target.region == (region,)
     )
 
 

@@ -11,6 +11,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.money import CostComponent, Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Gate, Quote
 from launcher.model.report import Attempt, Report, RunStatus
+from launcher.pricing.alternatives import Alternative
 
 Json = dict[str, Any]
 
@@ -24,8 +25,9 @@ def plan_document(
     findings: Sequence[Finding],
     types: Mapping[str, InstanceType],
     next_command: str,
+    alternatives: Sequence[Alternative] = (),
 ) -> Json:
-    """slipway.plan/1: all candidates shown, best first."""
+    """slipway.plan/1: all candidates shown, best first; `alternatives` are priced and not deployed."""
     return {
         "schema": "slipway.plan/1",
         "name": name,
@@ -34,6 +36,25 @@ def plan_document(
         "candidates": [candidate(each, rank, types) for rank, each in enumerate(quotes, start=1)],
         "findings": [finding(each) for each in findings],
         "next": next_command,
+        "alternatives": [_alternative(each) for each in alternatives],
+    }
+
+
+def _alternative(each: Alternative) -> Json:
+    """A way to run the job that this version does not deploy."""
+    price = each.price
+    return {
+        "service": each.service,
+        "instance_type": each.instance_type,
+        "accelerator": each.accelerator,
+        "nodes": each.nodes,
+        "region": each.region,
+        "purchase_option": each.option.value,
+        "hours": span(each.hours),
+        "usd": usd_span(each.usd),
+        "unpriced": price.reason if isinstance(price, Unpriced) else None,
+        "price": _price_of(price) if isinstance(price, Price) else None,
+        "deployed": False,
     }
 
 
@@ -93,9 +114,11 @@ def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Js
 
 def _price(quoted: Quote) -> Json | None:
     """The price of one instance-hour with its source."""
-    if not isinstance(quoted.price, Price):
-        return None
-    price = quoted.price
+    return _price_of(quoted.price) if isinstance(quoted.price, Price) else None
+
+
+def _price_of(price: Price) -> Json:
+    """A price with its source."""
     return {
         "usd_per_hour": money(price.usd),
         "source": price.source,
@@ -108,15 +131,7 @@ def _price(quoted: Quote) -> Json | None:
 def _unverified(quoted: Quote) -> Json | None:
     """A price that was seen and prices nothing, beside the reason for that."""
     seen = quoted.price.seen if isinstance(quoted.price, Unpriced) else None
-    if seen is None:
-        return None
-    return {
-        "usd_per_hour": money(seen.usd),
-        "source": seen.source,
-        "basis": seen.basis.value,
-        "as_of": seen.as_of.isoformat(),
-        "note": seen.note,
-    }
+    return None if seen is None else _price_of(seen)
 
 
 def _commitment(quoted: Quote) -> Json | None:

@@ -5,7 +5,7 @@ A refresh keeps every answer as it comes, and notes which it has; the next one g
 
 import fcntl
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -24,18 +24,6 @@ SPOT_KEPT = timedelta(days=90)
 JOURNAL = "unfinished.json"
 
 FileRow = tuple[str, ...]
-
-
-def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Where the cache of an environment is: $XDG_CACHE_HOME or ~/.cache, then slipway/prices; it need not exist.
-
-    >>> str(cache_folder({"XDG_CACHE_HOME": "/var/cache/me"})), str(cache_folder({"HOME": "/home/me"}))
-    ('/var/cache/me/slipway/prices', '/home/me/.cache/slipway/prices')
-    """
-    stated = Path(environment.get("XDG_CACHE_HOME", ""))
-    # A relative path is to be ignored (XDG base directory specification).
-    home = Path(environment["HOME"]) if environment.get("HOME") else Path.home()
-    return (stated if stated.is_absolute() else home / ".cache") / "slipway" / "prices"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

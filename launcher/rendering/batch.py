@@ -11,16 +11,17 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering.cluster import is_neuron, is_nvidia, queue_name
+from launcher.rendering.cluster import queue_name
 from launcher.rendering.contexts import BatchContext, SecretContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames, checkpoint_uri, compile_cache_uri
-from launcher.rendering.node import OLD_KERNELS, PYTHONS
+from launcher.rendering.node import OLD_KERNELS, PYTHONS, is_neuron, is_nvidia, script_text
 
 AGENT_FILE = "slipway-agent.pyz"
 """The agent's one file, beside job.json in the job folder."""
 WORK_FOLDER = "work"
 """The folder of the job folder that `run.workdir` is copied to; the command starts in it."""
+EFA_CHECK = "templates/slurm/check_efa.sh"
 _JOB_FOLDER = "${SLURM_SUBMIT_DIR}"
 _NVME_SCRATCH = "/scratch"
 """Where ParallelCluster mounts a node's NVMe disks."""
@@ -75,12 +76,18 @@ def batch_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: C
         instance_type=facts.name,
         family="neuron" if is_neuron(facts) else "nvidia" if is_nvidia(facts) else None,
         efa_interfaces=facts.efa_interfaces,
+        efa_check=efa_check(),
         old_kernel=plan.request.target.os in OLD_KERNELS,
         # TorchNeuron compiles in the process; only the XLA way of trn1 reads this cache.
         compile_cache_uri=compile_cache_uri(names) if facts.family.startswith("trn1") else None,
         secrets=tuple(_secret(variable, arn) for variable, arn in run.secrets.items()),
         retries=run.retries,
     )
+
+
+def efa_check() -> str:
+    """The shell function that counts a node's EFA interfaces."""
+    return script_text(EFA_CHECK).rstrip("\n")
 
 
 def time_limit(hours: float | None) -> str | None:

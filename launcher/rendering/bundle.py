@@ -9,11 +9,18 @@ from launcher.model.plan import Plan
 from launcher.rendering import batch, cluster
 from launcher.rendering.batch import JobSettings, batch_context, batch_script, job_spec
 from launcher.rendering.cluster import cluster_context, cluster_yaml
+from launcher.rendering.image import image_files
 from launcher.rendering.names import ClusterNames
-from launcher.rendering.node import node_script
+from launcher.rendering.neuron import environment_script
+from launcher.rendering.node import METRICS_SCRIPT, NODE_SCRIPT, is_measured, is_neuron, script_text
+from launcher.rendering.preflight import COLLECTIVE, preflight_script
 
 CLUSTER_FILE = "cluster.yaml"
 NODE_FILE = "node.sh"
+METRICS_FILE = "metrics.py"
+PREFLIGHT_FILE = "preflight.sbatch"
+COLLECTIVE_FILE = "preflight.py"
+ENVIRONMENT_FILE = "environment.sh"
 BATCH_FILE = "job.sbatch"
 JOB_FILE = "job.json"
 
@@ -38,6 +45,7 @@ def render(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterN
     files: list[RenderedFile] = []
     if plan.request.target.cluster is None:
         files.extend(_cluster_files(plan, instances, names))
+    files.extend(_preflight_files(plan, instances))
     if plan.request.workload.train is not None:
         script = batch_script(batch_context(plan, instances=instances, names=names))
         files.append(RenderedFile(path=BATCH_FILE, text=script, executable=True))
@@ -50,5 +58,23 @@ def _cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: Clu
     context = cluster_context(plan, instances=instances, names=names)
     files = [RenderedFile(path=CLUSTER_FILE, text=cluster_yaml(context))]
     if any(queue.node_setup for queue in context.queues):
-        files.append(RenderedFile(path=NODE_FILE, text=node_script().read_text(encoding="utf-8"), executable=True))
+        files.append(RenderedFile(path=NODE_FILE, text=script_text(NODE_SCRIPT), executable=True))
+    if any(is_measured(instances[queue.instance_type]) for queue in context.queues):
+        files.append(RenderedFile(path=METRICS_FILE, text=script_text(METRICS_SCRIPT)))
+    files.extend(RenderedFile(path=path, text=text) for path, text in image_files(plan, instances).items())
+    return files
+
+
+def _preflight_files(plan: Plan, instances: Mapping[str, InstanceType]) -> list[RenderedFile]:
+    """What people run before the job: the Python environment of Neuron, and a collective over all chips."""
+    facts = instances[plan.place.instance_type]
+    files = []
+    environment = environment_script(facts, plan.request.target.os)
+    if environment is not None:
+        files.append(RenderedFile(path=ENVIRONMENT_FILE, text=environment, executable=True))
+    script = preflight_script(plan, instances)
+    if script is not None:
+        files.append(RenderedFile(path=PREFLIGHT_FILE, text=script, executable=True))
+        if not is_neuron(facts):
+            files.append(RenderedFile(path=COLLECTIVE_FILE, text=script_text(COLLECTIVE)))
     return files

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from launcher.model import sizing
-from launcher.model.enums import EfaLayout, OperatingSystem, PurchaseOption, TargetKind
+from launcher.model.enums import EfaLayout, PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
@@ -15,7 +15,7 @@ from launcher.model.plan import Plan
 from launcher.rendering.contexts import ClusterContext, LustreContext, QueueContext, Tag
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
-from launcher.rendering.node import node_setup
+from launcher.rendering.node import is_nvidia, node_arguments
 
 PARALLELCLUSTER_VERSION = "3.16.1"
 """The release whose provider is deployed and whose schema the configuration is written for."""
@@ -69,6 +69,11 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
     found += [error("unknown-instance-type", "target", f"no instance type {name} in the catalog") for name in unknown]
     if len({queue_name(name) for name in types}) < len(types):
         found.append(error("duplicate-queue", "target.fallback_types", "a type stands twice", "name every type once"))
+    for each in plan.request.guardrails.notify:
+        if each.startswith("arn:") and each.split(":")[2:3] not in (["sns"], ["sqs"], ["lambda"]):
+            message = f"nothing can be sent to {each}"
+            hint = "an email address, an https URL, or the ARN of a topic, a queue or a function"
+            found.append(error("notify-unreachable", "guardrails.notify", message, hint))
     return tuple(found)
 
 
@@ -87,8 +92,8 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
     if found:
         raise ImpossibleError(f"{plan.name} makes no ParallelCluster configuration", findings=found)
     request = plan.request
-    queues = [_queue(plan, instances[plan.place.instance_type])]
-    queues += [_fallback_queue(plan, instances[name]) for name in request.target.fallback_types]
+    queues = [_queue(plan, instances[plan.place.instance_type], names)]
+    queues += [_fallback_queue(plan, instances[name], names) for name in request.target.fallback_types]
     return ClusterContext(
         region=plan.place.region,
         os=request.target.os.value,
@@ -121,7 +126,7 @@ def tags(plan: Plan) -> tuple[Tag, ...]:
     )
 
 
-def _queue(plan: Plan, facts: InstanceType) -> QueueContext:
+def _queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> QueueContext:
     """The queue of the plan's own type."""
     place, reservation = plan.place, plan.request.purchase.reservation
     block = place.option is PurchaseOption.CAPACITY_BLOCK
@@ -129,9 +134,9 @@ def _queue(plan: Plan, facts: InstanceType) -> QueueContext:
     # With a reservation a placement group makes EC2 answer "insufficient capacity" (terraform-aws-eks#3730).
     placement = False if reservation is not None else facts.efa_interfaces > 0 if wanted is None else wanted
     return _of_type(
+        plan,
         facts,
-        os=plan.request.target.os,
-        baked=plan.request.target.ami is not None,
+        names,
         capacity_type=_CAPACITY_TYPES[place.option],
         # A block is prepaid and cannot grow: ParallelCluster wants all of it up, all the time.
         min_count=place.nodes if block else 0,
@@ -141,13 +146,13 @@ def _queue(plan: Plan, facts: InstanceType) -> QueueContext:
     )
 
 
-def _fallback_queue(plan: Plan, facts: InstanceType) -> QueueContext:
+def _fallback_queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> QueueContext:
     """A further queue: spot where the plan's own type is on spot, else on demand; empty until a job asks for it."""
     wanted = plan.request.target.placement_group
     return _of_type(
+        plan,
         facts,
-        os=plan.request.target.os,
-        baked=plan.request.target.ami is not None,
+        names,
         capacity_type="SPOT" if plan.place.option is PurchaseOption.SPOT else "ONDEMAND",
         min_count=0,
         max_count=plan.place.nodes,
@@ -157,10 +162,10 @@ def _fallback_queue(plan: Plan, facts: InstanceType) -> QueueContext:
 
 
 def _of_type(
+    plan: Plan,
     facts: InstanceType,
+    names: ClusterNames,
     *,
-    os: OperatingSystem,
-    baked: bool,
     capacity_type: str,
     min_count: int,
     max_count: int,
@@ -168,7 +173,15 @@ def _of_type(
     reservation_id: str | None,
 ) -> QueueContext:
     """A queue with what follows from its type alone."""
+    target = plan.request.target
     sockets, cores = SOCKETS.get(facts.name, (None, None))
+    setup = node_arguments(
+        facts,
+        target.os,
+        baked=target.ami is not None,
+        cluster=plan.cluster_name,
+        metrics_uri=names.node_metrics_uri,
+    )
     return QueueContext(
         name=queue_name(facts.name),
         compute_resource="nodes",
@@ -183,18 +196,8 @@ def _of_type(
         gpu_health_check=is_nvidia(facts),
         sockets=sockets,
         cores_per_socket=cores,
-        node_setup=() if baked else node_setup(facts, os),
+        node_setup=setup,
     )
-
-
-def is_nvidia(facts: InstanceType) -> bool:
-    """Whether a type carries NVIDIA chips: every family with an accelerator that is not Neuron's."""
-    return facts.accelerator is not None and not is_neuron(facts)
-
-
-def is_neuron(facts: InstanceType) -> bool:
-    """Whether a type carries Trainium or Inferentia."""
-    return facts.family.startswith(("trn", "inf"))
 
 
 def _lustre(plan: Plan) -> LustreContext | None:

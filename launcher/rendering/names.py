@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from launcher.model.plan import Plan
+from launcher.planning.networks import subnet_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,7 +13,7 @@ class ClusterNames:
 
     In infra they are CDK tokens, after a deployment the stack's outputs, before one the words of `symbolic_names`.
     `store_uri` is the folder in S3 that the cluster's nodes may write to, `s3://bucket/prefix`; `node_setup_uri` the
-    nodes' set-up script, None where the image lacks nothing.
+    nodes' set-up script and `node_metrics_uri` what it makes report of the accelerators, None where nodes need neither.
     """
 
     subnet_id: str
@@ -20,6 +21,7 @@ class ClusterNames:
     node_policy_arn: str
     store_uri: str
     node_setup_uri: str | None = None
+    node_metrics_uri: str | None = None
 
 
 OUTPUTS: Mapping[str, str] = {
@@ -28,8 +30,22 @@ OUTPUTS: Mapping[str, str] = {
     "node_policy_arn": "NodePolicyArn",
     "store_uri": "StoreUri",
     "node_setup_uri": "NodeSetupUri",
+    "node_metrics_uri": "NodeMetricsUri",
 }
 """The training stack's output for each name."""
+
+
+def stack_name(plan: Plan, part: str) -> str:
+    """The name of a stack of a plan: `slipway-<cluster>-<part>`, of a shared network `slipway-<name>-shared-network`.
+
+    Args:
+        plan: the plan.
+        part: "network", "checkpoints" or "training".
+    """
+    shared = plan.request.network.name
+    if part == "network" and shared is not None:
+        return f"slipway-{shared}-shared-network"
+    return f"slipway-{plan.cluster_name}-{part}"
 
 
 def symbolic_names(plan: Plan) -> ClusterNames:
@@ -39,11 +55,12 @@ def symbolic_names(plan: Plan) -> ClusterNames:
     """
     cluster = f"slipway-{plan.cluster_name}"
     return ClusterNames(
-        subnet_id=next(iter(plan.request.network.subnet_ids), "subnet-private0subnet000"),
+        subnet_id=subnet_id(plan) or "subnet-private0subnet000",
         security_group_id="sg-node0security0000",
         node_policy_arn=f"arn:aws:iam::000000000000:policy/parallelcluster/{cluster}",
         store_uri=plan.request.checkpoint.uri or f"s3://{cluster}-checkpoints/jobs",
         node_setup_uri=f"s3://{cluster}-assets/node.sh",
+        node_metrics_uri=f"s3://{cluster}-assets/metrics.py",
     )
 
 
@@ -59,6 +76,7 @@ def deployed_names(outputs: Mapping[str, str]) -> ClusterNames:
         node_policy_arn=outputs[OUTPUTS["node_policy_arn"]],
         store_uri=outputs[OUTPUTS["store_uri"]],
         node_setup_uri=outputs.get(OUTPUTS["node_setup_uri"]),
+        node_metrics_uri=outputs.get(OUTPUTS["node_metrics_uri"]),
     )
 
 

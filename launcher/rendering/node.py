@@ -1,6 +1,4 @@
-"""What a compute node with ParallelCluster's own image lacks: a Python for the agent, a driver for Neuron chips."""
-
-from pathlib import Path
+"""What a compute node with ParallelCluster's own image lacks: Python for the agent, Neuron's driver, a reporter."""
 
 from launcher.catalog.assets import asset
 from launcher.model.enums import OperatingSystem
@@ -31,17 +29,56 @@ _NEURON_OF_FAMILY = {"trn1": _NEURON_2_28, "trn1n": _NEURON_2_28, "trn2": _NEURO
 _NEURON_PACKAGES = ("aws-neuronx-dkms", "aws-neuronx-runtime-lib", "aws-neuronx-collectives", "aws-neuronx-tools")
 
 
-def node_setup(facts: InstanceType, os: OperatingSystem) -> tuple[str, ...]:
-    """The arguments of templates/parallelcluster/node.sh for a type: packages with versions; empty when none lacks.
+NODE_SCRIPT = "templates/parallelcluster/node.sh"
+METRICS_SCRIPT = "templates/parallelcluster/metrics.py"
+"""Assets: what sets up a node, and what reports its accelerators to CloudWatch."""
+
+
+def is_nvidia(facts: InstanceType) -> bool:
+    """Whether a type carries NVIDIA chips: every family with an accelerator that is not Neuron's."""
+    return is_measured(facts) and not is_neuron(facts)
+
+
+def is_neuron(facts: InstanceType) -> bool:
+    """Whether a type carries Trainium or Inferentia."""
+    return facts.family.startswith(("trn", "inf"))
+
+
+def is_measured(facts: InstanceType) -> bool:
+    """Whether a node of a type has accelerators whose use it reports."""
+    return facts.accelerator is not None
+
+
+def node_packages(facts: InstanceType, os: OperatingSystem) -> tuple[str, ...]:
+    """Packages, with versions, that a type's nodes lack with ParallelCluster's own image; empty when none.
 
     ParallelCluster's images carry NVIDIA's driver and EFA, and nothing of Neuron.
     """
-    arguments = [] if PYTHONS[os] == "python3" else [PYTHONS[os]]
+    packages = [] if PYTHONS[os] == "python3" else [PYTHONS[os]]
     versions = _NEURON_OF_FAMILY.get(facts.family, ())
-    arguments += [f"{package}={version}" for package, version in zip(_NEURON_PACKAGES, versions, strict=False)]
-    return tuple(arguments)
+    packages += [f"{package}={version}" for package, version in zip(_NEURON_PACKAGES, versions, strict=False)]
+    return tuple(packages)
 
 
-def node_script() -> Path:
-    """The set-up script of the nodes."""
-    return asset("templates/parallelcluster/node.sh")
+def node_arguments(
+    facts: InstanceType, os: OperatingSystem, *, baked: bool, cluster: str, metrics_uri: str | None
+) -> tuple[str, ...]:
+    """The arguments of templates/parallelcluster/node.sh for a type; empty when its nodes need nothing.
+
+    Args:
+        facts: the type.
+        os: operating system of the nodes.
+        baked: whether the image has the packages already.
+        cluster: the cluster's name in metrics.
+        metrics_uri: where METRICS_SCRIPT lies in S3; None: nothing is reported.
+    """
+    reporting: tuple[str, ...] = ()
+    if is_measured(facts) and metrics_uri is not None:
+        chips = "nvidia" if is_nvidia(facts) else "neuron"
+        reporting = (f"--metrics={metrics_uri}", f"--cluster={cluster}", f"--chips={chips}", f"--python={PYTHONS[os]}")
+    return (*reporting, *(() if baked else node_packages(facts, os)))
+
+
+def script_text(name: str) -> str:
+    """The text of a script among the assets."""
+    return asset(name).read_text(encoding="utf-8")

@@ -82,7 +82,7 @@ class Scheduler(Protocol):
         """Whether a job runs on a node now."""
 
     def release(self, job: str) -> None:
-        """Let a job that was put back into the queue start at once; Slurm would have it wait for two minutes."""
+        """Let a job that was put back into the queue start soon; Slurm would have it wait for two minutes."""
 
     def cancel(self, job: str) -> None:
         """End a job for good."""

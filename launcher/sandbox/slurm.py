@@ -116,11 +116,16 @@ class PrivateSlurm:
         self.run("scontrol", "update", f"nodename={name}", "state=down", f"reason={reason}")
 
     def start_node(self, name: str) -> None:
-        """Start a node's slurmd and have the controller use it again.
+        """Start the slurmd of a new machine in a node's place and have the controller use it.
+
+        Its spool is empty: what the old one remembers of jobs, revoked credentials among it, went with the old machine.
 
         Raises:
             SlurmError: the node does not come up.
         """
+        spool = self.places.spool(self._names.index(name))
+        shutil.rmtree(spool)
+        spool.mkdir(mode=0o700)
         self._start_slurmd(name)
         self._wait_until_idle({name})
 

@@ -19,13 +19,18 @@ _STATES = {
     "REQUEUED": JobState.PENDING,
     "REQUEUE_HOLD": JobState.PENDING,
     "SPECIAL_EXIT": JobState.PENDING,
-    "RUNNING": JobState.RUNNING,
-    "COMPLETING": JobState.RUNNING,
-    "SUSPENDED": JobState.RUNNING,
     "COMPLETED": JobState.COMPLETED,
     "CANCELLED": JobState.CANCELLED,
+    "FAILED": JobState.FAILED,
+    "NODE_FAIL": JobState.FAILED,
+    "BOOT_FAIL": JobState.FAILED,
+    "DEADLINE": JobState.FAILED,
+    "OUT_OF_MEMORY": JobState.FAILED,
+    "PREEMPTED": JobState.FAILED,
+    "TIMEOUT": JobState.FAILED,
 }
-"""Slurm's states; those that are not here are failures (FAILED, NODE_FAIL, TIMEOUT, OUT_OF_MEMORY ...)."""
+"""Slurm's states (man squeue, job state codes). Every other lies between two of these and is called running: only what
+Slurm itself calls an end is final."""
 
 
 class SlurmScheduler:
@@ -59,7 +64,7 @@ class SlurmScheduler:
 
     def state(self, job: str) -> JobState:
         """Where a job stands."""
-        return _STATES.get(self._field(job, "JobState"), JobState.FAILED)
+        return _STATES.get(self._field(job, "JobState"), JobState.RUNNING)
 
     def attempts(self, job: str) -> tuple[Attempt, ...]:
         """The attempts of a job, oldest first."""
@@ -96,9 +101,13 @@ class SlurmScheduler:
         return bool(self._run("squeue", "--noheader", "--format=%i", f"--nodelist={node}").strip())
 
     def release(self, job: str) -> None:
-        """Let a job that was put back into the queue start at once."""
+        """Let a job that was put back into the queue start a second from now.
+
+        Not at once: slurmd refuses the credential of an attempt made in the second in which the one before ended ("Job
+        credential revoked"), and the job would count as failed.
+        """
         if self.state(job) is JobState.PENDING:
-            self._run("scontrol", "update", f"jobid={job}", "StartTime=now")
+            self._run("scontrol", "update", f"jobid={job}", "StartTime=now+1")
 
     def cancel(self, job: str) -> None:
         """End a job for good."""

@@ -18,9 +18,10 @@ from launcher.model.finding import Finding
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.workload import ModelDimensions
-from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS
+from launcher.planning.checks import INFERENCE_ONLY, SPOT_WITHOUT_CHECKPOINTS
 from launcher.planning.resolve import Resolution, resolve
 from launcher.planning.work import cluster_hours
+from launcher.pricing.alternatives import Alternative, alternatives
 from launcher.pricing.desk import Desk
 from launcher.pricing.drafts import Draft, cheapest_fixed, draft, ranked
 from launcher.pricing.gate import OVER_BUDGET, GateRules, spending_limit
@@ -28,11 +29,13 @@ from launcher.pricing.quoting import quote
 from launcher.pricing.screening import all_places, best_places
 
 LEAST_DIGEST = 6
+NVIDIA, NEURON = "nvidia", "neuron"
+"""Families of accelerators: GPUs, and Trainium."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceOptions:
-    """What the command line adds to a plan file."""
+    """What the command line adds to a plan file; `cache` is the folder of refreshed prices, where there is one."""
 
     region: str | None = None
     everything: bool = False
@@ -40,6 +43,7 @@ class PriceOptions:
     max_price_age: int | None = None
     max_usd: Decimal | None = None
     sandbox: bool = False
+    cache: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +109,36 @@ class Priced:
                 return rank, made.usd.high
         return None
 
+    def family(self, drawn: Draft) -> str:
+        """Whether a candidate is nvidia or neuron."""
+        chip = self.catalog.instance_types[drawn.place.instance_type].accelerator
+        return self.catalog.accelerators[chip].family if chip else ""
+
+    def cheapest_of(self, family: str) -> int | None:
+        """The rank of the cheapest possible candidate of a family that ties nobody down for years; None without one."""
+        for rank, drawn in enumerate(self.drafts, start=1):
+            tied = drawn.place.term_years is not None and drawn.place.option not in self._asked
+            if drawn.usd is not None and not drawn.refusals and not tied and self.family(drawn) == family:
+                return rank
+        return None
+
+    @property
+    def _asked(self) -> tuple[PurchaseOption, ...]:
+        """The ways of buying that the plan names; what it owns is not new."""
+        return tuple(PurchaseOption) if self.request.purchase.owned else self.request.purchase.option or ()
+
+    @cached_property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """What else the job could run on, priced and not deployed; nothing for a cluster without a job."""
+        train, asked = self.request.workload.train, self.request.target.instance_type
+        kinds = self.request.target.kind
+        if train is None or kinds is not None:
+            return ()
+        types = self.catalog.instance_types
+        tried = [types[name] for name in asked] if asked is not None else list(types.values())
+        chips = [each for each in tried if each.accelerator is not None and each.accelerator not in INFERENCE_ONLY]
+        return alternatives(chips, self.resolution.estimator.work, self.desk)
+
     @property
     def impossible(self) -> bool:
         """Whether there is something against every candidate."""
@@ -147,7 +181,7 @@ def price(path: Path, now: datetime, options: PriceOptions) -> Priced:
     request = plan_file.load(path)
     if options.region is not None:
         request = replace(request, target=replace(request.target, region=(options.region,)))
-    catalog = catalog_load.load(prices_as_of=options.prices_as_of)
+    catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache)
     return price_request(path, request, catalog, now, options)
 
 
@@ -196,7 +230,7 @@ def pick(priced: Priced, wanted: str | None) -> tuple[int, Quote]:
     if wanted.isdecimal() and wanted.isascii() and len(wanted) < LEAST_DIGEST and 1 <= int(wanted) <= count:
         return int(wanted), priced.quote(int(wanted))
     if len(wanted) >= LEAST_DIGEST:
-        digests = [resolved_plan(priced.request, each.place).digest for each in priced.drafts]
+        digests = [resolved_plan(priced.request, each.place, priced.desk.document).digest for each in priced.drafts]
         matching = [rank for rank, digest in enumerate(digests, start=1) if digest.startswith(wanted.lower())]
         if len(matching) == 1:
             return matching[0], priced.quote(matching[0])

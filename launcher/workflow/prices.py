@@ -10,7 +10,7 @@ from launcher.catalog.load import Catalog
 from launcher.catalog.store import Store
 from launcher.model.errors import UnreadableInputError
 from launcher.model.names import nearest_name
-from launcher.records.price_cache import cache_folder
+from launcher.records.cache_folder import cache_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from launcher.catalog.readings import Answer, Key, Known, Move, Refusal, jumps, 
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.records.price_cache import PriceCache, cache_folder
+from launcher.records.cache_folder import cache_folder
+from launcher.records.price_cache import PriceCache
 from launcher.records.refresh_report import RefreshReport
 from launcher.workflow.price_needs import REGIONAL, Question, for_everything, for_place, for_plan, within
 from launcher.workflow.price_tasks import answers

@@ -1,10 +1,11 @@
 #!/bin/bash
-# Sets up a compute node of ParallelCluster (OnNodeConfigured, run as root): installs the packages named as arguments.
+# Sets up a compute node of ParallelCluster (OnNodeConfigured, run as root).
 #
-#   node.sh [python3.11] [aws-neuronx-dkms=2.31.7.0 aws-neuronx-tools=2.33.38.0 ...]
+#   node.sh [--metrics=s3://bucket/metrics.py --cluster=NAME --chips=nvidia|neuron --python=python3] [PACKAGE[=VERSION] ...]
 #
-# Where one is aws-neuronx-..., Neuron's package repository is added first. With SLIPWAY_DRY_RUN=1 commands are printed and
-# not run, and files are written below SLIPWAY_ROOT.
+# Installs the packages; where one is aws-neuronx-..., Neuron's package repository is added first. With --metrics a service
+# reports the accelerators to CloudWatch. SLIPWAY_BAKE=1 (while an image is made): drivers are installed and not loaded.
+# With SLIPWAY_DRY_RUN=1 commands are printed and not run, and files are written below SLIPWAY_ROOT.
 set -euo pipefail
 
 root="${SLIPWAY_ROOT:-}"
@@ -55,52 +56,108 @@ metadata_expire=0
 REPOSITORY
 }
 
-neuron=0
-for package in "$@"; do
-    if [[ "$package" == aws-neuronx-* ]]; then
-        neuron=1
-    fi
-done
-
 # The version given is the release's; packages carry a build suffix after it.
-packages=()
-case "$(release ID)" in
-    ubuntu)
-        for package in "$@"; do
-            packages+=("${package}$([[ "$package" == *=* ]] && printf '*' || true)")
-        done
-        if ((neuron)); then
-            apt_repository
-            packages=("linux-headers-$(uname -r)" "${packages[@]}")
-        fi
-        export DEBIAN_FRONTEND=noninteractive
-        # Unattended upgrades hold the lock for a while after boot.
-        run apt-get -o DPkg::Lock::Timeout=600 update
-        run apt-get -o DPkg::Lock::Timeout=600 install --yes --no-install-recommends --allow-downgrades "${packages[@]}"
-        ;;
-    amzn | rhel | rocky)
-        for package in "$@"; do
-            if [[ "$package" == *=* ]]; then
-                packages+=("${package%%=*}-${package#*=}*")
-            else
-                packages+=("$package")
+install_packages() {
+    local neuron="$1" package packages=()
+    shift
+    case "$(release ID)" in
+        ubuntu)
+            for package in "$@"; do
+                packages+=("${package}$([[ "$package" == *=* ]] && printf '*' || true)")
+            done
+            if ((neuron)); then
+                apt_repository
+                packages=("linux-headers-$(uname -r)" "${packages[@]}")
             fi
-        done
-        if ((neuron)); then
-            yum_repository
-            packages=("kernel-devel-$(uname -r)" "kernel-headers-$(uname -r)" "${packages[@]}")
-        fi
-        run dnf install --assumeyes "${packages[@]}"
-        ;;
-    *)
-        echo "node.sh: no packages are known for $(release ID)" >&2
-        exit 1
-        ;;
-esac
+            export DEBIAN_FRONTEND=noninteractive
+            # Unattended upgrades hold the lock for a while after boot.
+            run apt-get -o DPkg::Lock::Timeout=600 update
+            run apt-get -o DPkg::Lock::Timeout=600 install --yes --no-install-recommends --allow-downgrades \
+                "${packages[@]}"
+            ;;
+        amzn | rhel | rocky)
+            for package in "$@"; do
+                if [[ "$package" == *=* ]]; then
+                    packages+=("${package%%=*}-${package#*=}*")
+                else
+                    packages+=("$package")
+                fi
+            done
+            if ((neuron)); then
+                yum_repository
+                packages=("kernel-devel-$(uname -r)" "kernel-headers-$(uname -r)" "${packages[@]}")
+            fi
+            run dnf install --assumeyes "${packages[@]}"
+            ;;
+        *)
+            echo "node.sh: no packages are known for $(release ID)" >&2
+            exit 1
+            ;;
+    esac
+}
 
-if ((neuron)); then
-    run modprobe neuron
+load_neuron() {
+    if [[ "${SLIPWAY_BAKE:-0}" != 1 ]]; then
+        run modprobe neuron
+    fi
     mkdir -p "$root/etc/profile.d"
     # shellcheck disable=SC2016 # expanded at login
     printf 'export PATH="/opt/aws/neuron/bin:$PATH"\n' >"$root/etc/profile.d/neuron.sh"
+}
+
+report_metrics() {
+    mkdir -p "$root/opt/slipway" "$root/etc/systemd/system" || return 1
+    run aws s3 cp --only-show-errors "$1" "$root/opt/slipway/metrics.py" || return 1
+    cat >"$root/etc/systemd/system/slipway-metrics.service" <<UNIT || return 1
+[Unit]
+Description=Slipway: accelerator metrics to CloudWatch
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Environment=PATH=/opt/aws/neuron/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+ExecStart=/usr/bin/env $4 /opt/slipway/metrics.py --cluster $2 --chips $3
+Restart=always
+RestartSec=60
+Nice=10
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+
+[Install]
+WantedBy=multi-user.target
+UNIT
+    run systemctl daemon-reload || return 1
+    run systemctl enable --now slipway-metrics.service
+}
+
+metrics="" cluster="" chips="" python=python3 neuron=0 wanted=()
+for argument in "$@"; do
+    case "$argument" in
+        --metrics=*) metrics="${argument#*=}" ;;
+        --cluster=*) cluster="${argument#*=}" ;;
+        --chips=*) chips="${argument#*=}" ;;
+        --python=*) python="${argument#*=}" ;;
+        --*)
+            echo "node.sh: unknown option $argument" >&2
+            exit 2
+            ;;
+        aws-neuronx-*)
+            neuron=1
+            wanted+=("$argument")
+            ;;
+        *) wanted+=("$argument") ;;
+    esac
+done
+
+if [[ -n "${wanted[*]}" ]]; then
+    install_packages "$neuron" "${wanted[@]}"
+fi
+if ((neuron)); then
+    load_neuron
+fi
+# A node without metrics is worth more than no node.
+if [[ -n "$metrics" ]] && ! report_metrics "$metrics" "$cluster" "$chips" "$python"; then
+    echo "node.sh: the accelerators are not reported" >&2
 fi

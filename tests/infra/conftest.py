@@ -1,4 +1,4 @@
-"""The stacks of every plan file of the project, synthesised once with cdk.json's context and cdk-nag's rules."""
+"""The stacks of every example that is one plan, synthesised once with cdk.json's context and cdk-nag's rules."""
 
 import json
 from dataclasses import dataclass
@@ -13,11 +13,12 @@ from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.model.plan import Plan
 from launcher.planning.pin import pinned_plan
+from launcher.rendering.names import stack_name
 
 ROOT = Path(__file__).resolve().parents[2]
-PLAN_FILES = {
-    path.stem: path for folder in ("examples", "tests/infra/plans") for path in sorted((ROOT / folder).glob("*.yaml"))
-}
+OPEN = {"llama31-8b-sft"}
+"""Examples that leave a choice, which the launcher makes."""
+PLAN_FILES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.yaml")) if path.stem not in OPEN}
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Assembly:
 
     def template(self, part):
         """The template of one stack, {} where the plan has none of that name."""
-        path = self.folder / f"slipway-{self.plan.cluster_name}-{part}.template.json"
+        path = self.folder / f"{stack_name(self.plan, part)}.template.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
     def resources(self, part, kind):
@@ -82,28 +83,35 @@ def plan_names():
 
 
 @pytest.fixture(scope="session")
-def synthesised(tmp_path_factory, catalog, context):
-    """Synthesise a plan, the text of a plan file, or a plan file by its name; each once."""
+def plan_named(catalog):
+    """The plan of a plan file by its name."""
+    return lambda name: pinned_plan(plan_file.load(PLAN_FILES[name]), catalog)
+
+
+@pytest.fixture(scope="session")
+def synthesised(tmp_path_factory, plan_named, catalog, context):
+    """Synthesise a plan, the text of a plan file, or a plan file by its name, with more context; each once."""
     done = {}
 
-    def synthesise(source):
+    def synthesise(source, **more):
         if isinstance(source, Plan):
             plan = source
         elif source in PLAN_FILES:
-            plan = pinned_plan(plan_file.load(PLAN_FILES[source]), catalog)
+            plan = plan_named(source)
         else:
             plan = pinned_plan(plan_file.loads(source), catalog)
-        if plan.digest not in done:
+        key = (plan.digest, *more.items())
+        if key not in done:
             folder = tmp_path_factory.mktemp(plan.name)
-            app = build_app(plan, context=context, outdir=folder)
+            app = build_app(plan, context={**context, **more}, outdir=folder)
             cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
             try:
                 app.synth()
             except RuntimeError as failed:
                 # The rules found something: which, and whether it is accepted, is test_rules.py's to say.
                 assert str(failed).startswith("ValidationFailed")  # noqa: PT017
-            done[plan.digest] = Assembly(plan=plan, folder=folder)
-        return done[plan.digest]
+            done[key] = Assembly(plan=plan, folder=folder)
+        return done[key]
 
     return synthesise
 

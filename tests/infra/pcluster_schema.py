@@ -1,17 +1,21 @@
 """ParallelCluster's own judgement of cluster configurations; run with .venv-pcluster's interpreter, never imported.
 
     python pcluster_schema.py schema FILE...      its schema: no AWS, no mocks
+    python pcluster_schema.py image FILE...       the same for configurations of images
     python pcluster_schema.py full FILE...        all its validators, on an AWS played by moto
     python pcluster_schema.py interfaces FILE...  the network interfaces it gives the nodes
+    python pcluster_schema.py stop GUARD...       the status it finds after the guard has stopped a running fleet
 
 Prints one JSON object: for each file a list. The last two exchange ids of subnets, groups, images and policies for ones
 that the played AWS has.
 """
 
+import importlib.util
 import json
 import os
 import socket
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
 
@@ -33,8 +37,20 @@ def schema(configuration):
     """What the schema says: nothing when it is content."""
     from pcluster.schemas.cluster_schema import ClusterSchema
 
+    return said_by(ClusterSchema(cluster_name="slipway"), configuration)
+
+
+def image(configuration):
+    """What the schema of images says."""
+    from pcluster.schemas.imagebuilder_schema import ImageBuilderSchema
+
+    return said_by(ImageBuilderSchema(), configuration)
+
+
+def said_by(judge, configuration):
+    """What a schema says; it may ask nobody."""
     with mock.patch.object(socket.socket, "connect", side_effect=AssertionError("the schema asked the network")):
-        errors = ClusterSchema(cluster_name="slipway").validate(configuration)
+        errors = judge.validate(configuration)
     return [json.dumps(errors, default=str, sort_keys=True)] if errors else []
 
 
@@ -211,11 +227,43 @@ def interfaces(configuration):
     return loaded(configuration, lay_out)
 
 
+def stop(path):
+    """The fleet's status by ParallelCluster's own reading, before and after the guard's code has asked for a stop."""
+    import boto3
+    from moto import mock_aws
+    from pcluster.aws.aws_api import AWSApi
+    from pcluster.models.compute_fleet_status_manager import JsonComputeFleetStatusManager
+
+    specification = importlib.util.spec_from_file_location("guard", path)
+    guard = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(guard)
+    variables = {"CLUSTER": "tiny", "PARALLELCLUSTER": "slipway-tiny", "STACK": "s", "TOPICS": "", "PREPAID": "false"}
+    settings = guard.Settings.of({**variables, "AWS_REGION": REGION, "IDLE_MINUTES": "60"})
+    AWSApi.reset()
+    with mock_aws():
+        manager = JsonComputeFleetStatusManager("slipway-tiny")
+        boto3.client("dynamodb", REGION).create_table(
+            TableName=manager._table_name,
+            KeySchema=[{"AttributeName": "Id", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "Id", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        item = {"Id": manager.DB_KEY, manager.DB_DATA: {"status": "RUNNING", "lastStatusUpdatedTime": "now"}}
+        boto3.resource("dynamodb", REGION).Table(manager._table_name).put_item(Item=item)
+        before = str(manager.get_status())
+        guard.Guard(settings, boto3.client, datetime.now(UTC)).stop("a test", 2)
+        return [before, str(manager.get_status())]
+
+
 def main():
     """Judge the files of the command line."""
-    judge = {"schema": schema, "full": full, "interfaces": interfaces}[sys.argv[1]]
-    texts = {path: Path(path).read_text(encoding="utf-8") for path in sys.argv[2:]}
-    sys.stdout.write(json.dumps({path: judge(yaml.safe_load(text)) for path, text in texts.items()}) + "\n")
+    if sys.argv[1] == "stop":
+        answers = {path: stop(path) for path in sys.argv[2:]}
+    else:
+        judge = {"schema": schema, "image": image, "full": full, "interfaces": interfaces}[sys.argv[1]]
+        texts = {path: Path(path).read_text(encoding="utf-8") for path in sys.argv[2:]}
+        answers = {path: judge(yaml.safe_load(text)) for path, text in texts.items()}
+    sys.stdout.write(json.dumps(answers) + "\n")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class TestAccess:
             return rule
 
         assert encryption(bucket)["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
-        keyed = encryption(synthesised("p5en-block").only("checkpoints", "AWS::S3::Bucket"))
+        keyed = encryption(synthesised("p5en-capacity-block").only("checkpoints", "AWS::S3::Bucket"))
         assert keyed["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
         assert keyed["ServerSideEncryptionByDefault"]["KMSMasterKeyID"].endswith(
             "key/1234abcd-12ab-34cd-56ef-1234567890ab"

@@ -40,11 +40,14 @@ class TestWays:
         assert out[private]["NatGatewayId"] == {"Ref": nat}
         assert "GatewayId" not in out[private]
 
-    def test_s3_is_reached_without_nat(self, p5):
-        endpoint = p5.only("network", "AWS::EC2::VPCEndpoint")
-        assert (endpoint["VpcEndpointType"], endpoint["ServiceName"]) == ("Gateway", "com.amazonaws.us-east-2.s3")
-        (table,) = endpoint["RouteTableIds"]
-        assert "Private" in table["Ref"]
+    def test_s3_and_dynamodb_are_reached_without_nat_and_without_a_price(self, p5):
+        endpoints = p5.resources("network", "AWS::EC2::VPCEndpoint").values()
+        assert {each["VpcEndpointType"] for each in endpoints} == {"Gateway"}
+        services = {each["ServiceName"] for each in endpoints}
+        assert services == {"com.amazonaws.us-east-2.s3", "com.amazonaws.us-east-2.dynamodb"}
+        for each in endpoints:
+            (table,) = each["RouteTableIds"]
+            assert "Private" in table["Ref"]
 
     def test_the_nat_gateway_stands_alone_in_the_public_subnet(self, p5):
         nat = p5.only("network", "AWS::EC2::NatGateway")
@@ -57,6 +60,59 @@ class TestWays:
     def test_names_are_resolved(self, p5):
         vpc = p5.only("network", "AWS::EC2::VPC")
         assert (vpc["EnableDnsSupport"], vpc["EnableDnsHostnames"]) == (True, True)
+
+
+class TestShared:
+    """Two plans that share a network; each knows the whole of it and nothing of the other."""
+
+    OTHER = """
+slipway: 1
+name: team-b
+target: {region: us-east-2, az_id: use2-az1, instance_type: trn2.48xlarge, nodes: 4}
+purchase: {option: on-demand}
+network: {name: team, az_ids: [use2-az1, use2-az3], endpoints: [ssm, ssmmessages]}
+"""
+
+    @pytest.fixture
+    def team(self, synthesised):
+        return synthesised("shared-network")
+
+    def test_every_plan_has_the_same_template_for_it(self, team, synthesised):
+        other = synthesised(self.OTHER)
+        name = "slipway-team-shared-network"
+        assert name in team.manifest
+        assert name in other.manifest
+        assert team.template("network") == other.template("network")
+        assert team.manifest[name]["properties"]["tags"] == {"slipway:network": "team"}
+
+    def test_each_zone_has_its_own_subnet_behind_one_nat(self, team):
+        private = {
+            each["AvailabilityZoneId"]: each["CidrBlock"] for key, each in subnets(team).items() if "Public" not in key
+        }
+        assert private == {"use2-az1": "10.0.128.0/20", "use2-az3": "10.0.160.0/20"}
+        assert len(team.resources("network", "AWS::EC2::NatGateway")) == 1
+        tables = team.resources("network", "AWS::EC2::SubnetRouteTableAssociation").values()
+        assert sum("Private" in each["RouteTableId"]["Ref"] for each in tables) == 2
+
+    def test_a_cluster_imports_the_subnet_of_its_zone_by_name(self, team):
+        cluster = team.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
+        subnet = {"Fn::ImportValue": "slipway-team-shared-network:PrivateSubnetId:use2-az3"}
+        assert cluster["HeadNode"]["Networking"]["SubnetId"] == subnet
+        exports = {each["Export"]["Name"] for each in team.template("network")["Outputs"].values()}
+        assert subnet["Fn::ImportValue"] in exports
+        assert "slipway-team-shared-network" in team.manifest["slipway-team-a-training"]["dependencies"]
+
+    def test_the_endpoints_the_plan_pays_for_stand_in_one_zone(self, team):
+        endpoints = [
+            each
+            for each in team.resources("network", "AWS::EC2::VPCEndpoint").values()
+            if each["VpcEndpointType"] == "Interface"
+        ]
+        assert {each["ServiceName"].rpartition(".")[2] for each in endpoints} == {"ssm", "ssmmessages"}
+        assert all(len(each["SubnetIds"]) == 1 and each["PrivateDnsEnabled"] for each in endpoints)
+        group = team.only("network", "AWS::EC2::SecurityGroup")
+        (rule,) = group["SecurityGroupIngress"]
+        assert (rule["CidrIp"], rule["FromPort"], rule["ToPort"]) == ("10.0.0.0/16", 443, 443)
 
 
 class TestExisting:

@@ -9,9 +9,11 @@ import pytest
 import yaml
 
 from launcher.rendering.cluster import cluster_context, cluster_yaml
+from launcher.rendering.image import image_files
 from launcher.rendering.names import symbolic_names
 
-pytestmark = pytest.mark.pcluster
+# A group of its own: these tests need no synthesis and take as long as all that do.
+pytestmark = [pytest.mark.pcluster, pytest.mark.xdist_group("pcluster")]
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv-pcluster" / "bin" / "python"
@@ -33,12 +35,12 @@ def ask(what, files):
 
 
 @pytest.fixture(scope="module")
-def configurations(tmp_path_factory, synthesised, catalog, plan_names):
+def configurations(tmp_path_factory, plan_named, catalog, plan_names):
     """The rendered configuration of every plan file, by the file's name."""
     folder = tmp_path_factory.mktemp("configurations")
     files = {}
     for name in plan_names:
-        plan = synthesised(name).plan
+        plan = plan_named(name)
         context = cluster_context(plan, instances=catalog.instance_types, names=symbolic_names(plan))
         files[name] = folder / f"{name}.yaml"
         files[name].write_text(cluster_yaml(context), encoding="utf-8")
@@ -69,6 +71,19 @@ def test_no_validator_objects(configurations):
     for name, said in zip(configurations, ask("full", configurations.values()), strict=True):
         objections = [each for each in said if each.split()[1].rstrip(":") not in ACCEPTED or each.startswith("ERROR")]
         assert objections == [], name
+
+
+def test_the_schema_of_images_takes_the_one_that_is_baked(tmp_path, plan_named, catalog, plan_names):
+    texts = {name: image_files(plan_named(name), catalog.instance_types).get("image.yaml") for name in plan_names}
+    files = {name: tmp_path / f"{name}.yaml" for name, text in texts.items() if text is not None}
+    assert {"trn1-spot", "trn2-capacity-block"} <= set(files)
+    for name, path in files.items():
+        path.write_text(texts[name], encoding="utf-8")
+    assert ask("image", files.values()) == [[]] * len(files)
+    (path, *_) = files.values()
+    path.write_text(path.read_text(encoding="utf-8").replace("ParentImage", "ParentImag"), encoding="utf-8")
+    ((said,),) = ask("image", [path])
+    assert "ParentImag" in said
 
 
 SCHEMA_BREAKS = {
@@ -131,6 +146,11 @@ def test_the_catalog_counts_interfaces_as_parallelcluster_does(configurations, c
     }
     assert not any(each["public"] for each in answers)
     assert set(found) == set(types)
+
+
+def test_parallelcluster_sees_the_stop_that_the_guard_asks_for():
+    (answer,) = ask("stop", [ROOT / "templates/guard/guard.py"])
+    assert answer == ["RUNNING", "STOP_REQUESTED"]
 
 
 def with_types(path, types):

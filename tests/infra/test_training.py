@@ -58,14 +58,16 @@ class TestSecurityGroup:
         for template in assembly.templates.values():
             for resource in template["Resources"].values():
                 if resource["Type"] in ("AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress"):
-                    assert "0.0.0.0/0" not in json.dumps(resource)
-                    assert "::/0" not in json.dumps(resource)
+                    ranges = json.dumps(resource).replace("10.0.0.0/16", "")
+                    assert "0.0.0.0/0" not in ranges
+                    assert "::/0" not in ranges
 
 
 class TestNodePolicy:
     def test_nodes_reach_their_part_of_the_store_and_nothing_else(self, p5):
         found = node_statements(p5)
-        assert set(found) == {"FindCheckpoints", "KeepCheckpoints"}
+        assert set(found) == {"FindCheckpoints", "KeepCheckpoints", "FetchSetUp"}
+        assert len(found["FetchSetUp"]["Resource"]) == 2
         assert found["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["jobs/*"]}}
         assert found["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
 
@@ -85,7 +87,10 @@ class TestNodePolicy:
         assert secret["Resource"] == "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
 
     def test_the_plans_key_can_be_used(self, synthesised):
-        assert node_statements(synthesised("p5en-block"))["UseKey"]["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
+        assert node_statements(synthesised("p5en-capacity-block"))["UseKey"]["Action"] == [
+            "kms:Decrypt",
+            "kms:GenerateDataKey",
+        ]
 
     def test_parallelcluster_may_attach_it(self, p5):
         attached = [each["Policy"] for each in configuration(p5)["HeadNode"]["Iam"]["AdditionalIamPolicies"]]
@@ -114,7 +119,8 @@ class TestNodePolicy:
                 for statement in allowed:
                     actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
                     assert not [action for action in actions if "*" in action]
-                    assert statement["Resource"] != "*"
+                    # The guard's: test_guardrails.py says why.
+                    assert statement["Resource"] != "*" or statement["Sid"] in ("Look", "Report")
 
 
 class TestCluster:
@@ -132,7 +138,7 @@ class TestCluster:
 
     def test_its_name_is_not_a_stacks(self, assembly):
         name = assembly.only("training", "Custom::PclusterCluster")["ClusterName"]
-        assert name == f"slipway-{assembly.plan.name}"
+        assert name == f"slipway-{assembly.plan.cluster_name}"
         assert name not in assembly.manifest
 
     def test_the_provider_is_the_pinned_release(self, p5):
@@ -147,7 +153,8 @@ class TestCluster:
             (synthesised("trn2-capacity-block").folder / "slipway-trn2-block-training.assets.json").read_text()
         )
         assert any(each["source"]["path"].endswith(".sh") for each in assets["files"].values())
-        assert "NodeSetupUri" not in p5.template("training")["Outputs"]
+        for name in ("NodeSetupUri", "NodeMetricsUri"):
+            assert "s3://" in json.dumps(p5.template("training")["Outputs"][name]["Value"])
 
 
 def with_words(found, shown):
@@ -168,14 +175,14 @@ def with_words(found, shown):
 
 class TestAccount:
     def test_a_boundary_is_put_on_every_role_and_handed_on(self, synthesised):
-        assembly = synthesised("p5en-block")
+        assembly = synthesised("p5en-capacity-block")
         arn = "arn:aws:iam::123456789012:policy/engineers"
         roles = [
             each
             for part in ("network", "checkpoints", "training")
             for each in assembly.resources(part, "AWS::IAM::Role").values()
         ]
-        assert [each["PermissionsBoundary"] for each in roles] == [arn]
+        assert [each["PermissionsBoundary"] for each in roles] == [arn, arn]
         assert configuration(assembly)["Iam"] == {"PermissionsBoundary": arn}
         stacks = assembly.resources("training", "AWS::CloudFormation::Stack")
         parameters = [each["Parameters"] for each in stacks.values()]
@@ -185,7 +192,7 @@ class TestAccount:
         assert any("CustomLambdaRole" in each for each in parameters)
 
     def test_the_qualifier_names_the_bootstrap(self, synthesised, p5):
-        for stack in synthesised("p5en-block").manifest.values():
+        for stack in synthesised("p5en-capacity-block").manifest.values():
             assert stack["properties"]["bootstrapStackVersionSsmParameter"] == "/cdk-bootstrap/mlteam/version"
         for stack in p5.manifest.values():
             assert stack["properties"]["bootstrapStackVersionSsmParameter"] == "/cdk-bootstrap/hnb659fds/version"
@@ -205,7 +212,7 @@ class TestAccount:
 class TestOutputs:
     def test_they_hold_what_rendering_needs_after_a_deployment(self, assembly):
         outputs = set(assembly.template("training")["Outputs"])
-        assert set(OUTPUTS.values()) - outputs <= {"NodeSetupUri"}
+        assert set(OUTPUTS.values()) <= outputs
 
     def test_they_say_how_to_connect(self, p5):
         outputs = p5.template("training")["Outputs"]
@@ -217,4 +224,5 @@ class TestOutputs:
         cluster = {"slipway:cluster": assembly.plan.cluster_name}
         whole = cluster | {"slipway:plan": assembly.plan.name, "slipway:digest": assembly.plan.digest}
         for name, stack in assembly.manifest.items():
-            assert stack["properties"]["tags"] == (whole if name.endswith("-training") else cluster)
+            if not name.endswith("-shared-network"):
+                assert stack["properties"]["tags"] == (whole if name.endswith("-training") else cluster)

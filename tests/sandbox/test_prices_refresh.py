@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launcher.catalog import tables
-from launcher.records.price_cache import cache_folder
+from launcher.records.cache_folder import cache_folder
 from tests.stand_ins.aws_prices import (
     EXPIRED,
     HELD,

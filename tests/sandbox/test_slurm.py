@@ -180,6 +180,21 @@ class TestJobs:
         assert output() == "restart none\nrestart 1\n"
         assert [(each.number, each.exit_code) for each in scheduler.attempts(job)] == [(1, 75), (2, 0)]
 
+    def test_one_that_is_released_as_soon_as_it_is_back_starts_again(self, scheduler, submit):
+        """On the same node, with an end at the beginning of a second: slurmd tells attempts apart by whole seconds."""
+        job = submit(
+            '[ "${SLURM_RESTART_COUNT-0}" = 5 ] && exit 0; until [ "$(date +%1N)" = 0 ]; do sleep 0.01; done; exit 75'
+        )
+        released = 0
+        while not scheduler.state(job).final:
+            done = [each for each in scheduler.attempts(job) if each.ended_at]
+            if len(done) > released and scheduler.state(job) is JobState.PENDING:
+                scheduler.release(job)
+                released = len(done)
+
+        assert scheduler.state(job) is JobState.COMPLETED
+        assert [each.exit_code for each in scheduler.attempts(job)] == [75, 75, 75, 75, 75, 0]
+
     def test_a_cancelled_one(self, scheduler, submit, output):
         job = submit("echo ready; sleep 600")
         until(lambda: "ready" in output())

@@ -67,11 +67,7 @@ class TestFilledIn:
 
     @pytest.mark.parametrize("kind", ["any", "parallelcluster", ["hyperpod-slurm", "parallelcluster"]])
     def test_parallelcluster_where_it_is_allowed(self, catalog, kind):
-        if kind == ["hyperpod-slurm", "parallelcluster"]:
-            with pytest.raises(ImpossibleError, match="not one plan yet"):
-                plan_of(catalog, target={"kind": kind})
-        else:
-            assert plan_of(catalog, target={"kind": kind}).place.target == "parallelcluster"
+        assert plan_of(catalog, target={"kind": kind}).place.target == "parallelcluster"
 
     def test_an_open_zone_stays_open_in_the_plan_and_is_found_for_the_stacks(self, catalog):
         place = plan_of(catalog).place

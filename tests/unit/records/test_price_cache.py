@@ -14,7 +14,8 @@ from launcher.catalog.tables import read_checked
 from launcher.model.enums import Basis, Payment, PlanKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.money import Price
-from launcher.records.price_cache import PriceCache, cache_folder, merged
+from launcher.records.cache_folder import cache_folder
+from launcher.records.price_cache import PriceCache, merged
 
 DAY = date(2026, 11, 20)
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Plans to render: the examples, the plans of tests/infra, and small ones written in a test."""
+"""Plans to render: the examples, and small ones written in a test."""
 
 import copy
 import subprocess
@@ -16,9 +16,9 @@ from launcher.rendering.bundle import render
 from launcher.rendering.names import symbolic_names
 
 ROOT = Path(__file__).resolve().parents[3]
-PLAN_FILES = {
-    path.stem: path for folder in ("examples", "tests/infra/plans") for path in sorted((ROOT / folder).glob("*.yaml"))
-}
+OPEN = {"llama31-8b-sft"}
+"""Examples that leave a choice, which the launcher makes."""
+PLAN_FILES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.yaml")) if path.stem not in OPEN}
 JOB = JobSettings(run="20261120T120000Z", checkpoint_interval_s=600.0)
 
 BASE = {

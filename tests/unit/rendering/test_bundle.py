@@ -7,25 +7,34 @@ import yaml
 
 from launcher.model.errors import ImpossibleError
 
+ON_NODES = ["node.sh", "metrics.py"]
+IMAGE = ["image.yaml", "image-component.yaml"]
+GPU_PREFLIGHT = ["preflight.sbatch", "preflight.py"]
+
+
+def paths(bundle):
+    return [each.path for each in bundle.files]
+
 
 class TestFiles:
     def test_a_training_plan(self, bundle_of, plan_of):
         bundle = bundle_of(plan_of())
-        assert [each.path for each in bundle.files] == ["cluster.yaml", "job.sbatch", "job.json"]
-        assert [each.path for each in bundle.files if each.executable] == ["job.sbatch"]
+        assert paths(bundle) == ["cluster.yaml", *ON_NODES, *GPU_PREFLIGHT, "job.sbatch", "job.json"]
+        assert {each.path for each in bundle.files if each.executable} == {"node.sh", "preflight.sbatch", "job.sbatch"}
         assert bundle.digest == plan_of().digest
 
-    def test_nodes_that_lack_something_bring_their_script(self, bundle_of, plan_of):
+    def test_a_type_that_lacks_packages_brings_the_image_that_has_them_and_the_environment(self, bundle_of, plan_of):
         bundle = bundle_of(plan_of(target={"instance_type": "trn2.48xlarge"}))
-        assert [each.path for each in bundle.files] == ["cluster.yaml", "node.sh", "job.sbatch", "job.json"]
+        before = ["environment.sh", "preflight.sbatch"]
+        assert paths(bundle) == ["cluster.yaml", *ON_NODES, *IMAGE, *before, "job.sbatch", "job.json"]
 
     def test_a_cluster_alone_has_no_job(self, bundle_of, plan_of):
         bundle = bundle_of(plan_of(workload={"train": None}))
-        assert [each.path for each in bundle.files] == ["cluster.yaml"]
+        assert paths(bundle) == ["cluster.yaml", *ON_NODES, *GPU_PREFLIGHT]
 
     def test_a_cluster_that_exists_is_not_configured_again(self, bundle_of, plan_of):
         bundle = bundle_of(plan_of(target={"cluster": "shared"}))
-        assert [each.path for each in bundle.files] == ["job.sbatch", "job.json"]
+        assert paths(bundle) == [*GPU_PREFLIGHT, "job.sbatch", "job.json"]
         assert "s3://slipway-shared-checkpoints/jobs/small" in bundle.file("job.json").text
 
     def test_every_reason_is_given_at_once(self, bundle_of, plan_of):
@@ -41,6 +50,11 @@ def test_every_file_of_every_plan_can_be_read(bundle):
     assert all(each.text.endswith("\n") and "\r" not in each.text for each in bundle.files)
 
 
-@pytest.mark.parametrize("path", ["cluster.yaml", "job.sbatch", "job.json"])
-def test_golden(golden, plan, bundle, path):
-    golden(f"rendering/{plan.name}/{path}", bundle.file(path).text)
+AS_THEY_ARE = {"node.sh", "metrics.py", "preflight.py", "image-component.yaml"}
+"""Files that are the same in every bundle, or hold one that is."""
+
+
+def test_golden(golden, plan, bundle):
+    for each in bundle.files:
+        if each.path not in AS_THEY_ARE:
+            golden(f"rendering/{plan.name}/{each.path}", each.text.replace(plan.digest, "<digest>"))

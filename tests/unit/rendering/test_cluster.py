@@ -27,6 +27,10 @@ def queue(configuration, index=0):
     return configuration["Scheduling"]["SlurmQueues"][index]
 
 
+def arguments(queue):
+    return queue["CustomActions"]["OnNodeConfigured"]["Args"]
+
+
 def resource(configuration, index=0):
     (only,) = queue(configuration, index)["ComputeResources"]
     return only
@@ -123,12 +127,18 @@ class TestTypes:
         action = queue(configuration_of(target=trn2))["CustomActions"]["OnNodeConfigured"]
         assert action["Script"].endswith("/node.sh")
         assert "aws-neuronx-dkms=2.31.7.0" in action["Args"]
-        assert "CustomActions" not in queue(configuration_of(target={**trn2, "ami": "ami-0123456789abcdef0"}))
-        assert "CustomActions" not in queue(configuration_of())
+        baked = queue(configuration_of(target={**trn2, "ami": "ami-0123456789abcdef0"}))
+        assert all(each.startswith("--") for each in arguments(baked))
+        assert all(each.startswith("--") for each in arguments(queue(configuration_of())))
 
     def test_an_old_python_is_joined_by_a_new_one(self, configuration_of):
-        made = configuration_of(target={"os": "alinux2023"})
-        assert queue(made)["CustomActions"]["OnNodeConfigured"]["Args"] == ["python3.11"]
+        made = arguments(queue(configuration_of(target={"os": "alinux2023"})))
+        assert made[-2:] == ["--python=python3.11", "python3.11"]
+
+    @pytest.mark.parametrize("name, chips", [("p5.48xlarge", "nvidia"), ("trn2.48xlarge", "neuron")])
+    def test_accelerators_are_reported_under_the_clusters_name(self, configuration_of, name, chips):
+        made = arguments(queue(configuration_of(target={"instance_type": name})))
+        assert made[:3] == ["--metrics=s3://slipway-small-assets/metrics.py", "--cluster=small", f"--chips={chips}"]
 
 
 class TestHeadNode:
@@ -233,6 +243,7 @@ class TestRefusals:
             ({"purchase": {"option": "capacity-block"}}, "block-without-id"),
             ({"purchase": {"option": "training-plan"}}, "option-without-nodes"),
             ({"target": {"fallback_types": ["p5.48xlarge"]}}, "duplicate-queue"),
+            ({"guardrails": {"notify": ["arn:aws:s3:::a-bucket"]}}, "notify-unreachable"),
         ],
     )
     def test_what_cannot_be_written_is_said(self, configuration_of, extra, code):

@@ -5,8 +5,10 @@ import subprocess
 
 import pytest
 
-from launcher.rendering.node import node_script
+from launcher.catalog.assets import asset
+from launcher.rendering.node import NODE_SCRIPT
 
+SCRIPT = asset(NODE_SCRIPT)
 BASH = shutil.which("bash")
 NEURON = ("aws-neuronx-dkms=2.31.7.0", "aws-neuronx-tools=2.33.38.0")
 
@@ -15,13 +17,11 @@ NEURON = ("aws-neuronx-dkms=2.31.7.0", "aws-neuronx-tools=2.33.38.0")
 def dry_run(tmp_path):
     """The commands the script would run on an operating system, and the files it wrote."""
 
-    def start(release, *packages):
+    def start(release, *packages, **more):
         (tmp_path / "etc").mkdir(exist_ok=True)
         (tmp_path / "etc/os-release").write_text(release, encoding="utf-8")
-        environ = {"PATH": "/usr/bin:/bin", "SLIPWAY_DRY_RUN": "1", "SLIPWAY_ROOT": str(tmp_path)}
-        answer = subprocess.run(
-            [BASH, node_script(), *packages], env=environ, capture_output=True, text=True, check=False
-        )
+        environ = {"PATH": "/usr/bin:/bin", "SLIPWAY_DRY_RUN": "1", "SLIPWAY_ROOT": str(tmp_path), **more}
+        answer = subprocess.run([BASH, SCRIPT, *packages], env=environ, capture_output=True, text=True, check=False)
         files = {
             path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*") if path.is_file()
         }
@@ -31,7 +31,7 @@ def dry_run(tmp_path):
 
 
 def test_shellcheck_is_content(shellcheck):
-    assert shellcheck(node_script()) == ""
+    assert shellcheck(SCRIPT) == ""
 
 
 class TestUbuntu:
@@ -67,7 +67,44 @@ def test_another_operating_system_is_refused(dry_run):
 
 def test_a_dry_run_writes_nowhere_by_accident():
     environ = {"PATH": "/usr/bin:/bin", "SLIPWAY_DRY_RUN": "1"}
-    answer = subprocess.run(
-        [BASH, node_script(), "python3.11"], env=environ, capture_output=True, text=True, check=False
-    )
+    answer = subprocess.run([BASH, SCRIPT, "python3.11"], env=environ, capture_output=True, text=True, check=False)
     assert answer.returncode == 2
+
+
+class TestMetrics:
+    RELEASE = TestUbuntu.RELEASE
+    WORDS = ("--metrics=s3://assets/metrics.py", "--cluster=tiny", "--chips=neuron", "--python=python3.11")
+
+    def test_a_service_reports_the_accelerators(self, dry_run):
+        answer, files = dry_run(self.RELEASE, *self.WORDS)
+        assert answer.returncode == 0, answer.stderr
+        unit = files["etc/systemd/system/slipway-metrics.service"]
+        assert "ExecStart=/usr/bin/env python3.11 /opt/slipway/metrics.py --cluster tiny --chips neuron\n" in unit
+        assert "Restart=always" in unit
+        fetch, *services = answer.stdout.splitlines()
+        assert fetch.startswith("+ aws s3 cp --only-show-errors s3://assets/metrics.py ")
+        assert services == ["+ systemctl daemon-reload", "+ systemctl enable --now slipway-metrics.service"]
+
+    def test_nothing_is_installed_where_nothing_lacks(self, dry_run):
+        answer, _ = dry_run("ID=plan9\n", *self.WORDS)
+        assert answer.returncode == 0
+        assert "apt-get" not in answer.stdout
+
+    def test_a_node_without_metrics_is_a_node_all_the_same(self, dry_run, tmp_path):
+        (tmp_path / "opt").mkdir()
+        (tmp_path / "opt/slipway").write_text("a file where the folder should be")
+        answer, _ = dry_run(self.RELEASE, *self.WORDS)
+        assert answer.returncode == 0
+        assert "the accelerators are not reported" in answer.stderr
+
+
+def test_while_an_image_is_made_the_driver_is_not_loaded(dry_run):
+    answer, files = dry_run(TestUbuntu.RELEASE, *NEURON, SLIPWAY_BAKE="1")
+    assert answer.returncode == 0, answer.stderr
+    assert "modprobe" not in answer.stdout
+    assert "etc/profile.d/neuron.sh" in files
+
+
+def test_an_unknown_option_is_refused(dry_run):
+    answer, _ = dry_run(TestUbuntu.RELEASE, "--metric=s3://x")
+    assert (answer.returncode, answer.stderr) == (2, "node.sh: unknown option --metric=s3://x\n")

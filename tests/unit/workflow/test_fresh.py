@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from launcher.model.errors import OverBudgetError, UnpricedError
-from launcher.records.price_cache import cache_folder
+from launcher.records.cache_folder import cache_folder
 from launcher.workflow.fresh import fresh_quote
 from launcher.workflow.price import PriceOptions
 from tests.stand_ins.aws_prices import AwsPrices, ec2_product, served, spot_entry, term

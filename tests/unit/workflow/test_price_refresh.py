@@ -12,7 +12,7 @@ from launcher.catalog import tables
 from launcher.catalog.listing import rows
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.money import Price
-from launcher.records.price_cache import cache_folder
+from launcher.records.cache_folder import cache_folder
 from launcher.workflow.price_needs import Question
 from launcher.workflow.prices import known_catalog
 from launcher.workflow.refresh import refresh, refresh_file, refresh_for

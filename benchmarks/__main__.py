@@ -1,0 +1,104 @@
+"""All benchmarks, one after another, and the page of their figures.
+
+    python -m benchmarks          (make bench)
+
+Each is a module of its own that can be run alone. What they say goes to docs/benchmarks.md, the accuracy of estimates
+to docs/accuracy.md. The exit code is 0 when every aim is met.
+"""
+
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "benchmarks.md"
+TITLES = {
+    "plan_speed": "How long `slipway plan` takes",
+    "spot_simulation": "Spot in closed form against a simulation",
+    "spot_interval": "The automatic checkpoint interval against the best",
+    "synth": "How long the stacks take to synthesise",
+}
+AIMS = {
+    "plan_speed": "Aims: at most 4 times the import of typer and rich with every field `any`, at most 3 times for the "
+    "demo, at most 80 MiB.",
+    "spot_simulation": "Aims: expected cost within 2 %, the 90th percentile within 5 % where at least three "
+    "interruptions are expected, and exact below that where a checkpoint is stored at once (within 3 % where its "
+    "upload takes time).",
+    "spot_interval": "Aim: at most 1 % dearer than the best interval that a search finds.",
+    "synth": "Aim: the largest example in at most twice the time of an app with one bucket.",
+}
+WRITE_THEMSELVES = ("accuracy", "serving_accuracy")
+"""Benchmarks with a page of their own, which they write when no --json is asked for."""
+
+
+def main() -> int:
+    """Run them all."""
+    failed = []
+    sections = []
+    for name, title in TITLES.items():
+        code, figures = _figures(name)
+        if code:
+            failed.append(name)
+        if figures:
+            sections += ["", f"## {title}", "", AIMS[name], "", f"`python -m benchmarks.{name}`", "", *_table(figures)]
+    PAGE.write_text("\n".join([*_head(), *sections, ""]), encoding="utf-8")
+    own = [name for name in WRITE_THEMSELVES if (ROOT / "benchmarks" / f"{name}.py").exists()]
+    failed += [name for name in own if _run(name).returncode]
+    print(f"written: {PAGE.relative_to(ROOT)}" + (f"; aims not met: {', '.join(failed)}" if failed else ""))
+    return 1 if failed else 0
+
+
+def _head() -> Iterator[str]:
+    """The beginning of the page."""
+    yield "# Benchmarks"
+    yield ""
+    yield f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d} with Python {platform.python_version()} on"
+    yield f"{platform.system()} {platform.machine()}. Times are ratios to something run beside them, so that the"
+    yield "machine matters little; no test asserts them. How far estimates lie from published runs stands in"
+    yield "[accuracy.md](accuracy.md)."
+
+
+def _run(name: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    """One benchmark as a process of its own."""
+    print(f"{name} ...", flush=True)
+    command = [sys.executable, "-m", f"benchmarks.{name}", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def _figures(name: str) -> tuple[int, dict[str, Any]]:
+    """The exit code of one benchmark and what it says; nothing when it could not be run."""
+    if not (ROOT / "benchmarks" / f"{name}.py").exists():
+        return 0, {}
+    done = _run(name, "--json")
+    try:
+        return done.returncode, json.loads(done.stdout)
+    except json.JSONDecodeError:
+        print(done.stderr, file=sys.stderr)
+        return done.returncode or 1, {}
+
+
+def _table(figures: dict[str, Any]) -> Iterator[str]:
+    """Figures as tables: single ones first, then each list of them."""
+    single = {key: value for key, value in figures.items() if not isinstance(value, list)}
+    yield "| figure | value |"
+    yield "|---|---|"
+    yield from (f"| {key} | {value} |" for key, value in single.items())
+    for key, rows in figures.items():
+        if isinstance(rows, list) and rows:
+            yield ""
+            yield f"{key}:"
+            yield ""
+            yield "| " + " | ".join(rows[0]) + " |"
+            yield "|" + "---|" * len(rows[0])
+            yield from (
+                "| " + " | ".join("" if cell is None else str(cell) for cell in row.values()) + " |" for row in rows
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

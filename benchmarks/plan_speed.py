@@ -1,0 +1,114 @@
+"""How long `slipway plan` takes and how much memory, against the import of the two libraries it prints with.
+
+    python -m benchmarks.plan_speed [--runs N] [--json]
+
+Every command is a whole process. They are run in turn with `python -c "import typer, rich.console, rich.table"`, and
+the fastest run of each counts, so that the ratio holds on a busy machine too. With everything open a plan considers
+tens of thousands of combinations; the smaller plans say how time grows with them.
+
+    base_s       seconds of the import
+    commands     name, considered, seconds, ratio to base_s, most (the ratio aimed at, or null), mib (peak, resident)
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BASE = ("-c", "import typer, rich.console, rich.table")
+JOB = "slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
+ONE = "target: {instance_type: p5.48xlarge, nodes: 1, region: us-east-2}\npurchase: {option: on-demand}\n"
+FEW = "target: {instance_type: [p5.48xlarge, p5en.48xlarge, trn1.32xlarge, trn2.48xlarge]}\n"
+REGION = "target: {region: us-east-1}\n"
+PLANS = (
+    ("the demo", None, 3.0),
+    ("one place", JOB + ONE, None),
+    ("one region, all types", JOB + REGION, None),
+    ("four types, all regions", JOB + FEW, None),
+    ("every field any", JOB, 4.0),
+)
+"""Name, text of the plan (None: examples/tiny-gpt.yaml) and the ratio aimed at."""
+MEMORY_MIB = 80
+
+
+def measure(runs: int) -> dict[str, object]:
+    """The figures of the module's docstring."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [_written(Path(folder), number, text) for number, (_, text, _) in enumerate(PLANS)]
+        asked: list[Sequence[str]] = [BASE, *(("-m", "launcher", "plan", str(path)) for path in paths)]
+        best = [(float("inf"), 0.0)] * len(asked)
+        for _ in range(runs):
+            best = [min(known, _run(words)) for known, words in zip(best, asked, strict=True)]
+        considered = [_considered(path) for path in paths]
+    base_s = best[0][0]
+    commands = [
+        {
+            "name": name,
+            "considered": count,
+            "seconds": round(seconds, 3),
+            "ratio": round(seconds / base_s, 2),
+            "most": most,
+            "mib": round(mib, 1),
+        }
+        for (name, _, most), count, (seconds, mib) in zip(PLANS, considered, best[1:], strict=True)
+    ]
+    return {"base_s": round(base_s, 3), "runs": runs, "commands": commands}
+
+
+def _written(folder: Path, number: int, text: str | None) -> Path:
+    """The path of a plan."""
+    if text is None:
+        return ROOT / "examples" / "tiny-gpt.yaml"
+    path = folder / f"{number}.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _run(words: Sequence[str]) -> tuple[float, float]:
+    """Seconds and peak MiB of one process."""
+    begun = time.perf_counter()
+    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, words)
+    return time.perf_counter() - begun, usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
+
+
+def _considered(path: Path) -> int:
+    """Combinations that a plan considers, as it says itself."""
+    done = subprocess.run(
+        [sys.executable, "-m", "launcher", "plan", str(path), "--json"], cwd=ROOT, capture_output=True, check=True
+    )
+    return int(json.loads(done.stdout)["considered"])
+
+
+def main() -> int:
+    """Measure and print; 0 when every aim is met."""
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reader.add_argument("--runs", type=int, default=9, help="runs of each; the fastest counts")
+    reader.add_argument("--json", action="store_true", help="print the figures as JSON")
+    asked = reader.parse_args()
+    figures = measure(asked.runs)
+    commands = figures["commands"]
+    if asked.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        print(f"import of typer and rich: {figures['base_s']} s")
+        for each in commands:
+            aim = f", aim {each['most']:g}" if each["most"] else ""
+            print(f"{each['name']}: {each['considered']:,} considered, {each['ratio']} x{aim}, {each['mib']} MiB")
+    met = all(
+        (each["most"] is None or each["ratio"] <= each["most"]) and each["mib"] <= MEMORY_MIB for each in commands
+    )
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""How long the largest example takes to synthesise, against a CDK app of one bucket.
+
+    python -m benchmarks.synth [--runs N] [--json]
+
+Both are whole processes (Python, the CDK's library, the templates on disk), run in turn; the fastest run of each
+counts. The largest example is the one whose templates have the most resources, of those that leave nothing to choose.
+Without --json the result is written to benchmarks/synth.json and a line printed; with it, nothing is written and one
+object printed:
+
+    example, resources     the largest example, and the resources of all its stacks
+    seconds, bucket        seconds of its fastest run, and of the one-bucket app's
+    ratio                  the first over the second; 2 is the most that it should be
+    runs                   runs of each
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.deploy import toolchain
+from launcher.model.errors import ImpossibleError
+from launcher.planning.pin import pinned_plan
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "benchmarks" / "synth.json"
+ONE_BUCKET = """
+from aws_cdk import App, Stack, aws_s3
+app = App()
+aws_s3.Bucket(Stack(app, "one"), "Bucket")
+app.synth()
+"""
+
+
+def main() -> int:
+    """Measure, and record or print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.synth")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    result = measured(options.runs)
+    if options.json:
+        print(json.dumps(result))
+        return 0
+    RECORD.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    print(f"{result['example']}: {result['seconds']} s, one bucket: {result['bucket']} s, ratio {result['ratio']}")
+    return 0
+
+
+def measured(runs: int) -> dict[str, object]:
+    """The figures of the module's docstring."""
+    paths = [path for path in sorted((ROOT / "examples").glob("*.yaml")) if is_one_plan(path)]
+    sizes = {path.name: seconds_and_resources(example(path))[1] for path in paths}
+    largest = max(sizes, key=lambda name: sizes[name])
+    ours, bucket = [], []
+    for _ in range(runs):
+        bucket.append(seconds_and_resources([sys.executable, "-c", ONE_BUCKET])[0])
+        ours.append(seconds_and_resources(example(ROOT / "examples" / largest))[0])
+    return {
+        "example": largest,
+        "resources": sizes[largest],
+        "seconds": round(min(ours), 1),
+        "bucket": round(min(bucket), 1),
+        "ratio": round(min(ours) / min(bucket), 2),
+        "runs": runs,
+    }
+
+
+def is_one_plan(path: Path) -> bool:
+    """Whether a plan file can be synthesised as it stands."""
+    try:
+        pinned_plan(plan_file.load(path), load())
+    except ImpossibleError:
+        return False
+    return True
+
+
+def example(path: Path) -> list[str]:
+    """The words that synthesise a plan file, as cdk.json has them, with its context."""
+    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    program = (
+        "import os, runpy; os.environ['CDK_CONTEXT_JSON'] = {!r}; runpy.run_module('infra.app', run_name='__main__')"
+    )
+    return [sys.executable, "-c", program.format(json.dumps({**context, "plan": str(path)}))]
+
+
+def seconds_and_resources(words: list[str]) -> tuple[float, int]:
+    """How long a program takes, and how many resources are in the templates it leaves."""
+    environment: Mapping[str, str] = {**os.environ, **toolchain.variables(os.environ), "PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        subprocess.run(words, env={**environment, "CDK_OUTDIR": folder}, cwd=ROOT, check=True, capture_output=True)
+        spent = time.perf_counter() - begun
+        templates = [json.loads(path.read_text(encoding="utf-8")) for path in Path(folder).glob("*.template.json")]
+    return spent, sum(len(each["Resources"]) for each in templates)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

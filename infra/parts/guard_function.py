@@ -1,0 +1,137 @@
+"""The guard's Lambda function: its code, what it may do, and what may call it."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from aws_cdk import Aws, RemovalPolicy, Stack
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3_assets as assets
+from constructs import Construct
+
+from launcher.catalog.assets import asset
+from launcher.model.sizing import LOG_RETENTION_DAYS
+
+_RUNTIME = "python3.14"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardSettings:
+    """What the guard is told; templates/guard/guard.py says what it does with each.
+
+    Times in hours and minutes, money in dollars; `ttl_h` and `usd_per_node_hour` None where there is none. `prepaid`
+    nodes are never stopped.
+    """
+
+    cluster: str
+    parallelcluster: str
+    topics: tuple[str, ...]
+    prepaid: bool
+    ttl_h: float | None
+    idle_minutes: float
+    usd_per_node_hour: Decimal | None
+
+
+class GuardFunction(Construct):
+    """The function of one cluster.
+
+    It belongs to the cluster's stack, so that it stands as long as the cluster does and can be removed with it alone.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, settings: GuardSettings, namespace: str) -> None:
+        """Make the function, its role and its log.
+
+        Args:
+            scope: a construct of the cluster's stack.
+            id_: construct id.
+            settings: what it is told.
+            namespace: of the metrics it reports.
+        """
+        super().__init__(scope, id_)
+        log = logs.CfnLogGroup(self, "Log", retention_in_days=LOG_RETENTION_DAYS)
+        log.apply_removal_policy(RemovalPolicy.DESTROY)
+        code = assets.Asset(self, "Code", path=str(asset("templates/guard")), exclude=["__pycache__"])
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description=f"Watches cluster {settings.cluster} and stops its nodes",
+            inline_policies={"Watch": iam.PolicyDocument(statements=self._statements(settings, log, namespace))},
+        )
+        self.function = lambda_.CfnFunction(
+            self,
+            "Function",
+            code=lambda_.CfnFunction.CodeProperty(s3_bucket=code.s3_bucket_name, s3_key=code.s3_object_key),
+            handler="guard.handler",
+            runtime=_RUNTIME,
+            architectures=["x86_64"],
+            role=role.role_arn,
+            description=f"Slipway: watches cluster {settings.cluster}",
+            timeout=60,
+            memory_size=256,
+            logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=log.ref),
+            environment=lambda_.CfnFunction.EnvironmentProperty(variables=self._variables(settings)),
+        )
+
+    def call_by(self, rule: events.CfnRule) -> None:
+        """Have a rule of the same construct call the function."""
+        rule.targets = [events.CfnRule.TargetProperty(arn=self.function.attr_arn, id="Guard")]
+        lambda_.CfnPermission(
+            self,
+            f"By{rule.node.id}",
+            action="lambda:InvokeFunction",
+            function_name=self.function.attr_arn,
+            principal="events.amazonaws.com",
+            source_arn=rule.attr_arn,
+        )
+
+    @staticmethod
+    def _variables(settings: GuardSettings) -> dict[str, str]:
+        """The settings as environment variables."""
+        found = {
+            "CLUSTER": settings.cluster,
+            "PARALLELCLUSTER": settings.parallelcluster,
+            "STACK": Aws.STACK_ID,
+            "TOPICS": " ".join(settings.topics),
+            "PREPAID": "true" if settings.prepaid else "false",
+            "IDLE_MINUTES": f"{settings.idle_minutes:g}",
+        }
+        if settings.ttl_h is not None:
+            found["TTL_HOURS"] = f"{settings.ttl_h:g}"
+        if settings.usd_per_node_hour is not None:
+            found["USD_PER_NODE_HOUR"] = format(settings.usd_per_node_hour, "f")
+        return found
+
+    def _statements(self, settings: GuardSettings, log: logs.CfnLogGroup, namespace: str) -> list[iam.PolicyStatement]:
+        """One statement a purpose."""
+        stack = Stack.of(self)
+        table = f"table/parallelcluster-{settings.parallelcluster}"
+        fleet = f"arn:{Aws.PARTITION}:dynamodb:{stack.region}:{Aws.ACCOUNT_ID}:{table}"
+        return [
+            # Neither EC2's descriptions nor CloudWatch's metrics can be allowed by resource.
+            iam.PolicyStatement(
+                sid="Look",
+                actions=["cloudwatch:GetMetricData", "cloudwatch:GetMetricStatistics", "ec2:DescribeInstances"],
+                resources=["*"],
+            ),
+            # The same for reporting metrics, which can be allowed by namespace.
+            iam.PolicyStatement(
+                sid="Report",
+                actions=["cloudwatch:PutMetricData"],
+                resources=["*"],
+                conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
+            ),
+            iam.PolicyStatement(sid="OwnAge", actions=["cloudformation:DescribeStacks"], resources=[Aws.STACK_ID]),
+            iam.PolicyStatement(
+                sid="StopFleet",
+                actions=["dynamodb:GetItem", "dynamodb:UpdateItem"],
+                resources=[fleet],
+                conditions={"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["COMPUTE_FLEET"]}},
+            ),
+            iam.PolicyStatement(sid="Tell", actions=["sns:Publish"], resources=list(settings.topics)),
+            iam.PolicyStatement(
+                sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]
+            ),
+        ]

@@ -1,0 +1,287 @@
+"""What watches a cluster in the account, whether or not anybody is there: time, idleness, money, interruptions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from aws_cdk import Aws, Stack
+from aws_cdk import aws_budgets as budgets
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_events as events
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from infra.parts.guard_function import GuardFunction, GuardSettings
+from launcher.model.enums import PurchaseOption
+from launcher.model.plan import Plan
+from launcher.rendering.cluster import cluster_name
+
+NAMESPACE = "Slipway"
+"""Of the metrics that guard and nodes report (templates/guard/guard.py, templates/parallelcluster/metrics.py)."""
+_SAMPLE_S = 300
+_SILENT_S = 900
+_NOTICES = ("EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation")
+_BLOCK_ENDS = ("Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning")
+"""AWS's own documentation has both names for the event 40 minutes before a Capacity Block ends."""
+_BUDGET_STEPS = (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Money, in dollars: the quoted rate of one node-hour and what may be spent; None where it is not known."""
+
+    usd_per_node_hour: Decimal | None
+    max_usd: Decimal | None
+
+
+class Guardrails(Construct):
+    """A topic, the guard that watches the cluster, and the alarms, rules and budget around them.
+
+    Budgets lag by about a day, so money is also estimated as node-hours times the quoted rate, every five minutes.
+
+    Attributes:
+        topic: where everything is announced.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, plan: Plan, limits: Limits) -> None:
+        """Make the guardrails of a plan's cluster.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            plan: the plan; its `guardrails.notify` says who is told.
+            limits: money.
+        """
+        super().__init__(scope, id_)
+        self._plan = plan
+        self._dimensions = [cloudwatch.CfnAlarm.DimensionProperty(name="Cluster", value=plan.cluster_name)]
+        self.topic = sns.CfnTopic(self, "Topic", display_name=f"slipway {plan.cluster_name}")
+        self._topic_policy()
+        others = self._subscribe(plan.request.guardrails.notify)
+        self._topics = (self.topic.ref, *others)
+        self._guard(limits)
+        self._head_node_rule()
+        reservation = plan.request.purchase.reservation
+        if plan.place.option is PurchaseOption.CAPACITY_BLOCK and reservation is not None:
+            self._block_rule(reservation.id)
+        if limits.max_usd is not None:
+            if limits.usd_per_node_hour is not None:
+                self._spend_alarm(limits.max_usd)
+            self._budget(limits.max_usd)
+
+    def _topic_policy(self) -> None:
+        """Services of this account may publish, over TLS; messages name clusters and instances, and hold no secret."""
+        services = ("budgets.amazonaws.com", "cloudwatch.amazonaws.com", "events.amazonaws.com")
+        statements: list[dict[str, Any]] = [
+            {
+                "Sid": "ServicesOfThisAccount",
+                "Effect": "Allow",
+                "Principal": {"Service": list(services)},
+                "Action": "sns:Publish",
+                "Resource": self.topic.ref,
+                "Condition": {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+            },
+            {
+                "Sid": "TlsOnly",
+                "Effect": "Deny",
+                "Principal": "*",
+                "Action": "sns:Publish",
+                "Resource": self.topic.ref,
+                "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+            },
+        ]
+        document = {"Version": "2012-10-17", "Statement": statements}
+        sns.CfnTopicPolicy(self, "TopicPolicy", policy_document=document, topics=[self.topic.ref])
+
+    def _subscribe(self, notify: tuple[str, ...]) -> tuple[str, ...]:
+        """Subscribe who is to be told; the topics among them are told directly, and given back."""
+        for index, each in enumerate(notify):
+            protocol = protocol_of(each)
+            if protocol != "sns":
+                sns.CfnSubscription(
+                    self, f"Subscription{index}", topic_arn=self.topic.ref, protocol=protocol, endpoint=each
+                )
+        return tuple(each for each in notify if protocol_of(each) == "sns")
+
+    def _guard(self, limits: Limits) -> None:
+        """The guard's function, when it is called, and the alarm that goes off when it is not heard of."""
+        plan = self._plan
+        settings = GuardSettings(
+            cluster=plan.cluster_name,
+            parallelcluster=cluster_name(plan),
+            topics=self._topics,
+            prepaid=plan.place.option is PurchaseOption.CAPACITY_BLOCK,
+            ttl_h=plan.request.guardrails.ttl_h,
+            idle_minutes=plan.request.guardrails.idle_minutes,
+            usd_per_node_hour=limits.usd_per_node_hour,
+        )
+        guard = GuardFunction(self, "Guard", settings=settings, namespace=NAMESPACE)
+        guard.call_by(self._rule("Schedule", "the guard looks at the cluster", schedule="rate(5 minutes)"))
+        if plan.place.option is PurchaseOption.SPOT:
+            pattern = {"source": ["aws.ec2"], "detail-type": list(_NOTICES)}
+            guard.call_by(self._rule("Notices", "spot instances that AWS takes back", pattern=pattern))
+        self._alarm(
+            "Silent",
+            description="the guard has not been heard of for 30 minutes: nothing stops the cluster in time",
+            metric="RunningNodes",
+            statistic="SampleCount",
+            period=_SILENT_S,
+            periods=2,
+            comparison="LessThanThreshold",
+            threshold=1,
+            missing="breaching",
+        )
+
+    def _rule(
+        self, id_: str, description: str, *, pattern: Mapping[str, Any] | None = None, schedule: str | None = None
+    ) -> events.CfnRule:
+        """A rule without a target."""
+        return events.CfnRule(
+            self,
+            id_,
+            description=f"Slipway {self._plan.cluster_name}: {description}",
+            event_pattern=dict(pattern) if pattern is not None else None,
+            schedule_expression=schedule,
+            state="ENABLED",
+        )
+
+    def _announce(self, rule: events.CfnRule, text: str, **paths: str) -> None:
+        """Have a rule tell every topic a text, in which <name> is filled from the event by its path."""
+        transformer = events.CfnRule.InputTransformerProperty(input_paths_map=paths, input_template=f'"{text}"')
+        rule.targets = [
+            events.CfnRule.TargetProperty(arn=topic, id=f"Topic{index}", input_transformer=transformer)
+            for index, topic in enumerate(self._topics)
+        ]
+
+    def _head_node_rule(self) -> None:
+        """ParallelCluster's alarm about its head node (health, CPU, memory, disk, its daemon), which tells nobody."""
+        pattern = {
+            "source": ["aws.cloudwatch"],
+            "detail-type": ["CloudWatch Alarm State Change"],
+            "detail": {"alarmName": [f"{cluster_name(self._plan)}-HeadNode"], "state": {"value": ["ALARM"]}},
+        }
+        rule = self._rule("HeadNode", "trouble on the head node", pattern=pattern)
+        name = self._plan.cluster_name
+        self._announce(rule, f"cluster {name}: the head node is in trouble: <reason>", reason="$.detail.state.reason")
+
+    def _block_rule(self, reservation_id: str) -> None:
+        """The end of the Capacity Block, 40 minutes ahead; its nodes begin to go ten minutes later."""
+        pattern = {
+            "source": ["aws.ec2"],
+            "detail-type": list(_BLOCK_ENDS),
+            "detail": {"capacity-reservation-id": [reservation_id]},
+        }
+        rule = self._rule("BlockEnds", "the Capacity Block ends", pattern=pattern)
+        text = f"{reservation_id} ends at <end>; its nodes are taken from 30 minutes before"
+        self._announce(rule, f"cluster {self._plan.cluster_name}: {text}", end="$.detail.end-date")
+
+    def _spend_alarm(self, max_usd: Decimal) -> None:
+        """The estimate against the plan's budget."""
+        self._alarm(
+            "Spend",
+            description="node-hours times the quoted rate have reached the plan's budget",
+            metric="EstimatedSpend",
+            statistic="Maximum",
+            period=_SAMPLE_S,
+            periods=1,
+            comparison="GreaterThanOrEqualToThreshold",
+            threshold=float(max_usd),
+            missing="ignore",
+        )
+
+    def _alarm(
+        self,
+        id_: str,
+        *,
+        description: str,
+        metric: str,
+        statistic: str,
+        period: int,
+        periods: int,
+        comparison: str,
+        threshold: float,
+        missing: str,
+    ) -> None:
+        """An alarm on one of the cluster's metrics that tells every topic."""
+        cloudwatch.CfnAlarm(
+            self,
+            id_,
+            alarm_description=f"Slipway {self._plan.cluster_name}: {description}",
+            namespace=NAMESPACE,
+            metric_name=metric,
+            dimensions=self._dimensions,
+            statistic=statistic,
+            period=period,
+            evaluation_periods=periods,
+            comparison_operator=comparison,
+            threshold=threshold,
+            treat_missing_data=missing,
+            alarm_actions=list(self._topics),
+        )
+
+    def _budget(self, max_usd: Decimal) -> None:
+        """What AWS itself has billed under the cluster's tag this month, about a day late."""
+        subscriber = budgets.CfnBudget.SubscriberProperty(subscription_type="SNS", address=self.topic.ref)
+        budgets.CfnBudget(
+            self,
+            "Budget",
+            budget=budgets.CfnBudget.BudgetDataProperty(
+                budget_name=f"slipway-{self._plan.cluster_name}-{Stack.of(self).region}",
+                budget_type="COST",
+                time_unit="MONTHLY",
+                budget_limit=budgets.CfnBudget.SpendProperty(amount=float(max_usd), unit="USD"),
+                cost_filters={"TagKeyValue": [f"user:slipway:cluster${self._plan.cluster_name}"]},
+            ),
+            notifications_with_subscribers=[
+                budgets.CfnBudget.NotificationWithSubscribersProperty(
+                    notification=budgets.CfnBudget.NotificationProperty(
+                        notification_type=kind,
+                        comparison_operator="GREATER_THAN",
+                        threshold=percent,
+                        threshold_type="PERCENTAGE",
+                    ),
+                    subscribers=[subscriber],
+                )
+                for kind, percent in _BUDGET_STEPS
+            ],
+        )
+
+
+def protocol_of(address: str) -> str:
+    """How an address of `guardrails.notify` is reached: email, https, or by its ARN's service (sqs, lambda, sns).
+
+    >>> protocol_of("team@example.com"), protocol_of("arn:aws:sqs:us-east-2:123456789012:alerts")
+    ('email', 'sqs')
+    """
+    if address.startswith("arn:"):
+        return address.split(":")[2]
+    return "https" if address.startswith("https://") else "email"
+
+
+def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
+    """What the guardrails of a plan's cluster do, and what they do not, in words."""
+    settings = plan.request.guardrails
+    prepaid = plan.place.option is PurchaseOption.CAPACITY_BLOCK
+    words = []
+    if prepaid:
+        words.append("the Capacity Block is prepaid: its nodes are never stopped")
+    if settings.ttl_h is None:
+        words.append("no time to live (guardrails.ttl_h)")
+    elif prepaid:
+        words.append(f"a warning before {settings.ttl_h:g} h are over")
+    else:
+        words.append(f"nodes stop {settings.ttl_h:g} h after the last deployment")
+    if not prepaid:
+        words.append(f"nodes that do nothing for {settings.idle_minutes:g} minutes stop")
+    if limits.max_usd is None:
+        words.append("no alarm on money (budget.max_usd)")
+    elif limits.usd_per_node_hour is None:
+        words.append(
+            f"AWS Budget of ${limits.max_usd:f} a month; no estimate, the rate was not given (-c usd_per_hour=)"
+        )
+    else:
+        words.append(f"alarm at an estimated ${limits.max_usd:f}, and an AWS Budget of as much a month")
+    if not settings.notify:
+        words.append("nobody is told (guardrails.notify)")
+    return words

@@ -1,0 +1,94 @@
+"""Words of the command line into values, for the kinds of parameter that this program has, without loading Pydantic.
+
+Typer turns every word into a value by Pydantic, whose import takes as long as pricing a plan does. Flags, text, paths,
+whole numbers and parameters with a parser of their own need none of it; the others are left to Typer.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+Parser = Callable[[str], Any]
+
+
+class Plain:
+    """Does what Typer's own coercion does for one parameter: a value, or nothing for a word that was not given."""
+
+    def __init__(self, parse: Parser) -> None:
+        """With the function that reads one word."""
+        self.parse = parse
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value of a word; a default is one already."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.parse(value)
+        except typer.BadParameter as problem:
+            raise typer.BadParameter(problem.message, ctx=ctx, param=param) from problem
+
+
+def lighten(command: Any) -> None:
+    """Give the parameters of a command, and of those below it, their plain coercion where they can have it."""
+    for each in _commands(command):
+        for parameter in each.params:
+            _ease(parameter)
+        _ease_help(each)
+
+
+def _ease(parameter: Any) -> None:
+    """Replace the coercion of one parameter; where another version of Typer has none to replace, its own stays."""
+    parse = _parser(getattr(parameter, "type_descriptor", None))
+    if parse is not None and getattr(parameter, "_runtime_param", parameter) is None:
+        parameter._runtime_param = Plain(parse)  # noqa: SLF001 - Typer offers no other way
+
+
+def _ease_help(command: Any) -> None:
+    """The same for --help, which a command makes when it is parsed."""
+    make = command.get_help_option
+
+    def made(ctx: Any) -> Any:
+        option = make(ctx)
+        if option is not None:
+            _ease(option)
+        return option
+
+    command.get_help_option = made
+
+
+def _commands(command: Any) -> Iterator[Any]:
+    """A command and those below it."""
+    yield command
+    for each in getattr(command, "commands", {}).values():
+        yield from _commands(each)
+
+
+def _parser(descriptor: Any) -> Parser | None:
+    """What reads one word of a parameter; None for a kind that is left to Typer."""
+    annotation, info = getattr(descriptor, "annotation", None), getattr(descriptor, "parameter_info", None)
+    if info is None:
+        return None
+    if info.parser is not None and not descriptor.is_list:
+        return info.parser  # type: ignore[no-any-return]
+    if annotation in (bool, str):
+        # A flag is true, false or not given; no word is ever read for one.
+        return annotation  # type: ignore[no-any-return]
+    if annotation is Path and not (info.exists or info.resolve_path or info.allow_dash):
+        return Path
+    if annotation is int:
+        return lambda word: _whole(word, info.min, info.max)
+    return None
+
+
+def _whole(word: str, low: float | None, high: float | None) -> int:
+    """A whole number within its bounds."""
+    try:
+        value = int(word)
+    except ValueError as problem:
+        raise typer.BadParameter(f"{word!r} is not a whole number.") from problem
+    if (low is not None and value < low) or (high is not None and value > high):
+        bounds = f"at least {low}" if high is None else f"{low} to {high}"
+        raise typer.BadParameter(f"{word} is not in the range: {bounds}.")
+    return value

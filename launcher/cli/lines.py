@@ -1,0 +1,24 @@
+"""Lines of text: a finding as one, and one broken to a width."""
+
+from launcher.model.finding import Finding
+
+
+def finding_line(each: Finding) -> str:
+    """A finding as one line: level, place, message, fix."""
+    where = f"{each.path}: " if each.path else ""
+    hint = f" ({each.hint})" if each.hint else ""
+    return f"{each.level.value}: {where}{each.message}{hint}"
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A line broken at blanks to a width, the following pieces indented as the first."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    pieces, current = [], ""
+    for word in line.split():
+        joined = f"{current} {word}" if current else word
+        if current and len(indent) + len(joined) > width:
+            pieces.append(indent + current)
+            current = word
+        else:
+            current = joined
+    return [*pieces, indent + current]

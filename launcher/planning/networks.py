@@ -1,0 +1,102 @@
+"""The network a cluster stands in, and what is wrong with it: its own, one that clusters share, or one that exists."""
+
+from collections.abc import Iterator
+
+from launcher.catalog.load import Catalog
+from launcher.model.finding import Finding, error
+from launcher.model.plan import Plan
+from launcher.model.request import NetworkRequest, SubnetFacts
+from launcher.planning.addresses import address_findings, too_few_addresses
+from launcher.planning.pin import zone
+
+
+def subnet_id(plan: Plan) -> str | None:
+    """The existing subnet that a plan's machines go to: the one in the plan's zone where that is known, else the first.
+
+    None for a plan whose network is new.
+    """
+    network, az_id = plan.request.network, plan.place.az_id
+    in_zone = (each.id for each in network.subnets if az_id is not None and each.az_id == az_id)
+    return next(in_zone, next(iter(network.subnet_ids), None))
+
+
+def network_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
+    """Everything that keeps a plan's cluster from its network; empty when nothing does.
+
+    Raises:
+        ImpossibleError: the address range cannot be cut.
+    """
+    network = plan.request.network
+    found = list(_contradictions(network))
+    if found:
+        return tuple(found)
+    if network.vpc_id is not None:
+        found.extend(_existing(plan, catalog))
+    else:
+        if network.name is not None:
+            found.extend(_shared(plan, catalog))
+        found.extend(address_findings(plan, catalog.instance_types))
+    return tuple(found)
+
+
+def _contradictions(network: NetworkRequest) -> Iterator[Finding]:
+    """Keys that do not go together."""
+    if network.vpc_id is not None:
+        for key, given in (("name", network.name), ("az_ids", network.az_ids), ("endpoints", network.endpoints)):
+            if given:
+                message = f"{network.vpc_id} exists and is taken as it is, so {key} says nothing"
+                yield error("network-exists", f"network.{key}", message, f"drop {key}, or drop vpc_id")
+    elif network.name is not None and not network.az_ids:
+        message = f"the clusters that share {network.name} must agree on its zones, and none is named"
+        yield error(
+            "zones-missing", "network.az_ids", message, "name them, the same in every plan: [use2-az1, use2-az3]"
+        )
+    elif network.az_ids and network.name is None:
+        message = "only a network that clusters share has several zones"
+        yield error("zones-without-name", "network.az_ids", message, "give network.name, or pin target.az_id")
+    if len(set(network.az_ids)) < len(network.az_ids):
+        yield error("zone-twice", "network.az_ids", "a zone stands twice", "name every zone once")
+
+
+def _shared(plan: Plan, catalog: Catalog) -> Iterator[Finding]:
+    """A shared network in the plan's region with a subnet in the plan's zone."""
+    network, place = plan.request.network, plan.place
+    for each in network.az_ids:
+        region = catalog.region_of_az(each)
+        if region != place.region:
+            lies = f"lies in {region}" if region else "is no zone id of the catalog"
+            yield error("zone-outside-region", "network.az_ids", f"{each} {lies}, the plan is for {place.region}")
+    wanted = zone(place, catalog)
+    if wanted not in network.az_ids:
+        zones = ", ".join(network.az_ids)
+        message = f"the capacity is in {wanted}, the network {network.name} has {zones}"
+        yield error("zone-outside-network", "target.az_id", message, "pin one of them, or add the zone to every plan")
+
+
+def _existing(plan: Plan, catalog: Catalog) -> Iterator[Finding]:
+    """The chosen subnet, where the launcher has read it: region, zone, public addresses and free ones."""
+    chosen = subnet_id(plan)
+    facts = next((each for each in plan.request.network.subnets if each.id == chosen), None)
+    if facts is None:
+        return
+    yield from _wrong_place(plan, facts, catalog)
+    if facts.public_addresses:
+        message = (
+            f"{facts.id} gives its machines public addresses, which AWS refuses to instances with several network cards"
+        )
+        hint = "a private subnet with a NAT gateway, or aws ec2 modify-subnet-attribute --no-map-public-ip-on-launch"
+        yield error("public-subnet", "network.subnet_ids", message, hint)
+    yield from too_few_addresses(plan, catalog.instance_types, subnet=facts.id, have=facts.free_addresses)
+
+
+def _wrong_place(plan: Plan, facts: SubnetFacts, catalog: Catalog) -> Iterator[Finding]:
+    """A subnet in another region or another zone than the capacity."""
+    region = catalog.region_of_az(facts.az_id)
+    if region != plan.place.region:
+        lies = f"lies in {facts.az_id}" + (f" ({region})" if region else "")
+        message = f"{facts.id} {lies}, the plan is for {plan.place.region}"
+        yield error("subnet-outside-region", "network.subnet_ids", message, "name a subnet of that region")
+    elif plan.place.az_id not in (None, facts.az_id):
+        what = "reservation" if plan.request.purchase.reservation is not None else "plan"
+        message = f"{facts.id} lies in {facts.az_id}, the {what} is in {plan.place.az_id}"
+        yield error("subnet-outside-zone", "network.subnet_ids", message, f"name a subnet in {plan.place.az_id}")

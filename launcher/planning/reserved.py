@@ -1,0 +1,77 @@
+"""Capacity that is bought already: a reservation or a training plan has one place, and gives one candidate."""
+
+from launcher.catalog.load import Catalog
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.finding import Finding, warning
+from launcher.model.request import PlanRequest, Reservation, TrainingPlanReference
+from launcher.model.way import Way
+
+REGION_FIELD = 3
+"""Of an ARN, split at its colons."""
+
+
+def reserved_way(request: PlanRequest, catalog: Catalog) -> tuple[Way | None, list[Finding]]:
+    """The one way of a request that names a reservation or a training plan, and what was taken for granted.
+
+    Count and window stand as the file has them; a type or region that is open is taken as the first that is sold so.
+    None without either.
+    """
+    plan, held = request.purchase.training_plan, request.purchase.reservation
+    if plan is not None:
+        return _way(request, catalog, plan, PurchaseOption.TRAINING_PLAN)
+    if held is not None:
+        asked = request.purchase.option
+        option = asked[0] if asked is not None else PurchaseOption.CAPACITY_BLOCK
+        return _way(request, catalog, held, option)
+    return None, []
+
+
+def _way(
+    request: PlanRequest, catalog: Catalog, held: Reservation | TrainingPlanReference, option: PurchaseOption
+) -> tuple[Way, list[Finding]]:
+    """One type, one site, one count."""
+    plan = isinstance(held, TrainingPlanReference)
+    path, name = ("training_plan", held.arn) if isinstance(held, TrainingPlanReference) else ("reservation", held.id)
+    target = TargetKind.HYPERPOD_SLURM if plan else TargetKind.PARALLELCLUSTER
+    found = [
+        warning(
+            f"{path.replace('_', '-')}-unchecked",
+            f"purchase.{path}",
+            f"{name}: count and window are taken from the file; nothing was asked of AWS",
+        )
+    ]
+    types = request.target.instance_type or _sold_ahead(catalog, option)
+    region = _region(request, catalog, held, types[0])
+    if len(request.target.instance_type or ()) != 1:
+        code = f"{path.replace('_', '-')}-type"
+        found.append(warning(code, "target.instance_type", f"taken as {types[0]}", "pin the type it holds"))
+    if len(request.target.region or ()) != 1 and isinstance(held, Reservation) and request.target.az_id is None:
+        found.append(warning("reservation-region", "target.region", f"taken as {region}", "pin the region it lies in"))
+    nodes = request.target.nodes
+    count = held.count or (nodes.minimum if nodes else 1)
+    if nodes is not None:
+        count = max(nodes.minimum, min(nodes.maximum, count))
+    years = request.purchase.term_years
+    committed = option in (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
+    terms = ((request.purchase.plan_kind, years or 1),) if committed else ((None, None),)
+    return Way(target, types[0], option, ((region, request.target.az_id),), (count,), terms), found
+
+
+def _sold_ahead(catalog: Catalog, option: PurchaseOption) -> tuple[str, ...]:
+    """Types that are sold in training plans, or in Capacity Blocks."""
+    plans = option is PurchaseOption.TRAINING_PLAN
+    types = (each for each in catalog.instance_types.values() if each.accelerator and each.targets)
+    return tuple(each.name for each in types if (each.training_plans if plans else each.block_counts))
+
+
+def _region(
+    request: PlanRequest, catalog: Catalog, held: Reservation | TrainingPlanReference, instance_type: str
+) -> str:
+    """The region it lies in: the plan's, the zone's, the ARN's, or the first that offers the type."""
+    if request.target.region:
+        return request.target.region[0]
+    if request.target.az_id is not None and (known := catalog.region_of_az(request.target.az_id)) is not None:
+        return known
+    if isinstance(held, TrainingPlanReference):
+        return held.arn.split(":")[REGION_FIELD]
+    return next(iter(catalog.regions_of(instance_type)), next(iter(catalog.regions)))

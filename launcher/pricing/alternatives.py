@@ -1,0 +1,187 @@
+"""What else the job could run on: priced beside the candidates, and not deployed by this version.
+
+SageMaker training jobs and HyperPod at their `ml.` rates, managed spot as far as anything is published, and machines
+that are bought as UltraServers or quarters of them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from launcher.model.enums import PurchaseOption
+from launcher.model.instance_type import InstanceType
+from launcher.model.money import Price, Range, Unpriced, UsdRange
+from launcher.model.work import Work
+from launcher.pricing.bill import CENT_FRACTION, checkpoints_and_data_usd
+from launcher.pricing.blocks import HOURS_A_DAY, block_days
+from launcher.pricing.compute import BOOT_H
+from launcher.pricing.desk import Desk
+
+TRAINING_JOB, MANAGED_SPOT, HYPERPOD, ULTRASERVER = (
+    "sagemaker-training-job",
+    "sagemaker-managed-spot",
+    "hyperpod",
+    "ultraserver",
+)
+COUNTS = (1, 2, 4, 8, 16, 32, 64)
+SAGEMAKER = {TRAINING_JOB: "training", HYPERPOD: "cluster"}
+"""What SageMaker bills an instance of each service as."""
+NO_MANAGED_SPOT = "AWS publishes no rate of managed spot training: the saving is shown when the job is done"
+
+Works = Callable[[str, int], Work]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """One of them at its cheapest size and place: `usd` is machines, checkpoints and data, None without a price."""
+
+    service: str
+    instance_type: str
+    accelerator: str
+    nodes: int
+    region: str
+    option: PurchaseOption
+    hours: Range
+    usd: UsdRange | None
+    price: Price | Unpriced
+
+
+def alternatives(types: Iterable[InstanceType], works: Works, desk: Desk) -> tuple[Alternative, ...]:
+    """The alternatives of a request, the cheapest of each service, those without a price last.
+
+    Args:
+        types: the types that may be tried; those that cannot be deployed are UltraServers and quarters of them.
+        works: the work on a number of machines of a type.
+        desk: the request and the prices.
+    """
+    known = tuple(types)
+    managed = tuple(each for each in known if each.ml and each.targets)
+    found: list[Alternative] = []
+    for service in (TRAINING_JOB, HYPERPOD):
+        best = _managed(service, managed, works, desk)
+        if best is not None:
+            found.append(best)
+    if found and found[0].service == TRAINING_JOB:
+        found.append(_managed_spot(found[0]))
+    whole: dict[str | None, list[Alternative]] = {}
+    for each in known:
+        if each.block_counts and not each.targets:
+            whole.setdefault(each.accelerator, []).extend(_ultraserver(each, works, desk))
+    found += [best for rows in whole.values() if (best := _cheapest(rows)) is not None]
+    return tuple(sorted(found, key=lambda each: (each.usd is None, each.usd.mid if each.usd else Decimal(0))))
+
+
+def _counts(desk: Desk, allowed: tuple[int, ...] = COUNTS) -> tuple[int, ...]:
+    """The numbers of machines to try: the plan's, or all that are sold."""
+    nodes = desk.request.target.nodes
+    if nodes is None:
+        return allowed
+    return tuple(each for each in sorted({nodes.minimum, *allowed}) if nodes.minimum <= each <= nodes.maximum)
+
+
+def _regions(desk: Desk, facts: InstanceType) -> tuple[str, ...]:
+    """The regions to try: the plan's, or those that offer the type."""
+    return desk.request.target.region or desk.catalog.regions_of(facts.name)
+
+
+def _managed(service: str, types: tuple[InstanceType, ...], works: Works, desk: Desk) -> Alternative | None:
+    """The cheapest type, region and count at an `ml.` rate, on plain numbers; None without any rate."""
+    best: tuple[float, float, Price, str, Work] | None = None
+    for facts in types:
+        prices = (
+            (desk.catalog.sagemaker(f"ml.{facts.name}", each, SAGEMAKER[service]), each)
+            for each in _regions(desk, facts)
+        )
+        priced = [(float(price.usd), region, price) for price, region in prices if isinstance(price, Price)]
+        if not priced:
+            continue
+        rate, region, price = min(priced, key=lambda each: each[:2])
+        for nodes in _counts(desk) if facts.efa_interfaces else _counts(desk)[:1]:
+            work = works(facts.name, nodes)
+            usd = rate * nodes * (work.hours.mid + BOOT_H)
+            if work.misfit is None and (best is None or (usd, work.hours.mid) < best[:2]):
+                best = (usd, work.hours.mid, price, region, work)
+    if best is None:
+        return None
+    _, _, price, region, work = best
+    name = f"ml.{work.instance_type}"
+    return _alternative(service, name, region, option=PurchaseOption.ON_DEMAND, work=work, price=price, desk=desk)
+
+
+def _managed_spot(job: Alternative) -> Alternative:
+    """The same training job on managed spot, which has no published rate."""
+    return Alternative(
+        service=MANAGED_SPOT,
+        instance_type=job.instance_type,
+        accelerator=job.accelerator,
+        nodes=job.nodes,
+        region=job.region,
+        option=PurchaseOption.SPOT,
+        hours=job.hours,
+        usd=None,
+        price=Unpriced(reason=NO_MANAGED_SPOT),
+    )
+
+
+def _ultraserver(facts: InstanceType, works: Works, desk: Desk) -> Iterator[Alternative]:
+    """A type that is sold in Capacity Blocks and that nothing here deploys, at each size in its cheapest region."""
+    prices = [(desk.catalog.capacity_block(facts.name, region), region) for region in _regions(desk, facts)]
+    if not prices:
+        return
+    price, region = min(prices, key=lambda each: (isinstance(each[0], Unpriced), getattr(each[0], "usd", 0), each[1]))
+    for nodes in _counts(desk, facts.block_counts):
+        work = works(facts.name, nodes)
+        if work.misfit is None:
+            option = PurchaseOption.CAPACITY_BLOCK
+            yield _alternative(ULTRASERVER, facts.name, region, option=option, work=work, price=price, desk=desk)
+
+
+def _alternative(
+    service: str, name: str, region: str, *, option: PurchaseOption, work: Work, price: Price | Unpriced, desk: Desk
+) -> Alternative:
+    """One alternative with its dollars."""
+    usd = None
+    if isinstance(price, Price):
+        usd = _usd(work, price, option, desk, region)
+        if usd is None:
+            price = Unpriced(reason=f"no offering is long enough for {work.hours.mid:.0f} hours", seen=price)
+    return Alternative(
+        service=service,
+        instance_type=name,
+        accelerator=work.accelerator or "",
+        nodes=work.nodes,
+        region=region,
+        option=option,
+        hours=work.hours,
+        usd=usd,
+        price=price,
+    )
+
+
+def _usd(work: Work, price: Price, option: PurchaseOption, desk: Desk, region: str) -> UsdRange | None:
+    """Dollars of machines, checkpoints and data; None when no offering is long enough."""
+
+    def dollars(hours: float) -> Decimal | None:
+        paid: float | None = hours + BOOT_H
+        if option is PurchaseOption.CAPACITY_BLOCK:
+            days = block_days(hours + BOOT_H)
+            paid = None if days is None else days * HOURS_A_DAY
+        if paid is None:
+            return None
+        rest = checkpoints_and_data_usd(region, desk.request, work, hours, desk.catalog)
+        return (price.usd * work.nodes * Decimal(repr(paid)) + rest).quantize(CENT_FRACTION)
+
+    mid = dollars(work.hours.mid)
+    if mid is None:
+        return None
+    low, high = dollars(work.hours.low) or mid, dollars(work.hours.high) or mid
+    return UsdRange(low=min(low, mid), mid=mid, high=max(mid, high))
+
+
+def _cheapest(found: Iterable[Alternative]) -> Alternative | None:
+    """The cheapest of several, or the shortest of those without a price."""
+    return min(
+        found,
+        key=lambda each: (each.usd is None, each.usd.mid if each.usd else Decimal(0), each.hours.mid * each.nodes),
+        default=None,
+    )

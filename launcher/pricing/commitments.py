@@ -1,0 +1,67 @@
+"""What a Savings Plan or a Reserved Instance ties up: its break-even utilisation, and what a price cut would strand."""
+
+from decimal import Decimal
+
+from launcher.model.enums import Market, PurchaseOption
+from launcher.model.money import Assumption, Price
+from launcher.model.quote import Commitment
+from launcher.pricing.compute import HOURS_A_YEAR, ComputeCost
+from launcher.pricing.drafts import Draft
+
+HOURS_PER_MONTH = 730.0
+CUTS = {
+    "p5.48xlarge": Decimal("0.440"),
+    "p5.4xlarge": Decimal("0.440"),
+    "p5en.48xlarge": Decimal("0.254"),
+    "p4d.24xlarge": Decimal("0.330"),
+    "p4de.24xlarge": Decimal("0.330"),
+}
+"""Shares that on demand fell by in June 2025 (aws/karpenter-provider-aws, generated price tables of 2025-03-31 and
+2025-06-23, us-east-1); other types are held against the largest of them."""
+LARGEST_CUT = Decimal("0.440")
+CUT_SOURCE = "the cut of June 2025, aws/karpenter-provider-aws price tables of 2025-03-31 and 2025-06-23"
+
+
+def commitment(drawn: Draft, cost: ComputeCost | None) -> Commitment | None:
+    """What is tied up, None for a way of buying that ties up nothing or has no price."""
+    place, price = drawn.place, drawn.offer.price
+    if place.option not in (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED) or cost is None:
+        return None
+    listed = drawn.desk.catalog.on_demand(place.instance_type, place.region)
+    if not isinstance(listed, Price) or not isinstance(price, Price) or listed.market is not Market.OPEN:
+        return None
+    years = place.term_years or 1
+    hours = Decimal(HOURS_A_YEAR * years)
+    cut = CUTS.get(place.instance_type, LARGEST_CUT)
+    stranded = price.usd * cut * place.nodes * hours / 2
+    used = _utilisation(drawn)
+    share = float(price.usd / listed.usd) if listed.usd else 1.0
+    lines = (
+        Assumption(
+            name="break-even utilisation of the commitment",
+            value=f"{share:.0%}",
+            unit="of its hours",
+            source=f"${price.usd:f} committed against ${listed.usd:f} on demand, {listed.as_of}",
+        ),
+        Assumption(
+            name="utilisation by this job",
+            value="not known" if used is None else f"{used:.1%}",
+            unit="" if used is None else "of its hours",
+            source="workload.train.runs_per_month x hours over 730 hours a month",
+        ),
+        Assumption(
+            name=f"stranded by a cut of {cut:.0%} halfway through",
+            value=f"{stranded:.0f}",
+            unit="dollars above the price of the same commitment then",
+            source=CUT_SOURCE,
+        ),
+    )
+    return Commitment(
+        break_even_utilisation=share, utilisation=used, price_cut=float(cut), stranded_usd=stranded, assumptions=lines
+    )
+
+
+def _utilisation(drawn: Draft) -> float | None:
+    """The share of a month that the runs take; None without runs."""
+    train = drawn.desk.request.workload.train
+    return None if train is None else min(1.0, drawn.hours * float(train.runs_per_month) / HOURS_PER_MONTH)

@@ -1,0 +1,33 @@
+"""What every quote of one command has in common."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from launcher.catalog.load import Catalog
+from launcher.model.document import document
+from launcher.model.plan import Place
+from launcher.model.request import PlanRequest
+from launcher.pricing.gate import GateRules
+from launcher.pricing.hazard import Hazard, hazard
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """The request, the prices, the moment and the gate's rules."""
+
+    request: PlanRequest
+    catalog: Catalog
+    now: datetime
+    rules: GateRules
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The request as plain data, from which every candidate's digest is made."""
+        return document(self.request)
+
+    def hazard(self, place: Place) -> Hazard:
+        """The spot hazard at a place."""
+        band = self.catalog.interruption_band(place.instance_type, place.region)
+        return hazard(place.nodes, band, self.request.purchase.interruptions_per_node_hour)

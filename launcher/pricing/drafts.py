@@ -1,0 +1,139 @@
+"""Candidates with their middle total: enough to rank them all; a whole quote is made of the few that are shown."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+
+from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.finding import Finding
+from launcher.model.money import CostComponent, Price, Unpriced
+from launcher.model.plan import Place
+from launcher.model.work import Work
+from launcher.pricing.bill import JobSize, component, rest_of_bill
+from launcher.pricing.blocks import bought
+from launcher.pricing.compute import BOOT_H, WHOLE, Charge, charge
+from launcher.pricing.desk import Desk
+from launcher.pricing.hazard import Hazard
+from launcher.pricing.offers import Offer, offer
+from launcher.pricing.refusals import refusals
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """A candidate with its lines in the middle case. `charge` is None where no offering is long enough."""
+
+    place: Place
+    work: Work
+    offer: Offer
+    charge: Charge | None
+    hazard: Hazard | None
+    desk: Desk
+
+    @property
+    def hours(self) -> float:
+        """Wall hours of the job, expected."""
+        return self.charge.hours if self.charge else self.work.hours.mid
+
+    @cached_property
+    def priced(self) -> bool:
+        """Whether its compute has a price."""
+        return isinstance(self.offer.price, Price)
+
+    @cached_property
+    def size(self) -> JobSize:
+        """What the rest of the bill depends on."""
+        return JobSize(hours=self.hours, checkpoint_interval_s=self.interval_s)
+
+    @property
+    def interval_s(self) -> float | None:
+        """Seconds between checkpoints: the plan's, the one spot is priced at, or the one failures call for."""
+        if self.charge is not None and self.charge.spot is not None:
+            return self.charge.spot.interval_s
+        return self.work.checkpoint_interval_s
+
+    @cached_property
+    def components(self) -> tuple[CostComponent, ...]:
+        """Every line of the bill."""
+        rest = rest_of_bill(self.place, self.desk.request, self.work, self.size, self.desk.catalog)
+        return (*_compute_lines(self), *rest)
+
+    @cached_property
+    def usd(self) -> Decimal | None:
+        """The whole bill in the middle case; None when the compute is unpriced."""
+        if not self.priced:
+            return None
+        return sum((each.usd for each in self.components if each.usd is not None), Decimal(0))
+
+    @cached_property
+    def refusals(self) -> tuple[Finding, ...]:
+        """What makes it impossible, whatever it costs."""
+        return refusals(self.place, self.work, self.charge, self.desk)
+
+
+def draft(place: Place, work: Work, desk: Desk) -> Draft:
+    """The draft of one place."""
+    found = offer(place, desk.request, desk.catalog, desk.rules.today)
+    danger = desk.hazard(place) if place.option is PurchaseOption.SPOT else None
+    cost = charge(place, work, desk.request, danger, desk.now)
+    if cost is None and isinstance(found.price, Price):
+        reason = f"no offering is long enough for {work.hours.mid:.0f} hours"
+        found = found._replace(price=Unpriced(reason=reason, seen=found.price))
+    if cost is not None:
+        found = _with_fee(found, place, cost, desk)
+    return Draft(place=place, work=work, offer=found, charge=cost, hazard=danger, desk=desk)
+
+
+def ranked(drafts: Iterable[Draft]) -> list[Draft]:
+    """Drafts in the order they are shown: possible before impossible, priced before unpriced, then by the total."""
+    return sorted(drafts, key=_order)
+
+
+def _order(each: Draft) -> tuple[bool, bool, Decimal, float, float, str, str, int]:
+    """Ties go to the shorter, then by name, so that the order is stable."""
+    instance_hours = 0.0 if each.usd is not None else each.hours * each.place.nodes
+    place = each.place
+    where = f"{place.region} {place.az_id or ''} {place.option} {place.plan_kind or ''} {place.term_years or ''}"
+    return (
+        each.usd is None,
+        bool(each.refusals),
+        each.usd or Decimal(0),
+        instance_hours,
+        each.hours,
+        place.instance_type,
+        where,
+        place.nodes,
+    )
+
+
+def cheapest_fixed(drafts: Iterable[Draft]) -> Decimal | None:
+    """The least total of the priced candidates that are not on spot."""
+    return min((each.usd for each in drafts if each.usd is not None and each.hazard is None), default=None)
+
+
+def _with_fee(found: Offer, place: Place, cost: Charge, desk: Desk) -> Offer:
+    """The offer at the fee that was paid for a reservation or a training plan, where the plan says it."""
+    own = bought(desk.request.purchase, place.option)
+    if own is None or own.fee_usd is None or cost.instance_hours <= 0:
+        return found
+    rate = own.fee_usd / Decimal(repr(cost.instance_hours))
+    note = f"${own.fee_usd:f} over {cost.instance_hours:g} instance-hours"
+    what = "training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "reservation"
+    source = f"user (purchase.{what}.fee_usd)"
+    return found._replace(price=Price(usd=rate, source=source, basis=Basis.USER, as_of=desk.rules.today, note=note))
+
+
+def _compute_lines(drawn: Draft) -> tuple[CostComponent, ...]:
+    """The machines: their job hours and their start-up, or whole offerings."""
+    place, price, cost = drawn.place, drawn.offer.price, drawn.charge
+    count = place.nodes if cost is None else cost.instances
+    name = f"{count} x {place.instance_type} {place.option.value}"
+    if cost is None or isinstance(price, Unpriced):
+        missing = price if isinstance(price, Unpriced) else Unpriced(reason="no offering fits")
+        return (component(name, "compute", "instance-hour", drawn.hours * place.nodes, missing),)
+    if place.option in WHOLE:
+        return (component(name, "compute", "instance-hour", cost.instance_hours, price),)
+    return (
+        component(name, "compute", "instance-hour", cost.hours * place.nodes, price),
+        component("start-up of the machines", "compute", "instance-hour", BOOT_H * place.nodes, price),
+    )

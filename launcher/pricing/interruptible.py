@@ -1,0 +1,115 @@
+"""A job on spot: its checkpoints, failures and interruptions together, as the closed form of `spot` wants them."""
+
+import math
+from typing import NamedTuple
+
+from launcher.agent.interval import daly_interval_s, overhead_fraction
+from launcher.model.enums import CheckpointMode
+from launcher.model.money import Assumption
+from launcher.model.request import PlanRequest
+from launcher.model.work import Work
+from launcher.pricing.spot import Interruptible
+
+NOTICE_H = 115 / 3600
+"""A spot notice is given two minutes ahead (EC2 user guide); up to five seconds go by until the agent sees it."""
+RESTART_H = 0.25
+"""From the loss of the machines to the first step after the restore, 15 minutes: a choice within the 5 to 30 minutes of
+published restarts. Waiting for spot capacity itself is not in it. All of it is billed, as survivors are."""
+UNKNOWN_WRITE_S = 60.0
+"""Seconds to write a checkpoint when the workload does not say what is in it: an assumption."""
+LEAST_WRITE_S = 0.1
+"""A write is never taken as shorter: opening files and the rename are not free."""
+STORED_PER_WRITTEN = 2.0
+"""A checkpoint is written to the node's disk, then uploaded; both are taken at about 1 GB/s a node, so it is stored
+after twice the time of the write."""
+A_DAY_S = 86_400.0
+LEAST_INTERVAL_S = 1e-3
+MOST_OVERHEAD = 1e6
+"""Where failures alone make a job a million times longer, its exact length is of no use."""
+
+
+class OnSpot(NamedTuple):
+    """The job and the seconds of work between its checkpoints, None when it never saves."""
+
+    job: Interruptible
+    interval_s: float | None
+
+
+def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnSpot:
+    """The job of `work_h` hours under `rate` interruptions an hour, at the plan's checkpoint interval or the best one.
+
+    `work_h` holds the failures and checkpoints of a job that spot does not interrupt; they are taken out and put back
+    at the interval that spot calls for. Hours of progress given by the plan hold the saves that it would make anyway:
+    those at its own interval, or at any where a notice saves everything. The automatic interval is Daly's for
+    everything that loses work: failures alone when a notice saves the rest, failures and interruptions when not.
+    """
+    write_s = UNKNOWN_WRITE_S if work.checkpoint_write_s is None else max(LEAST_WRITE_S, work.checkpoint_write_s.mid)
+    stored_h = STORED_PER_WRITTEN * write_s / 3600
+    if request.checkpoint.mode is CheckpointMode.NONE:
+        never = Interruptible(
+            work=work_h, interval=work_h, stall=0, write=0, hazard=rate, notice=0, restart=RESTART_H, saves=False
+        )
+        return OnSpot(never, None)
+    lossless = stored_h <= NOTICE_H
+    interval_s = _interval_s(write_s, work, request, rate, lossless=lossless)
+    bare_h = work_h / (1 + work.failure_overhead)
+    counted = work.training is None and (lossless or request.checkpoint.interval is not None)
+    share = 0.0 if counted else _overhead(write_s, interval_s, work)
+    # A segment of work stretches by what failures add to it; its own checkpoint stands apart, at its end.
+    stall_h = min(write_s, interval_s * share) / 3600
+    job = Interruptible(
+        work=bare_h * (1 + share - stall_h * 3600 / interval_s),
+        interval=interval_s / 3600 * (1 + share) - stall_h,
+        stall=stall_h,
+        write=stored_h,
+        hazard=rate,
+        notice=NOTICE_H,
+        restart=RESTART_H,
+    )
+    return OnSpot(job, interval_s)
+
+
+def _interval_s(write_s: float, work: Work, request: PlanRequest, rate: float, *, lossless: bool) -> float:
+    """Seconds of work between checkpoints."""
+    if request.checkpoint.interval is not None:
+        return max(LEAST_INTERVAL_S, request.checkpoint.interval)
+    losing = work.failures_per_h + (0.0 if lossless and work.failures_per_h else rate)
+    return min(A_DAY_S, daly_interval_s(checkpoint_s=write_s, mtbf_s=3600 / losing)) if losing > 0 else A_DAY_S
+
+
+def _overhead(write_s: float, interval_s: float, work: Work) -> float:
+    """What failures and checkpoints add at an interval, as a share."""
+    mtbf_s = 3600 / work.failures_per_h if work.failures_per_h > 0 else math.inf
+    share = overhead_fraction(
+        checkpoint_s=write_s, interval_s=interval_s, mtbf_s=mtbf_s, restart_s=work.failure_restart_h * 3600
+    )
+    return min(share, MOST_OVERHEAD)
+
+
+def spot_lines(told: OnSpot) -> tuple[Assumption, ...]:
+    """What the spot arithmetic rests on, for the quote."""
+    job = told.job
+    restart = Assumption(
+        name="restart after an interruption, billed",
+        value=f"{RESTART_H * 60:g}",
+        unit="minutes",
+        source="published restarts take 5 to 30 minutes; waiting for spot capacity is not in it",
+    )
+    if told.interval_s is None:
+        return (restart,)
+    kept = "keeps all work up to the notice" if job.lossless else "goes back to the last stored checkpoint"
+    return (
+        Assumption(
+            name="checkpoint written and stored",
+            value=f"{job.write * 3600:.3g}",
+            unit="s",
+            source=f"against {NOTICE_H * 3600:.0f} s of notice (EC2 user guide): the job {kept}",
+        ),
+        Assumption(
+            name="checkpoint interval",
+            value=f"{told.interval_s:.4g}",
+            unit="s",
+            source="Young 1974, Daly 2006",
+        ),
+        restart,
+    )

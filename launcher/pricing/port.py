@@ -1,0 +1,160 @@
+"""GPU against Trainium over all runs of a job: what the port costs, when it is paid back, and the three paths."""
+
+import math
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+
+from launcher.model.money import UsdRange
+from launcher.model.workload import TrainingWorkload
+from launcher.pricing.reasoning import PORT_WEEKS, UPKEEP_WEEKS_PER_MONTH, PortWeeks
+
+WEEKS_PER_MONTH = 365.25 / 12 / 7
+DAYS_PER_MONTH = 365.25 / 12
+LAST_DAY = date(9999, 12, 31)
+A_WORKDAY = 0.2
+"""Of a week."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    """One way through all runs: its dollars, runs on GPU, and the day it is done (None: past the calendar)."""
+
+    name: str
+    usd: Decimal
+    runs_on_gpu: int
+    done_on: date | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """The port and what it brings.
+
+    `saving_per_run` is GPU less Trainium, negative where Trainium is dearer. `break_even_run` counts runs on Trainium
+    until they have paid for the port and the upkeep; None when they never do. Dates are None past the calendar.
+    """
+
+    weeks: PortWeeks
+    weeks_given: bool
+    usd: Decimal
+    upkeep_usd_per_month: Decimal
+    runs: int
+    runs_per_month: float
+    gpu_run: UsdRange
+    trainium_run: UsdRange
+    saving_per_run: UsdRange
+    break_even_run: int | None
+    break_even_on: date | None
+    paths: tuple[Path, ...]
+
+    @property
+    def pays(self) -> bool:
+        """Whether the port is paid back within the runs of the plan."""
+        return self.break_even_run is not None and self.break_even_run <= self.runs
+
+    @property
+    def best(self) -> Path:
+        """The cheapest path; of two that cost the same the first."""
+        return min(self.paths, key=lambda path: path.usd)
+
+    @property
+    def saving_usd(self) -> Decimal:
+        """What the better path with Trainium saves over GPU alone, over all runs; negative when it loses."""
+        return self.paths[0].usd - min(path.usd for path in self.paths[1:])
+
+
+def port(train: TrainingWorkload, gpu_run: UsdRange, trainium_run: UsdRange, today: date) -> Port:
+    """The arithmetic of a port.
+
+    Args:
+        train: runs, runs a month, weeks of the port and what a week costs.
+        gpu_run: dollars of one run on the GPU candidate.
+        trainium_run: dollars of one run on the Trainium candidate.
+        today: the day the port would begin.
+    """
+    weeks = port_weeks(train)
+    cost = Decimal(repr(weeks.mid)) * train.engineer_usd_per_week
+    upkeep = Decimal(repr(UPKEEP_WEEKS_PER_MONTH)) * train.engineer_usd_per_week
+    saving = UsdRange(
+        low=gpu_run.low - trainium_run.high, mid=gpu_run.mid - trainium_run.mid, high=gpu_run.high - trainium_run.low
+    )
+    needed = break_even_run(saving.mid, cost, upkeep, train.runs_per_month)
+    days = weeks.mid * 7
+    return Port(
+        weeks=weeks,
+        weeks_given=train.port_weeks is not None,
+        usd=cost,
+        upkeep_usd_per_month=upkeep,
+        runs=train.runs,
+        runs_per_month=train.runs_per_month,
+        gpu_run=gpu_run,
+        trainium_run=trainium_run,
+        saving_per_run=saving,
+        break_even_run=needed,
+        break_even_on=None if needed is None else _on(today, days + _days(needed, train.runs_per_month)),
+        paths=_paths(train, weeks, gpu_run.mid, trainium_run.mid, today),
+    )
+
+
+def port_weeks(train: TrainingWorkload) -> PortWeeks:
+    """Engineer-weeks of the port: the plan's, or by its custom kernels."""
+    if train.port_weeks is not None:
+        return PortWeeks(train.port_weeks, train.port_weeks, train.port_weeks, "workload.train.port_weeks")
+    return PORT_WEEKS[train.custom_kernels]
+
+
+def break_even_run(saving: Decimal, cost: Decimal, upkeep: Decimal, runs_per_month: float) -> int | None:
+    """How many runs on Trainium pay for the port and for the upkeep while they last; None when they never do.
+
+    >>> break_even_run(Decimal(2000), Decimal(10000), Decimal(500), 1.0)
+    7
+    >>> break_even_run(Decimal(400), Decimal(10000), Decimal(500), 1.0) is None
+    True
+    """
+    net = saving - upkeep / Decimal(repr(runs_per_month))
+    return math.ceil(cost / net) if net > 0 else None
+
+
+def _paths(
+    train: TrainingWorkload, weeks: PortWeeks, gpu_usd: Decimal, trainium_usd: Decimal, today: date
+) -> tuple[Path, ...]:
+    """GPU alone; port first and run then; run on GPU while the port goes on, and on Trainium after it."""
+    runs, rate = train.runs, train.runs_per_month
+    cost = Decimal(repr(weeks.mid)) * train.engineer_usd_per_week
+    upkeep = Decimal(repr(UPKEEP_WEEKS_PER_MONTH)) * train.engineer_usd_per_week / Decimal(repr(rate))
+    meanwhile = min(runs, math.ceil(weeks.mid / WEEKS_PER_MONTH * rate))
+    after = runs - meanwhile
+    last, days = _days(runs, rate), weeks.mid * 7
+    mixed = meanwhile * gpu_usd + cost + after * (trainium_usd + upkeep)
+    return (
+        Path(name="gpu", usd=runs * gpu_usd, runs_on_gpu=runs, done_on=_on(today, last)),
+        Path(
+            name="port-first",
+            usd=cost + runs * (trainium_usd + upkeep),
+            runs_on_gpu=0,
+            done_on=_on(today, days + last),
+        ),
+        Path(name="gpu-while-porting", usd=mixed, runs_on_gpu=meanwhile, done_on=_on(today, last)),
+    )
+
+
+def _days(runs: int, runs_per_month: float) -> float:
+    """Days that so many runs take at their pace."""
+    return runs / runs_per_month * DAYS_PER_MONTH
+
+
+def _on(today: date, days: float) -> date | None:
+    """A day so many days from now; None past the calendar."""
+    return None if days >= (LAST_DAY - today).days else today + timedelta(days=math.ceil(days))
+
+
+def weeks_words(weeks: float) -> str:
+    """Weeks as a person says them.
+
+    >>> weeks_words(0.6), weeks_words(1), weeks_words(2), weeks_words(1.5)
+    ('3 days', '1 week', '2 weeks', '1.5 weeks')
+    """
+    if weeks < 1:
+        days = round(weeks / A_WORKDAY)
+        return f"{days} day{'s' if days != 1 else ''}"
+    return f"{weeks:g} week{'s' if weeks != 1 else ''}"

@@ -1,0 +1,123 @@
+"""What decides between GPU and Trainium beside the arithmetic: the rules of the buying guides of 2026, as data.
+
+Each rule names the circumstance in the plan, what it decides, why, and what would have to change for it to fall away.
+"""
+
+from typing import NamedTuple
+
+from launcher.model.enums import CustomKernels, Trait
+
+SOURCE = "public buying guides of 2026 on Trainium, Inferentia and NVIDIA instances, as gathered on 2026-11-20"
+
+
+class PortWeeks(NamedTuple):
+    """Engineer-weeks to port a training job to Neuron; `may_fail` where the guides say it may never work."""
+
+    low: float
+    mid: float
+    high: float
+    words: str
+    may_fail: bool = False
+
+
+PORT_WEEKS = {
+    CustomKernels.NONE: PortWeeks(0.4, 0.6, 1.0, "days for a standard transformer"),
+    CustomKernels.SOME: PortWeeks(1.0, 1.5, 6.0, "1 to 2 weeks for a non-standard one, 4 to 6 to production grade"),
+    CustomKernels.HEAVY: PortWeeks(
+        4.0, 8.0, 26.0, "a month or more, or never, with heavy custom kernels", may_fail=True
+    ),
+}
+"""By the plan's custom_kernels; low, middle and high within the guides' words, the middle a judgement."""
+
+UPKEEP_WEEKS_PER_MONTH = 0.1
+"""Engineer-weeks a month that keep a second software stack working, half a day: an assumption, not measured."""
+CLOSE = 0.15
+"""Totals nearer than this, as a share of the GPU total, are too close to call: the time estimate's own error is larger
+than that in half of all cases (docs/accuracy.md)."""
+CLOSE_WHEN_MEASURED = 0.05
+"""The same when one side's throughput was measured."""
+
+
+class Rule(NamedTuple):
+    """One circumstance. `hard` rules decide for the GPU whatever the money says; others are said beside it."""
+
+    name: str
+    hard: bool
+    reason: str
+    flip: str
+
+
+TRAITS = {
+    Trait.CHANGING_ARCHITECTURE: Rule(
+        name="changing-architecture",
+        hard=True,
+        reason="the architecture changes from week to week: every change is ported and compiled again",
+        flip="the architecture settles (drop changing-architecture from workload.train.traits)",
+    ),
+    Trait.REINFORCEMENT_LEARNING: Rule(
+        name="reinforcement-learning",
+        hard=True,
+        reason="reinforcement learning: its rollout engines and trainers are written for CUDA",
+        flip="the job is plain pre-training or fine-tuning (drop reinforcement-learning from the traits)",
+    ),
+    Trait.PORTABILITY: Rule(
+        name="portability",
+        hard=True,
+        reason="it has to run on other clouds too, which have no Trainium",
+        flip="AWS alone is enough (drop portability from the traits)",
+    ),
+    Trait.LATENCY_CRITICAL: Rule(
+        name="latency-critical",
+        hard=True,
+        reason="the largest speed of a single run counts, not its price",
+        flip="the price counts (drop latency-critical from the traits)",
+    ),
+    Trait.CUDA_TEAM: Rule(
+        name="cuda-team",
+        hard=False,
+        reason="the team works in CUDA: the port and its upkeep take it away from that work",
+        flip="somebody knows Neuron (drop cuda-team from the traits)",
+    ),
+}
+HEAVY_KERNELS = Rule(
+    name="heavy-kernels",
+    hard=True,
+    reason="heavy custom CUDA or Triton kernels: the port takes a month or more, or never works",
+    flip="the kernels have Neuron counterparts (custom_kernels: some), or port_weeks says what the port takes",
+)
+DEADLINE = Rule(
+    name="deadline-shorter-than-the-port",
+    hard=True,
+    reason="the deadline comes before the port is done",
+    flip="purchase.deadline_h is longer than the port and the run together",
+)
+ONE_OFF = Rule(
+    name="one-off",
+    hard=False,
+    reason="it is run once: one run has to pay for the whole port",
+    flip="the same job is run again (workload.train.runs)",
+)
+MAINSTREAM = Rule(
+    name="mainstream",
+    hard=False,
+    reason="a mainstream transformer, trained repeatedly: what the Neuron stack is made for",
+    flip="custom kernels, or an architecture the Neuron stack does not know",
+)
+CAPACITY = Rule(
+    name="capacity",
+    hard=False,
+    reason="no GPU candidate can be had at a known price",
+    flip="GPU capacity comes up: a Capacity Block, or a zone with a spot market",
+)
+BETA = Rule(
+    name="beta",
+    hard=False,
+    reason="PyTorch on trn2 is TorchNeuron, in public beta since Neuron 2.33.0 (2026-10-19)",
+    flip="TorchNeuron leaves beta",
+)
+OLD_STACK = Rule(
+    name="old-stack",
+    hard=False,
+    reason="PyTorch on trn1 is XLA, which stops at Neuron 2.28 and PyTorch 2.9",
+    flip="the job moves to trn2",
+)

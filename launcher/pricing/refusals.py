@@ -1,0 +1,87 @@
+"""What makes one candidate impossible, whatever it costs: findings of level error, which its gate refuses with 5."""
+
+from collections.abc import Iterator
+
+from launcher.model.enums import CheckpointMode, PurchaseOption, TargetKind
+from launcher.model.finding import Finding, error
+from launcher.model.plan import Place
+from launcher.model.work import Work
+from launcher.pricing.blocks import BLOCK_LOST_H, PLAN_LOST_H, bought, held
+from launcher.pricing.compute import FOREVER_H, Charge
+from launcher.pricing.desk import Desk
+
+DEPLOYED = (TargetKind.PARALLELCLUSTER,)
+"""What this version can deploy; everything else is priced only."""
+
+
+def refusals(place: Place, work: Work, cost: Charge | None, desk: Desk) -> tuple[Finding, ...]:
+    """Every reason against one candidate, or none."""
+    hours = cost.hours if cost is not None else work.hours.mid
+    return (*_target(place, desk), *_spot(place, hours, desk), *_deadline(hours, desk), *_window(place, hours, desk))
+
+
+def _target(place: Place, desk: Desk) -> Iterator[Finding]:
+    """Targets and types that are priced and cannot be deployed."""
+    if place.target not in DEPLOYED:
+        allowed = ", ".join(DEPLOYED)
+        message = f"{place.target} is priced and not deployed by this version, which deploys {allowed}"
+        yield error("target-not-deployed", "target.kind", message)
+    elif place.target not in desk.catalog.instance_types[place.instance_type].targets:
+        message = f"{place.instance_type} is priced and cannot be deployed on {place.target}"
+        yield error("type-not-deployed", "target.instance_type", message)
+
+
+def _spot(place: Place, hours: float, desk: Desk) -> Iterator[Finding]:
+    """Spot for a job that never saves, or that is interrupted faster than it gets on."""
+    if place.option is not PurchaseOption.SPOT:
+        return
+    never = "never ends" if hours >= FOREVER_H else f"is expected to take {hours:,.1f} h"
+    if desk.request.checkpoint.mode is CheckpointMode.NONE and desk.request.workload.train is not None:
+        yield error(
+            "spot-without-checkpoints",
+            "checkpoint.mode",
+            f"spot with checkpoint.mode none: one interruption loses everything, and the job {never}",
+            "set checkpoint.mode to agent, or purchase.option to on-demand",
+        )
+    elif hours >= FOREVER_H:
+        yield error(
+            "never-done",
+            "checkpoint.interval",
+            "it is interrupted more often than it saves, and never ends",
+            "set checkpoint.interval to auto, or another purchase.option",
+        )
+
+
+def _deadline(hours: float, desk: Desk) -> Iterator[Finding]:
+    """A job that takes longer than it may."""
+    deadline_h = desk.request.purchase.deadline_h
+    if deadline_h is not None and hours > deadline_h:
+        message = f"takes {hours:,.1f} h, the deadline is {deadline_h:g} h"
+        yield error("past-deadline", "purchase.deadline_h", message, "allow more nodes")
+
+
+def _window(place: Place, hours: float, desk: Desk) -> Iterator[Finding]:
+    """A job that does not fit the window of what is bought already."""
+    known = held(desk.request.purchase, place.option, place.nodes, desk.now)
+    if known is None or known.usable_h is None:
+        return
+    path = "purchase.training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "purchase.reservation"
+    lost = PLAN_LOST_H if place.option is PurchaseOption.TRAINING_PLAN else BLOCK_LOST_H
+    if known.over:
+        yield error("window-over", f"{path}.ends_at", "its window is over", "name one that is still to come")
+    elif hours > known.usable_h:
+        left = f"its window leaves {known.usable_h:,.1f} h: instances go {lost * 60:g} minutes before its end"
+        message = f"takes {hours:,.1f} h, and {left}"
+        yield error("past-window", f"{path}.ends_at", message, "allow more nodes, or a longer window")
+
+
+def may_be_late(high_h: float, mid_h: float, place: Place, desk: Desk) -> Iterator[tuple[str, str, str]]:
+    """Code, path and message of limits that the slow estimate breaks and the middle one does not."""
+    deadline_h = desk.request.purchase.deadline_h
+    if deadline_h is not None and mid_h <= deadline_h < high_h:
+        yield "may-miss-deadline", "purchase.deadline_h", f"may take {high_h:,.1f} h, the deadline is {deadline_h:g} h"
+    known = held(desk.request.purchase, place.option, place.nodes, desk.now)
+    if known is not None and known.usable_h is not None and mid_h <= known.usable_h < high_h:
+        own = bought(desk.request.purchase, place.option)
+        name = getattr(own, "id", getattr(own, "arn", ""))
+        yield "may-outlast-window", "purchase", f"may take {high_h:,.1f} h, and {name} leaves {known.usable_h:,.1f} h"

@@ -1,0 +1,140 @@
+"""The verdict between GPU and Trainium: what to do, why, and what would turn it round."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from launcher.model.enums import CustomKernels
+from launcher.model.request import PlanRequest
+from launcher.model.workload import TrainingWorkload
+from launcher.pricing import reasoning
+from launcher.pricing.port import Port, weeks_words
+from launcher.pricing.reasoning import Rule
+
+HOURS_A_WEEK = 168.0
+
+
+class Choice(StrEnum):
+    """What to do."""
+
+    GPU = "gpu"
+    TRAINIUM = "trainium"
+    GPU_WHILE_PORTING = "gpu-while-porting"
+    MEASURE_FIRST = "measure-first"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A choice in a sentence, the reasons for it, and what would flip it. Nothing else is decided by it."""
+
+    choice: Choice
+    text: str
+    reasons: tuple[str, ...]
+    flips: tuple[str, ...]
+
+
+def judge(request: PlanRequest, train: TrainingWorkload, found: Port, trainium_type: str, run_h: float) -> Verdict:
+    """The verdict of a job that both kinds of machine can do at a known price.
+
+    Args:
+        request: the plan, for its deadline.
+        train: the workload.
+        found: the arithmetic of the port.
+        trainium_type: the instance type of the Trainium candidate.
+        run_h: hours of one run there.
+    """
+    rules = tuple(_rules(request, train, found, run_h))
+    hard = [rule for rule in rules if rule.hard]
+    soft = tuple(rule for rule in rules if not rule.hard)
+    caveat = reasoning.BETA if trainium_type.startswith("trn2") else reasoning.OLD_STACK
+    money = _money(found)
+    if hard:
+        against = (*hard, *(rule for rule in soft if rule is not reasoning.MAINSTREAM))
+        return Verdict(
+            choice=Choice.GPU,
+            text=f"Train on GPUs: {hard[0].reason}.",
+            reasons=(*(rule.reason for rule in against), money),
+            flips=tuple(rule.flip for rule in against),
+        )
+    total = found.paths[0].usd
+    close = reasoning.CLOSE if train.throughput_tokens_per_s is None else reasoning.CLOSE_WHEN_MEASURED
+    against = tuple(rule for rule in soft if rule is not reasoning.MAINSTREAM)
+    reasons = (money, *(rule.reason for rule in soft))
+    flips = (*_price_flips(found), *(rule.flip for rule in against))
+    if total > 0 and abs(found.saving_usd) / total < Decimal(repr(close)):
+        text = f"Too close to call: measure both first. {_difference(found)}, and the estimates are no finer than that."
+        return Verdict(choice=Choice.MEASURE_FIRST, text=text, reasons=(*reasons, caveat.reason), flips=flips)
+    if found.saving_usd <= 0:
+        reasons = (money, *(rule.reason for rule in against))
+        return Verdict(choice=Choice.GPU, text=f"Train on GPUs: {_why_not(found)}.", reasons=reasons, flips=flips)
+    while_porting = found.best.name == Choice.GPU_WHILE_PORTING
+    how = "Train on GPUs while porting, then on Trainium" if while_porting else "Port first, then train on Trainium"
+    text = f"{how}: it saves ${found.saving_usd:,.0f} over {found.runs} runs, the port included."
+    choice = Choice.GPU_WHILE_PORTING if while_porting else Choice.TRAINIUM
+    flips = (*_price_flips(found), *(rule.flip for rule in soft), caveat.flip)
+    return Verdict(choice=choice, text=text, reasons=(*reasons, caveat.reason), flips=flips)
+
+
+def one_sided(choice: Choice, text: str, rules: tuple[Rule, ...] = ()) -> Verdict:
+    """The verdict of a job that only one kind of machine can do at a known price, or neither."""
+    return Verdict(
+        choice=choice, text=text, reasons=tuple(rule.reason for rule in rules), flips=tuple(rule.flip for rule in rules)
+    )
+
+
+def _rules(request: PlanRequest, train: TrainingWorkload, found: Port, run_h: float) -> Iterator[Rule]:
+    """The rules whose circumstance the plan has."""
+    deadline_h = request.purchase.deadline_h
+    if deadline_h is not None and deadline_h < found.weeks.mid * HOURS_A_WEEK + run_h:
+        yield reasoning.DEADLINE
+    if train.custom_kernels is CustomKernels.HEAVY and train.port_weeks is None:
+        yield reasoning.HEAVY_KERNELS
+    yield from (reasoning.TRAITS[trait] for trait in train.traits)
+    if train.runs == 1:
+        yield reasoning.ONE_OFF
+    elif train.custom_kernels is CustomKernels.NONE and not train.traits:
+        yield reasoning.MAINSTREAM
+
+
+def _money(found: Port) -> str:
+    """The arithmetic in a sentence."""
+    saving = found.saving_per_run.mid
+    what = f"saves ${saving:,.2f}" if saving > 0 else f"costs ${-saving:,.2f} more"
+    return (
+        f"a run on Trainium {what} than ${found.gpu_run.mid:,.2f} on GPU; "
+        f"the port takes {weeks_words(found.weeks.mid)} and ${found.usd:,.0f}, "
+        f"its upkeep ${found.upkeep_usd_per_month:,.0f} a month"
+    )
+
+
+def _difference(found: Port) -> str:
+    """How far the totals lie apart."""
+    side = "less" if found.saving_usd > 0 else "more"
+    return f"Trainium would cost ${abs(found.saving_usd):,.0f} {side} over all runs"
+
+
+def _why_not(found: Port) -> str:
+    """Why Trainium does not pay."""
+    if found.saving_per_run.mid <= 0:
+        return f"a run on Trainium costs ${found.trainium_run.mid:,.2f}, on GPU ${found.gpu_run.mid:,.2f}"
+    if found.break_even_run is None:
+        return (
+            f"${found.saving_per_run.mid:,.2f} saved a run does not even pay for the upkeep of a second software stack"
+        )
+    return f"the port is paid back after {found.break_even_run:,} runs, and there are {found.runs:,}"
+
+
+def _price_flips(found: Port) -> Iterator[str]:
+    """What would turn the arithmetic round."""
+    if not found.pays and found.break_even_run is not None:
+        yield f"{found.break_even_run:,} runs or more"
+    elif found.pays and found.break_even_run is not None and found.break_even_run > 1:
+        yield f"fewer than {found.break_even_run:,} runs"
+    around = found.usd / found.runs + found.upkeep_usd_per_month / Decimal(repr(found.runs_per_month))
+    even = found.gpu_run.mid - around
+    if even > 0:
+        yield f"a run on Trainium at ${even:,.2f} against ${found.trainium_run.mid:,.2f} here: there both cost the same"
+    else:
+        yield f"GPU runs dearer than ${around:,.2f}: below that no price of Trainium pays for the port and its upkeep"

@@ -1,0 +1,59 @@
+"""An image with what nodes would otherwise install at every start: the files for `pcluster build-image`."""
+
+from collections.abc import Mapping
+
+from launcher.model.enums import OperatingSystem
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.planning.networks import subnet_id
+from launcher.rendering.cluster import PARALLELCLUSTER_VERSION
+from launcher.rendering.contexts import ImageContext
+from launcher.rendering.engine import rendered
+from launcher.rendering.neuron import TORCH_NEURON, neuron_stack
+from launcher.rendering.node import NODE_SCRIPT, node_packages, script_text
+
+BUILD_MACHINE = "m6i.2xlarge"
+"""Drivers are built there and loaded elsewhere, so it needs no accelerator: this project's choice."""
+PARENTS = {
+    OperatingSystem.UBUNTU2404: "ubuntu-server-24-lts-x86",
+    OperatingSystem.UBUNTU2204: "ubuntu-server-22-lts-x86",
+    OperatingSystem.ALINUX2023: "amazon-linux-2023-x86",
+    OperatingSystem.RHEL8: "red-hat-enterprise-linux-8-x86",
+    OperatingSystem.RHEL9: "red-hat-enterprise-linux-9-x86",
+}
+"""Images that EC2 Image Builder manages (its user guide, 2026; the one of Ubuntu 24.04 by the rule of the others, not
+confirmed). It has none of Rocky Linux."""
+_INDENT = 14 * " "
+"""Of the script in the component."""
+
+
+def image_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, str]:
+    """The text of the image's configuration and of its component, by file name.
+
+    Nothing where the nodes need no packages or have a baked image already, where two types of the cluster need
+    different packages, and where Image Builder has no image of the operating system.
+    """
+    target = plan.request.target
+    types = [instances[each] for each in (plan.place.instance_type, *target.fallback_types)]
+    wanted = {packages for each in types if (packages := node_packages(each, target.os))}
+    if target.ami is not None or len(wanted) != 1 or target.os not in PARENTS:
+        return {}
+    (packages,) = wanted
+    region, name = plan.place.region, f"slipway-{plan.cluster_name}"
+    context = ImageContext(
+        region=region,
+        component=name,
+        component_arn=f"arn:aws:imagebuilder:{region}:ACCOUNT:component/{name}/1.0.0/1",
+        version=PARALLELCLUSTER_VERSION,
+        instance_type=BUILD_MACHINE,
+        native_torch=neuron_stack(types[0]) is TORCH_NEURON,
+        parent_image=f"arn:aws:imagebuilder:{region}:aws:image/{PARENTS[target.os]}/x.x.x",
+        subnet_id=subnet_id(plan),
+        permissions_boundary_arn=plan.request.security.permissions_boundary_arn,
+        packages=packages,
+        script=tuple(f"{_INDENT}{line}".rstrip() for line in script_text(NODE_SCRIPT).splitlines()[1:]),
+    )
+    return {
+        "image.yaml": rendered("parallelcluster/image.yaml.j2", context),
+        "image-component.yaml": rendered("parallelcluster/image-component.yaml.j2", context),
+    }

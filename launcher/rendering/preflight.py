@@ -1,0 +1,44 @@
+"""A job that people run before a long one: an all-reduce over every chip of every node."""
+
+from collections.abc import Mapping
+
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.rendering.batch import efa_check
+from launcher.rendering.cluster import queue_name
+from launcher.rendering.contexts import PreflightContext
+from launcher.rendering.engine import rendered
+from launcher.rendering.node import is_neuron
+
+COLLECTIVE = "templates/slurm/preflight.py"
+"""What the job runs on GPUs; Neuron's tools bring their own."""
+NEURON_WORKERS_PER_CHIP = {"trn1": 2, "trn1n": 2, "trn2": 4, "trn2u": 4}
+"""Logical NeuronCores a chip: trn1 has two cores, trn2 eight that are used in pairs (NEURON_LOGICAL_NC_CONFIG=2, the
+default). Source: Neuron documentation v2.33.0, trn1 and trn2 architecture."""
+LINE_RATE_SHARE = 0.25
+"""Of the line rate, below which a collective across nodes has not used EFA: this project's choice. Without EFA the one
+ENA interface carries a few per cent of it, and published all-reduces with EFA reach half and more."""
+
+
+def preflight_script(plan: Plan, instances: Mapping[str, InstanceType]) -> str | None:
+    """The batch script of a plan's preflight; None where nothing is known to measure its type with."""
+    facts = instances[plan.place.instance_type]
+    workers = facts.accelerators
+    if is_neuron(facts):
+        workers *= NEURON_WORKERS_PER_CHIP.get(facts.family, 0)
+    if workers == 0:
+        return None
+    across_nodes = plan.place.nodes > 1 and facts.efa_interfaces > 0
+    context = PreflightContext(
+        job_name=f"{plan.name}-preflight",
+        partition=queue_name(facts.name),
+        nodes=plan.place.nodes,
+        instance_type=facts.name,
+        family="neuron" if is_neuron(facts) else "nvidia",
+        efa_interfaces=facts.efa_interfaces,
+        efa_check=efa_check(),
+        workers_per_node=workers,
+        minimum_gb_s=round(facts.network_gbps / 8 * LINE_RATE_SHARE) if across_nodes else 0,
+        setup=plan.request.run.setup,
+    )
+    return rendered("slurm/preflight.sbatch.j2", context)

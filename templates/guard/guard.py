@@ -1,0 +1,263 @@
+# ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
+"""The guard of one cluster: counts its nodes, adds up what they cost, stops them in time, and says so.
+
+A Lambda function, called every five minutes and for every interruption notice of the account. It works without anybody
+being there, and it keeps nothing: the number of running nodes is a CloudWatch metric, and node-hours are that metric
+added up since the last deployment of the stack. Standard library and boto3 alone; infra/parts/guardrails.py sets the
+environment variables that `Settings` reads.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+
+Node = Mapping[str, Any]
+"""An instance as EC2 describes it."""
+NAMESPACE = "Slipway"
+EVERY = timedelta(minutes=5)
+"""Time between two calls: the schedule of infra/parts/guardrails.py."""
+WARNING = timedelta(minutes=30)
+"""How long before the end of a cluster's time people are told."""
+AFTER_SLURM = timedelta(minutes=15)
+"""ParallelCluster stops nodes without a job after the plan's idle time; only what it leaves is for the guard."""
+IDLE_VCPUS = 1.0
+IDLE_BYTES_PER_S = 1e6
+"""A node is idle that keeps less than one vCPU busy and moves less than 1 MB/s: ranks that compute, or wait in a
+collective, keep one vCPU busy each, and a download moves more."""
+SAMPLE = timedelta(minutes=5)
+"""Between two values of EC2's own metrics, which cost nothing."""
+NODES_A_CALL = 150
+"""GetMetricData takes 500 queries; a node needs three."""
+STOPPED = {"STOPPED", "STOPPING", "STOP_REQUESTED"}
+NOTICES = {
+    "EC2 Spot Instance Interruption Warning": "AWS takes {instance} back in two minutes",
+    "EC2 Instance Rebalance Recommendation": "{instance} is at elevated risk of being taken back",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the guard is told: names, limits (None: no limit), and the quoted rate in dollars per node-hour."""
+
+    cluster: str
+    parallelcluster: str
+    stack: str
+    topics: tuple[str, ...]
+    region: str
+    prepaid: bool
+    ttl: timedelta | None
+    idle: timedelta
+    usd_per_node_hour: float | None
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str]) -> "Settings":
+        """The settings of a mapping of environment variables."""
+        ttl, rate = variables.get("TTL_HOURS"), variables.get("USD_PER_NODE_HOUR")
+        return cls(
+            cluster=variables["CLUSTER"],
+            parallelcluster=variables["PARALLELCLUSTER"],
+            stack=variables["STACK"],
+            topics=tuple(variables["TOPICS"].split()),
+            region=variables["AWS_REGION"],
+            prepaid=variables["PREPAID"] == "true",
+            ttl=timedelta(hours=float(ttl)) if ttl else None,
+            idle=timedelta(minutes=float(variables["IDLE_MINUTES"])),
+            usd_per_node_hour=float(rate) if rate else None,
+        )
+
+
+def handler(event: Mapping[str, Any], _context: object) -> None:
+    """What Lambda calls."""
+    guard = Guard(Settings.of(os.environ), boto3.client, datetime.now(UTC))
+    if event.get("detail-type") in NOTICES:
+        guard.pass_on(event)
+    else:
+        guard.watch()
+
+
+class Guard:
+    """One call of the guard, at the moment `now`."""
+
+    def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
+        """Use `client(service)` to reach AWS."""
+        self.settings = settings
+        self.now = now
+        self.ec2, self.cloudwatch, self.dynamodb, self.cloudformation, self.sns = (
+            client(service) for service in ("ec2", "cloudwatch", "dynamodb", "cloudformation", "sns")
+        )
+
+    def watch(self) -> None:
+        """Count, add up, and stop the fleet when its time is over or nothing happens on it."""
+        nodes = self.nodes()
+        began = self.deployed_at()
+        self.measure(len(nodes), began)
+        self.watch_time(began, len(nodes))
+        if not self.settings.prepaid and self.all_idle(nodes):
+            minutes = round(self.settings.idle.total_seconds() / 60)
+            self.stop(f"its {len(nodes)} nodes have done nothing for {minutes} minutes", len(nodes))
+
+    def nodes(self) -> list[Node]:
+        """The running compute nodes, as EC2 describes them."""
+        filters = [
+            {"Name": "tag:parallelcluster:cluster-name", "Values": [self.settings.parallelcluster]},
+            {"Name": "tag:parallelcluster:node-type", "Values": ["Compute"]},
+            {"Name": "instance-state-name", "Values": ["running"]},
+        ]
+        pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
+        return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]
+
+    def deployed_at(self) -> datetime:
+        """When the stack was last changed: time and money are counted from there."""
+        (stack,) = self.cloudformation.describe_stacks(StackName=self.settings.stack)["Stacks"]
+        began: datetime = stack.get("LastUpdatedTime", stack["CreationTime"])
+        return began
+
+    def measure(self, count: int, began: datetime) -> None:
+        """Report the number of nodes and, where the rate is known, what they have cost by it."""
+        hours = self.node_hours(began) + count * EVERY / timedelta(hours=1)
+        values = {"RunningNodes": count, "NodeHours": hours}
+        if self.settings.usd_per_node_hour is not None:
+            values["EstimatedSpend"] = hours * self.settings.usd_per_node_hour
+        dimensions = [{"Name": "Cluster", "Value": self.settings.cluster}]
+        data = [
+            {"MetricName": name, "Dimensions": dimensions, "Timestamp": self.now, "Value": value}
+            for name, value in values.items()
+        ]
+        self.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data)
+        print(json.dumps({"cluster": self.settings.cluster, **values}))  # noqa: T201 - the function's log
+
+    def node_hours(self, began: datetime) -> float:
+        """Node-hours since the deployment, from the samples so far; the first hour (day) is counted whole."""
+        days = (self.now - began) / timedelta(days=1)
+        answer = self.cloudwatch.get_metric_statistics(
+            Namespace=NAMESPACE,
+            MetricName="RunningNodes",
+            Dimensions=[{"Name": "Cluster", "Value": self.settings.cluster}],
+            # A deployment may have ended just now, by another clock.
+            StartTime=min(began, self.now - EVERY),
+            EndTime=self.now,
+            # An answer holds 1,440 values: 60 days of hours.
+            Period=3600 if days < 50 else 86400,  # noqa: PLR2004 - see above
+            Statistics=["Sum"],
+        )
+        samples: float = sum(each["Sum"] for each in answer["Datapoints"])
+        return samples * (EVERY / timedelta(hours=1))
+
+    def watch_time(self, began: datetime, count: int) -> None:
+        """Warn before the end of the cluster's time, and stop it from then on, however often it is started."""
+        if self.settings.ttl is None:
+            return
+        end = began + self.settings.ttl
+        hours = f"{self.settings.ttl / timedelta(hours=1):g}"
+        if end - WARNING <= self.now < end - WARNING + EVERY:
+            what = "the nodes of a Capacity Block are left" if self.settings.prepaid else "its nodes are stopped then"
+            self.tell("time is nearly over", f"its {hours} hours end at {end:%Y-%m-%d %H:%M} UTC; {what}")
+        if self.now >= end and not self.settings.prepaid:
+            self.stop(f"its {hours} hours are over", count)
+
+    def all_idle(self, nodes: list[Node]) -> bool:
+        """Whether every node has done nothing for the idle time; a node that is too young to say is not idle."""
+        window = self.settings.idle + AFTER_SLURM
+        if not nodes or any(self.now - node["LaunchTime"] < window for node in nodes):
+            return False
+        chunks = (nodes[start : start + NODES_A_CALL] for start in range(0, len(nodes), NODES_A_CALL))
+        return all(self.chunk_idle(chunk, window) for chunk in chunks)
+
+    def chunk_idle(self, nodes: list[Node], window: timedelta) -> bool:
+        """The same for as many nodes as one call takes."""
+        queries = [
+            query(f"m{index}_{short}", name, statistic, node["InstanceId"])
+            for index, node in enumerate(nodes)
+            for short, name, statistic in (
+                ("cpu", "CPUUtilization", "Average"),
+                ("in", "NetworkIn", "Sum"),
+                ("out", "NetworkOut", "Sum"),
+            )
+        ]
+        pages = self.cloudwatch.get_paginator("get_metric_data").paginate(
+            MetricDataQueries=queries, StartTime=self.now - window, EndTime=self.now
+        )
+        values: dict[str, list[float]] = {}
+        for page in pages:
+            for result in page["MetricDataResults"]:
+                values.setdefault(result["Id"], []).extend(result["Values"])
+        return all(is_idle(node, index, values, window) for index, node in enumerate(nodes))
+
+    def stop(self, reason: str, count: int) -> None:
+        """Ask ParallelCluster to stop the compute fleet, as `pcluster update-compute-fleet` does; once."""
+        table = f"parallelcluster-{self.settings.parallelcluster}"
+        key = {"Id": {"S": "COMPUTE_FLEET"}}
+        try:
+            item = self.dynamodb.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
+        except self.dynamodb.exceptions.ResourceNotFoundException:
+            item = None
+        if item is None:
+            print(f"no fleet to stop: {table} has none yet, or no longer")  # noqa: T201 - the function's log
+            return
+        status = item["Data"]["M"]["status"]["S"]
+        if status in STOPPED:
+            return
+        self.dynamodb.update_item(
+            TableName=table,
+            Key=key,
+            UpdateExpression="set #data.#status = :wanted, #data.#time = :now",
+            ConditionExpression="#data.#status = :found",
+            ExpressionAttributeNames={"#data": "Data", "#status": "status", "#time": "lastStatusUpdatedTime"},
+            ExpressionAttributeValues={
+                ":wanted": {"S": "STOP_REQUESTED"},
+                ":found": {"S": status},
+                ":now": {"S": str(self.now)},
+            },
+        )
+        self.tell(
+            "compute fleet stopped",
+            f"{reason}. Its compute fleet ({count} nodes) is being stopped; jobs go back into the queue and wait.\n"
+            f"Start it again: pcluster update-compute-fleet --cluster-name {self.settings.parallelcluster}"
+            f" --region {self.settings.region} --status START_REQUESTED\n"
+            f"Head node, file systems and network cost on: slipway down {self.settings.cluster}",
+        )
+
+    def pass_on(self, event: Mapping[str, Any]) -> None:
+        """Tell people of a notice for one of this cluster's nodes; notices come for every instance of the account."""
+        instance = event["detail"]["instance-id"]
+        answer = self.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance]}])
+        found = [node for group in answer["Reservations"] for node in group["Instances"]]
+        tags = {tag["Key"]: tag["Value"] for node in found for tag in node.get("Tags", [])}
+        if tags.get("parallelcluster:cluster-name") == self.settings.parallelcluster:
+            self.tell("interruption notice", NOTICES[event["detail-type"]].format(instance=instance))
+
+    def tell(self, subject: str, text: str) -> None:
+        """Send a message to every topic."""
+        message = f"cluster {self.settings.cluster} in {self.settings.region}: {text}"
+        for topic in self.settings.topics:
+            self.sns.publish(
+                TopicArn=topic, Subject=f"slipway {self.settings.cluster}: {subject}"[:100], Message=message
+            )
+
+
+def query(id_: str, name: str, statistic: str, instance: str) -> dict[str, Any]:
+    """One metric of one instance, as GetMetricData takes it."""
+    metric = {
+        "Namespace": "AWS/EC2",
+        "MetricName": name,
+        "Dimensions": [{"Name": "InstanceId", "Value": instance}],
+    }
+    return {"Id": id_, "MetricStat": {"Metric": metric, "Period": int(SAMPLE.total_seconds()), "Stat": statistic}}
+
+
+def is_idle(node: Node, index: int, values: Mapping[str, list[float]], window: timedelta) -> bool:
+    """Whether a node's metrics show nothing but the operating system; False where too many of them are missing."""
+    cpu = values.get(f"m{index}_cpu", [])
+    # The newest values come late.
+    if len(cpu) < window // SAMPLE - 2:
+        return False
+    options = node["CpuOptions"]
+    vcpus = options["CoreCount"] * options["ThreadsPerCore"]
+    moved = sum(values.get(f"m{index}_in", [])) + sum(values.get(f"m{index}_out", []))
+    busiest = max(cpu, default=100.0) / 100 * vcpus
+    return bool(busiest < IDLE_VCPUS and moved / window.total_seconds() < IDLE_BYTES_PER_S)

@@ -1,0 +1,174 @@
+# ruff: noqa: INP001 - one file that nodes fetch
+"""Reports a node's accelerators to CloudWatch every minute: utilisation, memory in use, uncorrectable memory errors.
+
+    metrics.py --cluster NAME --chips nvidia|neuron [--once]
+
+Three custom metrics a node, whatever the number of its chips. NVIDIA's chips are read with DCGM, which the images of
+ParallelCluster have, and with nvidia-smi where it does not answer; Neuron's with neuron-monitor. node.sh makes a
+service of this file. Standard library alone; Python 3.10 or later; the AWS CLI does the sending.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+NAMESPACE = "Slipway"
+PERIOD_S = 60
+MIB = 1024 * 1024
+DCGM_FIELDS = "203,252,311"
+"""GPU utilisation in percent, frame buffer in use in MiB, double-bit errors since boot (DCGM, field identifiers)."""
+SMI_FIELDS = "utilization.gpu,memory.used,ecc.errors.uncorrected.volatile.total"
+METADATA = "http://169.254.169.254"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A node's chips together: percent of their time in use, bytes, and errors since boot."""
+
+    utilization: float
+    memory_bytes: float
+    errors: float
+
+
+def main() -> int:
+    """Report until stopped, or once."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cluster", required=True)
+    parser.add_argument("--chips", choices=["nvidia", "neuron"], required=True)
+    parser.add_argument("--once", action="store_true")
+    options = parser.parse_args()
+    instance, region = metadata("instance-id"), metadata("placement/region")
+    for sample in neuron_samples() if options.chips == "neuron" else nvidia_samples():
+        send(sample, cluster=options.cluster, instance=instance, region=region)
+        if options.once:
+            return 0
+    print("metrics.py: neuron-monitor has ended", file=sys.stderr)  # noqa: T201 - the service's log
+    return 1
+
+
+def nvidia_samples() -> Iterator[Sample]:
+    """One sample a minute."""
+    while True:
+        try:
+            yield of_dcgm(said("dcgmi", "dmon", "-e", DCGM_FIELDS, "-c", "1"))
+        except (OSError, subprocess.SubprocessError, ValueError):
+            yield of_smi(said("nvidia-smi", f"--query-gpu={SMI_FIELDS}", "--format=csv,noheader,nounits"))
+        time.sleep(PERIOD_S)
+
+
+def neuron_samples() -> Iterator[Sample]:
+    """One sample a line of neuron-monitor, which writes one a minute; ends when it ends."""
+    groups = {
+        "period": f"{PERIOD_S}s",
+        "neuron_runtimes": [
+            {"tag_filter": ".*", "metrics": [{"type": "neuroncore_counters"}, {"type": "memory_used"}]}
+        ],
+        "system_metrics": [{"type": "neuron_hw_counters"}],
+    }
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as configuration:
+        json.dump(groups, configuration)
+    words = ["neuron-monitor", "-c", f"/dev/fd/{read}"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, pass_fds=[read]) as monitor:
+        os.close(read)
+        try:
+            for line in monitor.stdout or ():
+                yield of_neuron(line)
+        finally:
+            monitor.terminate()
+
+
+def said(*words: str) -> str:
+    """What a program writes; an error where it fails."""
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=PERIOD_S).stdout
+
+
+def of_dcgm(text: str) -> Sample:
+    """The sample of a table of `dcgmi dmon`: one line a GPU, "GPU 0  98  70123  0", N/A where a field has no value."""
+    return of_rows([line.split()[2:] for line in text.splitlines() if line.startswith("GPU")])
+
+
+def of_smi(text: str) -> Sample:
+    """The sample of nvidia-smi's values: one line a GPU, "98, 70123, 0"."""
+    return of_rows([line.split(",") for line in text.splitlines() if line.strip()])
+
+
+def of_rows(rows: list[list[str]]) -> Sample:
+    """The sample of the three values of each GPU.
+
+    Raises:
+        ValueError: there is no GPU, or none of them has a utilisation.
+    """
+    values = [[number(each) for each in row] for row in rows]
+    busy = [row[0] for row in values if row[0] is not None]
+    if not busy:
+        message = "no GPU with a utilisation"
+        raise ValueError(message)
+    return Sample(
+        utilization=sum(busy) / len(busy),
+        memory_bytes=sum(row[1] or 0.0 for row in values) * MIB,
+        errors=sum(row[2] or 0.0 for row in values),
+    )
+
+
+def number(text: str) -> float | None:
+    """A number, or None for N/A and the like."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def of_neuron(line: str) -> Sample:
+    """The sample of one report of neuron-monitor; cores that nothing runs on are not listed in it and count as idle."""
+    report = json.loads(line)
+    hardware = report["neuron_hardware_info"]
+    cores = hardware["neuron_device_count"] * hardware["neuroncore_per_device_count"]
+    busy, used = 0.0, 0.0
+    for runtime in report.get("neuron_runtime_data") or ():
+        in_use = runtime["report"].get("neuroncore_counters", {}).get("neuroncores_in_use") or {}
+        busy += sum(core["neuroncore_utilization"] for core in in_use.values())
+        memory = runtime["report"].get("memory_used", {}).get("neuron_runtime_used_bytes") or {}
+        used += memory.get("neuron_device", 0)
+    devices = report["system_data"].get("neuron_hw_counters", {}).get("neuron_devices") or ()
+    errors = sum(each["mem_ecc_uncorrected"] + each["sram_ecc_uncorrected"] for each in devices)
+    return Sample(utilization=busy / cores, memory_bytes=used, errors=errors)
+
+
+def metadata(path: str) -> str:
+    """A value of the instance's metadata, version 2."""
+    base = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", METADATA).rstrip("/")
+    wanted = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+    ask = urllib.request.Request(f"{base}/latest/api/token", method="PUT", headers=wanted)  # noqa: S310 - link-local
+    with urllib.request.urlopen(ask, timeout=5) as answer:  # noqa: S310 - link-local
+        token = answer.read().decode()
+    url = f"{base}/latest/meta-data/{path}"
+    ask = urllib.request.Request(url, headers={"X-aws-ec2-metadata-token": token})  # noqa: S310 - link-local
+    with urllib.request.urlopen(ask, timeout=5) as answer:  # noqa: S310 - link-local
+        text: str = answer.read().decode()
+    return text
+
+
+def send(sample: Sample, *, cluster: str, instance: str, region: str) -> None:
+    """Hand a sample to CloudWatch."""
+    dimensions = [{"Name": "Cluster", "Value": cluster}, {"Name": "InstanceId", "Value": instance}]
+    values = (
+        ("AcceleratorUtilization", sample.utilization, "Percent"),
+        ("AcceleratorMemoryUsed", sample.memory_bytes, "Bytes"),
+        ("AcceleratorErrors", sample.errors, "Count"),
+    )
+    data = [
+        {"MetricName": name, "Dimensions": dimensions, "Value": value, "Unit": unit} for name, value, unit in values
+    ]
+    words = ["aws", "cloudwatch", "put-metric-data", "--region", region, "--namespace", NAMESPACE]
+    subprocess.run([*words, "--metric-data", json.dumps(data)], check=True, timeout=PERIOD_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

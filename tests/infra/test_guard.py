@@ -1,0 +1,317 @@
+"""The guard's code as Lambda runs it, on an AWS that moto plays: what it counts, when it stops, and who is told."""
+
+import functools
+import importlib.util
+import json
+from datetime import UTC, datetime, timedelta
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+from moto import mock_aws
+
+from launcher.catalog.assets import asset
+
+# It needs no synthesis.
+pytestmark = pytest.mark.xdist_group("guard")
+
+REGION, ACCOUNT = "us-east-2", "123456789012"
+NOW = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
+TABLE = "parallelcluster-slipway-tiny"
+client = functools.cache(boto3.client)
+"""moto answers clients that were made before it began, and making them takes longest."""
+SPOT = "EC2 Spot Instance Interruption Warning"
+
+
+@pytest.fixture(scope="module")
+def module():
+    spec = importlib.util.spec_from_file_location("guard", asset("templates/guard/guard.py"))
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture
+def aws(monkeypatch):
+    """An account with the cluster's fleet, a topic with a queue behind it, and the cluster's stack."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    with mock_aws():
+        yield Account()
+
+
+class Account:
+    """What the guard finds."""
+
+    def __init__(self):
+        self.ec2, self.cloudwatch = client("ec2"), client("cloudwatch")
+        self.dynamodb = client("dynamodb")
+        key = {"AttributeName": "Id"}
+        self.dynamodb.create_table(
+            TableName=TABLE,
+            KeySchema=[{**key, "KeyType": "HASH"}],
+            AttributeDefinitions=[{**key, "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        self.set_fleet("RUNNING")
+        sns, self.sqs = client("sns"), client("sqs")
+        self.topic = sns.create_topic(Name="slipway-tiny")["TopicArn"]
+        self.queue = self.sqs.create_queue(QueueName="people")["QueueUrl"]
+        sns.subscribe(TopicArn=self.topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:people")
+        topic = {"Type": "AWS::SNS::Topic"}
+        stacks = client("cloudformation")
+        body = json.dumps({"Resources": {"Topic": topic}})
+        self.stack = stacks.create_stack(StackName="slipway-tiny-training", TemplateBody=body)["StackId"]
+
+    def set_fleet(self, status):
+        value = {"M": {"status": {"S": status}, "lastStatusUpdatedTime": {"S": "before"}}}
+        self.dynamodb.put_item(TableName=TABLE, Item={"Id": {"S": "COMPUTE_FLEET"}, "Data": value})
+
+    @property
+    def fleet(self):
+        item = self.dynamodb.get_item(TableName=TABLE, Key={"Id": {"S": "COMPUTE_FLEET"}})["Item"]
+        return item["Data"]["M"]["status"]["S"]
+
+    def nodes(self, count, cluster="slipway-tiny", node_type="Compute"):
+        tags = [
+            {"Key": "parallelcluster:cluster-name", "Value": cluster},
+            {"Key": "parallelcluster:node-type", "Value": node_type},
+        ]
+        answer = self.ec2.run_instances(
+            ImageId="ami-03cf127a",
+            InstanceType="p5.48xlarge",
+            MinCount=count,
+            MaxCount=count,
+            TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+        )
+        return [each["InstanceId"] for each in answer["Instances"]]
+
+    def busy(self, instance, percent, *, mb=0.0, since=timedelta(hours=2)):
+        """EC2's own metrics of an instance, every five minutes until now; megabytes in each."""
+        for name, value in (("CPUUtilization", percent), ("NetworkIn", mb * 1e6), ("NetworkOut", 0.0)):
+            data = [
+                {
+                    "MetricName": name,
+                    "Dimensions": [{"Name": "InstanceId", "Value": instance}],
+                    "Timestamp": NOW - since + timedelta(minutes=5 * step),
+                    "Value": value,
+                }
+                for step in range(int(since / timedelta(minutes=5)))
+            ]
+            self.cloudwatch.put_metric_data(Namespace="AWS/EC2", MetricData=data)
+
+    def metric(self, name):
+        answer = self.cloudwatch.get_metric_statistics(
+            Namespace="Slipway",
+            MetricName=name,
+            Dimensions=[{"Name": "Cluster", "Value": "tiny"}],
+            StartTime=NOW - timedelta(minutes=1),
+            EndTime=NOW + timedelta(minutes=1),
+            Period=60,
+            Statistics=["Maximum"],
+        )
+        return [each["Maximum"] for each in answer["Datapoints"]]
+
+    @property
+    def messages(self):
+        answer = self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
+        bodies = [json.loads(each["Body"]) for each in answer.get("Messages", [])]
+        return [(each["Subject"], each["Message"]) for each in bodies]
+
+
+@pytest.fixture
+def guard_of(module, aws):
+    """The guard at a moment, in a cluster that was deployed so many hours ago."""
+
+    def make(*, age_h=1.0, now=NOW, **variables):
+        settings = {
+            "CLUSTER": "tiny",
+            "PARALLELCLUSTER": "slipway-tiny",
+            "STACK": aws.stack,
+            "TOPICS": aws.topic,
+            "AWS_REGION": REGION,
+            "PREPAID": "false",
+            "IDLE_MINUTES": "60",
+            **variables,
+        }
+        guard = module.Guard(module.Settings.of(settings), client, now)
+        guard.deployed_at = lambda: now - timedelta(hours=age_h)
+        return guard
+
+    return make
+
+
+class TestCounting:
+    def test_only_running_nodes_of_the_cluster_count(self, aws, guard_of):
+        running, stopped = aws.nodes(3), aws.nodes(2)
+        aws.ec2.terminate_instances(InstanceIds=stopped)
+        aws.nodes(1, cluster="slipway-other")
+        aws.nodes(1, node_type="HeadNode")
+        assert {each["InstanceId"] for each in guard_of().nodes()} == set(running)
+
+    def test_node_hours_are_the_samples_so_far_at_five_minutes_each(self, aws, guard_of):
+        aws.nodes(2)
+        for step in range(6):
+            guard_of(age_h=3, now=NOW - timedelta(minutes=5 * (6 - step)), USD_PER_NODE_HOUR="12.5").watch()
+        guard_of(age_h=3, USD_PER_NODE_HOUR="12.5").watch()
+        assert aws.metric("RunningNodes") == [2]
+        assert aws.metric("NodeHours") == pytest.approx([2 * 7 * 5 / 60])
+        assert aws.metric("EstimatedSpend") == pytest.approx([2 * 7 * 5 / 60 * 12.5])
+
+    def test_without_a_rate_there_is_no_estimate(self, aws, guard_of):
+        guard_of().watch()
+        assert (aws.metric("RunningNodes"), aws.metric("EstimatedSpend")) == ([0], [])
+
+    def test_time_is_counted_from_the_last_deployment(self, aws, module, guard_of):
+        stacks = client("cloudformation")
+        (stack,) = stacks.describe_stacks(StackName=aws.stack)["Stacks"]
+        assert module.Guard.deployed_at(guard_of()) == stack["CreationTime"]
+
+    def test_an_update_begins_the_count_again(self, module, guard_of):
+        """moto knows no time of an update."""
+        guard, updated = guard_of(), NOW - timedelta(minutes=5)
+        guard.cloudformation = boto3.client("cloudformation")
+        stack = {"StackName": "x", "StackStatus": "UPDATE_COMPLETE", "CreationTime": NOW - timedelta(days=9)}
+        with Stubber(guard.cloudformation) as stub:
+            stub.add_response("describe_stacks", {"Stacks": [{**stack, "LastUpdatedTime": updated}]})
+            assert module.Guard.deployed_at(guard) == updated
+
+
+class TestTime:
+    def test_nodes_stop_when_it_is_over_and_people_are_told_once(self, aws, guard_of):
+        aws.nodes(2)
+        guard_of(age_h=48.1, TTL_HOURS="48").watch()
+        assert aws.fleet == "STOP_REQUESTED"
+        ((subject, text),) = aws.messages
+        assert subject == "slipway tiny: compute fleet stopped"
+        assert "its 48 hours are over. Its compute fleet (2 nodes) is being stopped" in text
+        assert "pcluster update-compute-fleet --cluster-name slipway-tiny --region us-east-2" in text
+        guard_of(age_h=48.2, TTL_HOURS="48").watch()
+        assert aws.messages == []
+
+    def test_a_fleet_that_is_started_again_is_stopped_again(self, aws, guard_of):
+        aws.set_fleet("START_REQUESTED")
+        guard_of(age_h=60, TTL_HOURS="48").watch()
+        assert aws.fleet == "STOP_REQUESTED"
+
+    @pytest.mark.parametrize("status", ["STOPPED", "STOPPING", "STOP_REQUESTED"])
+    def test_a_fleet_that_stops_is_left_alone(self, aws, guard_of, status):
+        aws.set_fleet(status)
+        guard_of(age_h=60, TTL_HOURS="48").watch()
+        assert (aws.fleet, aws.messages) == (status, [])
+
+    def test_people_are_warned_half_an_hour_before_once(self, aws, guard_of):
+        for age in (47.4, 47.52, 47.62):
+            guard_of(age_h=age, TTL_HOURS="48").watch()
+        assert [subject for subject, _ in aws.messages] == ["slipway tiny: time is nearly over"]
+        assert aws.fleet == "RUNNING"
+
+    def test_a_prepaid_block_is_left_running(self, aws, guard_of):
+        instances = aws.nodes(2)
+        for each in instances:
+            aws.busy(each, 0.0)
+        guard_of(age_h=60, TTL_HOURS="48", PREPAID="true").watch()
+        assert (aws.fleet, aws.messages) == ("RUNNING", [])
+
+    def test_without_a_limit_nothing_stops(self, aws, guard_of):
+        guard_of(age_h=10_000).watch()
+        assert aws.fleet == "RUNNING"
+
+    def test_a_cluster_without_a_fleet_yet_is_no_failure(self, aws, guard_of):
+        aws.dynamodb.delete_table(TableName=TABLE)
+        guard_of(age_h=60, TTL_HOURS="48").watch()
+        assert aws.messages == []
+
+
+CPU = {"CoreCount": 96, "ThreadsPerCore": 2}
+"""Of a p5.48xlarge; EC2 describes it, moto does not."""
+
+
+class TestIdleness:
+    """Half a per cent of 192 vCPUs is one."""
+
+    @pytest.fixture
+    def watch(self, aws, guard_of, monkeypatch):
+        """Watch nodes that were started so many minutes ago."""
+
+        def start(started_minutes_ago=120, **variables):
+            guard = guard_of(**variables)
+            began = NOW - timedelta(minutes=started_minutes_ago)
+            found = [{**node, "LaunchTime": began, "CpuOptions": CPU} for node in guard.nodes()]
+            guard.nodes = lambda: found
+            guard.watch()
+            return aws.fleet
+
+        return start
+
+    def test_nodes_that_do_nothing_are_stopped(self, aws, watch):
+        for each in aws.nodes(2):
+            aws.busy(each, 0.1)
+        assert watch() == "STOP_REQUESTED"
+        ((_, text),) = aws.messages
+        assert "its 2 nodes have done nothing for 60 minutes" in text
+
+    def test_one_busy_rank_on_one_node_keeps_all(self, aws, watch):
+        first, second = aws.nodes(2)
+        aws.busy(first, 0.1)
+        aws.busy(second, 0.6)
+        assert watch() == "RUNNING"
+
+    def test_a_download_is_work(self, aws, watch):
+        (only,) = aws.nodes(1)
+        aws.busy(only, 0.1, mb=400)
+        assert watch() == "RUNNING"
+
+    def test_young_nodes_are_not_judged(self, aws, watch):
+        (only,) = aws.nodes(1)
+        aws.busy(only, 0.1)
+        assert watch(started_minutes_ago=70) == "RUNNING"
+
+    def test_slurm_has_its_turn_first(self, aws, watch):
+        (only,) = aws.nodes(1)
+        aws.busy(only, 0.1)
+        assert watch(started_minutes_ago=74) == "RUNNING"
+        assert watch(started_minutes_ago=76) == "STOP_REQUESTED"
+
+    def test_missing_metrics_are_not_idleness(self, aws, watch):
+        (only,) = aws.nodes(1)
+        aws.busy(only, 0.1, since=timedelta(minutes=30))
+        assert watch() == "RUNNING"
+
+    def test_a_large_cluster_takes_several_calls(self, aws, watch, module, monkeypatch):
+        monkeypatch.setattr(module, "NODES_A_CALL", 2)
+        for each in aws.nodes(5):
+            aws.busy(each, 0.1)
+        assert watch() == "STOP_REQUESTED"
+
+    def test_an_empty_cluster_is_not_idle(self, watch):
+        assert watch() == "RUNNING"
+
+
+class TestNotices:
+    def notice(self, instance):
+        return {"detail-type": SPOT, "detail": {"instance-id": instance, "instance-action": "terminate"}}
+
+    def test_people_hear_of_their_own_nodes_alone(self, aws, guard_of):
+        (ours,), (other,) = aws.nodes(1), aws.nodes(1, cluster="slipway-other")
+        guard = guard_of()
+        guard.pass_on(self.notice(other))
+        guard.pass_on(self.notice("i-00000000000000000"))
+        assert aws.messages == []
+        guard.pass_on(self.notice(ours))
+        ((subject, text),) = aws.messages
+        assert subject == "slipway tiny: interruption notice"
+        assert text == f"cluster tiny in us-east-2: AWS takes {ours} back in two minutes"
+
+    def test_lambda_calls_it_with_the_schedule_and_with_notices(self, aws, module, monkeypatch):
+        settings = {"CLUSTER": "tiny", "PARALLELCLUSTER": "slipway-tiny", "STACK": aws.stack, "TOPICS": aws.topic}
+        settings |= {"AWS_REGION": REGION, "PREPAID": "false", "IDLE_MINUTES": "60", "USD_PER_NODE_HOUR": "1"}
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        (ours,) = aws.nodes(1)
+        module.handler({"detail-type": "Scheduled Event"}, None)
+        module.handler(self.notice(ours), None)
+        assert len(aws.messages) == 1
+        metrics = {each["MetricName"] for each in aws.cloudwatch.list_metrics(Namespace="Slipway")["Metrics"]}
+        assert metrics == {"RunningNodes", "NodeHours", "EstimatedSpend"}

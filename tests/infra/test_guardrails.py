@@ -1,0 +1,180 @@
+"""What watches a cluster in the account: who is told, what is stopped, what money is held against."""
+
+import json
+
+import pytest
+
+from launcher.model.sizing import LOG_RETENTION_DAYS
+
+
+@pytest.fixture
+def team(synthesised):
+    """Spot, a budget, three who are told, and the quoted rate of both nodes."""
+    return synthesised("shared-network", usd_per_hour="50.00")
+
+
+@pytest.fixture
+def block(synthesised):
+    return synthesised("trn2-capacity-block")
+
+
+def variables(assembly):
+    return assembly.only("training", "AWS::Lambda::Function")["Environment"]["Variables"]
+
+
+def rules(assembly):
+    found = assembly.resources("training", "AWS::Events::Rule")
+    return {key.removeprefix("Guardrails")[:-8]: each for key, each in found.items()}
+
+
+def alarms(assembly):
+    return {each["MetricName"]: each for each in assembly.resources("training", "AWS::CloudWatch::Alarm").values()}
+
+
+def topic_of(assembly):
+    (key,) = assembly.resources("training", "AWS::SNS::Topic")
+    return {"Ref": key}
+
+
+class TestGuard:
+    def test_it_is_told_the_plans_limits(self, team):
+        told = variables(team)
+        assert (told["CLUSTER"], told["PARALLELCLUSTER"], told["PREPAID"]) == ("team-a", "slipway-team-a", "false")
+        assert (told["TTL_HOURS"], told["IDLE_MINUTES"]) == ("24", "30")
+        assert told["USD_PER_NODE_HOUR"] == "25.000000"
+
+    def test_what_the_plan_leaves_out_is_left_out(self, block):
+        told = variables(block)
+        assert told["PREPAID"] == "true"
+        assert not {"TTL_HOURS", "USD_PER_NODE_HOUR"} & set(told)
+
+    def test_it_is_called_every_five_minutes_and_for_spot_notices(self, team, block):
+        (function,) = team.resources("training", "AWS::Lambda::Function")
+        target = {"Arn": {"Fn::GetAtt": [function, "Arn"]}, "Id": "Guard"}
+        assert rules(team)["Schedule"]["ScheduleExpression"] == "rate(5 minutes)"
+        assert rules(team)["Notices"]["EventPattern"]["detail-type"] == [
+            "EC2 Spot Instance Interruption Warning",
+            "EC2 Instance Rebalance Recommendation",
+        ]
+        assert rules(team)["Schedule"]["Targets"] == rules(team)["Notices"]["Targets"] == [target]
+        permissions = team.resources("training", "AWS::Lambda::Permission").values()
+        sources = {each["SourceArn"]["Fn::GetAtt"][0] for each in permissions}
+        assert {key for key in team.resources("training", "AWS::Events::Rule") if "Head" not in key} == sources
+        assert "Notices" not in rules(block)
+
+    def test_its_role_says_why_it_needs_every_star(self, team):
+        (role,) = team.resources("training", "AWS::IAM::Role").values()
+        (policy,) = role["Policies"]
+        starred = {each["Sid"]: each for each in policy["PolicyDocument"]["Statement"] if each["Resource"] == "*"}
+        assert set(starred) == {"Look", "Report"}
+        assert starred["Look"]["Action"] == [
+            "cloudwatch:GetMetricData",
+            "cloudwatch:GetMetricStatistics",
+            "ec2:DescribeInstances",
+        ]
+        assert starred["Report"]["Condition"] == {"StringEquals": {"cloudwatch:namespace": "Slipway"}}
+
+    def test_it_can_stop_its_own_fleet_alone(self, team):
+        (role,) = team.resources("training", "AWS::IAM::Role").values()
+        statements = {each["Sid"]: each for each in role["Policies"][0]["PolicyDocument"]["Statement"]}
+        stop = statements["StopFleet"]
+        assert stop["Resource"]["Fn::Join"][1][-1] == ":table/parallelcluster-slipway-team-a"
+        assert stop["Condition"]["ForAllValues:StringEquals"] == {"dynamodb:LeadingKeys": ["COMPUTE_FLEET"]}
+        actions = {action for each in statements.values() for action in each["Action"]}
+        assert not [action for action in actions if action.startswith(("ec2:Terminate", "ec2:Stop", "iam:"))]
+
+    def test_its_log_expires(self, team):
+        (log,) = team.resources("training", "AWS::Logs::LogGroup").values()
+        assert log["RetentionInDays"] == LOG_RETENTION_DAYS
+
+
+class TestWhoIsTold:
+    def test_addresses_are_subscribed_and_topics_are_told_directly(self, team):
+        subscribed = {
+            (e["Protocol"], e["Endpoint"]) for e in team.resources("training", "AWS::SNS::Subscription").values()
+        }
+        assert subscribed == {("email", "team@example.com"), ("https", "https://hooks.example.com/slipway")}
+        operations = "arn:aws:sns:us-east-2:123456789012:operations"
+        for alarm in alarms(team).values():
+            assert alarm["AlarmActions"] == [topic_of(team), operations]
+        assert variables(team)["TOPICS"]["Fn::Join"][1] == [topic_of(team), f" {operations}"]
+
+    def test_the_topic_takes_this_accounts_services_over_tls(self, team):
+        policy = team.only("training", "AWS::SNS::TopicPolicy")["PolicyDocument"]
+        allowed, denied = policy["Statement"]
+        assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+        assert (denied["Effect"], denied["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+
+    def test_trouble_on_the_head_node_is_passed_on(self, team):
+        pattern = rules(team)["HeadNode"]["EventPattern"]
+        assert pattern["detail"] == {"alarmName": ["slipway-team-a-HeadNode"], "state": {"value": ["ALARM"]}}
+
+    def test_the_end_of_a_block_is_announced_under_both_of_its_names(self, block, team):
+        pattern = rules(block)["BlockEnds"]["EventPattern"]
+        assert pattern["detail-type"] == [
+            "Capacity Block Expiration Warning",
+            "Capacity Block Reservation Expiration Warning",
+        ]
+        assert pattern["detail"] == {"capacity-reservation-id": ["cr-0a1b2c3d4e5f67890"]}
+        assert [each["Arn"] for each in rules(block)["BlockEnds"]["Targets"]] == [topic_of(block)]
+        assert "BlockEnds" not in rules(team)
+
+    def test_a_guard_that_falls_silent_is_heard(self, assembly):
+        alarm = alarms(assembly)["RunningNodes"]
+        assert (alarm["TreatMissingData"], alarm["Statistic"], alarm["Threshold"]) == ("breaching", "SampleCount", 1)
+
+
+class TestMoney:
+    def test_the_estimate_is_held_against_the_plans_budget(self, team):
+        alarm = alarms(team)["EstimatedSpend"]
+        assert (alarm["Namespace"], alarm["Threshold"], alarm["Period"]) == ("Slipway", 500, 300)
+        assert alarm["Dimensions"] == [{"Name": "Cluster", "Value": "team-a"}]
+
+    def test_aws_counts_beside_it_by_the_clusters_tag(self, team):
+        budget = team.only("training", "AWS::Budgets::Budget")
+        assert budget["Budget"]["BudgetLimit"] == {"Amount": 500, "Unit": "USD"}
+        assert budget["Budget"]["CostFilters"] == {"TagKeyValue": ["user:slipway:cluster$team-a"]}
+        steps = [each["Notification"] for each in budget["NotificationsWithSubscribers"]]
+        assert [(each["NotificationType"], each["Threshold"]) for each in steps] == [
+            ("ACTUAL", 80),
+            ("ACTUAL", 100),
+            ("FORECASTED", 100),
+        ]
+
+    def test_the_context_only_lowers_the_budget(self, synthesised):
+        lower = synthesised("shared-network", usd_per_hour="50", max_usd="100")
+        higher = synthesised("shared-network", usd_per_hour="50", max_usd="900")
+        assert [alarms(each)["EstimatedSpend"]["Threshold"] for each in (lower, higher)] == [100, 500]
+
+    def test_without_a_rate_there_is_no_estimate_and_that_is_said(self, synthesised):
+        p5 = synthesised("p5-spot")
+        assert "EstimatedSpend" not in alarms(p5)
+        assert "the rate was not given" in p5.template("training")["Outputs"]["WhatGuards"]["Value"]
+
+    def test_without_a_budget_there_is_neither(self, block):
+        assert block.resources("training", "AWS::Budgets::Budget") == {}
+        assert "no alarm on money" in block.template("training")["Outputs"]["WhatGuards"]["Value"]
+
+
+class TestDashboard:
+    def test_it_shows_nodes_money_and_accelerators(self, team):
+        dashboard = team.only("training", "AWS::CloudWatch::Dashboard")
+        assert dashboard["DashboardName"] == "slipway-team-a-us-east-2"
+        text = json.dumps(dashboard["DashboardBody"])
+        for metric in (
+            "RunningNodes",
+            "EstimatedSpend",
+            "AcceleratorUtilization",
+            "AcceleratorErrors",
+            "CPUUtilization",
+        ):
+            assert metric in text
+        outputs = team.template("training")["Outputs"]
+        assert outputs["DashboardUrl"]["Value"].endswith("#dashboards/dashboard/slipway-team-a-us-east-2")
+
+    def test_widgets_do_not_overlap(self, team):
+        parts = team.only("training", "AWS::CloudWatch::Dashboard")["DashboardBody"]["Fn::Join"][1]
+        widgets = json.loads("".join(part if isinstance(part, str) else "token" for part in parts))["widgets"]
+        places = {(each["x"], each["y"]) for each in widgets}
+        assert len(places) == len(widgets)
+        assert all(each["x"] + each["width"] <= 24 for each in widgets)

@@ -1,0 +1,79 @@
+"""Bad input is answered with findings and the way out, before anything is synthesised."""
+
+import pytest
+import yaml
+
+from infra.build import build_app
+from launcher import plan_file
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.planning.pin import pinned_plan
+
+VPC, SUBNET = "vpc-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60718"
+BLOCK = {"option": "capacity-block", "reservation": {"id": "cr-0123456789abcdef0"}}
+TARGET = {"region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 4}
+
+
+def existing(**facts):
+    whole = {"id": SUBNET, "az_id": "use2-az1", "free_addresses": 4091, **facts}
+    return {"vpc_id": VPC, "subnet_ids": [SUBNET], "subnets": [whole]}
+
+
+BAD = {
+    "type-not-in-region": ({"target": {"region": "eu-west-3"}}, "not-offered", "it is offered in"),
+    "subnet-in-another-region": ({"network": existing(az_id="use1-az4")}, "subnet-outside-region", "us-east-2"),
+    "subnet-with-public-addresses": ({"network": existing(public_addresses=True)}, "public-subnet", "private subnet"),
+    "too-few-addresses": (
+        {"target": {"efa_layout": "classic"}, "network": {"cidr": "10.0.0.0/24"}},
+        "too-few-addresses",
+        "efa_layout: auto",
+    ),
+    "too-few-left-in-a-subnet": ({"network": existing(free_addresses=3)}, "too-few-addresses", "a larger subnet"),
+    "block-in-another-zone": (
+        {"target": {"az_id": "use2-az2"}, "purchase": BLOCK, "network": existing()},
+        "subnet-outside-zone",
+        "the reservation is in use2-az2",
+    ),
+    "block-without-id": ({"purchase": {"option": "capacity-block"}}, "block-without-id", "purchase.reservation.id"),
+    "spot-with-reservation": (
+        {"purchase": {**BLOCK, "option": "spot"}},
+        "spot-with-reservation",
+        "capacity-block, or drop the reservation",
+    ),
+    "placement-with-reservation": (
+        {"target": {"placement_group": True}, "purchase": BLOCK},
+        "placement-with-reservation",
+        "placement_group to auto",
+    ),
+    "existing-cluster": ({"target": {"cluster": "shared"}}, "nothing-to-build", "drop target.cluster"),
+    "unreachable-address": ({"guardrails": {"notify": ["arn:aws:s3:::b"]}}, "notify-unreachable", "email address"),
+}
+
+
+def request_of(extra):
+    data = {"slipway": 1, "name": "bad", "target": TARGET, "purchase": {"option": "on-demand"}, **extra}
+    data["target"] = {**TARGET, **extra.get("target", {})}
+    return plan_file.loads(yaml.safe_dump(data))
+
+
+@pytest.mark.parametrize("extra, code, said", BAD.values(), ids=BAD)
+def test_bad_input_is_a_finding_with_the_way_out(catalog, tmp_path, extra, code, said):
+    with pytest.raises(ImpossibleError) as refusal:
+        build_app(pinned_plan(request_of(extra), catalog), outdir=tmp_path)
+    found = {each.code: each for each in refusal.value.findings}
+    assert code in found
+    assert found[code].path
+    assert said in f"{found[code].message} {found[code].hint}"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_is_too_long_is_refused_when_it_is_read():
+    with pytest.raises(UnreadableInputError) as refusal:
+        request_of({"name": "x" * 41})
+    assert "1 to 40" in f"{refusal.value.message} {refusal.value.findings}"
+
+
+@pytest.mark.parametrize("key", ["usd_per_hour", "max_usd"])
+@pytest.mark.parametrize("value", ["free", "-1", "0", "nan"])
+def test_money_in_the_context_must_be_an_amount(catalog, tmp_path, key, value):
+    with pytest.raises(UnreadableInputError, match=f"context {key} must be dollars above 0, got {value}"):
+        build_app(pinned_plan(request_of({}), catalog), context={key: value}, outdir=tmp_path)

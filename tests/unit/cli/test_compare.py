@@ -1,0 +1,185 @@
+"""`slipway compare`: the two worked cases of the guides, the rules that decide, the page and the JSON."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import yaml
+
+from launcher.cli.app import main
+from launcher.cli.compare_page import page
+from launcher.model.errors import ImpossibleError
+from launcher.pricing.verdict import Choice
+from launcher.records.comparison import compare_document
+from launcher.workflow.compare import Comparison, compare
+from launcher.workflow.price import PriceOptions
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+BASE = {
+    "slipway": 1,
+    "name": "sft",
+    "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 2.0, "runs": 24, "port_weeks": 2}},
+    "target": {"region": "us-east-2"},
+}
+
+
+@pytest.fixture
+def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Comparison]:
+    """Compare a plan; `gpu` and `trainium` set what an hour on demand costs of a p5 and a trn1."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(train: dict | None = None, *, gpu: float = 0, trainium: float = 0, **sections: object) -> Comparison:
+        plan = {**BASE, **sections}
+        plan["workload"] = {"train": {**BASE["workload"]["train"], **(train or {})}}
+        if gpu:
+            own = {"p5.48xlarge/on-demand": gpu, "trn1.32xlarge/on-demand": trainium}
+            plan["target"] = {"instance_type": ["p5.48xlarge", "trn1.32xlarge"], "nodes": 1, "region": "us-east-2"}
+            plan["purchase"] = {"option": "on-demand", "price_overrides": own, **dict(plan.get("purchase", {}))}
+        Path("plan.yaml").write_text(yaml.safe_dump(plan), encoding="utf-8")
+        return compare(Path("plan.yaml"), NOW, PriceOptions())
+
+    return run
+
+
+def saving(compared, share: float, gpu_run: float, train: dict) -> Comparison:
+    """A comparison in which a run costs `gpu_run` on GPU and `share` less on Trainium."""
+    probe = compared(train, gpu=100, trainium=100)
+    hourly_gpu = rate(probe.gpu, gpu_run)
+    hourly_trainium = rate(probe.trainium, gpu_run * (1 - share))
+    found = compared(train, gpu=hourly_gpu, trainium=hourly_trainium)
+    assert float(found.port.saving_per_run.mid) == pytest.approx(share * gpu_run, rel=1e-3)
+    return found
+
+
+def rate(quoted, total: float) -> float:
+    """Dollars an hour at which a quote's total is `total`."""
+    rest = sum(float(each.usd) for each in quoted.components if each.group != "compute")
+    return (total - rest) / quoted.billed_hours / quoted.plan.place.nodes
+
+
+def test_a_two_week_port_that_saves_40_percent_of_a_run_done_once_is_a_loss(compared):
+    found = saving(compared, 0.4, 5000, {"runs": 1})
+    assert found.port.usd == 10_000
+    assert found.verdict.choice is Choice.GPU
+    assert found.port.saving_usd < -7_000
+    assert not found.port.pays
+    assert any("run once" in reason for reason in found.verdict.reasons)
+
+
+def test_the_same_port_on_a_monthly_run_for_two_years_pays_back_many_times(compared):
+    found = saving(compared, 0.4, 5000, {"runs": 24, "runs_per_month": 1})
+    assert found.verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
+    assert found.port.break_even_run == 7
+    gross = 24 * found.port.saving_per_run.mid
+    assert gross / found.port.usd > 4
+    assert found.port.saving_usd == pytest.approx(gross - found.port.usd - 24 * 500)
+
+
+def test_the_break_even_has_a_day_and_the_paths_their_ends(compared):
+    found = saving(compared, 0.4, 5000, {"runs": 24, "runs_per_month": 2}).port
+    assert found.break_even_run == 6
+    assert found.break_even_on == date(2027, 3, 6)
+    gpu, first, meanwhile = found.paths
+    assert (gpu.runs_on_gpu, first.runs_on_gpu, meanwhile.runs_on_gpu) == (24, 0, 1)
+    assert (first.done_on - gpu.done_on).days == 14
+    assert meanwhile.done_on == gpu.done_on
+    assert first.usd < meanwhile.usd < gpu.usd
+
+
+@pytest.mark.parametrize(
+    "train, plan, words",
+    [
+        ({"traits": ["changing-architecture"]}, {}, "architecture changes"),
+        ({"traits": ["reinforcement-learning"]}, {}, "reinforcement learning"),
+        ({"traits": ["portability"]}, {}, "other clouds"),
+        ({"traits": ["latency-critical"]}, {}, "largest speed"),
+        ({"custom_kernels": "heavy", "port_weeks": "auto"}, {}, "heavy custom"),
+        ({}, {"purchase": {"deadline_h": 200}}, "deadline comes before"),
+    ],
+)
+def test_what_decides_for_the_gpu_whatever_the_money_says(compared, train, plan, words):
+    probe = compared(gpu=1000, trainium=10)
+    assert probe.verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
+    found = compared(train, gpu=1000, trainium=10, **plan)
+    assert found.verdict.choice is Choice.GPU
+    assert words in found.verdict.text
+    assert found.verdict.flips
+
+
+def test_near_totals_are_too_close_to_call(compared):
+    found = saving(compared, 0.4, 2400, {"runs": 24})
+    assert abs(found.port.saving_usd) / found.port.paths[0].usd < Decimal("0.15")
+    assert found.verdict.choice is Choice.MEASURE_FIRST
+    assert found.verdict.text.startswith("Too close to call: measure both first.")
+
+
+def test_weeks_of_the_port_follow_the_custom_kernels(compared):
+    for kernels, weeks, usd in (("none", 0.6, 3000), ("some", 1.5, 7500), ("heavy", 8, 40_000)):
+        found = compared({"custom_kernels": kernels, "port_weeks": "auto"}, gpu=1000, trainium=10).port
+        assert (found.weeks.mid, found.usd) == (weeks, usd)
+
+
+def test_a_pinned_type_stands_for_its_kind(compared):
+    target = {"instance_type": "p4d.24xlarge", "region": "us-east-2", "nodes": 2}
+    found = compared(target=target, purchase={"option": "on-demand"})
+    assert (found.gpu.plan.place.instance_type, found.gpu.plan.place.option) == ("p4d.24xlarge", "on-demand")
+    assert found.trainium.plan.place.instance_type.startswith("trn")
+    assert {each.place.instance_type for each in found.priced.drafts} > {"p4d.24xlarge", "trn2.48xlarge"}
+
+
+def test_a_commitment_of_years_stands_for_no_side_unless_it_is_asked_for(compared):
+    found = compared()
+    assert found.gpu.plan.place.term_years is None
+    assert found.trainium.plan.place.term_years is None
+    asked = compared(purchase={"option": "reserved", "term_years": 3})
+    assert asked.trainium.plan.place.option == "reserved"
+
+
+def test_hours_compare_ways_of_buying_and_no_machines(compared):
+    target = {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-2"}
+    found = compared({"tokens_b": None, "hours": 5}, target=target)
+    assert found.port is None
+    assert "give tokens_b" in found.verdict.text
+    assert {each.place.instance_type for each in found.priced.drafts} == {"p5.48xlarge"}
+    assert len({each.place.option for each in found.priced.drafts}) >= 4
+
+
+def test_a_plan_that_cannot_be_done_is_refused(compared):
+    with pytest.raises(ImpossibleError):
+        compared({"model": "llama-3.1-405b"}, target={"instance_type": "p5.48xlarge", "nodes": 1})
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_page(compared, golden, width):
+    lines = page(compared({"port_weeks": "auto"}), width)
+    assert max(len(line) for line in lines) <= width
+    golden(f"plan/compare-{width}.txt", "\n".join(lines) + "\n")
+
+
+def test_the_json(compared, capsys, monkeypatch):
+    found = compared()
+    monkeypatch.setattr("sys.argv", ["slipway", "compare", "plan.yaml", "--json"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    shown = json.loads(capsys.readouterr().out)
+    assert left.value.code == 0
+    assert shown["schema"] == "slipway.compare/1"
+    assert set(shown) >= {"schema", "name", "as_of", "verdict", "options", "break_even"}
+    assert set(shown["verdict"]) == {"choice", "text", "reasons", "flips"}
+    assert [each["rank"] for each in shown["options"]] == list(range(1, len(found.priced.drafts) + 1))
+    assert shown["break_even"]["runs"] == 24
+    assert [each["name"] for each in shown["break_even"]["paths"]] == ["gpu", "port-first", "gpu-while-porting"]
+    document = compare_document(
+        name="x",
+        now=NOW,
+        verdict=found.verdict,
+        quotes=(),
+        sides=(None, None),
+        port=None,
+        findings=(),
+        types=found.priced.catalog.instance_types,
+    )
+    assert document["break_even"] is None

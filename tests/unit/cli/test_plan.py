@@ -1,0 +1,203 @@
+"""`slipway plan` and `slipway quote`: the page a person sees and the JSON a script reads."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launcher.cli import explain
+from launcher.cli.app import main
+from launcher.cli.plan_table import page
+from launcher.cli.quote_page import page as quote_page
+from launcher.records.documents import plan_document, quote_document
+from launcher.workflow.price import Priced, PriceOptions, price
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+MONEY = re.compile(r"-?\d+(\.\d+)?")
+
+OPEN = """
+slipway: 1
+name: llama31-8b-sft
+workload:
+  train: {model: llama-3.1-8b, method: full, tokens_b: 2.0, sequence_length: 8192, runs: 24}
+"""
+SOME = (
+    OPEN
+    + """
+target:
+  instance_type: [p5.48xlarge, p5e.48xlarge, p4d.24xlarge, trn1.32xlarge, trn2.48xlarge]
+  region: [us-east-1, us-east-2, us-west-2]
+"""
+)
+HOURS = """
+slipway: 1
+name: fixed-hours
+workload: {train: {model: llama-3.1-8b, hours: 12}}
+target: {instance_type: p5.48xlarge, nodes: 2, region: [us-east-1, us-west-2]}
+purchase: {credits: [{pool: poc, usd: 300, expires: 2026-12-31T00:00:00Z}]}
+budget: {max_usd: 1500}
+"""
+CANDIDATE = {
+    *("rank", "digest", "target", "instance_type", "accelerator", "accelerators", "nodes", "region", "az_id"),
+    *("purchase_option", "plan_kind", "term_years", "payment", "usd_per_hour", "hours", "billed_hours", "usd"),
+    *("commitment_usd", "incomplete", "unpriced", "price", "training", "spot", "serving", "gate", "findings"),
+}
+QUOTE = CANDIDATE | {"schema", "components", "assumptions", "policies", "cash_after_credits_usd", "expires_at"}
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Priced]:
+    """Price a plan's text from a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def priced(text: str, **options: object) -> Priced:
+        Path("plan.yaml").write_text(text, encoding="utf-8")
+        return price(Path("plan.yaml"), NOW, PriceOptions(**options))
+
+    return priced
+
+
+def document(found: Priced) -> dict:
+    return plan_document(
+        name=found.request.name,
+        now=found.now,
+        considered=found.resolution.considered,
+        quotes=found.quotes,
+        findings=found.findings,
+        types=found.catalog.instance_types,
+        next_command=found.next_command,
+    )
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_page_of_a_plan(plan, golden, width):
+    golden(f"plan/table-{width}.txt", "\n".join(page(plan(SOME), width, everything=False)) + "\n")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_page_of_a_quote(plan, golden, width):
+    found = plan(HOURS)
+    golden(f"plan/quote-{width}.txt", "\n".join(quote_page(found.quote(1), 1, width, NOW.date(), "plan.yaml")) + "\n")
+
+
+def test_every_number_of_a_row_explained(plan, golden):
+    golden("plan/explain-100.txt", "\n".join(explain.page(plan(HOURS), 1, 100)) + "\n")
+
+
+def test_the_json_of_a_plan(plan, golden):
+    golden("plan/plan.json", json.dumps(document(plan(HOURS)), indent=2, ensure_ascii=False) + "\n")
+
+
+def test_the_json_of_a_quote(plan, golden):
+    found = plan(HOURS)
+    quoted = quote_document(found.quote(1), 1, found.catalog.instance_types)
+    golden("plan/quote.json", json.dumps(quoted, indent=2, ensure_ascii=False) + "\n")
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("text", [OPEN, SOME, HOURS])
+def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(plan, text, width):
+    found = plan(text)
+    lines = page(found, width, everything=False)
+    assert max(len(line) for line in lines) <= width
+    rows = [line for line in lines if re.match(r" +\d+ +\d+ ?×", line)]
+    assert 5 <= len(rows) <= 10
+    for line in rows:
+        usd = found.quote(int(line.split()[0])).usd
+        shown = f"{usd.mid:,.0f}" if usd.mid >= 100 else f"{usd.mid:,.2f}"
+        assert shown in line
+
+
+def test_a_plan_has_the_keys_of_the_contract(plan):
+    found = document(plan(SOME))
+    assert list(found)[:7] == ["schema", "name", "as_of", "considered", "candidates", "findings", "next"]
+    assert found["schema"] == "slipway.plan/1"
+    for rank, each in enumerate(found["candidates"], start=1):
+        assert set(each) >= CANDIDATE
+        assert each["rank"] == rank
+        check_candidate(each)
+
+
+def test_a_quote_has_the_keys_of_the_contract(plan):
+    found = plan(SOME)
+    for rank in range(1, len(found.drafts) + 1):
+        each = quote_document(found.quote(rank), rank, found.catalog.instance_types)
+        assert set(each) >= QUOTE
+        check_candidate(each)
+        lines = [float(line["usd"]) for line in each["components"] if line["usd"] is not None]
+        if each["usd"] is not None:
+            assert sum(lines) == pytest.approx(float(each["usd"]["mid"]))
+        assert {line["group"] for line in each["components"]} <= {"compute", "storage", "network", "other"}
+        assert all(set(line) == {"name", "value", "unit", "source"} for line in each["assumptions"])
+        assert all(set(line) == {"name", "value", "on"} for line in each["policies"])
+
+
+def check_candidate(each: dict) -> None:
+    assert re.fullmatch(r"[0-9a-f]{64}", each["digest"])
+    assert each["hours"]["low"] <= each["hours"]["mid"] <= each["hours"]["high"]
+    assert (each["usd"] is None) is (each["unpriced"] is not None) is (each["price"] is None)
+    assert each["gate"]["verdict"] == ("allow" if each["gate"]["exit_code"] == 0 else "refuse")
+    assert (each["term_years"] is None) is (each["payment"] is None)
+    for text in (each["usd_per_hour"], each["commitment_usd"], *(each["usd"] or {}).values()):
+        assert text is None or MONEY.fullmatch(text)
+    if each["price"] is not None:
+        assert set(each["price"]) == {"usd_per_hour", "source", "basis", "as_of", "note"}
+        hourly = float(each["price"]["usd_per_hour"]) * each["nodes"]
+        assert float(each["usd_per_hour"]) == pytest.approx(hourly)
+    if each["spot"] is not None:
+        assert set(each["spot"]) == {
+            "interruptions_expected",
+            "checkpoint_interval_s",
+            "overhead_fraction",
+            "break_even_interruptions_per_hour",
+            "usd_p90",
+        }
+
+
+def test_the_best_row_of_each_type_and_option_is_there_priced_or_not(plan):
+    found = document(plan(SOME))["candidates"]
+    keys = [(each["instance_type"], each["purchase_option"]) for each in found]
+    assert len(set(keys)) == len(keys)
+    unpriced = {(each["instance_type"], each["purchase_option"]) for each in found if each["usd"] is None}
+    assert {("trn2.48xlarge", "on-demand"), ("p5e.48xlarge", "on-demand")} <= unpriced
+    assert [each["usd"] is None for each in found] == sorted(each["usd"] is None for each in found)
+    trn2 = next(each for each in found if keys[each["rank"] - 1] == ("trn2.48xlarge", "on-demand"))
+    assert trn2["unverified"]["usd_per_hour"] == "85.964"
+
+
+def test_all_shows_every_combination(plan):
+    text = SOME.replace("region: [us-east-1, us-east-2, us-west-2]", "region: us-east-2\n  nodes: 1")
+    found = plan(text, everything=True)
+    assert len(found.drafts) == sum(each.combinations for each in found.resolution.ways)
+    assert len(found.drafts) > len(plan(text).drafts)
+    assert len({each.digest for each in found.quotes}) == len(found.drafts)
+
+
+def test_ranks_and_digests_name_the_same_candidate(plan, capsys, monkeypatch):
+    second = plan(SOME).quote(2)
+    for words in (["--pick", "2"], ["--pick", second.digest], ["--pick", second.digest[:6].upper()]):
+        monkeypatch.setattr("sys.argv", ["slipway", "quote", "plan.yaml", "--json", *words])
+        with pytest.raises(SystemExit):
+            main()
+        shown = json.loads(capsys.readouterr().out)
+        assert (shown["rank"], shown["digest"]) == (2, second.digest)
+
+
+def test_the_digest_depends_on_the_place_and_not_on_the_day(plan):
+    now = plan(SOME).quote(1)
+    again = price(Path("plan.yaml"), NOW.replace(year=2027), PriceOptions()).quote(1)
+    assert now.digest == again.digest
+    assert now.digest != plan(SOME).quote(2).digest
+
+
+def test_a_plan_that_nothing_can_do_in_time_is_shown_and_ends_with_5(plan, capsys, monkeypatch):
+    plan(SOME + "purchase: {deadline_h: 0.01}\n")
+    monkeypatch.setattr("sys.argv", ["slipway", "plan", "plan.yaml", "--json"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 5
+    shown = json.loads(capsys.readouterr().out)
+    assert {each["gate"]["exit_code"] for each in shown["candidates"]} == {5}

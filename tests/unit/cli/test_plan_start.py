@@ -1,0 +1,95 @@
+"""One command loads what it needs and no more, and its words are read without Pydantic."""
+
+import json
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import typer
+from typer.main import get_command
+
+from launcher.cli import app as command_line
+from launcher.cli.coercion import Plain, lighten
+
+PLAN = """
+slipway: 1
+name: x
+workload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}
+target: {instance_type: p5.48xlarge, nodes: 1, region: us-east-1}
+"""
+
+
+def test_a_plan_loads_neither_pydantic_nor_another_command(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    script = (
+        "import json, sys; sys.argv = ['slipway', 'plan', 'plan.yaml', '--max-price-age', '400', '--max-usd', '9.5']\n"
+        "from launcher.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit as left: print(json.dumps([left.code, sorted(sys.modules)]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0
+    assert "launcher.pricing.drafts" in modules
+    unwanted = {"pydantic", "rich", "statistics", "launcher.cli.launch", "launcher.cli.deploy", "launcher.cli.quote"}
+    assert not unwanted & set(modules)
+
+
+def test_every_command_is_a_module_that_registers_itself() -> None:
+    whole = get_command(command_line.app)
+    names = set(getattr(whole, "commands"))  # noqa: B009 - typer carries its own click
+    assert set(command_line.COMMANDS) <= names
+    for name in command_line.COMMANDS:
+        alone = get_command(command_line.application((name,)))
+        assert name in getattr(alone, "commands")  # noqa: B009
+
+
+def made(**changes: object) -> dict[str, object]:
+    """What a command with one parameter of each kind gets from some words."""
+    got: dict[str, object] = {}
+    app = typer.Typer()
+
+    @app.command()
+    def run(
+        *,
+        file: Path,
+        name: str = "none",
+        count: int = typer.Option(1, min=1, max=9),
+        usd: Decimal = typer.Option("1", parser=Decimal),
+        loud: bool = False,
+        many: list[str] = typer.Option([]),
+    ) -> None:
+        got.update(file=file, name=name, count=count, usd=usd, loud=loud, many=many)
+
+    command = get_command(app)
+    lighten(command)
+    command([str(word) for word in changes["words"]], standalone_mode=False)
+    return got
+
+
+def test_words_become_values_of_their_kind() -> None:
+    words = ["a/b", "--name", "x", "--count", "3", "--usd", "2.50", "--loud", "--many", "p", "--many", "q"]
+    assert made(words=words) == {
+        "file": Path("a/b"),
+        "name": "x",
+        "count": 3,
+        "usd": Decimal("2.50"),
+        "loud": True,
+        "many": ["p", "q"],
+    }
+    assert made(words=["a"])["count"] == 1
+
+
+@pytest.mark.parametrize("words", [["a", "--count", "x"], ["a", "--count", "0"], ["a", "--count", "10"], []])
+def test_words_of_the_wrong_kind_are_refused_by_their_name(words: list[str]) -> None:
+    with pytest.raises(command_line._USAGE_ERROR) as refusal:
+        made(words=words)
+    assert refusal.value.exit_code == 2
+    assert refusal.value.param.name == ("count" if words else "file")
+
+
+def test_a_value_that_is_one_already_stays() -> None:
+    assert Plain(int).coerce(5, None, None) == 5
+    assert Plain(int).coerce(None, None, None) is None

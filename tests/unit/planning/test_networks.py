@@ -1,0 +1,124 @@
+"""What keeps a cluster from its network: each finding with what, got and the way out."""
+
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.model.errors import ImpossibleError
+from launcher.planning.networks import network_findings, subnet_id
+from launcher.planning.pin import pinned_plan
+
+SUBNET = "subnet-0a1b2c3d4e5f60718"
+OTHER = "subnet-0fedcba9876543210"
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    return load()
+
+
+@pytest.fixture(scope="module")
+def findings_of(catalog):
+    """The findings of a plan for two p5 nodes in us-east-2 with a network."""
+
+    def make(network, **target):
+        target = {"region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2, **target}
+        data = {"slipway": 1, "name": "n", "target": target, "purchase": {"option": "on-demand"}, "network": network}
+        return network_findings(pinned_plan(plan_file.loads(yaml.safe_dump(data)), catalog), catalog)
+
+    return make
+
+
+def existing(**facts):
+    """An existing network with one subnet, as the launcher describes it."""
+    whole = {"id": SUBNET, "az_id": "use2-az1", "free_addresses": 4091, "public_addresses": False, **facts}
+    return {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": [SUBNET], "subnets": [whole]}
+
+
+class TestExisting:
+    def test_a_private_subnet_with_room_in_the_right_place_is_taken(self, findings_of):
+        assert findings_of(existing()) == ()
+
+    @pytest.mark.parametrize(
+        "facts, target, code, said",
+        [
+            (
+                {"az_id": "use1-az4"},
+                {},
+                "subnet-outside-region",
+                "lies in use1-az4 (us-east-1), the plan is for us-east-2",
+            ),
+            ({}, {"az_id": "use2-az2"}, "subnet-outside-zone", "lies in use2-az1, the plan is in use2-az2"),
+            ({"public_addresses": True}, {}, "public-subnet", "public addresses, which AWS refuses"),
+            ({"free_addresses": 2}, {}, "too-few-addresses", "has 2 addresses, the cluster takes 3 with 2 nodes"),
+        ],
+    )
+    def test_a_subnet_that_does_not_do_is_refused_with_the_way_out(self, findings_of, facts, target, code, said):
+        (finding,) = findings_of(existing(**facts), **target)
+        assert (finding.code, finding.path) == (code, "network.subnet_ids")
+        assert said in finding.message
+        assert finding.hint
+
+    def test_a_subnet_nobody_has_read_is_trusted(self, findings_of):
+        assert findings_of({"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": [SUBNET]}) == ()
+
+    def test_the_subnet_in_the_plans_zone_is_chosen(self, catalog):
+        facts = [
+            {"id": name, "az_id": zone, "free_addresses": 9}
+            for name, zone in ((OTHER, "use2-az1"), (SUBNET, "use2-az2"))
+        ]
+        network = {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": [OTHER, SUBNET], "subnets": facts}
+        target = {"region": "us-east-2", "az_id": "use2-az2", "instance_type": "p5.48xlarge", "nodes": 2}
+        data = {"slipway": 1, "name": "n", "target": target, "purchase": {"option": "spot"}, "network": network}
+        plan = pinned_plan(plan_file.loads(yaml.safe_dump(data)), catalog)
+        assert subnet_id(plan) == SUBNET
+
+    @pytest.mark.parametrize("key, value", [("name", "team"), ("az_ids", ["use2-az1"]), ("endpoints", ["ssm"])])
+    def test_nothing_is_built_into_it(self, findings_of, key, value):
+        (finding,) = findings_of({**existing(), key: value})
+        assert (finding.code, finding.path) == ("network-exists", f"network.{key}")
+
+
+class TestShared:
+    @pytest.mark.parametrize(
+        "network, target, code",
+        [
+            ({"name": "team"}, {}, "zones-missing"),
+            ({"az_ids": ["use2-az1"]}, {}, "zones-without-name"),
+            ({"name": "team", "az_ids": ["use2-az1", "use2-az1"]}, {}, "zone-twice"),
+            ({"name": "team", "az_ids": ["use2-az1", "use1-az4"]}, {}, "zone-outside-region"),
+            ({"name": "team", "az_ids": ["use2-az1"]}, {"az_id": "use2-az2"}, "zone-outside-network"),
+        ],
+    )
+    def test_plans_must_agree_on_it(self, findings_of, network, target, code):
+        (finding,) = findings_of(network, **target)
+        assert finding.code == code
+        assert finding.path.startswith(("network.", "target."))
+
+    def test_it_is_taken_when_they_do(self, findings_of):
+        assert findings_of({"name": "team", "az_ids": ["use2-az1", "use2-az3"]}) == ()
+
+    def test_every_zone_needs_room(self, findings_of):
+        network = {"name": "team", "az_ids": ["use2-az1"], "cidr": "10.0.0.0/20"}
+        (finding,) = findings_of(network, nodes=300)
+        assert "the private subnet 10.0.8.0/24 has 251 addresses, the cluster takes 301" in finding.message
+
+    @pytest.mark.parametrize("network", [{"cidr": "10.0.0.0/22"}, {"az_ids": ["use2-az9"]}])
+    def test_what_cannot_be_cut_is_refused(self, findings_of, network):
+        with pytest.raises(ImpossibleError):
+            findings_of({"name": "team", "az_ids": ["use2-az1"], **network})
+
+
+def test_facts_do_not_change_a_plans_digest(catalog):
+    def digest(free):
+        data = {
+            "slipway": 1,
+            "name": "n",
+            "target": {"region": "us-east-2", "instance_type": "p5.48xlarge"},
+            "purchase": {"option": "spot"},
+            "network": existing(free_addresses=free),
+        }
+        return pinned_plan(plan_file.loads(yaml.safe_dump(data)), catalog).digest
+
+    assert digest(100) == digest(200)

@@ -1,0 +1,47 @@
+"""Plans priced from text, on a day that does not move."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.workflow.price import Priced, PriceOptions, price_request
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+Pricer = Callable[..., Priced]
+
+
+@pytest.fixture(scope="session")
+def priced() -> Pricer:
+    """Price a plan: a mapping laid over a small pinned one, and the options of the command line."""
+    catalogs = {}
+
+    def price(changes: dict[str, Any] | None = None, *, now: datetime = NOW, **options: Any) -> Priced:
+        asked = PriceOptions(**options)
+        catalog = catalogs.setdefault(asked.prices_as_of, load(prices_as_of=asked.prices_as_of))
+        request = plan_file.loads(yaml.safe_dump(_over(BASE, changes or {})))
+        return price_request(Path("plan.yaml"), request, catalog, now, asked)
+
+    return price
+
+
+BASE = {
+    "slipway": 1,
+    "name": "job",
+    "workload": {"train": {"model": "llama-3.1-8b", "hours": 10}},
+    "target": {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"},
+    "purchase": {"option": "on-demand"},
+}
+
+
+def _over(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A mapping with another laid over it, level by level."""
+    merged = dict(base)
+    for key, value in changes.items():
+        merged[key] = _over(base[key], value) if isinstance(value, dict) and isinstance(base.get(key), dict) else value
+    return merged

@@ -1,0 +1,108 @@
+"""The rate at which spot stops paying, and the interval spot is priced at."""
+
+from dataclasses import replace
+
+import pytest
+
+from launcher.pricing.compute import BOOT_H
+from launcher.pricing.interruptible import on_spot
+
+OPEN = {
+    "workload": {"train": {"hours": None, "tokens_b": 5}},
+    "target": {"region": "us-east-2", "az_id": "use2-az1"},
+    "purchase": {"option": ["spot", "on-demand"], "price_overrides": {"p5.48xlarge/spot": "40"}},
+}
+
+
+def over(rate: float) -> dict[str, object]:
+    return {**OPEN, "purchase": {**OPEN["purchase"], "interruptions_per_node_hour": rate}}
+
+
+def of(found, option):
+    return next(each for each in found.quotes if each.plan.place.option == option)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", {"params_b": 1.5}])
+def test_at_the_break_even_rate_spot_costs_what_the_next_way_does(priced, model):
+    train = {"train": {"hours": None, "tokens_b": 5, "model": model}}
+    found = priced({**over(0.001), "workload": train})
+    spot, fixed = of(found, "spot"), of(found, "on-demand")
+    edge = spot.spot.break_even_interruptions_per_hour
+    assert spot.usd.mid < fixed.usd.mid
+    assert edge > spot.spot.interruptions_per_hour
+    there = of(priced({**over(edge), "workload": train}), "spot")
+    assert float(there.usd.mid) == pytest.approx(float(fixed.usd.mid), rel=1e-6)
+
+
+def test_spot_that_is_dearer_without_any_interruption_breaks_even_at_zero(priced):
+    dear = {**OPEN["purchase"], "price_overrides": {"p5.48xlarge/spot": "56"}}
+    assert of(priced({**OPEN, "purchase": dear}), "spot").spot.break_even_interruptions_per_hour == 0
+
+
+def test_without_a_priced_rival_there_is_no_break_even(priced):
+    alone = {**OPEN["purchase"], "option": "spot"}
+    assert of(priced({**OPEN, "purchase": alone}), "spot").spot.break_even_interruptions_per_hour is None
+    trn2 = {"region": "us-east-2", "az_id": None, "instance_type": "trn2.48xlarge", "nodes": 1}
+    own = {"option": ["spot", "on-demand"], "price_overrides": {"trn2.48xlarge/spot": "20"}}
+    unpriced = priced({**OPEN, "target": trn2, "purchase": own})
+    assert of(unpriced, "on-demand").usd is None
+    assert of(unpriced, "spot").spot.break_even_interruptions_per_hour is None
+
+
+def test_high_is_the_90th_percentile_of_the_whole_bill(priced):
+    quoted = of(priced(over(0.3)), "spot")
+    assert quoted.spot.usd_p90 == quoted.usd.high
+    assert quoted.usd.low < quoted.usd.mid < quoted.usd.high
+
+
+@pytest.mark.parametrize("rate", [0.003, 0.05, 0.4, 1.5])
+@pytest.mark.parametrize("model, tokens", [("llama-3.1-8b", 5), ("llama-3.1-70b", 2), ({"params_b": 0.3}, 20)])
+def test_the_automatic_interval_costs_within_a_percent_of_the_best(priced, rate, model, tokens):
+    plan = {
+        **over(rate),
+        "workload": {"train": {"hours": None, "tokens_b": tokens, "model": model}},
+        "target": {**OPEN["target"], "nodes": 4},
+    }
+    found = of(priced(plan), "spot")
+    request, work = found.plan.request, found.work
+    job_rate = found.spot.interruptions_per_hour
+    automatic = on_spot(work.hours.mid, work, request, job_rate)
+    best = min(fixed_hours(work, request, job_rate, automatic.interval_s * 1.05**step) for step in range(-60, 61))
+    assert automatic.job.expected_hours + BOOT_H <= 1.01 * (best + BOOT_H)
+
+
+def fixed_hours(work, request, rate, interval_s):
+    fixed = replace(request, checkpoint=replace(request.checkpoint, interval=interval_s))
+    return on_spot(work.hours.mid, work, fixed, rate).job.expected_hours
+
+
+def test_spot_saves_at_least_as_often_as_failures_alone_call_for(priced):
+    found = priced(over(0.02))
+    assert of(found, "spot").checkpoint_interval_s < of(found, "on-demand").checkpoint_interval_s
+
+
+def test_a_quiet_spot_job_takes_what_it_takes_on_demand(priced):
+    found = priced(over(0))
+    assert of(found, "spot").hours.mid == pytest.approx(of(found, "on-demand").hours.mid)
+    assert of(found, "spot").spot.overhead_fraction == pytest.approx(0)
+
+
+def test_without_checkpoints_the_time_explodes_and_is_shown_and_refused(priced):
+    saving = of(priced(over(0.2)), "spot")
+    plan = {**over(0.2), "checkpoint": {"mode": "none"}}
+    lost = of(priced(plan), "spot")
+    assert lost.hours.mid > 5 * saving.hours.mid
+    assert lost.gate.exit_code == 5
+    assert lost.findings[0].code == "spot-without-checkpoints"
+    assert f"{lost.hours.mid:,.1f} h" in lost.findings[0].message
+    endless = of(priced({**over(30), "checkpoint": {"mode": "none"}}), "spot")
+    assert "never ends" in endless.findings[0].message
+    assert endless.hours.mid == 1e6
+
+
+def test_hours_of_progress_hold_the_saves_the_plan_asks_for(priced):
+    plan = {"target": OPEN["target"], "checkpoint": {"interval": 30}}
+    quiet = priced({**plan, "purchase": {**OPEN["purchase"], "option": "spot", "interruptions_per_node_hour": 0}})
+    assert quiet.quote(1).hours.mid == 10
+    struck = priced({**plan, "purchase": {**OPEN["purchase"], "option": "spot", "interruptions_per_node_hour": 0.1}})
+    assert 10 < struck.quote(1).hours.mid < 12

@@ -1,0 +1,109 @@
+"""What the gate refuses, in which order, and how old prices may be."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.money import Price
+from launcher.pricing.ages import ALLOWED_DAYS, age, expiry
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+OWN = {"price_overrides": {"p5.48xlarge/on-demand": "50"}}
+
+
+def price(days: int, basis: Basis = Basis.LISTED) -> Price:
+    return Price(usd=Decimal(1), source="x", basis=basis, as_of=NOW.date() - timedelta(days=days))
+
+
+@pytest.mark.parametrize(
+    "option, allowed",
+    [
+        (PurchaseOption.ON_DEMAND, 180),
+        (PurchaseOption.RESERVED, 180),
+        (PurchaseOption.SAVINGS_PLAN, 180),
+        (PurchaseOption.TRAINING_PLAN, 180),
+        (PurchaseOption.CAPACITY_BLOCK, 14),
+        (PurchaseOption.SPOT, 2),
+    ],
+)
+def test_prices_are_good_for_their_time_and_warned_of_at_half_of_it(option, allowed):
+    assert ALLOWED_DAYS[option] == allowed
+    assert not age(price(allowed), option, NOW.date()).too_old
+    assert age(price(allowed + 1), option, NOW.date()).too_old
+    assert age(price(allowed // 2), option, NOW.date()).worth_a_warning
+    assert not age(price(allowed // 2 - 1), option, NOW.date()).worth_a_warning
+    assert not age(price(10_000, Basis.USER), option, NOW.date()).too_old
+    assert expiry(price(allowed), option, NOW) == NOW
+    assert expiry(price(0), option, NOW) == NOW + timedelta(days=allowed)
+
+
+def gate(priced, changes=None, **options):
+    return priced(changes, **options).quote(1).gate
+
+
+def test_a_fresh_price_within_the_budget_is_allowed(priced):
+    assert gate(priced, {"purchase": OWN}).allowed
+    assert gate(priced, {"purchase": OWN}, max_usd=Decimal(2000)).allowed
+
+
+def test_the_reasons_stand_in_the_order_5_4_3(priced):
+    late, poor = {"deadline_h": 1}, {"budget": {"max_usd": 1}}
+    trn2 = {"instance_type": "trn2.48xlarge", "region": "us-east-2"}
+    assert gate(priced, {"purchase": OWN, **poor}).exit_code == 3
+    assert gate(priced, {"target": trn2, **poor}).exit_code == 4
+    assert gate(priced, {"purchase": {"option": "spot"}, **poor}).exit_code == 4
+    assert gate(priced, {"purchase": late, "target": trn2, **poor}).exit_code == 5
+
+
+def test_an_old_price_is_a_refusal_and_in_the_sandbox_a_warning(priced):
+    spot = {"purchase": {"option": "spot"}, "target": {"region": "us-east-2"}}
+    refused = gate(priced, spot)
+    assert (refused.exit_code, refused.reason) == (4, "the spot price is 334 days old, at most 2 are allowed")
+    assert gate(priced, spot, max_price_age=400).allowed
+    allowed = priced(spot, sandbox=True).quote(1)
+    assert allowed.gate.allowed
+    assert [each.level for each in allowed.findings if each.code == "old-price"] == ["warning"]
+    assert gate(priced, {"purchase": {"option": "on-demand"}}, max_price_age=0).exit_code == 4
+
+
+def test_the_budget_is_held_against_the_high_estimate(priced):
+    quoted = priced({"workload": {"train": {"hours": None, "tokens_b": 2}}, "purchase": OWN}).quote(1)
+    between = (quoted.usd.mid + quoted.usd.high) / 2
+    refused = gate(priced, {"workload": {"train": {"hours": None, "tokens_b": 2}}, "purchase": OWN}, max_usd=between)
+    assert refused.exit_code == 3
+    assert "high estimate" in refused.reason
+    assert f"--max-usd to {quoted.usd.high.to_integral_value(rounding='ROUND_CEILING')}" in refused.hint
+
+
+def test_max_usd_only_lowers_the_budget(priced):
+    plan = {"purchase": OWN, "budget": {"max_usd": 100}}
+    assert "budget $100.00" in gate(priced, plan, max_usd=Decimal(100_000)).reason
+    assert "budget $50.00" in gate(priced, plan, max_usd=Decimal(50)).reason
+
+
+def test_an_hourly_budget_counts_all_nodes(priced):
+    plan = {"purchase": OWN, "target": {"nodes": 4}, "budget": {"max_usd_per_hour": 199}}
+    assert gate(priced, plan).exit_code == 3
+    assert gate(priced, {**plan, "budget": {"max_usd_per_hour": 200}}).allowed
+
+
+def test_a_refused_budget_names_the_best_candidate_that_it_allows(priced):
+    plan = {
+        "workload": {"train": {"hours": None, "tokens_b": 2}},
+        "target": {"instance_type": ["p5.48xlarge", "p4d.24xlarge"], "nodes": 1},
+        "purchase": {"price_overrides": {"p5.48xlarge/on-demand": "20", "p4d.24xlarge/on-demand": "21"}},
+    }
+    found = priced(plan)
+    first, second = found.quote(1), found.quote(2)
+    assert first.usd.high < second.usd.high
+    refused = priced(plan, max_usd=(first.usd.high + second.usd.high) / 2).quote(2)
+    assert refused.gate.exit_code == 3
+    assert refused.gate.hint.endswith(f"or --pick 1 at ${first.usd.high:,.2f}")
+
+
+def test_the_age_counts_from_today_whatever_day_prices_are_taken_of(priced):
+    found = priced({"purchase": {"option": "on-demand"}}, prices_as_of=date(2024, 1, 1)).quote(1)
+    assert found.price.usd == Decimal("98.32")
+    assert found.gate.exit_code == 4

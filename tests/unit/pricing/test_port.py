@@ -1,0 +1,81 @@
+"""The arithmetic of a port, whatever is asked for."""
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher import plan_file
+from launcher.model.money import UsdRange
+from launcher.pricing.port import break_even_run, port, weeks_words
+from launcher.pricing.verdict import Choice, judge
+
+TODAY = date(2026, 11, 20)
+money = st.decimals(min_value=0, max_value=Decimal(10) ** 15, places=4)
+numbers = st.sampled_from([1e-300, 1e-9, 1.0, 1e9, 1e300]) | st.floats(1e-3, 1e4)
+
+
+def request(**train):
+    plan = {
+        "slipway": 1,
+        "name": "p",
+        "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 1, **train}},
+    }
+    return plan_file.loads(yaml.safe_dump(plan))
+
+
+def spread(mid: Decimal) -> UsdRange:
+    return UsdRange(low=mid / 2, mid=mid, high=mid * 2)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    gpu=money,
+    trainium=money,
+    runs=st.integers(1, 1_000_000),
+    rate=numbers,
+    weeks=st.just("auto") | st.floats(0, 1e6),
+    week_usd=st.sampled_from([0, 5000, 1e12, 1e300]) | st.floats(0, 1e6),
+    kernels=st.sampled_from(["none", "some", "heavy"]),
+)
+def test_no_port_gives_a_traceback_and_its_paths_agree(gpu, trainium, runs, rate, weeks, week_usd, kernels):
+    asked = request(
+        runs=runs, runs_per_month=rate, port_weeks=weeks, engineer_usd_per_week=week_usd, custom_kernels=kernels
+    )
+    found = port(asked.workload.train, spread(gpu), spread(trainium), TODAY)
+    alone, first, mixed = found.paths
+    assert alone.usd == runs * gpu
+    assert 0 <= mixed.runs_on_gpu <= runs
+    if found.weeks.mid > 0:
+        assert mixed.runs_on_gpu >= 1
+    if found.break_even_run is not None:
+        assert (found.break_even_run <= runs) is found.pays
+        if found.pays and found.usd > 0:
+            assert first.usd <= alone.usd * Decimal("1.000001") + Decimal("0.01")
+    elif found.upkeep_usd_per_month > 0:
+        assert first.usd >= alone.usd * Decimal("0.999999")
+    said = judge(asked, asked.workload.train, found, "trn2.48xlarge", 10.0)
+    assert said.text.endswith(".")
+    if said.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}:
+        assert found.saving_usd > 0
+
+
+def test_the_break_even_is_the_first_run_that_has_paid():
+    needed = break_even_run(Decimal(100), Decimal(1000), Decimal(60), 2.0)
+    assert needed == 15
+    assert 14 * (100 - 30) < 1000 <= 15 * (100 - 30)
+
+
+def test_a_free_port_pays_at_once():
+    found = port(request(port_weeks=0, runs=3).workload.train, spread(Decimal(900)), spread(Decimal(100)), TODAY)
+    assert found.usd == 0
+    assert found.best.name == "port-first"
+    assert found.paths[2].runs_on_gpu == 0
+
+
+@pytest.mark.parametrize("weeks, words", [(0.2, "1 day"), (0.6, "3 days"), (1, "1 week"), (6, "6 weeks")])
+def test_weeks_in_words(weeks, words):
+    assert weeks_words(weeks) == words

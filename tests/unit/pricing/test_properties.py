@@ -1,0 +1,154 @@
+"""What holds of every quote, whatever is asked for."""
+
+import copy
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.cli.plan_table import page
+from launcher.cli.quote_page import page as quote_page
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.records.documents import quote_document
+from launcher.workflow.price import PriceOptions, price_request
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+CATALOG = load()
+SPOT = {
+    "slipway": 1,
+    "name": "p",
+    "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 5}},
+    "target": {"instance_type": "p5.48xlarge", "nodes": 2, "region": "us-east-2", "az_id": "use2-az1"},
+    "purchase": {"option": "spot", "interruptions_per_node_hour": 0.1},
+}
+
+
+def priced(plan):
+    request = plan_file.loads(yaml.safe_dump(plan))
+    return price_request(Path("plan.yaml"), request, CATALOG, NOW, PriceOptions())
+
+
+def total(**changes) -> float:
+    plan = copy.deepcopy(SPOT)
+    for path, value in changes.items():
+        section, key = path.rsplit("__", 1)
+        at = plan
+        for name in section.split("__"):
+            at = at.setdefault(name, {})
+        at[key] = value
+    return float(priced(plan).quote(1).usd.mid)
+
+
+fast = settings(deadline=None, max_examples=40)
+
+
+@fast
+@given(rate=st.floats(0, 3), more=st.floats(0, 3))
+def test_a_higher_hazard_never_costs_less(rate, more):
+    assert total(purchase__interruptions_per_node_hour=rate + more) >= 0.995 * total(
+        purchase__interruptions_per_node_hour=rate
+    )
+
+
+@fast
+@given(tokens=st.floats(0.01, 500), more=st.floats(1, 10))
+def test_more_tokens_never_cost_less(tokens, more):
+    assert total(workload__train__tokens_b=tokens * more) >= total(workload__train__tokens_b=tokens) * (1 - 1e-9)
+
+
+@fast
+@given(interval=st.floats(30, 20_000), rate=st.floats(0.001, 1))
+def test_the_automatic_interval_is_not_beaten_by_one_of_ones_own(interval, rate):
+    automatic = total(purchase__interruptions_per_node_hour=rate)
+    own = total(purchase__interruptions_per_node_hour=rate, checkpoint__interval=interval)
+    assert automatic <= 1.01 * own
+
+
+numbers = st.sampled_from([1e-9, 0.5, 3, 1e4, 1e12, 1e300]) | st.floats(1e-6, 1e6)
+wholes = st.sampled_from([1, 2, 3, 64, 1000, 10_000, 10_001]) | st.integers(1, 200)
+
+
+@st.composite
+def plans(draw):
+    """Plans of every kind, sensible and not."""
+    model = draw(
+        st.sampled_from(["llama-3.1-8b", "llama-3.1-405b", None]) | st.fixed_dictionaries({"params_b": numbers})
+    )
+    train = {"model": model, "sequence_length": draw(wholes), "runs_per_month": draw(numbers)}
+    train[draw(st.sampled_from(["tokens_b", "hours"]))] = draw(numbers)
+    train["data"] = {"gib": draw(numbers), "region": draw(st.sampled_from(["us-east-1", "eu-west-1", "nowhere", None]))}
+    target = {
+        "instance_type": draw(
+            st.sampled_from(["p5.48xlarge", "trn2.48xlarge", "g5.xlarge", ["p4d.24xlarge", "inf2.xlarge"]])
+        ),
+        "region": draw(st.sampled_from(["us-east-1", "us-east-2", "any", ["eu-west-1", "us-west-2"]])),
+        "nodes": draw(wholes | st.just("any") | st.just({"min": 2, "max": 9})),
+    }
+    purchase = {
+        "option": draw(st.sampled_from(["any", "spot", "on-demand", "capacity-block", "savings-plan", "reserved"])),
+        "deadline_h": draw(st.none() | numbers),
+        "interruptions_per_node_hour": draw(st.none() | numbers),
+        "discount_percent": draw(st.floats(0, 100)),
+        "price_overrides": draw(st.just({}) | st.fixed_dictionaries({"p5.48xlarge/spot": numbers})),
+        "reservation": draw(st.none() | st.fixed_dictionaries({"id": st.just("cr-01234567"), "fee_usd": numbers})),
+        "credits": [{"pool": "x", "usd": draw(numbers)}],
+    }
+    checkpoint = {
+        "mode": draw(st.sampled_from(["agent", "none"])),
+        "keep": draw(wholes),
+        "interval": draw(st.just("auto") | numbers),
+    }
+    return {
+        "slipway": 1,
+        "name": "p",
+        "workload": draw(st.just({"train": train}) | st.just({})),
+        "target": target,
+        "purchase": purchase,
+        "checkpoint": checkpoint,
+        "storage": {"lustre_gib": draw(st.sampled_from([0, 1200, 2400, 10**30]))},
+        "budget": {"max_usd": draw(st.none() | numbers)},
+        "guardrails": {"ttl_h": draw(st.none() | numbers)},
+    }
+
+
+@pytest.mark.filterwarnings("error")
+@settings(deadline=None, max_examples=120)
+@given(plan=plans())
+def test_no_plan_gives_a_traceback_and_every_total_is_the_sum_of_its_lines(plan):
+    found = priced_or_refused(plan)
+    if found is None:
+        return
+    for width in (80, 120):
+        page(found, width, everything=False)
+    for rank, quoted in enumerate(found.quotes, start=1):
+        check(quoted)
+        quote_page(quoted, rank, 80, NOW.date(), "plan.yaml")
+        json.dumps(quote_document(quoted, rank, CATALOG.instance_types), allow_nan=False)
+
+
+def priced_or_refused(plan):
+    """The candidates, or None when the plan was refused as one that cannot be read or cannot be done."""
+    try:
+        return priced(plan)
+    except (ImpossibleError, UnreadableInputError):
+        return None
+
+
+def check(quoted):
+    priced_lines = [each.usd for each in quoted.components if each.usd is not None]
+    assert (quoted.usd is None) is (quoted.unpriced is not None)
+    assert quoted.hours.low <= quoted.hours.mid <= quoted.hours.high <= 1e6
+    if quoted.usd is not None:
+        assert quoted.usd.low <= quoted.usd.mid <= quoted.usd.high
+        assert quoted.usd.mid == sum(priced_lines, Decimal(0))
+        assert all(each >= 0 for each in priced_lines)
+    else:
+        assert not quoted.gate.allowed
+    assert quoted.gate.allowed is (quoted.gate.exit_code == 0)

@@ -1,0 +1,200 @@
+"""Each way of buying: what is billed, what is tied up, and what a reservation that exists costs."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from launcher.model.enums import Availability
+
+ARN = "arn:aws:sagemaker:us-west-2:123456789012:training-plan/june"
+BLOCK = "cr-0a1b2c3d4e5f67890"
+
+
+def hours(count: float) -> dict[str, object]:
+    return {"train": {"hours": count}}
+
+
+def compute(quoted):
+    return sum(each.usd for each in quoted.components if each.group == "compute")
+
+
+def codes(quoted):
+    return [each.code for each in quoted.findings]
+
+
+def test_on_demand_bills_the_job_and_the_start_of_its_machines(priced):
+    quoted = priced().quote(1)
+    assert quoted.hours.mid == 10
+    assert quoted.billed_hours == pytest.approx(10.15)
+    assert compute(quoted) == pytest.approx(Decimal("55.04") * Decimal("10.15"))
+    assert quoted.usd.mid == sum(each.usd for each in quoted.components)
+    assert quoted.commitment_usd is None
+
+
+def test_a_block_is_billed_as_a_whole_offering(priced):
+    day = priced({"purchase": {"option": "capacity-block"}}).quote(1)
+    assert (day.hours.mid, day.billed_hours) == (10, 24)
+    assert compute(day) == day.price.usd * 24
+    assert "14 unused" in day.note
+    assert day.availability is Availability.LEAD_TIME
+    two = priced({"purchase": {"option": "capacity-block"}, "workload": hours(23.5)}).quote(1)
+    assert two.billed_hours == 48
+    weeks = priced({"purchase": {"option": "capacity-block"}, "workload": hours(15 * 24)}).quote(1)
+    assert weeks.billed_hours == 21 * 24
+
+
+def test_a_job_longer_than_any_block_has_no_price_and_is_still_quoted(priced):
+    quoted = priced({"purchase": {"option": "capacity-block"}, "workload": hours(5000)}).quote(1)
+    assert quoted.usd is None
+    assert quoted.unpriced == "no offering is long enough for 5000 hours"
+    assert quoted.hours.mid == 5000
+    assert quoted.gate.exit_code == 4
+
+
+@pytest.mark.parametrize("option", ["savings-plan", "reserved"])
+def test_a_commitment_charges_the_job_its_hours_and_names_the_whole_cash(priced, option):
+    plan = {"purchase": {"option": option, "term_years": 3}}
+    quoted = priced(plan).quote(1)
+    assert compute(quoted) == pytest.approx(quoted.price.usd * Decimal("10.15"))
+    assert quoted.commitment_usd == quoted.price.usd * 8760 * 3
+    assert quoted.cash_usd == quoted.commitment_usd + quoted.usd.mid - compute(quoted)
+    owned = priced({"purchase": {**plan["purchase"], "owned": True}}).quote(1)
+    assert owned.usd == quoted.usd
+    assert owned.commitment_usd is None
+    assert owned.cash_usd == owned.usd.mid - compute(owned)
+
+
+def test_a_commitment_says_when_it_pays_and_what_a_price_cut_strands(priced):
+    tied = priced({"purchase": {"option": "reserved", "term_years": 3}}).quote(1).commitment
+    assert tied.break_even_utilisation == pytest.approx(23.77728 / 55.04, rel=1e-3)
+    assert tied.utilisation == pytest.approx(10 / 730)
+    assert tied.price_cut == 0.44
+    assert float(tied.stranded_usd) == pytest.approx(23.77728 * 0.44 * 8760 * 3 / 2, rel=1e-3)
+
+
+def test_a_reservation_gives_one_candidate_even_where_nothing_is_known(priced):
+    plan = {
+        "target": {"instance_type": "p5.48xlarge", "region": "eu-west-3", "nodes": 3},
+        "purchase": {"option": "any", "reservation": {"id": BLOCK}},
+    }
+    found = priced(plan)
+    assert len(found.drafts) == found.resolution.considered == 1
+    assert [each.code for each in found.findings] == ["reservation-unchecked"]
+    quoted = found.quote(1)
+    assert quoted.plan.place.nodes == 3
+    assert quoted.usd is None
+    assert quoted.unpriced
+    assert quoted.gate.exit_code == 4
+
+
+def test_a_reservation_with_a_window_costs_the_whole_window(priced):
+    window = {"id": BLOCK, "starts_at": "2026-12-01T11:30:00Z", "ends_at": "2026-12-03T11:30:00Z", "count": 4}
+    plan = {"target": {"nodes": "any"}, "purchase": {"option": "capacity-block", "reservation": window}}
+    quoted = priced(plan).quote(1)
+    assert quoted.plan.place.nodes == 4
+    assert quoted.billed_hours == 48
+    assert compute(quoted) == quoted.price.usd * 4 * 48
+    assert quoted.availability is Availability.OFFERED
+    two = priced({**plan, "target": {"nodes": 2}}).quote(1)
+    assert compute(two) == compute(quoted)
+    assert "2 of 4 instances idle" in two.note
+
+
+def test_a_reservation_with_a_fee_costs_the_fee(priced):
+    window = {"id": BLOCK, "starts_at": "2026-12-01T11:30:00Z", "ends_at": "2026-12-03T11:30:00Z", "fee_usd": 1000}
+    quoted = priced({"purchase": {"option": "capacity-block", "reservation": window}}).quote(1)
+    assert compute(quoted) == 1000
+    assert quoted.price.basis == "user"
+    assert quoted.gate.allowed
+    assert quoted.cash_usd == quoted.usd.mid - 1000
+
+
+def test_a_job_that_outlasts_its_window_is_refused(priced):
+    window = {"id": BLOCK, "starts_at": "2026-12-01T11:30:00Z", "ends_at": "2026-12-02T11:30:00Z"}
+    plan = {"purchase": {"option": "capacity-block", "reservation": window}}
+    assert priced({**plan, "workload": hours(23.5)}).quote(1).gate.exit_code == 4
+    refused = priced({**plan, "workload": hours(23.6)}).quote(1)
+    assert refused.gate.exit_code == 5
+    assert "instances go 30 minutes before its end" in refused.gate.reason
+    over = priced({**plan, "workload": hours(1)}, now=datetime(2026, 12, 2, 11, tzinfo=UTC)).quote(1)
+    assert codes(over)[0] == "window-over"
+
+
+def test_a_training_plan_is_priced_and_not_deployed(priced):
+    plan = {"target": {"region": "any"}, "purchase": {"option": "any", "training_plan": {"arn": ARN}}}
+    found = priced(plan)
+    assert len(found.drafts) == 1
+    quoted = found.quote(1)
+    place = quoted.plan.place
+    assert (place.target, place.option, place.region) == ("hyperpod-slurm", "training-plan", "us-west-2")
+    assert quoted.usd is None
+    assert "prices refresh" in quoted.unpriced
+    assert quoted.gate.exit_code == 5
+    paid = {"arn": ARN, "starts_at": "2026-12-01T11:30:00Z", "ends_at": "2026-12-02T11:30:00Z", "fee_usd": "720"}
+    bought = priced({**plan, "purchase": {"training_plan": paid, "option": "any"}, "workload": hours(23.2)}).quote(1)
+    assert compute(bought) == 720
+    assert "60 minutes before its end" in " ".join(each.message for each in bought.findings)
+
+
+def test_a_price_of_ones_own_goes_first_and_the_region_goes_before_the_type(priced):
+    own = {"p5.48xlarge/on-demand": "20", "p5.48xlarge/on-demand/us-east-1": "10"}
+    assert priced({"purchase": {"price_overrides": own}}).quote(1).price.usd == 10
+    assert priced({"purchase": {"price_overrides": own}, "target": {"region": "us-east-2"}}).quote(1).price.usd == 20
+
+
+def test_a_discount_is_taken_off_listed_prices_and_noted(priced):
+    quoted = priced({"purchase": {"discount_percent": 25}}).quote(1)
+    assert quoted.price.usd == Decimal("41.28")
+    assert "less 25 %" in quoted.price.note
+    own = {"discount_percent": 25, "price_overrides": {"p5.48xlarge/on-demand": "40"}}
+    assert priced({"purchase": own}).quote(1).price.usd == 40
+
+
+def test_credits_pay_in_the_order_they_expire(priced):
+    pools = [
+        {"pool": "activate", "usd": 100},
+        {"pool": "poc", "usd": 50, "expires": "2026-12-31T00:00:00Z"},
+        {"pool": "old", "usd": 500, "expires": "2026-01-01T00:00:00Z"},
+    ]
+    quoted = priced({"purchase": {"credits": pools}}).quote(1)
+    assert quoted.cash_after_credits_usd == quoted.usd.mid - 150
+    lines = {each.name: each.value for each in quoted.assumptions if each.name.startswith("credit")}
+    assert lines == {"credit poc": "50.00", "credit activate": "100.00", "credit old": "0"}
+    rich = priced({"purchase": {"credits": [{"pool": "all", "usd": 10_000}]}}).quote(1)
+    assert rich.cash_after_credits_usd == 0
+
+
+def test_a_type_that_cannot_be_deployed_is_priced_and_refused(priced):
+    quoted = priced({"target": {"instance_type": "trn2u.48xlarge", "region": "any"}}).quote(1)
+    assert quoted.gate.exit_code == 5
+    assert "cannot be deployed" in quoted.gate.reason
+
+
+def test_a_spot_row_without_a_market_is_unpriced_unless_it_is_asked_for(priced):
+    trn2 = {"instance_type": "trn2.48xlarge", "region": "us-east-2"}
+    quoted = priced({"target": trn2, "purchase": {"option": "spot"}}).quote(1)
+    assert quoted.usd is not None
+    assert quoted.availability is Availability.NO_MARKET
+    assert "no-spot-market" in codes(quoted)
+    among = priced({"target": trn2, "purchase": {"option": ["spot", "capacity-block"]}})
+    spot = next(each for each in among.quotes if each.plan.place.option == "spot")
+    assert spot.usd is None
+    assert "floor of 10 % of on demand" in spot.unpriced
+
+
+def test_a_deadline_that_only_the_slow_estimate_misses_is_a_warning(priced):
+    plan = {"workload": {"train": {"hours": None, "tokens_b": 2}}}
+    spread = priced(plan).quote(1).hours
+    tight = priced({**plan, "purchase": {"deadline_h": (spread.mid + spread.high) / 2}}).quote(1)
+    assert "may-miss-deadline" in codes(tight)
+    assert tight.gate.exit_code != 5
+    missed = priced({**plan, "purchase": {"deadline_h": spread.mid * 0.9}}).quote(1)
+    assert missed.gate.exit_code == 5
+
+
+def test_a_cluster_that_exists_is_not_billed_again(priced):
+    new, old = priced().quote(1), priced({"target": {"cluster": "team"}}).quote(1)
+    names = {each.name for each in new.components} - {each.name for each in old.components}
+    assert names == {"head node m6i.xlarge", "NAT gateway", "NAT data", "public IPv4 address of the NAT"}
+    assert old.usd.mid < new.usd.mid

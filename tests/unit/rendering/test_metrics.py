@@ -1,0 +1,141 @@
+"""The reporter on the nodes, run as it is, on programs that answer as DCGM, neuron-monitor and the AWS CLI do."""
+
+import json
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from launcher.catalog.assets import asset
+from launcher.rendering.node import METRICS_SCRIPT
+
+DCGM = """#Entity   GPUTL                       FBUSD                       DBEVOL
+ID                                    MB
+GPU 0     90                          1000                        0
+GPU 1     70                          3000                        2
+"""
+NEURON = {
+    "neuron_runtime_data": [
+        {
+            "report": {
+                "neuroncore_counters": {
+                    "neuroncores_in_use": {
+                        "0": {"neuroncore_utilization": 40.0},
+                        "1": {"neuroncore_utilization": 80.0},
+                    }
+                },
+                "memory_used": {"neuron_runtime_used_bytes": {"host": 5, "neuron_device": 1024}},
+            }
+        }
+    ],
+    "system_data": {"neuron_hw_counters": {"neuron_devices": [{"mem_ecc_uncorrected": 1, "sram_ecc_uncorrected": 2}]}},
+    "neuron_hardware_info": {"neuron_device_count": 1, "neuroncore_per_device_count": 4},
+}
+"""A report in the form of the neuron-monitor user guide: half of the cores in use, one chip."""
+
+
+class Metadata(BaseHTTPRequestHandler):
+    """Instance metadata, version 2: nothing without a token."""
+
+    def do_PUT(self):
+        self.answer(200, "token")
+
+    def do_GET(self):
+        if self.headers.get("X-aws-ec2-metadata-token") != "token":
+            self.answer(401, "")
+        else:
+            self.answer(
+                200,
+                {"instance-id": "i-1", "placement/region": "us-east-2"}[self.path.removeprefix("/latest/meta-data/")],
+            )
+
+    def answer(self, code, text):
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def endpoint():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def report(tmp_path, endpoint):
+    """Run the reporter once beside programs of given texts; its exit code and what the AWS CLI was called with."""
+
+    def start(chips, **programs):
+        programs["aws"] = f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/sent\n'
+        for name, text in programs.items():
+            path = tmp_path / name.replace("_", "-")
+            path.write_text(text)
+            path.chmod(0o755)
+        words = [sys.executable, asset(METRICS_SCRIPT), "--cluster", "tiny", "--chips", chips, "--once"]
+        environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "AWS_EC2_METADATA_SERVICE_ENDPOINT": endpoint}
+        answer = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+        sent = (tmp_path / "sent").read_text().splitlines() if (tmp_path / "sent").exists() else []
+        return answer, sent
+
+    return start
+
+
+def says(text, code=0):
+    return f"#!/bin/sh\ncat <<'TEXT'\n{text}\nTEXT\nexit {code}\n"
+
+
+def values(sent):
+    return {each["MetricName"]: each["Value"] for each in json.loads(sent[-1])}
+
+
+WANTED = {"AcceleratorUtilization": 80.0, "AcceleratorMemoryUsed": 4000.0 * 1024 * 1024, "AcceleratorErrors": 2.0}
+
+
+class TestNvidia:
+    def test_chips_are_reported_together_under_cluster_and_instance(self, report):
+        answer, sent = report("nvidia", dcgmi=says(DCGM))
+        assert answer.returncode == 0, answer.stderr
+        assert sent[:-1] == [
+            *("cloudwatch", "put-metric-data", "--region", "us-east-2", "--namespace", "Slipway", "--metric-data"),
+        ]
+        assert values(sent) == WANTED
+        (dimensions,) = {json.dumps(each["Dimensions"]) for each in json.loads(sent[-1])}
+        assert json.loads(dimensions) == [{"Name": "Cluster", "Value": "tiny"}, {"Name": "InstanceId", "Value": "i-1"}]
+
+    @pytest.mark.parametrize("dcgmi", [says("", code=1), says("GPU 0  N/A  N/A  N/A")])
+    def test_nvidia_smi_takes_the_place_of_a_silent_dcgm(self, report, dcgmi):
+        answer, sent = report("nvidia", dcgmi=dcgmi, nvidia_smi=says("90, 1000, 0\n70, 3000, 2"))
+        assert answer.returncode == 0, answer.stderr
+        assert values(sent) == WANTED
+
+    def test_a_field_without_a_value_counts_nothing(self, report):
+        _, sent = report("nvidia", dcgmi=says("GPU 0  50  N/A  N/A"))
+        assert values(sent) == {"AcceleratorUtilization": 50.0, "AcceleratorMemoryUsed": 0.0, "AcceleratorErrors": 0.0}
+
+
+class TestNeuron:
+    def test_idle_cores_count(self, report):
+        answer, sent = report("neuron", neuron_monitor=says(json.dumps(NEURON)))
+        assert answer.returncode == 0, answer.stderr
+        assert values(sent) == {"AcceleratorUtilization": 30.0, "AcceleratorMemoryUsed": 1024, "AcceleratorErrors": 3}
+
+    def test_the_monitor_is_told_what_to_report_and_how_often(self, report, tmp_path):
+        copy = f"#!/bin/sh\ncat \"$2\" >{tmp_path}/asked\ncat <<'TEXT'\n{json.dumps(NEURON)}\nTEXT\n"
+        report("neuron", neuron_monitor=copy)
+        asked = json.loads((tmp_path / "asked").read_text())
+        assert asked["period"] == "60s"
+        assert [each["type"] for each in asked["system_metrics"]] == ["neuron_hw_counters"]
+
+    def test_a_monitor_that_ends_is_a_failure(self, report):
+        answer, sent = report("neuron", neuron_monitor="#!/bin/sh\nexit 0\n")
+        assert (answer.returncode, sent) == (1, [])
+        assert "neuron-monitor has ended" in answer.stderr

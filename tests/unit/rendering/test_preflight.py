@@ -1,0 +1,144 @@
+"""The preflight: a batch script for every type, and the collective that it runs, on this machine's processors."""
+
+import subprocess
+import sys
+
+import pytest
+
+from launcher.catalog.assets import asset
+from launcher.rendering.neuron import TORCH_NEURON, XLA
+from launcher.rendering.preflight import COLLECTIVE
+
+SCRIPTS = {"preflight.sbatch", "environment.sh"}
+
+
+def test_shellcheck_is_content(bundle, shellcheck, tmp_path):
+    for each in bundle.files:
+        if each.path in SCRIPTS:
+            path = tmp_path / each.path
+            path.write_text(each.text)
+            assert shellcheck(path) == ""
+
+
+class TestScript:
+    def test_every_chip_of_every_node_takes_part(self, bundle_of, plan_of):
+        text = bundle_of(plan_of()).file("preflight.sbatch").text
+        assert "#SBATCH --nodes=2\n" in text
+        assert "--nproc-per-node=8" in text
+
+    @pytest.mark.parametrize(
+        "name, region, workers", [("trn1.32xlarge", "us-west-2", 32), ("trn2.48xlarge", "us-east-2", 64)]
+    )
+    def test_neuron_counts_logical_cores(self, bundle_of, plan_of, name, region, workers):
+        text = bundle_of(plan_of(target={"instance_type": name, "region": region})).file("preflight.sbatch").text
+        assert f'--nworkers "$((nodes * {workers}))"' in text
+
+    @pytest.mark.parametrize("nodes, minimum", [(1, 0), (2, 100)])
+    def test_the_network_is_judged_where_there_is_one(self, bundle_of, plan_of, nodes, minimum):
+        text = bundle_of(plan_of(target={"nodes": nodes})).file("preflight.sbatch").text
+        assert f"SLIPWAY_PREFLIGHT_GB_S:-{minimum}" in text
+
+    def test_interfaces_are_counted_as_in_the_job(self, bundle_of, plan_of):
+        bundle = bundle_of(plan_of())
+        function = asset("templates/slurm/check_efa.sh").read_text().rstrip()
+        for path in ("preflight.sbatch", "job.sbatch"):
+            assert function in bundle.file(path).text
+            assert "check 32 " in bundle.file(path).text
+
+    def test_the_plans_own_setup_comes_first(self, bundle_of, plan_of):
+        text = bundle_of(plan_of(run={"setup": ["source venv/bin/activate"]})).file("preflight.sbatch").text
+        assert text.index("source venv/bin/activate") < text.index("torchrun --nnodes")
+
+
+NCCOM = """#!/bin/sh
+echo '       size(B)    count(elems)    type    time(us)    algbw(GB/s)    busbw(GB/s)'
+echo '       1048576          262144    fp32        1328           0.74           1.45'
+echo '    1073741824       268435456    fp32       41806          23.92          47.09'
+echo 'Avg bus bandwidth:      9.3924GB/s'
+echo "$NEURON_RT_ROOT_COMM_ID $*" >called
+"""
+"""Neuron's benchmark as its documentation shows its output."""
+PROGRAMS = {
+    "nccom-test": NCCOM,
+    "scontrol": "#!/bin/sh\nprintf 'localhost\\nlocalhost\\n'\n",
+    "srun": "#!/bin/sh\nexit 0\n",
+}
+
+
+class TestNeuronRun:
+    @pytest.fixture
+    def run(self, bundle_of, plan_of, tmp_path):
+        """The script on programs of the same names, with a minimum bandwidth."""
+
+        def start(minimum):
+            target = {"instance_type": "trn1.32xlarge", "region": "us-west-2"}
+            script = tmp_path / "preflight.sbatch"
+            script.write_text(bundle_of(plan_of(target=target)).file("preflight.sbatch").text)
+            for name, text in PROGRAMS.items():
+                program = tmp_path / "bin" / name
+                program.parent.mkdir(exist_ok=True)
+                program.write_text(text)
+                program.chmod(0o755)
+            environ = {
+                "PATH": f"{tmp_path}/bin:/usr/bin:/bin",
+                "SLURM_SUBMIT_DIR": str(tmp_path),
+                "SLURM_JOB_NODELIST": "nodes-[1-2]",
+                "SLIPWAY_PREFLIGHT_GB_S": str(minimum),
+            }
+            return subprocess.run(["bash", script], env=environ, capture_output=True, text=True, check=False)
+
+        return start
+
+    def test_the_largest_size_decides(self, run, tmp_path):
+        answer = run(47)
+        assert answer.returncode == 0, answer.stderr
+        assert "47.09 GB/s at the largest size, at least 47 wanted" in answer.stdout
+        assert run(48).returncode == 1
+        called = (tmp_path / "called").read_text()
+        assert called.startswith("127.0.0.1:62182 --nworkers 64 --nnodes 2 ")
+        assert called.endswith("allr --hosts 127.0.0.1 127.0.0.1\n")
+
+    def test_no_figures_are_a_failure(self, run, tmp_path, monkeypatch):
+        monkeypatch.setitem(PROGRAMS, "nccom-test", "#!/bin/sh\necho '1 errors found - test failed'\n")
+        answer = run(0)
+        assert answer.returncode == 1
+        assert "nccom-test gave no figures" in answer.stdout
+
+
+class TestEnvironment:
+    def test_trn2_is_native_and_trn1_is_xla_each_with_pinned_packages(self, bundle_of, plan_of):
+        trn2 = bundle_of(plan_of(target={"instance_type": "trn2.48xlarge"})).file("environment.sh").text
+        trn1 = plan_of(target={"instance_type": "trn1.32xlarge", "region": "us-west-2"})
+        trn1 = bundle_of(trn1).file("environment.sh").text
+        assert all(package in trn2 for package in TORCH_NEURON.packages)
+        assert all(package in trn1 for package in XLA.packages)
+        assert all("==" in package for package in (*TORCH_NEURON.packages, *XLA.packages))
+        assert "Neuron 2.33: public beta" in trn2
+        assert "pinned to Neuron 2.28" in trn1
+
+    def test_nvidia_brings_its_own(self, bundle_of, plan_of):
+        assert "environment.sh" not in [each.path for each in bundle_of(plan_of()).files]
+
+
+@pytest.mark.torch
+class TestCollective:
+    @pytest.fixture
+    def run(self, tmp_path):
+        """The collective on two processes, with a minimum bandwidth."""
+
+        def start(minimum):
+            words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+            words += [asset(COLLECTIVE), "--backend", "gloo", "--largest-mib", "1", "--minimum-gb-s", str(minimum)]
+            return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+        return start
+
+    def test_a_right_sum_that_is_fast_enough_passes(self, run):
+        answer = run(0)
+        assert answer.returncode == 0, answer.stderr
+        assert "preflight: 2 ranks" in answer.stdout
+
+    def test_too_slow_fails(self, run):
+        answer = run(1e9)
+        assert answer.returncode == 1
+        assert "at least 1e+09 wanted" in answer.stdout
