@@ -2,14 +2,18 @@
 
 from launcher.cli import words
 from launcher.cli.lines import wrapped
+from launcher.model.errors import UnreadableInputError
 from launcher.model.money import Price
 from launcher.model.quote import Quote
-from launcher.workflow.price import Priced, pick
+from launcher.workflow.price import Priced
 
 
 def page(priced: Priced, rank: int, width: int) -> list[str]:
     """The row's story, to be read from top to bottom."""
-    _, quoted = pick(priced, str(rank))
+    count = len(priced.drafts)
+    if rank > count:
+        raise UnreadableInputError(f"--explain {rank}: there is no such row", hint=f"ranks 1 to {count}")
+    quoted = priced.quote(rank)
     place, hours = quoted.plan.place, quoted.hours
     lines = [
         "",

@@ -8,7 +8,7 @@ from launcher.cli import words
 from launcher.cli.lines import finding_line, wrapped
 from launcher.cli.table import Column, align_points, render
 from launcher.model.enums import Basis, Level, PurchaseOption
-from launcher.model.money import Price, Unpriced, UsdRange
+from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.pricing.ages import age
 from launcher.pricing.drafts import Draft
@@ -16,6 +16,7 @@ from launcher.workflow.price import NEURON, NVIDIA, Priced
 
 MOST_PRICED, MOST_UNPRICED, MOST_OF_AN_OPTION = 10, 4, 2
 NARROW = 100
+MANY_HOURS = 100
 
 
 def page(priced: Priced, width: int, *, everything: bool) -> list[str]:
@@ -24,7 +25,13 @@ def page(priced: Priced, width: int, *, everything: bool) -> list[str]:
     shown = [(rank, priced.quote(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
     lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
-    lines += ["", *table(shown, width), *_also_unpriced(rest, width), *_not_deployed(priced, width)]
+    lines += [
+        "",
+        *table(shown, width),
+        *_reasons(shown, width),
+        *_also_unpriced(rest, width),
+        *_not_deployed(priced, width),
+    ]
     lines += _footer(priced, shown, width)
     return lines
 
@@ -65,6 +72,18 @@ def _first_of_each_type(drafts: Sequence[Draft], ranks: Sequence[int]) -> list[i
         order = (not untrusted, each.place.option is not PurchaseOption.ON_DEMAND, rank)
         best[each.place.instance_type] = min(best.get(each.place.instance_type, order), order)
     return [rank for _, _, rank in sorted(best.values())]
+
+
+def _reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
+    """Why the rows without a price have none: the notes say it where there is room, and this does everywhere."""
+    told: dict[str, list[str]] = {}
+    for _, quoted in rows:
+        if quoted.unpriced is not None:
+            place = quoted.plan.place
+            told.setdefault(_note(quoted), []).append(f"{place.instance_type} {words.option(place)}")
+    return [
+        piece for reason, rows_of in told.items() for piece in wrapped(f"  – {', '.join(rows_of)}: {reason}", width)
+    ]
 
 
 def _also_unpriced(drafts: Sequence[Draft], width: int) -> list[str]:
@@ -192,11 +211,18 @@ def _cells(rank: int, quoted: Quote, *, short: bool) -> list[str]:
         words.option(place, short=short),
         rate or ("" if short else "unpriced"),
         words.hours(hours.mid),
-        words.between(words.hours(hours.low), words.hours(hours.high)),
-        words.dollars(usd.mid) if usd else ("unpriced" if short else ""),
-        words.between(words.dollars(usd.low), words.dollars(usd.high)) if usd else "",
+        _spread(hours, short=short),
+        words.dollars(usd.mid) if usd else "",
+        words.between(words.dollars(usd.low), words.dollars(usd.high)) if usd else ("unpriced" if short else ""),
         _note(quoted),
     ]
+
+
+def _spread(hours: Range, *, short: bool) -> str:
+    """The range of hours; whole ones where room is short and they are many."""
+    if short and hours.high >= MANY_HOURS:
+        return words.between(f"{hours.low:,.0f}", f"{hours.high:,.0f}")
+    return words.between(words.hours(hours.low), words.hours(hours.high))
 
 
 def _note(quoted: Quote) -> str:

@@ -1,5 +1,7 @@
 """`slipway quote`: one candidate, every line of its bill."""
 
+from dataclasses import replace
+
 import typer
 
 from launcher.cli import options, output
@@ -36,7 +38,8 @@ def quote(
         max_usd=max_usd,
     )
     priced = price(file, options.now(), asked)
-    rank, quoted = pick(priced, wanted)
+    rank, alone = pick(priced, wanted)
+    quoted = replace(alone, findings=(*priced.findings, *alone.findings))
     if json:
         output.document(quote_document(quoted, rank, priced.catalog.instance_types))
     else:

@@ -21,7 +21,7 @@ def page(report: Report, width: int) -> list[str]:
     lines += [piece for each in report.verified_resources for piece in wrapped(f"    {each}", width)]
     if report.not_emulated:
         lines += ["", "  not emulated, so not checked here"]
-        lines += wrapped(f"    {', '.join(report.not_emulated)}", width)
+        lines += [piece for each in report.not_emulated for piece in wrapped(f"    {each}", width)]
     return lines
 
 

@@ -41,7 +41,7 @@ def between(low: str, high: str) -> str:
     return "" if low == high else f"{low}–{high}"
 
 
-SHORT = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "plan"}
+SHORT = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "plan", PurchaseOption.RESERVED: "RI"}
 
 
 def option(place: Place, *, short: bool = False) -> str:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
 from launcher.catalog.assets import root
@@ -54,14 +55,21 @@ class Cdk:
     runner: Runner
     environment: Mapping[str, str]
 
-    def synth(self, plan: Path, digest: str, folder: Path) -> Assembly:
+    def synth(self, plan: Path, digest: str, folder: Path, usd_per_hour: Decimal | None = None) -> Assembly:
         """Synthesise a plan's stacks into a folder.
+
+        Args:
+            plan: the run folder's plan file.
+            digest: the plan's digest.
+            folder: where the assembly goes.
+            usd_per_hour: the quoted rate of all nodes, for the alarm on spending; None: no such alarm.
 
         Raises:
             ImpossibleError: the app refused the plan, or validation of the templates found something.
         """
         app = f"{sys.executable} -P -m infra.app"
-        done = self._run("synth", "--quiet", "--app", app, "-c", f"plan={plan.resolve()}", "-o", str(folder))
+        rate = () if usd_per_hour is None else ("-c", f"usd_per_hour={usd_per_hour:f}")
+        done = self._run("synth", "--quiet", "--app", app, "-c", f"plan={plan.resolve()}", *rate, "-o", str(folder))
         problems = validation_problems(folder)
         if done.code != 0 or problems:
             said = "\n".join([*problems, *done.lines[-SHOWN_LINES:]])

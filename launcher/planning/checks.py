@@ -91,6 +91,9 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
         )
     if train.model is None and train.tokens_b is not None:
         yield error("no-model", f"{path}.model", "tokens need a model", "name one, or give {params_b: N}")
+    if train.data.region is not None and train.data.region not in catalog.regions:
+        hint = nearest_name(train.data.region, catalog.regions)
+        yield error("unknown-region", f"{path}.data.region", f"no region {train.data.region} in the catalog", hint)
     if isinstance(train.model, str) and catalog.find_model(train.model) is None:
         hint = nearest_name(train.model, catalog.models) or "or give {params_b: N}"
         yield error("unknown-model", f"{path}.model", f"no model {train.model} in the catalog", hint)

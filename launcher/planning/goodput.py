@@ -6,6 +6,7 @@ they belong to pricing.
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 from launcher.agent.interval import daly_interval_s, overhead_fraction
@@ -47,6 +48,7 @@ def checkpoint_write_s(shape: TrainingShape, facts: TrainingFacts) -> Range:
     )
 
 
+@lru_cache(maxsize=8)
 def overhead(shape: TrainingShape, facts: TrainingFacts) -> Overhead:
     """What checkpoints, failures and restarts cost, per second of useful work.
 

@@ -164,7 +164,13 @@ def _none_left(request: PlanRequest, catalog: Catalog, asked: tuple[Way, ...], m
         message = f"no candidate is left: {name}: {reason}{more}"
         return error("nothing-fits", "target", message, "allow more nodes or other types")
     options = ", ".join(request.purchase.option or ()) or "any option"
-    types = request.target.instance_type
+    types, nodes = request.target.instance_type, request.target.nodes
+    sizes = catalog.instance_types[types[0]].block_counts if types else ()
+    blocks = request.purchase.option == (PurchaseOption.CAPACITY_BLOCK,)
+    if blocks and types and nodes is not None and not any(nodes.minimum <= each <= nodes.maximum for each in sizes):
+        allowed = ", ".join(str(each) for each in sizes)
+        message = f"no candidate is left: Capacity Blocks of {types[0]} have {allowed} instances, got {nodes.minimum}"
+        return error("block-size", "target.nodes", message, "take one of these numbers")
     if asked or types is None:
         return error(
             "nothing-offered", "target", f"no candidate is left: nothing that was asked for is sold as {options}"

@@ -73,7 +73,7 @@ def charge(place: Place, work: Work, request: PlanRequest, hazard: Hazard | None
             return Charge(hours, known.window_h, known.instances)
         days = block_days(hours + BOOT_H, lost_h(place.option))
         return None if days is None else Charge(hours, days * HOURS_A_DAY, known.instances if known else nodes)
-    if place.option is PurchaseOption.SPOT and hazard is not None:
+    if place.option is PurchaseOption.SPOT and hazard is not None and request.workload.train is not None:
         told = on_spot(hours, work, request, hazard.mid)
         expected = min(told.job.expected_hours, FOREVER_H)
         return Charge(expected, _billed(expected), nodes, told)
@@ -144,7 +144,20 @@ def _offering(place: Place, work: Work, per_hour: Decimal, request: PlanRequest,
         note = f"paid for {middle.billed_hours:g} h; {max(0.0, idle):.0f} unused"
     if spare:
         note += f", and {spare} of {middle.instances} instances idle"
-    return ComputeCost(charge=middle, hours=work.hours, usd=usd, note=note)
+    return ComputeCost(charge=middle, hours=work.hours, usd=usd, assumptions=(_whole_line(place),), note=note)
+
+
+def _whole_line(place: Place) -> Assumption:
+    """The rules of whole offerings as a line of the quote."""
+    plan = place.option is PurchaseOption.TRAINING_PLAN
+    return Assumption(
+        name="instances are taken back before the end, at 11:30 UTC, by",
+        value=f"{lost_h(place.option) * 60:g}",
+        unit="minutes",
+        source="SageMaker HyperPod developer guide"
+        if plan
+        else "EC2 user guide, Capacity Blocks for ML; paid up front",
+    )
 
 
 def _spot(work: Work, per_hour: Decimal, request: PlanRequest, middle: Charge, hazard: Hazard) -> ComputeCost:

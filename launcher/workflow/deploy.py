@@ -82,7 +82,7 @@ def synthesise(folder: RunFolder, quoted: Quote, setting: Setting) -> tuple[Cdk,
     """Synthesise the run folder's plan and show what would change."""
     cdk = Cdk(runner=setting.runner, environment=setting.environment)
     setting.tell("synthesising the stacks")
-    assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly)
+    assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, quoted.usd_per_hour)
     return cdk, assembly
 
 

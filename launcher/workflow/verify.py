@@ -96,7 +96,7 @@ def verify(
         if state.name.endswith(STORE_STACK):
             _store(session, state, checks)
         elif state.name.endswith(NETWORK_STACK):
-            _network(plan, session, state, checks, zone)
+            _network(plan, session, _subnet_of(states), checks, zone)
         elif state.name.endswith(TRAINING_STACK):
             _training(plan, session, state, checks, cluster=cluster)
     if checks.wrong:
@@ -124,10 +124,14 @@ def _store(session: Session, state: StackState, checks: _Checks) -> None:
     checks.holds("checkpoint stack is protected", state.protected)
 
 
-def _network(plan: Plan, session: Session, state: StackState, checks: _Checks, zone: str | None) -> None:
+def _subnet_of(states: Iterable[StackState]) -> str:
+    """The subnet that the cluster's machines stand in, whichever stack made it."""
+    return next(each.outputs["PrivateSubnetId"] for each in states if each.name.endswith(TRAINING_STACK))
+
+
+def _network(plan: Plan, session: Session, subnet_id: str, checks: _Checks, zone: str | None) -> None:
     """The VPC's range and the private subnet: its zone, no public addresses, a way out through NAT."""
-    outputs = state.outputs
-    subnet = networks.subnets(session, (outputs["PrivateSubnetId"],))[0]
+    subnet = networks.subnets(session, (subnet_id,))[0]
     checks.types |= {
         "AWS::EC2::VPC",
         "AWS::EC2::Subnet",
@@ -136,7 +140,7 @@ def _network(plan: Plan, session: Session, state: StackState, checks: _Checks, z
         "AWS::EC2::SubnetRouteTableAssociation",
         "AWS::EC2::NatGateway",
     }
-    checks.equal("VPC range", plan.request.network.cidr, networks.vpc_cidr(session, outputs["VpcId"]))
+    checks.equal("VPC range", plan.request.network.cidr, networks.vpc_cidr(session, subnet.vpc_id))
     checks.holds("private subnet keeps addresses private", not subnet.public_addresses)
     if zone is not None:
         checks.equal("private subnet zone", zone, subnet.az_id)

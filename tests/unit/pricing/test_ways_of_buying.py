@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 
 from launcher.model.enums import Availability
+from launcher.model.errors import ImpossibleError
 
 ARN = "arn:aws:sagemaker:us-west-2:123456789012:training-plan/june"
 BLOCK = "cr-0a1b2c3d4e5f67890"
@@ -198,3 +199,22 @@ def test_a_cluster_that_exists_is_not_billed_again(priced):
     names = {each.name for each in new.components} - {each.name for each in old.components}
     assert names == {"head node m6i.xlarge", "NAT gateway", "NAT data", "public IPv4 address of the NAT"}
     assert old.usd.mid < new.usd.mid
+
+
+def test_a_cluster_without_a_job_costs_its_hours_on_spot_too(priced):
+    plan = {"workload": {"train": None}, "guardrails": {"ttl_h": 8}, "purchase": {"option": "spot"}}
+    quoted = priced({**plan, "target": {"region": "us-east-2"}}).quote(1)
+    assert quoted.hours.low == quoted.hours.mid == quoted.hours.high == 8
+    assert quoted.spot is None
+
+
+def test_a_size_that_no_block_has_is_refused_with_the_sizes_there_are(priced):
+    with pytest.raises(ImpossibleError) as refusal:
+        priced({"target": {"nodes": 3}, "purchase": {"option": "capacity-block"}})
+    assert "have 1, 2, 4, 8, 16, 32, 64 instances, got 3" in refusal.value.findings[0].message
+
+
+def test_data_in_a_region_that_does_not_exist_are_refused(priced):
+    with pytest.raises(ImpossibleError) as refusal:
+        priced({"workload": {"train": {"data": {"gib": 5, "region": "us-est-1"}}}})
+    assert refusal.value.findings[0].path == "workload.train.data.region"

@@ -205,6 +205,11 @@ class TestSettings:
         arn = "arn:aws:iam::123456789012:policy/engineers"
         assert configuration_of(security={"permissions_boundary_arn": arn})["Iam"] == {"PermissionsBoundary": arn}
 
+    def test_the_head_nodes_alarms_are_on(self, configuration_of):
+        monitoring = configuration_of()["Monitoring"]
+        assert monitoring["Alarms"] == {"Enabled": True}
+        assert monitoring["Dashboards"] == {"CloudWatch": {"Enabled": False}}
+
     def test_tags(self, configuration_of, plan_of):
         found = {each["Key"]: each["Value"] for each in configuration_of()["Tags"]}
         assert found == {"slipway:cluster": "small", "slipway:plan": "small", "slipway:digest": plan_of().digest}

@@ -1,0 +1,33 @@
+"""The page of `make bench`: figures as tables, single ones before lists."""
+
+from benchmarks.__main__ import AIMS, TITLES, _table
+from benchmarks.plan_speed import PLANS
+from benchmarks.spot_interval import Cell, summary
+
+
+def test_figures_become_tables() -> None:
+    figures = {"base_s": 0.1, "commands": [{"name": "any", "most": 4.0}, {"name": "one", "most": None}]}
+    assert list(_table(figures)) == [
+        "| figure | value |",
+        "|---|---|",
+        "| base_s | 0.1 |",
+        "",
+        "commands:",
+        "",
+        "| name | most |",
+        "|---|---|",
+        "| any | 4.0 |",
+        "| one |  |",
+    ]
+
+
+def test_every_section_has_an_aim() -> None:
+    assert set(AIMS) == set(TITLES)
+    assert [most for _, _, most in PLANS if most] == [3.0, 4.0]
+
+
+def test_the_worst_interval_is_the_one_that_costs_most_more() -> None:
+    near = Cell(name="near", automatic_usd=100.5, best_usd=100, automatic_s=60, best_s=50)
+    far = Cell(name="far", automatic_usd=103, best_usd=100, automatic_s=60, best_s=30)
+    found = summary([near, far])
+    assert (found["held"], found["worst_cell"], found["worst_excess"]) == (1, "far", 0.03)
