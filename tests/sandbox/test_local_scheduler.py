@@ -11,7 +11,7 @@ from launcher.sandbox.local_scheduler import LocalScheduler
 from launcher.sandbox.nodes import NodeView
 from launcher.sandbox.scheduler import JobState, SchedulerError
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 SETTINGS = {"RequeueExit": "75", "JobRequeue": "1"}
 
 

@@ -18,7 +18,7 @@ from launcher.sandbox import processes
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.scheduler import JobState
 
-PATIENCE_S = 60
+PATIENCE_S = 180
 REGION = "us-east-1"
 SCHEDULERS = ["local", pytest.param("slurm", marks=pytest.mark.slurm)]
 pytestmark = pytest.mark.xdist_group("sandbox")

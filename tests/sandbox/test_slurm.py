@@ -19,7 +19,7 @@ from launcher.sandbox.slurm_files import SlurmPlaces, node_environment, write_no
 from launcher.sandbox.slurm_scheduler import SlurmScheduler
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
-PATIENCE_S = 60
+PATIENCE_S = 180.0
 MARK = "test-slurm"
 GROUP = NodeGroup(
     queue="gpu",
