@@ -104,10 +104,16 @@ class SlurmScheduler:
         """Let a job that was put back into the queue start a second from now.
 
         Not at once: slurmd refuses the credential of an attempt made in the second in which the one before ended ("Job
-        credential revoked"), and the job would count as failed.
+        credential revoked"), and the job would count as failed. A job that Slurm starts between the question and the
+        order needs no help, and Slurm's refusal of the order is no failure.
         """
-        if self.state(job) is JobState.PENDING:
+        if self.state(job) is not JobState.PENDING:
+            return
+        try:
             self._run("scontrol", "update", f"jobid={job}", "StartTime=now+1")
+        except SchedulerError:
+            if self.state(job) is JobState.PENDING:
+                raise
 
     def cancel(self, job: str) -> None:
         """End a job for good."""
