@@ -58,6 +58,11 @@ class Catalog:
         """Names people ask for that cannot be had, with the reason."""
         return facts.load_unavailable_types(self.store)
 
+    def unavailable_type(self, name: str) -> facts.UnavailableType | None:
+        """Why a name cannot be had; a family stands for its sizes, as trn3 does for trn3.48xlarge."""
+        gone = self.unavailable_types
+        return gone.get(name) or gone.get(name.partition(".")[0])
+
     @cached_property
     def regions(self) -> Mapping[str, facts.Region]:
         """Regions by name."""
@@ -315,7 +320,7 @@ class Catalog:
 
     def _absence(self, what: str, index: Zoned, instance_type: str, region: str) -> str:
         """Why there is no price, as far as it is known."""
-        gone = self.unavailable_types.get(instance_type)
+        gone = self.unavailable_type(instance_type)
         if gone is not None:
             return gone.reason
         if instance_type not in self.instance_types:

@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def show(
+    name: Annotated[str | None, typer.Argument(metavar="TYPE", help="The same as --type.")] = None,
     *,
     instance_type: Type = None,
     region: Place = None,
@@ -44,7 +45,8 @@ def show(
     from launcher.records.price_documents import show_document
     from launcher.workflow import prices
 
-    wanted, now = prices.Wanted(instance_type=instance_type, region=region, option=option), options.now()
+    wanted = prices.Wanted(instance_type=instance_type or name, region=region, option=option)
+    now = options.now()
     rows = prices.show(prices.known_catalog(os.environ, prices_as_of), wanted, now, history=history)
     if json:
         output.document(show_document(now=now, prices_as_of=prices_as_of, rows=rows))

@@ -31,11 +31,11 @@ def terminal_width() -> int:
 def render(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """The lines of a table: title, rule, rows, rule.
 
-    Columns that may yield go one by one, the highest first, until the rest fits; before one that yields at 0 the gap
-    shrinks; then the text of a shrinking column is cut.
+    Columns that may yield are left out where they are empty. The others go one by one, the highest first, until the
+    rest fits; before one that yields at 0 the gap shrinks; then the text of a shrinking column is cut.
     """
-    kept = list(range(len(columns)))
-    order = sorted((c.yields, i) for i, c in enumerate(columns) if c.yields is not None)
+    kept = [i for i, column in enumerate(columns) if column.yields is None or any(row[i] for row in rows)]
+    order = sorted((c.yields, i) for i, c in enumerate(columns) if c.yields is not None and i in kept)
     gap = GAPS[0]
     while _width(columns, rows, kept, gap) > width:
         if order and (order[-1][0] or gap == GAPS[-1]):

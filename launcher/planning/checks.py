@@ -1,5 +1,6 @@
 """Checks of a request against what exists: each returns findings, none stops at the first."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from launcher.catalog.load import Catalog
@@ -29,13 +30,13 @@ INFERENCE_ONLY = ("Inferentia2",)
 def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
     """Everything that can be said of a request before a candidate is made of it."""
     found: list[Finding] = []
-    for rule in (_target, _workload, _places, _purchase, _network, _storage, _checkpoint):
+    for rule in (_target, _types, _workload, _places, _purchase, _network, _storage, _checkpoint):
         found.extend(rule(request, catalog))
     return tuple(found)
 
 
 def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
-    """Targets, types and regions that exist."""
+    """Targets and regions that exist, and a number of nodes that may be."""
     target = request.target
     unbuilt = [kind for kind in target.kind or () if kind not in BUILT_TARGETS]
     if unbuilt and request.purchase.training_plan is None:
@@ -45,9 +46,21 @@ def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
         yield (warning if some_left else error)("unknown-target", "target.kind", message)
     if target.nodes is not None and target.nodes.maximum > MOST_NODES:
         yield error("too-many-nodes", "target.nodes", f"must be at most {MOST_NODES:,}, got {target.nodes.maximum:,}")
+    for region in target.region or ():
+        if region not in catalog.regions:
+            hint = nearest_name(region, catalog.regions)
+            yield error("unknown-region", "target.region", f"no region {region} in the catalog", hint)
+
+
+def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
+    """Instance types that can be had and that train."""
+    target = request.target
     for path, names in (("instance_type", target.instance_type or ()), ("fallback_types", target.fallback_types)):
         for name in names:
-            if name not in catalog.instance_types:
+            gone = catalog.unavailable_type(name)
+            if gone is not None:
+                yield error("unavailable-type", f"target.{path}", f"{name} cannot be had: {gone.reason}", gone.note)
+            elif name not in catalog.instance_types:
                 hint = nearest_name(name, catalog.instance_types)
                 yield error("unknown-instance-type", f"target.{path}", f"no instance type {name} in the catalog", hint)
             elif catalog.instance_types[name].accelerator is None:
@@ -55,10 +68,6 @@ def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             elif request.workload.train and catalog.instance_types[name].accelerator in INFERENCE_ONLY:
                 message = f"no training software supports the {catalog.instance_types[name].accelerator} of {name}"
                 yield error("no-training-software", f"target.{path}", message, "name a trn or p type")
-    for region in target.region or ():
-        if region not in catalog.regions:
-            hint = nearest_name(region, catalog.regions)
-            yield error("unknown-region", "target.region", f"no region {region} in the catalog", hint)
 
 
 def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
@@ -144,8 +153,11 @@ def _dimensions(model: ModelDimensions, path: str) -> Iterator[Finding]:
         )
     if model.heads and model.kv_heads and (model.kv_heads > model.heads or model.heads % model.kv_heads):
         yield error("kv-heads", f"{path}.kv_heads", f"{model.kv_heads} does not divide heads {model.heads}")
-    if model.layers and model.hidden and model.vocab and model.heads and model.kv_heads and not model.active_params_b:
+    if model.layers and model.hidden and model.vocab and model.heads and model.kv_heads:
         low, high = dense_parameters_b(model.layers, model.hidden, model.heads, model.kv_heads, model.vocab)
+        if model.active_params_b is not None and model.active_params_b < model.params_b:
+            # The width and number of experts are not among the dimensions, so a mixture has no bounds of its own.
+            low, high = 0.0, math.inf
         if not low * (1 - COUNT_TOLERANCE) <= model.params_b <= high * (1 + COUNT_TOLERANCE):
             yield error(
                 "dimensions-contradict",

@@ -12,6 +12,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.training import TrainingFacts
 from launcher.model.way import Way
 from launcher.planning.checks import INFERENCE_ONLY, SPOT_WITHOUT_CHECKPOINTS, check
+from launcher.planning.limits import computes, limits
 from launcher.planning.reserved import reserved_way
 from launcher.planning.work import Estimator
 
@@ -44,6 +45,7 @@ def resolve(request: PlanRequest, catalog: Catalog, facts: TrainingFacts) -> Res
     # Spot without checkpoints is priced all the same, so that a person sees what it would cost; its gate refuses it.
     findings = [each for each in check(request, catalog) if each.code != SPOT_WITHOUT_CHECKPOINTS]
     estimator = Estimator(request=request, catalog=catalog, facts=facts)
+    findings += limits(request, catalog, estimator)
     if any(each.level is Level.ERROR for each in findings):
         return Resolution(ways=(), considered=0, findings=tuple(findings), estimator=estimator)
     reserved, remarks = reserved_way(request, catalog)
@@ -87,12 +89,15 @@ def _fitting(ways: tuple[Way, ...], estimator: Estimator, misfits: dict[str, str
 
 def _types(request: PlanRequest, catalog: Catalog) -> Iterator[InstanceType]:
     """The types to try: the pinned ones, or every one with accelerators that ParallelCluster takes."""
+    train = request.workload.train
     if request.target.instance_type is not None:
-        for name in dict.fromkeys(request.target.instance_type):
-            yield catalog.instance_types[name]
-        return
-    for facts in catalog.instance_types.values():
-        if facts.accelerator not in (None, *INFERENCE_ONLY) and TargetKind.PARALLELCLUSTER in facts.targets:
+        asked = [catalog.instance_types[name] for name in dict.fromkeys(request.target.instance_type)]
+    else:
+        every = catalog.instance_types.values()
+        asked = [each for each in every if each.accelerator and each.accelerator not in INFERENCE_ONLY]
+        asked = [each for each in asked if TargetKind.PARALLELCLUSTER in each.targets]
+    for facts in asked:
+        if train is None or computes(catalog.accelerators[facts.accelerator or ""], train.precision):
             yield facts
 
 
@@ -164,13 +169,7 @@ def _none_left(request: PlanRequest, catalog: Catalog, asked: tuple[Way, ...], m
         message = f"no candidate is left: {name}: {reason}{more}"
         return error("nothing-fits", "target", message, "allow more nodes or other types")
     options = ", ".join(request.purchase.option or ()) or "any option"
-    types, nodes = request.target.instance_type, request.target.nodes
-    sizes = catalog.instance_types[types[0]].block_counts if types else ()
-    blocks = request.purchase.option == (PurchaseOption.CAPACITY_BLOCK,)
-    if blocks and types and nodes is not None and not any(nodes.minimum <= each <= nodes.maximum for each in sizes):
-        allowed = ", ".join(str(each) for each in sizes)
-        message = f"no candidate is left: Capacity Blocks of {types[0]} have {allowed} instances, got {nodes.minimum}"
-        return error("block-size", "target.nodes", message, "take one of these numbers")
+    types = request.target.instance_type
     if asked or types is None:
         return error(
             "nothing-offered", "target", f"no candidate is left: nothing that was asked for is sold as {options}"

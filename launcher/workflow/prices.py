@@ -100,6 +100,9 @@ def _check(catalog: Catalog, wanted: Wanted) -> None:
     if wanted.instance_type is not None:
         name = wanted.instance_type.removeprefix("ml.")
         there = {*catalog.instance_types, *catalog.unavailable_types, *_priced_types(catalog.store)}
+        gone = catalog.unavailable_type(name)
+        if gone is not None and name not in there:
+            raise UnreadableInputError(f"{name}: {gone.reason}", hint=f"slipway prices show --type {gone.name}")
         if name not in there:
             raise UnreadableInputError(f"no instance type {name} in the catalog", hint=nearest_name(name, there))
 

@@ -1,0 +1,88 @@
+"""Checks against what a chip or an offering can be: precisions, peak rates, and the sizes Capacity Blocks come in."""
+
+from collections.abc import Iterator, Sequence
+
+from launcher.catalog.load import Catalog
+from launcher.model.enums import Precision, PurchaseOption
+from launcher.model.finding import Finding, error, warning
+from launcher.model.instance_type import Accelerator, InstanceType
+from launcher.model.request import PlanRequest
+from launcher.model.workload import TrainingWorkload
+from launcher.planning import flops
+from launcher.planning.work import Estimator
+
+
+def limits(request: PlanRequest, catalog: Catalog, estimator: Estimator) -> Iterator[Finding]:
+    """What the pinned types cannot be or do; nothing for types that the catalog does not know."""
+    types = [catalog.instance_types[name] for name in request.target.instance_type or () if _is_known(name, catalog)]
+    train = request.workload.train
+    if train is not None:
+        yield from _precision(train, types, catalog)
+        yield from _measured(train, types, catalog, estimator)
+    yield from _block_counts(request, types)
+
+
+def computes(chip: Accelerator, precision: Precision) -> bool:
+    """Whether a chip has matrix products of a precision.
+
+    Args:
+        chip: the accelerator; no FP8 peak means no FP8.
+        precision: bf16, which every chip of the catalog has, or fp8.
+    """
+    return precision is not Precision.FP8 or chip.peak_fp8_tflops is not None
+
+
+def _is_known(name: str, catalog: Catalog) -> bool:
+    return name in catalog.instance_types and catalog.instance_types[name].accelerator is not None
+
+
+def _precision(train: TrainingWorkload, types: Sequence[InstanceType], catalog: Catalog) -> Iterator[Finding]:
+    """Chips that lack the precision."""
+    lacking = [each for each in types if not computes(catalog.accelerators[each.accelerator or ""], train.precision)]
+    say = error if len(lacking) == len(types) else warning
+    for facts in lacking:
+        yield say(
+            "no-such-precision",
+            "workload.train.precision",
+            f"the {facts.accelerator} of {facts.name} has no {train.precision}, allowed: bf16",
+            "set precision to bf16, or take a chip with fp8 such as H100 or Trainium2",
+        )
+
+
+def _measured(
+    train: TrainingWorkload, types: Sequence[InstanceType], catalog: Catalog, estimator: Estimator
+) -> Iterator[Finding]:
+    """A measured throughput that no chip of the type can reach."""
+    known = train.model is not None and not (isinstance(train.model, str) and catalog.find_model(train.model) is None)
+    if train.throughput_tokens_per_s is None or len(types) != 1 or not known:
+        return
+    (facts,) = types
+    shape = estimator.shape(train, facts, 1)
+    chip = shape.accelerator
+    peak_tflops = (chip.peak_fp8_tflops or chip.peak_bf16_tflops) if train.precision is Precision.FP8 else None
+    peak = shape.chips * (peak_tflops or chip.peak_bf16_tflops) * 1e12 / flops.per_token(shape)
+    if train.throughput_tokens_per_s > peak:
+        yield error(
+            "throughput-above-peak",
+            "workload.train.throughput_tokens_per_s",
+            f"{train.throughput_tokens_per_s:,.0f} tokens/s is {train.throughput_tokens_per_s / peak:.3g} times what "
+            f"one {facts.name} can compute of this model at its peak, {peak:,.0f}",
+            "give what one node of the pinned type was measured at, in tokens per second",
+        )
+
+
+def _block_counts(request: PlanRequest, types: Sequence[InstanceType]) -> Iterator[Finding]:
+    """Node counts that no Capacity Block has."""
+    nodes, options = request.target.nodes, request.purchase.option or ()
+    if nodes is None or PurchaseOption.CAPACITY_BLOCK not in options or request.purchase.reservation is not None:
+        return
+    none = [
+        each
+        for each in types
+        if each.block_counts and not any(nodes.minimum <= count <= nodes.maximum for count in each.block_counts)
+    ]
+    say = error if len(none) == len(types) and options == (PurchaseOption.CAPACITY_BLOCK,) else warning
+    for facts in none:
+        allowed = ", ".join(str(each) for each in facts.block_counts)
+        message = f"Capacity Blocks of {facts.name} have {allowed} instances, got {nodes.minimum}"
+        yield say("block-size", "target.nodes", message, "take one of these numbers")
