@@ -80,7 +80,7 @@ def _findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
         message = f"{plan.request.target.cluster} exists; its jobs go there and nothing is provisioned"
         found.append(error("nothing-to-build", "target.cluster", message, "drop target.cluster to build one"))
     if not found:
-        found.extend(network_findings(plan, catalog))
+        found.extend(network_findings(plan.request, plan.place, catalog))
     return tuple(found)
 
 

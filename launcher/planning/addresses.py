@@ -8,7 +8,8 @@ from launcher.model.enums import EfaLayout
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
-from launcher.model.plan import Plan
+from launcher.model.plan import Place
+from launcher.model.request import NetworkRequest, PlanRequest
 
 AWS_RESERVED = 5
 """Addresses that AWS keeps of every subnet (VPC user guide, subnet sizing)."""
@@ -83,6 +84,16 @@ def zone_range(cut: Ranges, az_id: str) -> IPv4Network:
     return list(cut.private.subnets(prefixlen_diff=ZONES.bit_length() - 1))[int(number) - 1]
 
 
+def new_subnet(network: NetworkRequest) -> IPv4Network:
+    """The private subnet of a cluster in a new network; of a shared one the first, all are of one size.
+
+    Raises:
+        ImpossibleError: the range cannot be cut.
+    """
+    cut = ranges(network.cidr)
+    return zone_range(cut, network.az_ids[0]) if network.name is not None and network.az_ids else cut.private
+
+
 def addresses_per_node(facts: InstanceType, layout: EfaLayout) -> int:
     """Private addresses one node takes: efa-only interfaces have none of their own, combined ones each have one.
 
@@ -94,50 +105,48 @@ def addresses_per_node(facts: InstanceType, layout: EfaLayout) -> int:
     return max(1, facts.network_cards) if layout is EfaLayout.CLASSIC and facts.efa_interfaces else 1
 
 
-def addresses(plan: Plan, instances: Mapping[str, InstanceType]) -> int:
-    """Private addresses a plan's cluster takes with all nodes up, head node, login nodes and file system included."""
-    request = plan.request
-    types = (plan.place.instance_type, *request.target.fallback_types)
-    nodes = plan.place.nodes * sum(addresses_per_node(instances[each], request.target.efa_layout) for each in types)
+def addresses(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> int:
+    """Private addresses a cluster takes with all nodes up, head node, login nodes and file system included."""
+    types = (place.instance_type, *request.target.fallback_types)
+    nodes = place.nodes * sum(addresses_per_node(instances[each], request.target.efa_layout) for each in types)
     login = request.storage.login_nodes + LOAD_BALANCER_ADDRESSES if request.storage.login_nodes else 0
     lustre = 1 + LUSTRE_ADDRESSES_PER_STEP * -(-request.storage.lustre_gib // 1200) if request.storage.lustre_gib else 0
     return nodes + 1 + login + lustre
 
 
-def address_findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """An error when a new network's private subnet has too few addresses for a plan; nothing for an existing network.
+def address_findings(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """An error when a new network's private subnet has too few addresses; nothing for an existing network.
 
     Raises:
         ImpossibleError: the range cannot be cut.
     """
-    network = plan.request.network
+    network = request.network
     if network.vpc_id is not None:
         return ()
-    cut = ranges(network.cidr)
-    private = zone_range(cut, network.az_ids[0]) if network.name is not None and network.az_ids else cut.private
-    return too_few_addresses(plan, instances, subnet=str(private), have=private.num_addresses - AWS_RESERVED)
+    private = new_subnet(network)
+    have = private.num_addresses - AWS_RESERVED
+    return too_few_addresses(request, place, instances, subnet=str(private), have=have)
 
 
 def too_few_addresses(
-    plan: Plan, instances: Mapping[str, InstanceType], *, subnet: str, have: int
+    request: PlanRequest, place: Place, instances: Mapping[str, InstanceType], *, subnet: str, have: int
 ) -> tuple[Finding, ...]:
-    """An error when a subnet with so many free addresses cannot hold a plan's cluster.
+    """An error when a subnet with so many free addresses cannot hold a cluster.
 
     Args:
-        plan: the plan.
+        request: what is asked for.
+        place: the machines.
         instances: the catalog's types, by name.
         subnet: the subnet's range or id, for the message.
         have: addresses that are free in it.
     """
-    wanted = addresses(plan, instances)
+    wanted = addresses(request, place, instances)
     if wanted <= have:
         return ()
-    message = (
-        f"the private subnet {subnet} has {have} addresses, the cluster takes {wanted} with {plan.place.nodes} nodes"
-    )
-    existing = plan.request.network.vpc_id is not None
+    message = f"the private subnet {subnet} has {have} addresses, the cluster takes {wanted} with {place.nodes} nodes"
+    existing = request.network.vpc_id is not None
     hint = "a larger subnet" if existing else "a larger network.cidr, such as 10.0.0.0/16"
-    if plan.request.target.efa_layout is EfaLayout.CLASSIC:
+    if request.target.efa_layout is EfaLayout.CLASSIC:
         hint += ", or target.efa_layout: auto, which takes one address a node"
     path = "network.subnet_ids" if existing else "network.cidr"
     return (error("too-few-addresses", path, message, hint),)

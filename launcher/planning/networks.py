@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from launcher.catalog.load import Catalog
+from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
-from launcher.model.plan import Plan
-from launcher.model.request import NetworkRequest, SubnetFacts
-from launcher.planning.addresses import address_findings, too_few_addresses
+from launcher.model.plan import Place, Plan
+from launcher.model.request import NetworkRequest, PlanRequest, SubnetFacts
+from launcher.planning.addresses import address_findings, new_subnet, too_few_addresses
 from launcher.planning.pin import zone
 
 
@@ -15,27 +16,41 @@ def subnet_id(plan: Plan) -> str | None:
 
     None for a plan whose network is new.
     """
-    network, az_id = plan.request.network, plan.place.az_id
+    return _chosen(plan.request.network, plan.place.az_id)
+
+
+def _chosen(network: NetworkRequest, az_id: str | None) -> str | None:
     in_zone = (each.id for each in network.subnets if az_id is not None and each.az_id == az_id)
     return next(in_zone, next(iter(network.subnet_ids), None))
 
 
-def network_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
-    """Everything that keeps a plan's cluster from its network; empty when nothing does.
+def layout_findings(network: NetworkRequest) -> tuple[Finding, ...]:
+    """What is wrong with a network whatever is put into it: keys that contradict each other, a range that is none."""
+    found = list(_contradictions(network))
+    if not found and network.vpc_id is None:
+        try:
+            new_subnet(network)
+        except ImpossibleError as problem:
+            found.extend(problem.findings)
+    return tuple(found)
+
+
+def network_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:
+    """Everything that keeps a cluster from its network; empty when nothing does.
 
     Raises:
         ImpossibleError: the address range cannot be cut.
     """
-    network = plan.request.network
+    network = request.network
     found = list(_contradictions(network))
     if found:
         return tuple(found)
     if network.vpc_id is not None:
-        found.extend(_existing(plan, catalog))
+        found.extend(_existing(request, place, catalog))
     else:
         if network.name is not None:
-            found.extend(_shared(plan, catalog))
-        found.extend(address_findings(plan, catalog.instance_types))
+            found.extend(_shared(network, place, catalog))
+        found.extend(address_findings(request, place, catalog.instance_types))
     return tuple(found)
 
 
@@ -58,9 +73,8 @@ def _contradictions(network: NetworkRequest) -> Iterator[Finding]:
         yield error("zone-twice", "network.az_ids", "a zone stands twice", "name every zone once")
 
 
-def _shared(plan: Plan, catalog: Catalog) -> Iterator[Finding]:
+def _shared(network: NetworkRequest, place: Place, catalog: Catalog) -> Iterator[Finding]:
     """A shared network in the plan's region with a subnet in the plan's zone."""
-    network, place = plan.request.network, plan.place
     for each in network.az_ids:
         region = catalog.region_of_az(each)
         if region != place.region:
@@ -73,30 +87,30 @@ def _shared(plan: Plan, catalog: Catalog) -> Iterator[Finding]:
         yield error("zone-outside-network", "target.az_id", message, "pin one of them, or add the zone to every plan")
 
 
-def _existing(plan: Plan, catalog: Catalog) -> Iterator[Finding]:
+def _existing(request: PlanRequest, place: Place, catalog: Catalog) -> Iterator[Finding]:
     """The chosen subnet, where the launcher has read it: region, zone, public addresses and free ones."""
-    chosen = subnet_id(plan)
-    facts = next((each for each in plan.request.network.subnets if each.id == chosen), None)
+    chosen = _chosen(request.network, place.az_id)
+    facts = next((each for each in request.network.subnets if each.id == chosen), None)
     if facts is None:
         return
-    yield from _wrong_place(plan, facts, catalog)
+    yield from _wrong_place(request, place, facts, catalog)
     if facts.public_addresses:
         message = (
             f"{facts.id} gives its machines public addresses, which AWS refuses to instances with several network cards"
         )
         hint = "a private subnet with a NAT gateway, or aws ec2 modify-subnet-attribute --no-map-public-ip-on-launch"
         yield error("public-subnet", "network.subnet_ids", message, hint)
-    yield from too_few_addresses(plan, catalog.instance_types, subnet=facts.id, have=facts.free_addresses)
+    yield from too_few_addresses(request, place, catalog.instance_types, subnet=facts.id, have=facts.free_addresses)
 
 
-def _wrong_place(plan: Plan, facts: SubnetFacts, catalog: Catalog) -> Iterator[Finding]:
+def _wrong_place(request: PlanRequest, place: Place, facts: SubnetFacts, catalog: Catalog) -> Iterator[Finding]:
     """A subnet in another region or another zone than the capacity."""
     region = catalog.region_of_az(facts.az_id)
-    if region != plan.place.region:
+    if region != place.region:
         lies = f"lies in {facts.az_id}" + (f" ({region})" if region else "")
-        message = f"{facts.id} {lies}, the plan is for {plan.place.region}"
+        message = f"{facts.id} {lies}, the plan is for {place.region}"
         yield error("subnet-outside-region", "network.subnet_ids", message, "name a subnet of that region")
-    elif plan.place.az_id not in (None, facts.az_id):
-        what = "reservation" if plan.request.purchase.reservation is not None else "plan"
-        message = f"{facts.id} lies in {facts.az_id}, the {what} is in {plan.place.az_id}"
-        yield error("subnet-outside-zone", "network.subnet_ids", message, f"name a subnet in {plan.place.az_id}")
+    elif place.az_id not in (None, facts.az_id):
+        what = "reservation" if request.purchase.reservation is not None else "plan"
+        message = f"{facts.id} lies in {facts.az_id}, the {what} is in {place.az_id}"
+        yield error("subnet-outside-zone", "network.subnet_ids", message, f"name a subnet in {place.az_id}")

@@ -13,6 +13,7 @@ from launcher.model.training import TrainingFacts
 from launcher.model.way import Way
 from launcher.planning.checks import INFERENCE_ONLY, SPOT_WITHOUT_CHECKPOINTS, check
 from launcher.planning.limits import computes, limits
+from launcher.planning.networks import layout_findings
 from launcher.planning.reserved import reserved_way
 from launcher.planning.work import Estimator
 
@@ -46,6 +47,7 @@ def resolve(request: PlanRequest, catalog: Catalog, facts: TrainingFacts) -> Res
     findings = [each for each in check(request, catalog) if each.code != SPOT_WITHOUT_CHECKPOINTS]
     estimator = Estimator(request=request, catalog=catalog, facts=facts)
     findings += limits(request, catalog, estimator)
+    findings += layout_findings(request.network)
     if any(each.level is Level.ERROR for each in findings):
         return Resolution(ways=(), considered=0, findings=tuple(findings), estimator=estimator)
     reserved, remarks = reserved_way(request, catalog)

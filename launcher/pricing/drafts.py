@@ -21,7 +21,10 @@ from launcher.pricing.refusals import refusals
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A candidate with its lines in the middle case. `charge` is None where no offering is long enough."""
+    """A candidate with its lines in the middle case.
+
+    `charge` is None where no offering is long enough; `against` is what planning found against the place.
+    """
 
     place: Place
     work: Work
@@ -29,6 +32,7 @@ class Draft:
     charge: Charge | None
     hazard: Hazard | None
     desk: Desk
+    against: tuple[Finding, ...] = ()
 
     @property
     def hours(self) -> float:
@@ -68,11 +72,11 @@ class Draft:
     @cached_property
     def refusals(self) -> tuple[Finding, ...]:
         """What makes it impossible, whatever it costs."""
-        return refusals(self.place, self.work, self.charge, self.desk)
+        return (*refusals(self.place, self.work, self.charge, self.desk), *self.against)
 
 
-def draft(place: Place, work: Work, desk: Desk) -> Draft:
-    """The draft of one place."""
+def draft(place: Place, work: Work, desk: Desk, against: tuple[Finding, ...] = ()) -> Draft:
+    """The draft of one place; `against` is what keeps a cluster from being built there."""
     found = offer(place, desk.request, desk.catalog, desk.rules.today)
     danger = desk.hazard(place) if place.option is PurchaseOption.SPOT else None
     cost = charge(place, work, desk.request, danger, desk.now)
@@ -81,7 +85,7 @@ def draft(place: Place, work: Work, desk: Desk) -> Draft:
         found = found._replace(price=Unpriced(reason=reason, seen=found.price))
     if cost is not None:
         found = _with_fee(found, place, cost, desk)
-    return Draft(place=place, work=work, offer=found, charge=cost, hazard=danger, desk=desk)
+    return Draft(place=place, work=work, offer=found, charge=cost, hazard=danger, desk=desk, against=against)
 
 
 def ranked(drafts: Iterable[Draft]) -> list[Draft]:

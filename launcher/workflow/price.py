@@ -20,6 +20,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.workload import ModelDimensions
 from launcher.planning.checks import INFERENCE_ONLY, SPOT_WITHOUT_CHECKPOINTS
 from launcher.planning.limits import computes
+from launcher.planning.networks import network_findings
 from launcher.planning.resolve import Resolution, resolve
 from launcher.planning.work import cluster_hours
 from launcher.pricing.alternatives import Alternative, alternatives
@@ -204,7 +205,10 @@ def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datet
     desk = Desk(request=request, catalog=catalog, now=now, rules=rules)
     works = resolution.estimator.work
     places = all_places(resolution.ways) if options.everything else best_places(resolution.ways, works, desk)
-    drafts = ranked(draft(place, works(place.instance_type, place.nodes), desk) for place in places)
+    drafts = ranked(
+        draft(place, works(place.instance_type, place.nodes), desk, network_findings(request, place, catalog))
+        for place in places
+    )
     if request.purchase.option == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
         _refuse_lossy_spot(path, drafts)
     return Priced(path=path, desk=desk, resolution=resolution, drafts=drafts)

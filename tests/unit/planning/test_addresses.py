@@ -30,6 +30,14 @@ def plan_of(catalog, **extra):
     return pinned_plan(plan_file.loads(yaml.safe_dump(data)), catalog)
 
 
+def taken(plan, instances):
+    return addresses(plan.request, plan.place, instances)
+
+
+def found(plan, instances):
+    return address_findings(plan.request, plan.place, instances)
+
+
 class TestRanges:
     @given(second=st.integers(0, 255), size=st.integers(16, 25))
     def test_both_subnets_lie_in_the_vpc_and_apart(self, second, size):
@@ -60,22 +68,22 @@ class TestCount:
 
     def test_everything_in_the_subnet_counts(self, catalog):
         instances = catalog.instance_types
-        assert addresses(plan_of(catalog), instances) == 4 + 1
-        assert addresses(plan_of(catalog, target={"fallback_types": ["p4d.24xlarge"]}), instances) == 4 + 4 + 1
-        assert addresses(plan_of(catalog, storage={"login_nodes": 2}), instances) == 4 + 1 + 2 + 8
-        assert addresses(plan_of(catalog, storage={"lustre_gib": 4800}), instances) == 4 + 1 + 1 + 8
+        assert taken(plan_of(catalog), instances) == 4 + 1
+        assert taken(plan_of(catalog, target={"fallback_types": ["p4d.24xlarge"]}), instances) == 4 + 4 + 1
+        assert taken(plan_of(catalog, storage={"login_nodes": 2}), instances) == 4 + 1 + 2 + 8
+        assert taken(plan_of(catalog, storage={"lustre_gib": 4800}), instances) == 4 + 1 + 1 + 8
 
 
 class TestFindings:
     def test_enough_is_no_finding(self, catalog):
-        assert address_findings(plan_of(catalog), catalog.instance_types) == ()
+        assert found(plan_of(catalog), catalog.instance_types) == ()
 
     def test_too_few_are(self, catalog):
         plan = plan_of(catalog, target={"nodes": 200}, network={"cidr": "10.0.0.0/24"})
-        (finding,) = address_findings(plan, catalog.instance_types)
+        (finding,) = found(plan, catalog.instance_types)
         assert (finding.level, finding.path) == ("error", "network.cidr")
         assert "has 123 addresses, the cluster takes 201 with 200 nodes" in finding.message
 
     def test_an_existing_network_is_its_owners(self, catalog):
         network = {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": ["subnet-0a1b2c3d4e5f60718"], "cidr": "10.0.0.0/24"}
-        assert address_findings(plan_of(catalog, target={"nodes": 200}, network=network), catalog.instance_types) == ()
+        assert found(plan_of(catalog, target={"nodes": 200}, network=network), catalog.instance_types) == ()

@@ -25,7 +25,8 @@ def findings_of(catalog):
     def make(network, **target):
         target = {"region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2, **target}
         data = {"slipway": 1, "name": "n", "target": target, "purchase": {"option": "on-demand"}, "network": network}
-        return network_findings(pinned_plan(plan_file.loads(yaml.safe_dump(data)), catalog), catalog)
+        plan = pinned_plan(plan_file.loads(yaml.safe_dump(data)), catalog)
+        return network_findings(plan.request, plan.place, catalog)
 
     return make
 

@@ -15,6 +15,7 @@ from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.cli.plan_table import page
 from launcher.cli.quote_page import page as quote_page
+from launcher.model.document import document, resolve
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.documents import quote_document
 from launcher.workflow.price import PriceOptions, price_request
@@ -130,7 +131,11 @@ def test_no_plan_gives_a_traceback_and_every_total_is_the_sum_of_its_lines(plan)
     for rank, quoted in enumerate(found.quotes, start=1):
         check(quoted)
         quote_page(quoted, rank, 80, NOW.date(), "plan.yaml")
-        json.dumps(quote_document(quoted, rank, CATALOG.instance_types), allow_nan=False)
+        told = quote_document(quoted, rank, CATALOG.instance_types)
+        assert json.loads(json.dumps(told, allow_nan=False)) == told
+        again = plan_file.loads(json.dumps(document(quoted.plan.request), allow_nan=False))
+        assert resolve(again, quoted.plan.place).digest == quoted.plan.digest
+        assert again == quoted.plan.request
 
 
 def priced_or_refused(plan):
