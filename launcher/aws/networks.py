@@ -8,12 +8,13 @@ from launcher.aws.session import Session, translated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubnetState:
-    """One subnet: its zone id, its range, and whether machines in it get public addresses."""
+    """One subnet: its zone id, its range, the addresses free in it, and whether machines in it get public ones."""
 
     id: str
     vpc_id: str
     az_id: str
     cidr: str
+    free_addresses: int
     public_addresses: bool
 
 
@@ -42,6 +43,7 @@ def subnets(session: Session, ids: tuple[str, ...]) -> tuple[SubnetState, ...]:
             vpc_id=each["VpcId"],
             az_id=each["AvailabilityZoneId"],
             cidr=each["CidrBlock"],
+            free_addresses=each["AvailableIpAddressCount"],
             public_addresses=bool(each["MapPublicIpOnLaunch"]),
         )
         for each in answer["Subnets"]

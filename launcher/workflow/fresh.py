@@ -5,9 +5,10 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from launcher.catalog import load as catalog_load
 from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError, UnpricedError
 from launcher.model.quote import Quote
-from launcher.workflow.price import Priced, PriceOptions, pick, price
+from launcher.workflow.price import Priced, PriceOptions, pick, price, price_request
 
 REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
 
@@ -34,31 +35,35 @@ def fresh_quote(
 ) -> tuple[Priced, int, Quote]:
     """The picked candidate on prices that may be deployed on: the pricing, its rank, its quote.
 
-    What the first gate refuses for another reason than age is refused before AWS is called. Without credentials nothing
-    is refreshed, and the second gate judges the prices that are there.
+    The subnets of an existing network are read with the prices, and the quote's plan holds what was read. What the
+    first gate refuses for another reason than age is refused before AWS is called. Without credentials nothing is
+    refreshed, and the second gate judges the prices that are there.
 
     Raises:
         SlipwayError: a gate refused, or the price that was picked is gone.
     """
     from launcher.aws.calls import CredentialsError
+    from launcher.aws.session import Session
+    from launcher.workflow.existing_network import described
     from launcher.workflow.refresh import refresh_for
 
     _, first = pick(price(path, now, replace(options, sandbox=True)), wanted)
     refuse_unless_allowed(first)
     place = first.plan.place
     local = price(path, now, options)
+    request = local.request
     try:
         say("reading current prices from AWS")
-        report = refresh_for(
-            local.request, catalog=local.catalog, environment=environment, now=now, say=say, place=place
-        )
+        report = refresh_for(request, catalog=local.catalog, environment=environment, now=now, say=say, place=place)
     except CredentialsError as problem:
         say(f"prices are not refreshed: {problem.message}")
     else:
         if report.gone(place.instance_type, place.option.value, place.region, place.az_id):
             gone = f"AWS gives no {place.option.value} price of {place.instance_type} in {place.region} any more"
             raise UnpricedError(gone, hint="slipway plan shows the other candidates")
-        local = price(path, now, options)
+        catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache)
+        request = described(request, Session(environment=environment, region=place.region))
+        local = price_request(path, request, catalog, now, options)
     rank, quoted = pick(local, first.digest)
     refuse_unless_allowed(quoted)
     return local, rank, quoted

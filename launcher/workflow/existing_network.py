@@ -1,0 +1,46 @@
+"""An existing network, as EC2 describes it, written into the request, so that nothing is looked up at synthesis."""
+
+from dataclasses import replace
+
+from launcher.aws.networks import subnets
+from launcher.aws.session import Session
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import error
+from launcher.model.request import PlanRequest, SubnetFacts
+
+
+def described(request: PlanRequest, session: Session) -> PlanRequest:
+    """The request with the facts of its subnets; itself when its network is new.
+
+    Raises:
+        AwsError: EC2 cannot be asked, or has no such subnet.
+        ImpossibleError: a subnet lies in another VPC.
+    """
+    network = request.network
+    if network.vpc_id is None:
+        return request
+    states = subnets(session, network.subnet_ids)
+    strangers = [
+        error(
+            "subnet-outside-vpc",
+            "network.subnet_ids",
+            f"{each.id} lies in {each.vpc_id}, network.vpc_id is {network.vpc_id}",
+            "name subnets of that VPC",
+        )
+        for each in states
+        if each.vpc_id != network.vpc_id
+    ]
+    if strangers:
+        raise ImpossibleError("the network cannot be used", findings=strangers)
+    known = {each.id: each for each in states}
+    facts = tuple(
+        SubnetFacts(
+            id=name,
+            az_id=known[name].az_id,
+            free_addresses=known[name].free_addresses,
+            public_addresses=known[name].public_addresses,
+        )
+        for name in network.subnet_ids
+        if name in known
+    )
+    return replace(request, network=replace(network, subnets=facts))

@@ -1,0 +1,87 @@
+"""The facts of an existing network, read from EC2 into the plan; botocore checks both shapes."""
+
+import boto3
+import pytest
+import yaml
+from botocore.stub import Stubber
+
+from launcher import plan_file
+from launcher.aws.session import Session
+from launcher.catalog.load import load
+from launcher.model.errors import AwsError, ImpossibleError
+from launcher.planning.networks import network_findings
+from launcher.planning.pin import pinned_plan
+from launcher.workflow.existing_network import described
+
+VPC, SUBNET = "vpc-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60718"
+PLAN = {
+    "slipway": 1,
+    "name": "n",
+    "target": {"region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2},
+    "purchase": {"option": "on-demand"},
+    "network": {"vpc_id": VPC, "subnet_ids": [SUBNET]},
+}
+
+
+@pytest.fixture
+def ec2():
+    client = boto3.client("ec2", region_name="us-east-2", aws_access_key_id="a", aws_secret_access_key="b")
+    with Stubber(client) as stub:
+        yield stub
+        stub.assert_no_pending_responses()
+
+
+def session(stub):
+    return Session(environment={}, region="us-east-2", clients={"ec2": stub.client})
+
+
+def answer(**fields):
+    return {
+        "Subnets": [
+            {
+                "SubnetId": SUBNET,
+                "VpcId": VPC,
+                "AvailabilityZoneId": "use2-az1",
+                "AvailabilityZone": "us-east-2a",
+                "CidrBlock": "10.0.0.0/24",
+                "AvailableIpAddressCount": 2,
+                "MapPublicIpOnLaunch": True,
+                "State": "available",
+                **fields,
+            }
+        ]
+    }
+
+
+def test_what_ec2_says_is_written_into_the_plan_and_held_against_it(ec2):
+    ec2.add_response("describe_subnets", answer(), {"SubnetIds": [SUBNET]})
+    request = described(plan_file.loads(yaml.safe_dump(PLAN)), session(ec2))
+    (facts,) = request.network.subnets
+    assert (facts.id, facts.az_id, facts.free_addresses, facts.public_addresses) == (SUBNET, "use2-az1", 2, True)
+    catalog = load()
+    before = pinned_plan(plan_file.loads(yaml.safe_dump(PLAN)), catalog)
+    plan = pinned_plan(request, catalog)
+    assert plan.digest == before.digest
+    found = {each.code for each in network_findings(plan.request, plan.place, catalog)}
+    assert found == {"public-subnet", "too-few-addresses"}
+
+
+def test_a_subnet_of_another_vpc_is_refused(ec2):
+    ec2.add_response("describe_subnets", answer(VpcId="vpc-0fedcba9876543210"), {"SubnetIds": [SUBNET]})
+    with pytest.raises(ImpossibleError) as caught:
+        described(plan_file.loads(yaml.safe_dump(PLAN)), session(ec2))
+    (finding,) = caught.value.findings
+    assert finding.path == "network.subnet_ids"
+    assert "vpc-0fedcba9876543210" in finding.message
+
+
+def test_a_subnet_that_does_not_exist_is_named(ec2):
+    ec2.add_client_error("describe_subnets", "InvalidSubnetID.NotFound", f"The subnet ID '{SUBNET}' does not exist")
+    with pytest.raises(AwsError, match="InvalidSubnetID"):
+        described(plan_file.loads(yaml.safe_dump(PLAN)), session(ec2))
+
+
+def test_a_new_network_is_not_asked_for(ec2):
+    plan = {**PLAN, "network": {"cidr": "10.1.0.0/16"}}
+    request = plan_file.loads(yaml.safe_dump(plan))
+    assert described(request, session(ec2)) is request
