@@ -10,7 +10,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -134,26 +133,14 @@ def pytest_make_collect_report() -> Iterator[None]:
 # --------------------------------------------------------------------------------------------------------- environment
 
 
-@contextmanager
-def same_aws_environment() -> Iterator[None]:
-    """AWS's variables as they were, whatever happens inside: moto leaves its own credentials behind."""
+@pytest.fixture(autouse=True)
+def aws_environment_of_a_test() -> Iterator[None]:
+    """AWS's variables as they were, whatever a test does: moto leaves its own credentials behind."""
     before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     yield
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ.update(before)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def aws_environment_of_a_module() -> Iterator[None]:
-    with same_aws_environment():
-        yield
-
-
-@pytest.fixture(autouse=True)
-def aws_environment_of_a_test() -> Iterator[None]:
-    with same_aws_environment():
-        yield
 
 
 # -------------------------------------------------------------------------------------------------------------- golden

@@ -23,14 +23,14 @@ import yaml
 
 REGION = "us-east-2"
 ACCOUNT = "123456789012"
-for name, value in {
+ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing",
     "AWS_DEFAULT_REGION": REGION,
     "AWS_EC2_METADATA_DISABLED": "true",
     "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
-}.items():
-    os.environ[name] = value
+}
+"""Set when it runs and not when it is loaded: pytest loads every file in search of doctests."""
 
 
 def schema(configuration):
@@ -257,6 +257,7 @@ def stop(path):
 
 def main():
     """Judge the files of the command line."""
+    os.environ.update(ENVIRONMENT)
     if sys.argv[1] == "stop":
         answers = {path: stop(path) for path in sys.argv[2:]}
     else:
