@@ -123,11 +123,11 @@ def _boot_line() -> Assumption:
 def _offering(place: Place, work: Work, per_hour: Decimal, request: PlanRequest, middle: Charge) -> ComputeCost:
     """A Capacity Block or a training plan: the fee of the shortest offering that holds the job, unused tail included.
 
-    One that is bought already has its own length, however long the job is.
+    One that is bought already has its own length, or the fee that was paid for it, however long the job is.
     """
     own = bought(request.purchase, place.option)
     paid = [middle.billed_hours] * 3
-    if own is None or own.ends_at is None:
+    if own is None or (own.ends_at is None and own.fee_usd is None):
         lost = lost_h(place.option)
         days = [block_days(each + BOOT_H, lost) for each in (work.hours.low, work.hours.high)]
         low, high = (middle.billed_hours if each is None else each * HOURS_A_DAY for each in days)

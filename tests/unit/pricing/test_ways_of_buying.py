@@ -111,6 +111,16 @@ def test_a_reservation_with_a_fee_costs_the_fee(priced):
     assert quoted.cash_usd == quoted.usd.mid - 1000
 
 
+def test_a_fee_without_a_window_is_the_fee_however_long_the_job_takes(priced):
+    paid = {"id": BLOCK, "fee_usd": 9000}
+    tokens = {"train": {"model": "llama-3.1-8b", "tokens_b": 20.0, "hours": None}}
+    plan = {"workload": tokens, "purchase": {"option": "capacity-block", "reservation": paid}}
+    quoted = priced(plan).quote(1)
+    assert quoted.hours.high > quoted.hours.low * 1.5
+    assert compute(quoted) == 9000
+    assert 9000 < quoted.usd.low <= quoted.usd.high < 9200
+
+
 def test_a_job_that_outlasts_its_window_is_refused(priced):
     window = {"id": BLOCK, "starts_at": "2026-12-01T11:30:00Z", "ends_at": "2026-12-02T11:30:00Z"}
     plan = {"purchase": {"option": "capacity-block", "reservation": window}}
