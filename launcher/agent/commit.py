@@ -1,10 +1,14 @@
 """Making a checkpoint whole: one PUT of the manifest once every node's part is there."""
 
+from collections.abc import Collection
+from dataclasses import replace
+
 from launcher.agent import manifest as manifests
 from launcher.agent.errors import ManifestError, StoreError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest
 from launcher.agent.store import Store
+from launcher.agent.upload import Identity
 
 
 def announce(store: Store, part: Manifest, *, session: str) -> None:
@@ -24,33 +28,62 @@ def announce(store: Store, part: Manifest, *, session: str) -> None:
     store.write_text(key, part.to_json())
 
 
-def commit(store: Store, own: Manifest, *, session: str) -> Manifest | None:
-    """Write the manifest of the checkpoint that `own` is the first node's part of.
+def renounce(store: Store, identity: Identity, step: int, reason: str) -> None:
+    """Say that one node has no part of a checkpoint to give, so that nobody waits for it.
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    key = manifests.part_key(step=step, session=identity.session, part=identity.part)
+    store.write_text(key, manifests.unusable(reason))
+
+
+def missing_parts(store: Store, own: Manifest, *, session: str) -> list[int]:
+    """The nodes that have not said anything of their part of the checkpoint that `own` is the first node's part of.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    if own.parts == 1:
+        return []
+    folder = manifests.part_key(step=own.step, session=session, part=0).rpartition("/")[0]
+    there = store.sizes(f"{folder}/part-")
+    numbers = range(1, own.parts)
+    return [
+        number for number in numbers if manifests.part_key(step=own.step, session=session, part=number) not in there
+    ]
+
+
+def assemble(store: Store, own: Manifest, *, session: str, empty: Collection[int] = ()) -> Manifest:
+    """The whole checkpoint that `own` is the first node's part of, when no part is missing.
 
     Args:
         store: The store.
         own: What the first node uploaded.
         session: This life of the job (`Identity.session`).
-
-    Returns:
-        What was written, or None while another node's part is missing.
+        empty: The nodes that write nothing.
 
     Raises:
-        StoreError: The store did not take it.
+        StoreError: The store cannot be read.
         ManifestError: What another node announced is not its part.
     """
     parts = [own]
     for number in range(1, own.parts):
-        key = manifests.part_key(step=own.step, session=session, part=number)
-        try:
+        if number in empty:
+            parts.append(replace(own, part=number, files=()))
+        else:
+            key = manifests.part_key(step=own.step, session=session, part=number)
             parts.append(manifests.parse(store.read_text(key)))
-        except StoreError as error:
-            if error.missing:
-                return None
-            raise
-    whole = manifests.merge(parts, written_at=utc_now())
-    store.write_text(manifests.commit_key(own.step), whole.to_json())
-    return whole
+    return manifests.merge(parts, written_at=utc_now())
+
+
+def commit(store: Store, whole: Manifest) -> None:
+    """Make a checkpoint whole.
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    store.write_text(manifests.commit_key(whole.step), whole.to_json())
 
 
 def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:

@@ -1,7 +1,6 @@
 """What stops the agent. It shares no code with the launcher, so it has a small hierarchy of its own."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from launcher.agent import exits
 
@@ -9,7 +8,7 @@ from launcher.agent import exits
 class AgentError(Exception):
     """Something the agent cannot get over; `exit_code` is what the process leaves with."""
 
-    exit_code: ClassVar[int] = exits.INTERNAL
+    exit_code: int = exits.INTERNAL
 
 
 class JobSpecError(AgentError):
@@ -31,21 +30,46 @@ class UnusableCheckpointError(AgentError):
     """A folder cannot be stored: it changed or went away while it was read, or holds what no store can hold."""
 
 
+class LostNodeError(AgentError):
+    """Another node of the job is gone: the attempt is over, the job is not."""
+
+    exit_code = exits.INTERRUPTED
+
+
+class EndedNodeError(AgentError):
+    """The agent of another node has ended before the command was started; this one leaves with the same code."""
+
+    def __init__(self, message: str, *, exit_code: int) -> None:
+        """Keep the code of the other node."""
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class TakenOverError(AgentError):
+    """Another agent writes these checkpoints; this one has no say in them any more."""
+
+    exit_code = exits.STORE_FAILED
+
+
 class StoreError(AgentError):
     """The checkpoint store did not do what was asked."""
 
     exit_code = exits.STORE_FAILED
 
-    def __init__(self, message: str, *, missing: bool = False, permanent: bool = False, cut_off: bool = False) -> None:
+    def __init__(
+        self, message: str, *, code: str = "", missing: bool = False, permanent: bool = False, cut_off: bool = False
+    ) -> None:
         """Keep the message and what kind of trouble it is.
 
         Args:
             message: What was asked for and what the store answered.
+            code: The store's own word for it, if it answered.
             missing: The object is not there.
             permanent: Trying again will not help: no such bucket, access denied.
             cut_off: It was this process that ended the transfer.
         """
         super().__init__(message)
+        self.code = code
         self.missing = missing
         self.permanent = permanent
         self.cut_off = cut_off

@@ -16,6 +16,9 @@ BAD_JOB = 78
 INTERNAL = 70
 """EX_SOFTWARE of sysexits.h: the agent itself cannot go on (a scratch folder it may not use, a disk that is full)."""
 
+HUNG = 124
+"""No new step for `hung_minutes`: the command was ended, as timeout(1) says it. It counts as a failure."""
+
 CANCELLED = 143
 """128 + SIGTERM: somebody cancelled the job; it must not come back. Slurm ignores the code of a cancelled job."""
 

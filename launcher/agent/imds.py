@@ -1,4 +1,4 @@
-"""Watching the instance metadata service (IMDSv2) for a spot interruption notice."""
+"""Watching the instance metadata service (IMDSv2) for a spot interruption notice and a rebalance recommendation."""
 
 import http.client
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from urllib.parse import urlsplit
 
-from launcher.agent.notice import Notice, spot_notice
+from launcher.agent.notice import Notice, rebalance_notice, spot_notice
 
 DEFAULT_ENDPOINT = "http://169.254.169.254"
 ENDPOINT_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
@@ -14,6 +14,7 @@ ENDPOINT_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 
 _TOKEN_PATH = "/latest/api/token"  # noqa: S105  a path
 _ACTION_PATH = "/latest/meta-data/spot/instance-action"
+_REBALANCE_PATH = "/latest/meta-data/events/recommendations/rebalance"
 _TOKEN_TTL_S = "21600"  # noqa: S105  six hours, the longest that IMDSv2 gives
 _TIMEOUT_S = 2.0
 _BODY_BYTES = 4096
@@ -50,7 +51,7 @@ class SpotWatch(threading.Thread):
         Args:
             base_url: Of the metadata service.
             poll_s: Seconds between two looks.
-            on_notice: Called once, with the notice.
+            on_notice: Called once with the notice, and before that once with a rebalance recommendation if one comes.
             on_trouble: Called once for every new kind of trouble.
         """
         super().__init__(name="spot-watch", daemon=True)
@@ -59,6 +60,7 @@ class SpotWatch(threading.Thread):
         self._on_notice = on_notice
         self._on_trouble = on_trouble
         self._token = ""
+        self._recommended = False
         self._told: set[str] = set()
         self._over = threading.Event()
 
@@ -70,17 +72,21 @@ class SpotWatch(threading.Thread):
         """Look until there is a notice."""
         while not self._over.is_set():
             try:
-                notice = self._look()
+                notice = self._look(_ACTION_PATH, lambda body: spot_notice(body, now=datetime.now(timezone.utc)))
+                if notice is None and not self._recommended:
+                    notice = self._look(_REBALANCE_PATH, rebalance_notice)
             except _TroubleError as error:
                 self._tell(error)
             else:
                 if notice is not None:
                     self._on_notice(notice)
-                    return
+                    if notice.ends:
+                        return
+                    self._recommended = True
             self._over.wait(self._poll_s)
 
-    def _look(self) -> Notice | None:
-        """The notice, if there is one.
+    def _look(self, path: str, parse: Callable[[str], Notice]) -> Notice | None:
+        """What stands at a path, if anything does.
 
         Raises:
             _TroubleError: The service did not say.
@@ -88,7 +94,7 @@ class SpotWatch(threading.Thread):
         try:
             if not self._token:
                 self._token = self._new_token()
-            status, body = self._request("GET", _ACTION_PATH, {"X-aws-ec2-metadata-token": self._token})
+            status, body = self._request("GET", path, {"X-aws-ec2-metadata-token": self._token})
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise _TroubleError(f"the metadata service does not answer: {type(error).__name__}", str(error)) from error
         if status == _NOT_FOUND:
@@ -99,7 +105,7 @@ class SpotWatch(threading.Thread):
         if status != _OK:
             raise _TroubleError(f"the metadata service answered {status}")
         try:
-            return spot_notice(body, now=datetime.now(timezone.utc))
+            return parse(body)
         except ValueError as error:
             raise _TroubleError("the metadata service answered what is no notice", str(error)) from error
 

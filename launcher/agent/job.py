@@ -8,16 +8,18 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 from launcher.agent.errors import JobSpecError
 
 SCHEMA = "slipway.job/1"
-MODES = ("agent", "none")
+MODES = ("agent", "dcp", "none")
 WRITERS = ("every-node", "first-node")
 
+_SELDOM = frozenset({"ends_at", "hung_minutes", "leave_before_s", "mtbf_s", "timeout_s"})
 _URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()=/-]*)?")
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -31,14 +33,19 @@ class CheckpointSpec:
 
     Attributes:
         uri: `s3://bucket/prefix`; None only with mode "none".
-        mode: "agent": finished folders are uploaded and restored; "none": nothing is.
+        mode: "agent": finished folders are uploaded and restored; "dcp": the trainer writes PyTorch distributed
+            checkpoints straight to the store, the agent finds the newest whole one and keeps the newest `keep`; "none":
+            nothing is.
         keep: Whole checkpoints kept; older ones are tagged `slipway=superseded`, >= 1.
         grace_seconds: From SIGUSR1 to SIGTERM on a notice, > 0.
         interval_s: Seconds between checkpoints, handed to the trainer, > 0.
+        mtbf_s: Mean seconds between interruptions of the whole job, > 0: the interval starts at `interval_s` and then
+            follows the measured write time (Daly 2006). None: it stays as it is.
         max_mb_s: Upper bound of the upload rate in MB/s (10^6 bytes) while there is no notice; None: no bound.
-        writers: "every-node": a checkpoint is whole when the part of every node is there; "first-node": only the first
-            node writes checkpoints, the others restore them.
+        writers: "every-node": a checkpoint is whole when the part of every node is there that writes any (`quorum`);
+            "first-node": only the first node writes checkpoints, the others restore them.
         final_upload_s: How long the last checkpoint of a completed command is tried before the job has failed, > 0.
+        timeout_s: A request to the store that brings no byte for this long is given up and tried again, > 0.
     """
 
     uri: str | None
@@ -46,9 +53,11 @@ class CheckpointSpec:
     keep: int = 3
     grace_seconds: float = 90.0
     interval_s: float = 600.0
+    mtbf_s: float | None = None
     max_mb_s: float | None = None
     writers: str = "every-node"
     final_upload_s: float = 600.0
+    timeout_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +74,15 @@ class JobSpec:
         scratch: Folder on the node under which checkpoints and restores live.
         events: JSON-lines file the agent appends to, on a file system that outlives the node.
         metrics: JSON-lines file the trainer appends to.
-        drain: On a spot notice, drain the node in Slurm before anything else.
-        imds: Watch the instance metadata service for a spot notice.
+        drain: On a spot notice, and when the capacity ends, drain the node in Slurm: the job does not come back to it.
+        imds: Watch the instance metadata service for a spot notice and for a rebalance recommendation.
         imds_poll_s: Seconds between two looks, > 0. AWS advises 5 s, the notice comes about 120 s ahead.
+        ends_at: ISO time with a zone at which the capacity ends (a Capacity Block, a training plan); None: it does not.
+        leave_before_s: Seconds before `ends_at` at which the job saves for the last time and leaves, >= 0. EC2 begins
+            to end the instances of a Capacity Block 30 minutes before its end (EC2 User Guide, "Capacity Blocks for
+            ML", read 2026-11-20), HyperPod those of a training plan 60 minutes before (read 2026-11-20): a quarter of
+            an hour is added to that.
+        hung_minutes: Minutes without a new step in the metrics after which the command is ended, > 0; None: never.
     """
 
     run: str
@@ -82,6 +97,9 @@ class JobSpec:
     drain: bool = False
     imds: bool = True
     imds_poll_s: float = 2.0
+    ends_at: str | None = None
+    leave_before_s: float = 2700.0
+    hung_minutes: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse a job that cannot be run.
@@ -93,9 +111,20 @@ class JobSpec:
         if problems:
             raise JobSpecError(problems)
 
+    def leaves_at(self) -> datetime | None:
+        """When the job saves for the last time because its capacity ends; UTC. None: it does not end."""
+        return None if self.ends_at is None else _moment(self.ends_at) - timedelta(seconds=self.leave_before_s)
+
     def to_json(self) -> str:
-        """The text of job.json: sorted keys, two spaces, a newline at the end."""
+        """The text of job.json: sorted keys, two spaces, a newline at the end.
+
+        What few jobs need stands in it only where it differs from its default.
+        """
         document = {"schema": SCHEMA, **asdict(self), "command": list(self.command), "env": dict(self.env)}
+        for part, spec in ((document, JobSpec), (document["checkpoint"], CheckpointSpec)):
+            unused = [each.name for each in fields(spec) if each.name in _SELDOM and part[each.name] == each.default]
+            for name in unused:
+                del part[name]
         return json.dumps(document, indent=2, sort_keys=True) + "\n"
 
 
@@ -153,6 +182,18 @@ def expand(text: str, environment: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda match: environment[match.group(1)], text)
 
 
+def _moment(text: str) -> datetime:
+    """An ISO time with a zone, as UTC.
+
+    Raises:
+        ValueError: It is none.
+    """
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python 3.10 does not know Z
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no zone")
+    return moment.astimezone(timezone.utc)
+
+
 def _words(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         raise TypeError("a list of strings")
@@ -186,6 +227,9 @@ _JOB_KEYS: dict[str, _Kind] = {
     "drain": bool,
     "imds": bool,
     "imds_poll_s": _number,
+    "ends_at": str,
+    "leave_before_s": _number,
+    "hung_minutes": _number,
 }
 _CHECKPOINT_KEYS: dict[str, _Kind] = {
     "uri": str,
@@ -193,9 +237,11 @@ _CHECKPOINT_KEYS: dict[str, _Kind] = {
     "keep": int,
     "grace_seconds": _number,
     "interval_s": _number,
+    "mtbf_s": _number,
     "max_mb_s": _number,
     "writers": str,
     "final_upload_s": _number,
+    "timeout_s": _number,
 }
 
 
@@ -260,8 +306,17 @@ def _job_problems(spec: JobSpec) -> list[str]:
         for name in ("workdir", "scratch", "events", "metrics")
         if not (value := getattr(spec, name)).startswith(("/", "${"))
     )
-    if not spec.imds_poll_s > 0:
-        problems.append(f"imds_poll_s: got {spec.imds_poll_s}; it must be above 0")
+    problems.extend(
+        f"{name}: got {value}; it must be above 0"
+        for name in ("imds_poll_s", "hung_minutes")
+        if (value := getattr(spec, name)) is not None and not value > 0
+    )
+    if not spec.leave_before_s >= 0:
+        problems.append(f"leave_before_s: got {spec.leave_before_s}; it must not be negative")
+    try:
+        spec.leaves_at()
+    except (ValueError, OverflowError) as error:
+        problems.append(f"ends_at: got {spec.ends_at!r}; it must be an ISO time with a zone ({error})")
     return problems
 
 
@@ -271,15 +326,15 @@ def _checkpoint_problems(spec: JobSpec) -> list[str]:
         problems.append(f"checkpoint.mode: got {policy.mode!r}; allowed: {', '.join(MODES)}")
     if policy.writers not in WRITERS:
         problems.append(f"checkpoint.writers: got {policy.writers!r}; allowed: {', '.join(WRITERS)}")
-    if policy.uri is None and policy.mode == "agent":
-        problems.append("checkpoint.uri: missing; mode 'agent' needs s3://bucket/prefix")
+    if policy.uri is None and policy.mode in ("agent", "dcp"):
+        problems.append(f"checkpoint.uri: missing; mode {policy.mode!r} needs s3://bucket/prefix")
     if policy.uri is not None and not _URI.fullmatch(policy.uri):
         problems.append(f"checkpoint.uri: got {policy.uri!r}; it must be s3://bucket/prefix")
     if policy.keep < 1:
         problems.append(f"checkpoint.keep: got {policy.keep}; it must be at least 1")
     problems.extend(
         f"checkpoint.{name}: got {value}; it must be above 0"
-        for name in ("grace_seconds", "interval_s", "max_mb_s", "final_upload_s")
+        for name in ("grace_seconds", "interval_s", "mtbf_s", "max_mb_s", "final_upload_s", "timeout_s")
         if (value := getattr(policy, name)) is not None and not value > 0
     )
     return problems

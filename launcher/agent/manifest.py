@@ -10,9 +10,14 @@ Below the checkpoint URI:
 No key is ever written twice but `manifest.json` and `part-k.json`, so two agents on one prefix cannot mix their files.
 Keys in a manifest are relative to the URI; a file that did not change since the previous checkpoint is listed with that
 one's key.
+
+A PyTorch distributed checkpoint (`torch.distributed.checkpoint`) has its own: `step-120/.metadata`, written last, a
+pickle that names every shard. It is read here without torch, and without running anything that a pickle can hold.
 """
 
+import io
 import json
+import pickle
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -23,10 +28,11 @@ from launcher.agent.errors import ManifestError
 
 SCHEMA = "slipway.checkpoint/1"
 COMMIT_NAME = "manifest.json"
+DCP_METADATA_NAME = ".metadata"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FOLDER = re.compile(r"(?:step|checkpoint)-(\d{1,18})")
-_STEP_KEY = re.compile(r"step-(\d{1,18})/")
+_STEP_KEY = re.compile(r"(?:step|checkpoint)-(\d{1,18})/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +119,8 @@ def parse(text: str) -> Manifest:
     """
     try:
         document = json.loads(text)
+        if "unusable" in document:
+            raise ManifestError(f"its part cannot be used: {document['unusable']}")
         schema = document.pop("schema")
         files = tuple(StoredFile(**file) for file in document.pop("files"))
         manifest = Manifest(**document, files=files)
@@ -122,6 +130,11 @@ def parse(text: str) -> Manifest:
         raise ManifestError(f"schema: got {schema!r}; this agent reads {SCHEMA!r}")
     _check(manifest)
     return manifest
+
+
+def unusable(reason: str) -> str:
+    """What a node leaves in place of its part when it has none to give; `parse` raises with the reason."""
+    return json.dumps({"schema": SCHEMA, "unusable": reason}) + "\n"
 
 
 def merge(parts: Iterable[Manifest], *, written_at: str) -> Manifest:
@@ -215,3 +228,66 @@ def _check(manifest: Manifest) -> None:
             raise ManifestError(f"key of {file.path}: got {file.key!r}; it must lie below a step")
         if not _SHA256.fullmatch(file.sha256):
             raise ManifestError(f"sha256 of {file.path}: got {file.sha256!r}; it must be 64 hexadecimal digits")
+
+
+def dcp_shards(data: bytes) -> dict[str, int]:
+    """The shards that a PyTorch distributed checkpoint is made of.
+
+    Args:
+        data: Content of its `.metadata`.
+
+    Returns:
+        For each shard, by its path below the checkpoint, how many bytes it must have at least.
+
+    Raises:
+        ManifestError: It is not such metadata.
+    """
+    try:
+        metadata = _InertUnpickler(io.BytesIO(data)).load()
+        entries = list(metadata.__dict__["storage_data"].values())
+        shards: dict[str, int] = {}
+        for entry in entries:
+            path, end = entry.__dict__["relative_path"], entry.__dict__["offset"] + entry.__dict__["length"]
+            shards[str(path)] = max(int(end), shards.get(str(path), 0))
+    except (
+        pickle.UnpicklingError,
+        ArithmeticError,
+        AttributeError,
+        EOFError,
+        ImportError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise ManifestError(f"not the metadata of a distributed checkpoint: {error!r}") from error
+    return shards
+
+
+class _Inert:
+    """Stands for every class and function in a pickle: takes whatever it is given, does nothing."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Take anything."""
+
+    def __new__(cls, *_: Any, **__: Any) -> "_Inert":  # noqa: PYI034  typing.Self came with Python 3.11
+        """Make one of anything."""
+        return super().__new__(cls)
+
+    def __setstate__(self, state: Any) -> None:
+        """Keep the attributes, which are all that is asked of it."""
+        if isinstance(state, dict):
+            self.__dict__.update(state)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """As a mapping of another kind: forget the item."""
+
+    def append(self, item: Any) -> None:
+        """As a list of another kind: forget the item."""
+
+
+class _InertUnpickler(pickle.Unpickler):
+    """Builds nothing but containers, numbers, strings and `_Inert`."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """An inert class, whatever is named."""
+        return type(name.rpartition(".")[2] or "Nameless", (_Inert,), {"__module__": module})

@@ -1,12 +1,18 @@
 """That the node or the job is about to end: what said so, and when it ends."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from typing import Any
 
 SPOT = "spot"
+CAPACITY_END = "capacity-end"
 SIGNAL = "signal"
 CANCEL = "cancel"
+FAILURE = "failure"
+TAKEN_OVER = "taken-over"
+REBALANCE = "rebalance"
+SOURCES = (SPOT, CAPACITY_END, SIGNAL, CANCEL, FAILURE, TAKEN_OVER, REBALANCE)
 
 SPOT_NOTICE_S = 120.0
 """EC2 gives a spot notice two minutes ahead (EC2 User Guide, "Spot Instance interruption notices", read 2026-11-20)."""
@@ -16,21 +22,63 @@ _ACTIONS = ("terminate", "stop", "hibernate")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """An interruption to come.
+    """An end to come, or the advice to be ready for one.
 
     Attributes:
-        source: SPOT (the instance metadata), SIGNAL (SIGUSR1, from the scheduler ahead of a time limit) or CANCEL
-            (SIGTERM).
+        source: SPOT (the instance metadata), CAPACITY_END (the block or plan ends), SIGNAL (SIGUSR1, from the scheduler
+            ahead of a time limit), CANCEL (SIGTERM), FAILURE (the command failed on another node), TAKEN_OVER (another
+            agent writes these checkpoints now) or REBALANCE (EC2 advises to leave; nothing ends yet).
         detail: In words: the action, or the signal.
         at: ISO time at which the node goes, if it is known.
         left_s: Seconds until then, if it is known; never more than the two minutes of a spot notice, so that a wrong
             clock does not make the agent wait for a node that is gone.
+        node: The other node of the job that it came from; None for this one.
+        code: With FAILURE: the exit code of the command there.
     """
 
     source: str
     detail: str
     at: str | None = None
     left_s: float | None = None
+    node: str | None = None
+    code: int | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether the attempt ends."""
+        return self.source != REBALANCE
+
+    @property
+    def saves(self) -> bool:
+        """Whether the command is asked to save first: it can, and what it saves still counts."""
+        return self.source in (SPOT, CAPACITY_END, SIGNAL, CANCEL)
+
+    def to_json(self) -> str:
+        """As another node reads it."""
+        return json.dumps(asdict(self)) + "\n"
+
+
+def parse_notice(text: str, *, now: datetime) -> Notice:
+    """A notice that another node wrote with `Notice.to_json`.
+
+    Args:
+        text: What it wrote.
+        now: The time, with a zone: what is left of a spot notice is counted anew.
+
+    Raises:
+        ValueError: It is not a notice.
+    """
+    document = json.loads(text)
+    if not isinstance(document, dict) or document.get("source") not in SOURCES:
+        raise ValueError(f"got {text[:200]!r}; a notice has a source, one of {', '.join(SOURCES)}")
+    try:
+        notice = Notice(**document)
+    except TypeError as error:
+        raise ValueError(f"not a notice: {error}") from error
+    left_s = notice.left_s
+    if notice.source == SPOT:
+        left_s = _left_s(notice.at, now)
+    return Notice(**{**asdict(notice), "left_s": left_s})
 
 
 def spot_notice(body: str, *, now: datetime) -> Notice:
@@ -43,18 +91,55 @@ def spot_notice(body: str, *, now: datetime) -> Notice:
     Raises:
         ValueError: It is not a notice.
 
-    >>> spot_notice(
+    >>> notice = spot_notice(
     ...     '{"action": "stop", "time": "2026-11-20T14:10:00Z"}', now=datetime(2026, 11, 20, 14, 9, tzinfo=timezone.utc)
     ... )
-    Notice(source='spot', detail='stop', at='2026-11-20T14:10:00Z', left_s=60.0)
+    >>> notice.source, notice.detail, notice.left_s
+    ('spot', 'stop', 60.0)
     """
-    document = json.loads(body)
-    if not isinstance(document, dict) or document.get("action") not in _ACTIONS:
+    document = _mapping(body, "an action")
+    if document.get("action") not in _ACTIONS:
         raise ValueError(f"got {body[:200]!r}; a notice has an action, one of {', '.join(_ACTIONS)}")
-    action, text = str(document["action"]), document.get("time")
+    text = document.get("time")
+    at = text if isinstance(text, str) and _time(text) is not None else None
+    return Notice(source=SPOT, detail=str(document["action"]), at=at, left_s=_left_s(at, now))
+
+
+def rebalance_notice(body: str) -> Notice:
+    """The advice in the answer of `/latest/meta-data/events/recommendations/rebalance`.
+
+    Args:
+        body: `{"noticeTime": "2026-11-20T14:08:00Z"}`.
+
+    Raises:
+        ValueError: It is not one.
+
+    >>> rebalance_notice('{"noticeTime": "2026-11-20T14:08:00Z"}').detail
+    'recommended at 2026-11-20T14:08:00Z'
+    """
+    document = _mapping(body, "a noticeTime")
+    if not document.get("noticeTime"):
+        raise ValueError(f"got {body[:200]!r}; a recommendation has a noticeTime")
+    return Notice(source=REBALANCE, detail=f"recommended at {document['noticeTime']}")
+
+
+def _mapping(body: str, what: str) -> dict[str, Any]:
+    document = json.loads(body)
+    if not isinstance(document, dict):
+        raise ValueError(f"got {body[:200]!r}; it must be a mapping with {what}")  # noqa: TRY004  the text is wrong
+    return document
+
+
+def _time(text: str) -> datetime | None:
     try:
-        at = datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
     except ValueError:
-        return Notice(source=SPOT, detail=action, left_s=SPOT_NOTICE_S)
-    left_s = round(min(SPOT_NOTICE_S, max(0.0, (at - now).total_seconds())), 1)
-    return Notice(source=SPOT, detail=action, at=str(text), left_s=left_s)
+        return None
+
+
+def _left_s(at: str | None, now: datetime) -> float:
+    """Seconds until a spot interruption: two minutes where its time is not known."""
+    moment = _time(at) if at is not None else None
+    if moment is None:
+        return SPOT_NOTICE_S
+    return round(min(SPOT_NOTICE_S, max(0.0, (moment - now).total_seconds())), 1)

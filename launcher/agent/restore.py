@@ -3,99 +3,197 @@
 import shutil
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.agent.commit import whole_checkpoint
 from launcher.agent.errors import AgentError, StoreError
-from launcher.agent.manifest import Manifest, step_of_key
+from launcher.agent.manifest import Manifest, StoredFile, step_of_folder, step_of_key
 from launcher.agent.store import Store
-from launcher.agent.upload import sha256_of
+from launcher.agent.upload import local_files, sha256_of
 
 PARTIAL_NAME = ".slipway-restore"
+_HASHERS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """A checkpoint that stands on the node again: its folder, what it is, and how long it took (seconds)."""
+    """A checkpoint that stands on the node again.
+
+    Attributes:
+        folder: Where.
+        step: N of its name.
+        manifest: The newest whole checkpoint in the store; of this step, unless the node held a newer one. None: there
+            is none.
+        bytes: Its size.
+        reused_bytes: How much of that was on the node already.
+        seconds: How long it took.
+        skipped_newer: The store holds newer ones that are not whole.
+    """
 
     folder: Path
-    manifest: Manifest
+    step: int
+    manifest: Manifest | None
     bytes: int
+    reused_bytes: int
     seconds: float
     skipped_newer: bool
 
+    @property
+    def only_here(self) -> bool:
+        """Whether the store does not have it yet."""
+        return self.manifest is None or self.manifest.step != self.step
 
-def restore_newest(
-    store: Store,
-    checkpoints: Path,
-    *,
-    part: int,
-    on_skip: Callable[[int, str], None],
-) -> Restored | None:
-    """Restore the checkpoint with the highest step that is whole: manifest, every object, its size and its SHA-256.
 
-    Args:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """How checkpoints come back.
+
+    Attributes:
         store: Where from.
         checkpoints: The checkpoint folder; the checkpoint appears in it under its own name, by a rename.
+        previous: Folder with checkpoints of an earlier attempt on this node; what is the same is taken from there.
         part: This node's number; where several nodes stored a path, it gets its own.
         on_skip: Told of every newer step that is not whole, with the reason.
-
-    Returns:
-        The checkpoint, or None where none is whole.
-
-    Raises:
-        StoreError: The store cannot be read; nothing is left in the folder.
-        AgentError: The folder cannot be written.
     """
-    sizes = store.sizes()
-    steps = sorted({step for key in sizes if (step := step_of_key(key)) is not None}, reverse=True)
-    for number, step in enumerate(steps):
-        begun = time.monotonic()
-        manifest, reason = whole_checkpoint(store, step, sizes)
-        if manifest is not None:
-            reason = _fetch(store, manifest, checkpoints, part=part)
-            if not reason:
-                return Restored(
-                    folder=checkpoints / manifest.folder,
-                    manifest=manifest,
-                    bytes=sum(file.bytes for file in manifest.files_for(part)),
-                    seconds=round(time.monotonic() - begun, 3),
-                    skipped_newer=number > 0,
-                )
-        on_skip(step, reason)
-    return None
 
+    store: Store
+    checkpoints: Path
+    previous: Path
+    part: int
+    on_skip: Callable[[int, str], None]
 
-def _fetch(store: Store, manifest: Manifest, checkpoints: Path, *, part: int) -> str:
-    """Download and check; the reason why it is not whole, or an empty string."""
-    partial = checkpoints / PARTIAL_NAME
-    try:
+    def newest(self, *, at_most: int | None = None, finished_here: Path | None = None) -> Restored | None:
+        """Restore the checkpoint with the highest step that is whole: manifest, every object, its size and its SHA-256.
+
+        Args:
+            at_most: The highest step to look at; None: any.
+            finished_here: A checkpoint on this node that is known to be finished; it is taken if the store has no whole
+                one that is as new.
+
+        Returns:
+            The checkpoint, or None where none is whole.
+
+        Raises:
+            StoreError: The store cannot be read; nothing is left in the folder.
+            AgentError: The folder cannot be written.
+        """
+        sizes = self.store.sizes()
+        steps = {step for key in sizes if (step := step_of_key(key)) is not None}
+        steps = {step for step in steps if at_most is None or step <= at_most}
+        here = None if finished_here is None else step_of_folder(finished_here.name)
+        skipped = False
+        for step in sorted(steps, reverse=True):
+            begun = time.monotonic()
+            manifest, reason = whole_checkpoint(self.store, step, sizes)
+            if manifest is not None:
+                if finished_here is not None and here is not None and here > step:
+                    return self._take_over(finished_here, here, manifest, begun, skipped=skipped)
+                found = self._fetch(manifest, begun, skipped=skipped, finished_here=finished_here)
+                if isinstance(found, Restored):
+                    return found
+                reason = found
+            skipped = True
+            self.on_skip(step, reason)
+        if finished_here is not None and here is not None:
+            return self._take_over(finished_here, here, None, time.monotonic(), skipped=skipped)
+        return None
+
+    def _take_over(
+        self, folder: Path, step: int, manifest: Manifest | None, begun: float, *, skipped: bool
+    ) -> Restored:
+        size = sum(file.bytes for file in local_files(folder))
         try:
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir(parents=True)
-            reason = _download(store, manifest, partial, part=part)
-            if not reason:
-                partial.rename(checkpoints / manifest.folder)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-    except OSError as error:
-        raise AgentError(f"step {manifest.step} cannot be restored into {checkpoints}: {error}") from error
-    return reason
+            here = folder.rename(self.checkpoints / folder.name)
+        except OSError as error:
+            raise AgentError(f"step {step} cannot be taken from {folder}: {error}") from error
+        return Restored(
+            folder=here,
+            step=step,
+            manifest=manifest,
+            bytes=size,
+            reused_bytes=size,
+            seconds=round(time.monotonic() - begun, 3),
+            skipped_newer=skipped,
+        )
 
+    def _fetch(self, manifest: Manifest, begun: float, *, skipped: bool, finished_here: Path | None) -> Restored | str:
+        """Download what is not here, and check everything; or the reason why the checkpoint is not whole."""
+        partial, target = self.checkpoints / PARTIAL_NAME, self.checkpoints / manifest.folder
+        files = manifest.files_for(self.part)
+        try:
+            try:
+                shutil.rmtree(partial, ignore_errors=True)
+                partial.mkdir(parents=True)
+                self._make_room({manifest.folder, finished_here.name} if finished_here else {manifest.folder})
+                here = self._reuse(files, self.previous / manifest.folder, partial)
+                reason = self._download([file for file in files if file not in here], partial)
+                if not reason:
+                    shutil.rmtree(target, ignore_errors=True)
+                    partial.rename(target)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+        except OSError as error:
+            raise AgentError(f"step {manifest.step} cannot be restored into {self.checkpoints}: {error}") from error
+        if reason:
+            return reason
+        return Restored(
+            folder=target,
+            step=manifest.step,
+            manifest=manifest,
+            bytes=sum(file.bytes for file in files),
+            reused_bytes=sum(file.bytes for file in here),
+            seconds=round(time.monotonic() - begun, 3),
+            skipped_newer=skipped,
+        )
 
-def _download(store: Store, manifest: Manifest, partial: Path, *, part: int) -> str:
-    files = manifest.files_for(part)
-    try:
-        with store.downloads() as downloads:
-            for file in files:
-                (partial / file.path).parent.mkdir(parents=True, exist_ok=True)
-                downloads.download(file.key, partial / file.path)
-    except StoreError as error:
-        if error.missing:
-            return f"an object went away: {error}"
-        raise
-    for file in files:
-        if (digest := sha256_of(partial / file.path)) != file.sha256:
-            return f"{file.path} has SHA-256 {digest} instead of {file.sha256}"
-    return ""
+    def _make_room(self, useful: set[str]) -> None:
+        """Remove what is of no use for this restore: a disk that held three checkpoints need not hold four."""
+        for place, names in ((self.previous, useful), (self.checkpoints, {PARTIAL_NAME})):
+            for path in place.iterdir() if place.is_dir() else ():
+                if path.name not in names:
+                    shutil.rmtree(path, ignore_errors=True)
+
+    def _reuse(self, files: tuple[StoredFile, ...], earlier: Path, partial: Path) -> set[StoredFile]:
+        """Move the files over that an earlier attempt left here unchanged."""
+
+        def same(file: StoredFile) -> bool:
+            path = earlier / file.path
+            try:
+                return path.stat().st_size == file.bytes and sha256_of(path) == file.sha256
+            except OSError:
+                return False
+
+        if not earlier.is_dir():
+            return set()
+        with ThreadPoolExecutor(_HASHERS) as pool:
+            here = {file for file, found in zip(files, pool.map(same, files), strict=True) if found}
+        for file in here:
+            (partial / file.path).parent.mkdir(parents=True, exist_ok=True)
+            (earlier / file.path).rename(partial / file.path)
+        return here
+
+    def _download(self, files: list[StoredFile], partial: Path) -> str:
+        """Download and check by hash; the reason why the checkpoint is not whole, or an empty string."""
+        checks: dict[Path, Future[str]] = {}
+        with ThreadPoolExecutor(_HASHERS) as pool:
+
+            def check(path: Path) -> None:
+                checks[path] = pool.submit(sha256_of, path)
+
+            try:
+                with self.store.downloads() as downloads:
+                    for file in files:
+                        (partial / file.path).parent.mkdir(parents=True, exist_ok=True)
+                        downloads.download(file.key, partial / file.path)
+                    downloads.wait(check)
+            except StoreError as error:
+                if error.missing:
+                    return f"an object went away: {error}"
+                raise
+        for file in files:
+            digest = checks[partial / file.path].result()
+            if digest != file.sha256:
+                return f"{file.path} has SHA-256 {digest} instead of {file.sha256}"
+        return ""

@@ -14,16 +14,32 @@ from launcher.agent.store import Store
 class Retention:
     """Tags what is superseded, each object once in the life of the process."""
 
-    def __init__(self, store: Store, *, keep: int) -> None:
+    def __init__(self, store: Store, *, keep: int, newest: Manifest | None = None) -> None:
         """Keep the policy.
 
         Args:
             store: The store.
             keep: Whole checkpoints to keep, >= 1.
+            newest: The newest whole checkpoint.
         """
         self._store = store
         self._keep = keep
         self._tagged: set[str] = set()
+        self._staying = set(_keys(newest.files)) if newest is not None else set()
+
+    def refused(self, manifest: Manifest) -> str | None:
+        """Why a checkpoint must not be committed: it points to an object of another one that is not sure to stay.
+
+        A node looks for what it need not send again some time before the commit, and others commit meanwhile.
+        """
+        for file in manifest.files:
+            if step_of_key(file.key) != manifest.step and file.key not in self._staying:
+                return f"{file.path} of node {file.part} lies in {file.key}, which may have been superseded"
+        return None
+
+    def committed(self, manifest: Manifest) -> None:
+        """Take note of a new whole checkpoint: its objects stay."""
+        self._staying |= set(_keys(manifest.files))
 
     def apply(self, newest: Manifest) -> list[int]:
         """Tag what the newest `keep` whole checkpoints do not need, below the step of `newest`.
@@ -42,6 +58,7 @@ class Retention:
         sizes = self._store.sizes()
         kept = self._kept(newest, sizes)
         needed = {file.key for manifest in kept for file in manifest.files}
+        self._staying = needed
         steps = {manifest.step for manifest in kept}
         superseded = sorted(
             key

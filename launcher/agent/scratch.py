@@ -1,4 +1,4 @@
-"""The agent's folder on the node: one a job, owned by one agent at a time, emptied before it is used."""
+"""The agent's folder on the node: one a job, owned by one agent at a time."""
 
 import fcntl
 import json
@@ -6,15 +6,21 @@ import os
 import shutil
 import signal
 import time
+from dataclasses import astuple
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from launcher.agent.errors import AgentError
+from launcher.agent.errors import AgentError, UnusableCheckpointError
+from launcher.agent.manifest import step_of_folder
 from launcher.agent.process import group_lives, signal_group, start_ticks
+from launcher.agent.upload import local_files
 
 _OWNER_NAME = "owner.json"
 _LOCK_NAME = "lock"
 _CHECKPOINTS_NAME = "checkpoints"
+_PREVIOUS_NAME = "previous"
+_FINISHED_NAME = "finished.json"
 _PARTIAL_SUFFIX = ".tmp"
 _WAIT_S = 60.0
 _LOOK_S = 0.2
@@ -23,8 +29,10 @@ _LOOK_S = 0.2
 class Scratch:
     """`<scratch>/slipway-<uid>/<job>/`: the checkpoint folder, the interval file, and who owns them.
 
-    Whatever an earlier attempt or run left there is removed: what was finished is in the store, and what is not in the
-    store was not proven to be finished.
+    What another run left there is removed. What an earlier attempt of the same run left is set aside in `previous`: the
+    restore takes from it what is the same as in the store, by its hash, and need not fetch it again. A checkpoint that
+    the earlier agent had seen finished and not yet brought into the store is the newest of all, if it has not changed
+    since; the agent writes down which those are (`finished.json`), for a look at a folder cannot tell.
     """
 
     def __init__(self, scratch: Path, *, job: str, run: str) -> None:
@@ -37,7 +45,9 @@ class Scratch:
         """
         self.root = scratch / f"slipway-{os.getuid()}" / job
         self.checkpoints = self.root / _CHECKPOINTS_NAME
+        self.previous = self.root / _PREVIOUS_NAME
         self.interval_file = self.root / "interval"
+        self._finished: dict[str, list[list[Any]]] = {}
         self._run = run
         self._lock = -1
 
@@ -52,10 +62,12 @@ class Scratch:
             self._refuse_what_is_not_ours()
             self._lock = _locked(self.root / _LOCK_NAME, wait_s=_WAIT_S)
             _end_leftover_command(self.root)
-            self._write_owner({"run": self._run})
+            owner = _owner(self.root)
+            if not owner:
+                self._write_owner({"run": self._run})  # before anything else: the folder is known by it
+            self._set_aside(owner)
+            self._write_owner({"run": self._run, "boot": _boot()})
             self._empty_ended_jobs()
-            shutil.rmtree(self.checkpoints, ignore_errors=True)
-            self.checkpoints.mkdir()
         except OSError as error:
             raise AgentError(f"the scratch folder {self.root} cannot be used: {error}") from error
         return self
@@ -75,9 +87,56 @@ class Scratch:
         """Write down the command's process group, so that the next agent can end it if this one is killed."""
         self._write_owner({"run": self._run, "pid": pid, "start_ticks": start_ticks(pid), "boot": _boot()})
 
+    def record_finished(self, folder: Path) -> None:
+        """Write down that a checkpoint is finished, so that the next agent on this node can go on from it."""
+        try:
+            files = [list(astuple(file)) for file in local_files(folder)]
+        except UnusableCheckpointError:
+            return  # it is gone already
+        self._finished = {name: each for name, each in self._finished.items() if (self.checkpoints / name).is_dir()}
+        self._finished[folder.name] = files
+        _replace(self.root / _FINISHED_NAME, json.dumps(self._finished))
+
+    def newest_finished(self) -> Path | None:
+        """The newest checkpoint in `previous` that was finished and has not changed since."""
+        steps = {name: step for name in self._finished if (step := step_of_folder(name)) is not None}
+        for name in sorted(steps, key=steps.__getitem__, reverse=True):
+            folder = self.previous / name
+            try:
+                files = [list(astuple(file)) for file in local_files(folder)]
+            except UnusableCheckpointError:
+                continue
+            if files and files == self._finished[name]:
+                return folder
+        return None
+
+    def forget_previous(self) -> None:
+        """Remove what is left of the earlier attempt's checkpoints."""
+        shutil.rmtree(self.previous, ignore_errors=True)
+        self._finished = {}
+
     def write_interval(self, seconds: float) -> None:
         """Set the checkpoint interval that a trainer may read again and again."""
         _replace(self.interval_file, f"{seconds:g}\n")
+
+    def _set_aside(self, owner: dict[str, Any]) -> None:
+        """Empty the checkpoint folder: into `previous` if it is of the same run, else for good."""
+        same_run = owner.get("run") == self._run
+        if not same_run:
+            shutil.rmtree(self.previous, ignore_errors=True)
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
+        self.previous.mkdir(exist_ok=True)
+        self.checkpoints.mkdir(exist_ok=True)
+        for path in list(self.checkpoints.iterdir()):
+            if path.is_dir() and not path.is_symlink() and step_of_folder(path.name) is not None:
+                shutil.rmtree(self.previous / path.name, ignore_errors=True)
+                path.rename(self.previous / path.name)
+        shutil.rmtree(self.checkpoints)
+        self.checkpoints.mkdir()
+        # After a crash of the machine a file may be shorter than it was said to be: only this boot's word counts.
+        if same_run and owner.get("boot") == _boot() != "":
+            self._finished = _read_finished(self.root / _FINISHED_NAME)
+        (self.root / _FINISHED_NAME).unlink(missing_ok=True)
 
     def _write_owner(self, owner: dict[str, object]) -> None:
         _replace(self.root / _OWNER_NAME, json.dumps(owner) + "\n")
@@ -100,7 +159,8 @@ class Scratch:
                 continue
             try:
                 _end_leftover_command(folder)
-                shutil.rmtree(folder / _CHECKPOINTS_NAME, ignore_errors=True)
+                for name in (_CHECKPOINTS_NAME, _PREVIOUS_NAME):
+                    shutil.rmtree(folder / name, ignore_errors=True)
             finally:
                 os.close(lock)
 
@@ -125,10 +185,10 @@ def _locked(path: Path, *, wait_s: float) -> int:
 
 def _end_leftover_command(root: Path) -> None:
     """Kill the command of an agent that was killed: nobody uploads what it writes, and it holds the accelerators."""
+    owner = _owner(root)
     try:
-        owner = json.loads((root / _OWNER_NAME).read_text(encoding="utf-8"))
         pid, ticks, boot = int(owner["pid"]), int(owner["start_ticks"]), owner["boot"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return
     if boot != _boot() or start_ticks(pid) not in (None, ticks):
         return  # the number belongs to another process now
@@ -136,6 +196,23 @@ def _end_leftover_command(root: Path) -> None:
     patience = time.monotonic() + _WAIT_S
     while group_lives(pid) and time.monotonic() < patience:
         time.sleep(_LOOK_S)
+
+
+def _owner(root: Path) -> dict[str, Any]:
+    """What the last agent wrote about itself; empty where there is nothing to read."""
+    try:
+        owner = json.loads((root / _OWNER_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return owner if isinstance(owner, dict) else {}
+
+
+def _read_finished(path: Path) -> dict[str, list[list[Any]]]:
+    try:
+        finished = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return finished if isinstance(finished, dict) else {}
 
 
 def _boot() -> str:

@@ -1,86 +1,68 @@
 """The checkpoint store: S3, and the only module that imports boto3. The others see keys below the checkpoint URI."""
 
-import errno
 import ipaddress
 import os
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError
-from pathlib import Path
-from types import TracebackType
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from s3transfer.exceptions import RetriesExceededError, S3DownloadFailedError, S3UploadFailedError, S3ValidationError
-from s3transfer.manager import TransferConfig, TransferManager
 
-from launcher.agent.errors import StoreError, UnusableCheckpointError
+from launcher.agent.errors import StoreError
+from launcher.agent.transfers import CONCURRENCY, Transfers, store_error
 
 TAG = "slipway"
 SUPERSEDED, KEPT = "superseded", "kept"
 """The bucket's lifecycle rule expires objects with the tag slipway=superseded, and no others."""
 
-_MEBIBYTE = 1024 * 1024
-_PART_BYTES = 16 * _MEBIBYTE  # times 10 000 parts, the most in S3, is 160 GiB; s3transfer raises it for larger files
-_CONCURRENCY = 8
-# s3transfer opens a file for every queued part: its default of 1000 meets the usual limit of 1024 open files.
-_QUEUED_REQUESTS = 64
-_CHUNK_BYTES = _MEBIBYTE
-_QUEUED_CHUNKS = 64  # downloaded and not yet written: 64 MiB at most
-_PERMANENT = frozenset(
-    {
-        "403",
-        "AccessDenied",
-        "AllAccessDisabled",
-        "InvalidAccessKeyId",
-        "InvalidBucketName",
-        "KMS.DisabledException",
-        "NoSuchBucket",
-        "SignatureDoesNotMatch",
-    },
-)
-_MISSING = frozenset({"404", "NoSuchKey"})
-
-_LOCAL_AND_LASTING = frozenset({errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EROFS})
-_TRANSFER_ERRORS = (
-    BotoCoreError,
-    CancelledError,
-    ClientError,
-    OSError,
-    RetriesExceededError,
-    S3DownloadFailedError,
-    S3UploadFailedError,
-    S3ValidationError,
-)
+_CONNECT_S = 5.0
+_DENIED = frozenset({"403", "AccessDenied"})
+_CHANGED = frozenset({"409", "412", "ConditionalRequestConflict", "PreconditionFailed"})
+_NO_CONDITIONS = frozenset({"501", "NotImplemented"})
 
 _Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredText:
+    """A small object: its content, what names this version of it, and its age in seconds by the store's own clock."""
+
+    text: str
+    etag: str
+    age_s: float
 
 
 class Store:
     """The objects below one `s3://bucket/prefix`."""
 
-    def __init__(self, uri: str, *, max_mb_s: float | None = None) -> None:
+    def __init__(self, uri: str, *, max_mb_s: float | None = None, timeout_s: float = 30.0) -> None:
         """Make a client; nothing is sent yet.
 
         Args:
             uri: `s3://bucket/prefix`.
             max_mb_s: Upper bound of the upload rate, MB/s (10^6 bytes); None: no bound. Downloads have none: a node
                 that restores earns nothing meanwhile.
+            timeout_s: Seconds without a byte after which a request is tried again.
         """
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
         self.uri = uri
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-        self._client = _client()
+        self._client = _client(timeout_s)
         self._max_bytes_s = None if max_mb_s is None else max(1, int(max_mb_s * 1e6))
         self._lock = threading.Lock()
         self._under_way: Transfers | None = None
 
-    def sizes(self) -> dict[str, int]:
+    def sizes(self, below: str = "") -> dict[str, int]:
         """The size of every object, by relative key.
+
+        Args:
+            below: What the keys begin with.
 
         Raises:
             StoreError: The store cannot be listed.
@@ -89,7 +71,7 @@ class Store:
         def pages() -> dict[str, int]:
             paginator = self._client.get_paginator("list_objects_v2")
             found = {}
-            for page in paginator.paginate(Bucket=self._bucket, Prefix=self._prefix):
+            for page in paginator.paginate(Bucket=self._bucket, Prefix=self._prefix + below):
                 for entry in page.get("Contents", ()):
                     found[entry["Key"][len(self._prefix) :]] = int(entry["Size"])
             return found
@@ -97,18 +79,68 @@ class Store:
         return self._ask(f"listing {self.uri}", pages)
 
     def read_text(self, key: str) -> str:
-        """A small object.
+        """The content of a small object.
+
+        Raises:
+            StoreError: With `missing` where it is not there.
+        """
+        return self._get(key).text
+
+    def find_text(self, key: str) -> StoredText | None:
+        """A small object, or None where it is not there.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        try:
+            return self._get(key)
+        except StoreError as error:
+            # Without the right to list a bucket freely, S3 says of a missing object that access is denied.
+            if error.missing or (error.code in _DENIED and key not in self.sizes(key)):
+                return None
+            raise
+
+    def read_bytes(self, key: str) -> bytes:
+        """The content of an object that fits in memory.
 
         Raises:
             StoreError: With `missing` where it is not there.
         """
 
-        def get() -> str:
-            body = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"]
-            with body:
-                return str(body.read().decode("utf-8", errors="replace"))
+        def get() -> bytes:
+            with self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"] as body:
+                return bytes(body.read())
 
         return self._ask(f"reading {key}", get)
+
+    def swap_text(self, key: str, text: str, *, before: StoredText | None) -> StoredText | None:
+        """Put a small object if it is still what it was: whole or not at all.
+
+        Args:
+            key: Which.
+            text: Its new content.
+            before: What it has to be; None: it must not be there.
+
+        Returns:
+            What is there now, or None where somebody else was first.
+
+        Raises:
+            StoreError: The store did not take it.
+        """
+        condition = {"IfNoneMatch": "*"} if before is None else {"IfMatch": before.etag}
+        try:
+            etag = self._put(key, text, condition)
+        except StoreError as error:
+            if error.code in _CHANGED or error.missing:
+                return None
+            if error.code not in _NO_CONDITIONS:
+                raise
+            # A store without conditional writes: look once more, then write. Of two at one instant the later one wins.
+            now = self.find_text(key)
+            if (now and now.etag) != (before and before.etag):
+                return None
+            etag = self._put(key, text, {})
+        return StoredText(text=text, etag=etag, age_s=0.0)
 
     def write_text(self, key: str, text: str) -> None:
         """Put a small object: whole or not at all.
@@ -116,15 +148,30 @@ class Store:
         Raises:
             StoreError: It was not accepted.
         """
-        self._ask(
+        self._put(key, text, {})
+
+    def _put(self, key: str, text: str, condition: Mapping[str, str]) -> str:
+        """Put a small object; its ETag."""
+        answer = self._ask(
             f"writing {key}",
             lambda: self._client.put_object(
                 Bucket=self._bucket,
                 Key=self._prefix + key,
                 Body=text.encode(),
                 ContentType="application/json",
+                **condition,
             ),
         )
+        return str(answer["ETag"])
+
+    def _get(self, key: str) -> StoredText:
+        def get() -> StoredText:
+            answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
+            with answer["Body"] as body:
+                text = str(body.read().decode("utf-8", errors="replace"))
+            return StoredText(text=text, etag=str(answer["ETag"]), age_s=_age_s(answer))
+
+        return self._ask(f"reading {key}", get)
 
     def set_superseded(self, key: str, *, superseded: bool) -> None:
         """Tag an object for the lifecycle rule, or as one that stays.
@@ -140,13 +187,13 @@ class Store:
             ),
         )
 
-    def uploads(self) -> "Transfers":
+    def uploads(self) -> Transfers:
         """A set of parallel uploads, under the bound of the upload rate if there is one."""
         with self._lock:
             self._under_way = Transfers(self._client, self._bucket, self._prefix, max_bytes_s=self._max_bytes_s)
             return self._under_way
 
-    def downloads(self) -> "Transfers":
+    def downloads(self) -> Transfers:
         """A set of parallel downloads."""
         with self._lock:
             self._under_way = Transfers(self._client, self._bucket, self._prefix, max_bytes_s=None)
@@ -169,95 +216,7 @@ class Store:
         try:
             return call()
         except (ClientError, BotoCoreError, OSError) as error:
-            raise _translate(what, error) from error
-
-
-class Transfers:
-    """Parallel uploads or downloads of files. Leaving the block waits for all of them; an error in it cancels them."""
-
-    def __init__(self, client: Any, bucket: str, prefix: str, *, max_bytes_s: int | None) -> None:
-        """Start the workers."""
-        self._bucket = bucket
-        self._prefix = prefix
-        self.arrived: set[str] = set()
-        self._started: list[tuple[str, str, Any]] = []
-        self._cut_off = False
-        self._manager = TransferManager(
-            client,
-            TransferConfig(
-                multipart_threshold=_PART_BYTES,
-                multipart_chunksize=_PART_BYTES,
-                max_request_concurrency=_CONCURRENCY,
-                max_request_queue_size=_QUEUED_REQUESTS,
-                max_submission_queue_size=_QUEUED_REQUESTS,
-                max_io_queue_size=_QUEUED_CHUNKS,
-                io_chunksize=_CHUNK_BYTES,
-                max_bandwidth=max_bytes_s,
-            ),
-        )
-
-    def __enter__(self) -> "Transfers":  # noqa: PYI034  typing.Self came with Python 3.11
-        """Hand over itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Wait for everything, or cancel what is left.
-
-        Raises:
-            StoreError: One of the transfers failed.
-        """
-        try:
-            if kind is None:
-                self.wait()
-        finally:
-            self._manager.shutdown(cancel=True)
-
-    def upload(self, path: Path, key: str) -> None:
-        """Start an upload."""
-        self._start("uploading", key, lambda: self._manager.upload(str(path), self._bucket, self._prefix + key))
-
-    def download(self, key: str, path: Path) -> None:
-        """Start a download; the file appears when it is complete."""
-        self._start("downloading", key, lambda: self._manager.download(self._bucket, self._prefix + key, str(path)))
-
-    def wait(self) -> None:
-        """Wait until everything started so far is done; `arrived` then holds the keys that are.
-
-        Raises:
-            StoreError: One of the transfers failed or was cut off; the others were waited for.
-            UnusableCheckpointError: A file to upload is no longer there.
-        """
-        failure: Exception | None = None
-        for what, key, future in self._started:
-            try:
-                future.result()
-                self.arrived.add(key)
-            except FileNotFoundError as error:
-                raise UnusableCheckpointError(f"{what} {key}: {error}") from error
-            except _TRANSFER_ERRORS as error:
-                failure = failure or self._failure(f"{what} {key}", error)
-        self._started.clear()
-        if failure is not None:
-            raise failure
-
-    def cancel(self) -> None:
-        """Cut off everything, without waiting for it."""
-        self._cut_off = True
-        for _, _, future in list(self._started):
-            future.cancel()
-
-    def _failure(self, what: str, error: Exception) -> StoreError:
-        return StoreError(f"{what}: cut off", cut_off=True) if self._cut_off else _translate(what, error)
-
-    def _start(self, what: str, key: str, start: Callable[[], Any]) -> None:
-        if self._cut_off:
-            raise StoreError(f"{what} {key}: cut off", cut_off=True)
-        self._started.append((what, key, start()))
+            raise store_error(what, error) from error
 
 
 def client_options(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -287,21 +246,23 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _client() -> Any:
+def _client(timeout_s: float) -> Any:
     options = client_options(os.environ)
     config = Config(
-        connect_timeout=5,
-        read_timeout=30,
-        max_pool_connections=_CONCURRENCY + 4,
+        connect_timeout=min(_CONNECT_S, timeout_s),
+        read_timeout=timeout_s,
+        max_pool_connections=CONCURRENCY + 4,
         retries={"mode": "standard", "total_max_attempts": 3},
         s3={"addressing_style": options["addressing_style"]},
     )
     return boto3.session.Session().client("s3", region_name=options["region_name"], config=config)
 
 
-def _translate(what: str, error: Exception) -> StoreError:
-    if not isinstance(error, ClientError):
-        lasting = isinstance(error, OSError) and error.errno in _LOCAL_AND_LASTING
-        return StoreError(f"{what}: {type(error).__name__}: {error}", permanent=lasting)
-    code = str(error.response.get("Error", {}).get("Code", "unknown"))
-    return StoreError(f"{what}: {error}", missing=code in _MISSING, permanent=code in _PERMANENT)
+def _age_s(answer: Mapping[str, Any]) -> float:
+    """Seconds since an object was written, by the clock of the store: that of this node need not agree with it."""
+    date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+    try:
+        now = parsedate_to_datetime(str(date))
+        return float((now - answer["LastModified"]).total_seconds())
+    except (KeyError, TypeError, ValueError):
+        return 0.0

@@ -1,22 +1,30 @@
-"""Standing by the command while it runs: finished checkpoints go to the uploader, a notice ends it in good order.
+"""Standing by the command while it runs: finished checkpoints go to the uploader, an end to come ends it in good order.
 
-On a notice: the node is drained (a spot notice only: after a time limit the node is fine), SIGUSR1 goes to the
-command's process group, after the grace time SIGTERM, ten seconds later SIGKILL.
+On a notice that leaves time to save (spot, the end of the capacity, the scheduler's signal, a cancel): the job's other
+nodes are told, this node is drained if it is the one that goes, SIGUSR1 goes to the command's process group, after
+the grace time SIGTERM, ten seconds later SIGKILL. Where there is nothing to save any more (the command hangs, it failed
+on another node, another agent has taken over) SIGTERM comes first.
 """
 
 import signal
 import time
 from dataclasses import dataclass
 
+from launcher.agent import exits
 from launcher.agent.events import EventLog
 from launcher.agent.job import JobSpec
-from launcher.agent.notice import CANCEL, Notice
+from launcher.agent.notice import CANCEL, FAILURE, REBALANCE, TAKEN_OVER, Notice
 from launcher.agent.notices import Notices, heed
+from launcher.agent.pace import Pace
+from launcher.agent.peers import Peers
 from launcher.agent.process import Command
+from launcher.agent.progress import Metrics, Watchdog
+from launcher.agent.scratch import Scratch
 from launcher.agent.uploader import Uploader
 from launcher.agent.watch import CheckpointWatch, FinishedFolder
 
 _LOOK_S = 0.25
+_METRICS_LOOK_S = 1.0
 _TERM_TO_KILL_S = 10.0
 _LINGER_S = 10.0
 """What the command started and left behind may go on for this long once the command itself has ended."""
@@ -24,6 +32,8 @@ _SPOT_RESERVE_S = 15.0
 """Of the time of a spot notice, what is kept for SIGTERM and the last upload."""
 _CANCEL_GRACE_S = 15.0
 """Slurm kills what is left 30 s after it cancelled a job (KillWait, slurm.conf)."""
+_FAILURE_GRACE_S = 30.0
+"""When the command has failed on another node, most commands notice by themselves and end with a word about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,87 +43,157 @@ class Outcome:
     Attributes:
         returncode: Of the command; negative for a signal.
         notice: The first notice that came before its end, if one did.
+        hung: Why the watchdog ended it; empty if it did not.
         node_goes_at: Monotonic seconds at which the node goes, where the notice said so.
         newest_step: The newest finished checkpoint of this attempt, if there is one.
     """
 
     returncode: int
     notice: Notice | None
+    hung: str
     node_goes_at: float | None
     newest_step: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Company:
+    """Who stands by the command.
+
+    Attributes:
+        notices: What announces an end.
+        peers: The job's other nodes.
+        scratch: The agent's folder on the node.
+        watch: Finds finished checkpoints.
+        uploader: Brings them into the store; None where nothing is brought.
+        metrics: What the command reports.
+        pace: How often it is to save.
+        log: Where everything is written.
+    """
+
+    notices: Notices
+    peers: Peers
+    scratch: Scratch
+    watch: CheckpointWatch
+    uploader: Uploader | None
+    metrics: Metrics
+    pace: Pace
+    log: EventLog
 
 
 class Supervision:
     """Follows one command to its end."""
 
-    def __init__(
-        self,
-        command: Command,
-        *,
-        spec: JobSpec,
-        notices: Notices,
-        watch: CheckpointWatch,
-        uploader: Uploader | None,
-        log: EventLog,
-    ) -> None:
-        """Keep what it needs."""
+    def __init__(self, command: Command, spec: JobSpec, company: Company) -> None:
+        """Begin to count."""
         self._command = command
         self._spec = spec
-        self._notices = notices
-        self._watch = watch
-        self._uploader = uploader
-        self._log = log
+        self._with = company
+        self._log = company.log
+        now = time.monotonic()
+        # On several nodes the first one watches for all: the steps are the same.
+        hung_s = None if spec.hung_minutes is None or company.peers.part > 0 else spec.hung_minutes * 60.0
+        self._watchdog = Watchdog(hung_s=hung_s, armed=company.metrics.reported_before, now=now)
+        self._metrics_at = now
         self._notice: Notice | None = None
+        self._hung = ""
         self._node_goes_at: float | None = None
         self._newest_step: int | None = None
+        self._wrote = False
         self._term_at: float | None = None
         self._kill_at: float | None = None
 
     def run(self) -> Outcome:
         """Follow the command until it and everything it started have ended."""
+        watch = self._with.watch
+        self._with.peers.say(wrote=False)
         while self._command.group_lives():
-            notice = self._notices.next(wait_s=_LOOK_S)
+            notice = self._with.notices.next(wait_s=_LOOK_S)
             if notice is not None:
                 self._heed(notice)
-            self._offer(self._watch.poll(time.monotonic()))
+            self._offer(watch.poll(time.monotonic()))
+            self._look_at_metrics()
             self._enforce_the_end()
-        while (notice := self._notices.next(wait_s=0)) is not None:
+        while (notice := self._with.notices.next(wait_s=0)) is not None:
             self._heed(notice)  # it came while the command ended
         returncode = self._command.returncode or 0
-        self._offer(self._watch.settle(time.monotonic(), clean=returncode == 0 and self._kill_at is None))
-        for name in self._watch.unfinished():
+        clean = returncode == 0 and self._kill_at is None
+        self._offer(watch.settle(time.monotonic(), clean=clean))
+        self._with.peers.say(wrote=watch.wrote, clean=clean)
+        for name in watch.unfinished():
             self._log.append("checkpoint-dropped", folder=name, reason="it was not finished when the command ended")
         return Outcome(
             returncode=returncode,
             notice=self._notice,
+            hung=self._hung,
             node_goes_at=self._node_goes_at,
             newest_step=self._newest_step,
         )
 
     def _offer(self, finished: list[FinishedFolder]) -> None:
+        if self._with.watch.wrote and not self._wrote:
+            self._wrote = True
+            self._with.peers.say(wrote=True)
         for folder in finished:
             self._newest_step = max(folder.step, self._newest_step or 0)
-            if self._uploader is not None:
-                self._uploader.offer(folder)
+            self._watchdog.checkpoint(time.monotonic())
+            self._with.pace.written(folder.step, folder.write_s)
+            if self._with.uploader is not None:
+                self._remember(folder)
+                self._with.uploader.offer(folder)
+
+    def _remember(self, folder: FinishedFolder) -> None:
+        try:
+            self._with.scratch.record_finished(folder.path)
+        except OSError as error:
+            self._log.append("scratch-trouble", error=f"a finished checkpoint was not written down: {error}")
+
+    def _look_at_metrics(self) -> None:
+        now = time.monotonic()
+        if now < self._metrics_at:
+            return
+        self._metrics_at = now + _METRICS_LOOK_S
+        lines = self._with.metrics.new_lines()
+        self._watchdog.steps(lines, now)
+        for line in lines:
+            seconds = line.get("checkpoint_seconds")
+            if "checkpoint_step" not in line and isinstance(seconds, int | float):
+                self._with.pace.reported(float(seconds))
+        if self._notice is None and not self._hung and self._watchdog.hangs(now):
+            self._end_the_hung(now)
+
+    def _end_the_hung(self, now: float) -> None:
+        after = "the start" if self._watchdog.last_step is None else f"step {self._watchdog.last_step}"
+        self._hung = f"no new step for {self._spec.hung_minutes:g} minutes after {after}"
+        self._log.append("hung", step=self._watchdog.last_step, minutes=self._spec.hung_minutes)
+        self._with.peers.publish(Notice(source=FAILURE, detail=self._hung, code=exits.HUNG))
+        self._term_at = now
 
     def _heed(self, notice: Notice) -> None:
         """The first notice begins the end; a later one can only bring it closer."""
         now = time.monotonic()
-        first = self._notice is None
-        if notice.left_s is not None:
-            self._node_goes_at = now + notice.left_s
+        self._with.peers.publish(notice)
         heed(notice, drain=self._spec.drain, log=self._log)
+        if notice.source == REBALANCE:
+            self._with.pace.hasten()
+            return
+        if notice.left_s is not None:
+            self._node_goes_at = min(now + notice.left_s, self._node_goes_at or now + notice.left_s)
         term_at = now + self._grace_s(notice)
-        self._term_at = term_at if first or self._term_at is None else min(self._term_at, term_at)
-        if not first:
+        self._term_at = term_at if self._term_at is None else min(self._term_at, term_at)
+        if self._notice is not None:
             return
         self._notice = notice
-        self._signal(signal.SIGUSR1)
-        if self._uploader is not None:
-            self._uploader.hurry()
+        if notice.saves:
+            self._signal(signal.SIGUSR1)
+        if self._with.uploader is not None:
+            self._with.uploader.hurry()
 
     def _grace_s(self, notice: Notice) -> float:
         grace_s = self._spec.checkpoint.grace_seconds
+        if notice.source == TAKEN_OVER:
+            return 0.0
+        if notice.source == FAILURE:
+            return min(grace_s, _FAILURE_GRACE_S)
         if notice.source == CANCEL:
             return min(grace_s, _CANCEL_GRACE_S)
         if notice.left_s is not None:

@@ -1,14 +1,20 @@
 """The thread that brings finished checkpoints into the store while the command goes on."""
 
+import contextlib
+import os
 import random
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from launcher.agent.commit import announce, commit
-from launcher.agent.errors import ManifestError, StoreError, UnusableCheckpointError
+from launcher.agent.claim import Claim
+from launcher.agent.commit import announce, commit, renounce, whole_checkpoint
+from launcher.agent.errors import ManifestError, StoreError, TakenOverError, UnusableCheckpointError
 from launcher.agent.events import EventLog
-from launcher.agent.manifest import Manifest
+from launcher.agent.manifest import Manifest, commit_key
+from launcher.agent.peers import Peers
+from launcher.agent.quorum import Quorum
 from launcher.agent.retention import Retention
 from launcher.agent.store import Store
 from launcher.agent.upload import Identity, Sender
@@ -17,6 +23,8 @@ from launcher.agent.watch import FinishedFolder
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _COMMIT_LOOK_S = 1.0
+_NICENESS = 5
+"""The command goes first where processors are short; on a notice it is about to end anyway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +35,34 @@ class Delivered:
     sent_bytes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reports:
+    """Who is told: `whole` of every checkpoint that is whole, `taken_over` that another agent writes here now."""
+
+    whole: Callable[[Manifest], None]
+    taken_over: Callable[[str], None]
+
+
 class Uploader(threading.Thread):
     """Takes finished folders and makes whole checkpoints of them. Trouble is reported and retried, never passed on.
 
-    On one node the newest finished folder goes first, and once it is whole the older ones are dropped. On several nodes
-    all of them send the same steps in the same order, because a checkpoint is whole only when every node sent its part.
+    The newest finished folder goes first, and once it is whole the older ones are dropped. On several nodes the first
+    one chooses and the others send the same step, because a checkpoint is whole only when every node sent its part; the
+    next step begins when that is done.
     """
 
-    def __init__(self, store: Store, log: EventLog, identity: Identity, *, keep: int, newest: Manifest | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        log: EventLog,
+        identity: Identity,
+        *,
+        keep: int,
+        newest: Manifest | None,
+        claim: Claim,
+        peers: Peers,
+        reports: Reports,
+    ) -> None:
         """Prepare the thread.
 
         Args:
@@ -43,13 +71,21 @@ class Uploader(threading.Thread):
             identity: Who uploads.
             keep: Whole checkpoints to keep.
             newest: The checkpoint that was restored, which is the newest whole one.
+            claim: Asked before every commit.
+            peers: The other nodes of the job.
+            reports: Who is told of what comes of it.
         """
         super().__init__(name="uploader", daemon=True)
         self._store = store
         self._log = log
         self._identity = identity
-        self._sender = Sender(store, identity, known=newest.files if newest and identity.parts == 1 else ())
-        self._retention = Retention(store, keep=keep)
+        self._claim = claim
+        self._peers = peers
+        self._reports = reports
+        self._quorum = Quorum(store, peers, identity, newest=newest)
+        self._sender = Sender(store, identity, known=newest.files if newest else ())
+        # One more on several nodes: a part that is on its way may point to what was newest when it began.
+        self._retention = Retention(store, keep=keep + (identity.parts > 1), newest=newest)
         self._changed = threading.Condition()
         self._waiting: dict[int, FinishedFolder] = {}
         self._uncommitted: dict[int, Delivered] = {}
@@ -60,6 +96,9 @@ class Uploader(threading.Thread):
         self._give_up = False
         self._last_whole = newest.step if newest else None
         self._last_delivered: int | None = None
+        self._newest_offered = -1
+        self._answered: set[int] = set()
+        """The steps of which the first node knows what it gets from here."""
 
     @property
     def part(self) -> int:
@@ -82,6 +121,7 @@ class Uploader(threading.Thread):
         """Queue a finished checkpoint."""
         with self._changed:
             self._waiting[folder.step] = folder
+            self._newest_offered = max(folder.step, self._newest_offered)
             self._changed.notify()
 
     def hurry(self) -> None:
@@ -116,38 +156,89 @@ class Uploader(threading.Thread):
 
     def run(self) -> None:
         """Upload until there is nothing left and nothing more to come."""
+        with contextlib.suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread, on Linux
         try:
-            while (folder := self._next()) is not None or self._still_to_commit():
+            while self._goes_on():
+                folder = self._next()
                 if folder is not None:
                     self._upload(folder)
                 self._commit_what_is_complete()
+        except TakenOverError as error:
+            self._hand_over(str(error))
         except BaseException as error:
             self._log.append("uploader-failed", error=repr(error))  # a defect: it must not look as if uploads went on
             raise
 
-    def _next(self) -> FinishedFolder | None:
-        """The next folder, waiting for it; None when a commit needs looking after or nothing more will come."""
-        with self._changed:
-            while not self._give_up:
-                pause = self._retry_at - time.monotonic()
-                if self._waiting and pause <= 0:
-                    newest_first = self._hurry or self._identity.parts == 1
-                    return self._waiting[max(self._waiting) if newest_first else min(self._waiting)]
-                if not self._waiting and (self._no_more or self._uncommitted):
-                    return None
-                self._changed.wait(pause if self._waiting else None)
-            return None
+    # ------------------------------------------------------------------------------------------------ what comes next
 
-    def _still_to_commit(self) -> bool:
-        """Whether another node's part is waited for; waits a moment if so."""
+    def _goes_on(self) -> bool:
         with self._changed:
-            if not self._uncommitted or self._give_up:
-                return False
-            self._changed.wait(_COMMIT_LOOK_S)
-            return not self._give_up
+            return not self._give_up and not (self._no_more and not self._waiting and not self._uncommitted)
+
+    def _next(self) -> FinishedFolder | None:
+        """The next folder, waiting for it; None when something else needs looking after."""
+        lead = self._lead()
+        with self._changed:
+            if self._give_up or (self._no_more and not self._waiting and not self._uncommitted):
+                return None
+            pause = self._retry_at - time.monotonic()
+            step = None if pause > 0 else self._choice(lead)
+            if step is not None:
+                folder = self._waiting[step]
+            else:
+                self._changed.wait(self._longest_wait(pause))
+                return None
+        if self._identity.part == 0:
+            self._peers.say(sending=folder.step)
+        return folder
+
+    def _lead(self) -> int | None:
+        """The step that the first node sends; None on the first node itself, and while it has not said.
+
+        What it has passed over will never be whole, and is dropped.
+        """
+        with self._changed:
+            idle = not self._waiting
+        if self._identity.part == 0 or idle:
+            return None
+        first = self._peers.states((0,)).get(0, {})
+        whole = first.get("whole")
+        if first.get("ended"):
+            self._drop_below(None, "the first node has ended")
+        elif isinstance(whole, int):
+            self._drop_below(whole, "a newer checkpoint is whole")
+        sending = first.get("sending")
+        if not isinstance(sending, int):
+            return None
+        with self._changed:
+            skipped = sending not in self._answered and sending not in self._waiting
+            late = any(step > sending for step in self._waiting) and time.monotonic() >= self._retry_at
+        if skipped and late:
+            self._give_up_on(sending, "this node has written a later one and not this")
+        return sending
+
+    def _choice(self, lead: int | None) -> int | None:
+        """Which of the waiting folders is sent now."""
+        if not self._waiting:
+            return None
+        if self._identity.part > 0:
+            return lead if lead in self._waiting else min(self._waiting) if lead is None else None
+        if self._identity.parts > 1 and self._uncommitted and not self._hurry:
+            return None
+        return max(self._waiting)
+
+    def _longest_wait(self, pause: float) -> float | None:
+        """How long to sleep for if nobody wakes the thread; None: until somebody does."""
+        if self._uncommitted or (self._waiting and self._identity.part > 0):
+            return _COMMIT_LOOK_S
+        return max(pause, 0.01) if self._waiting else None
+
+    # --------------------------------------------------------------------------------------------------------- upload
 
     def _upload(self, folder: FinishedFolder) -> None:
         try:
+            self._learn_what_is_whole()
             part, sent_bytes = self._sender.send(folder.path, folder.step)
             if self._identity.parts > 1:
                 announce(self._store, part, session=self._identity.session)
@@ -158,18 +249,44 @@ class Uploader(threading.Thread):
                 self._pause(folder.step, error)
             return
         except UnusableCheckpointError as error:
-            self._log.append("checkpoint-dropped", step=folder.step, reason=str(error))
-            self._take(folder.step)
+            self._give_up_on(folder.step, str(error))
             return
         self._failures = 0
         with self._changed:
             self._last_delivered = max(folder.step, self._last_delivered or 0)
-        if self._identity.part == 0:
-            with self._changed:
+            self._waiting.pop(folder.step, None)
+            self._answered.add(folder.step)
+            if self._identity.part == 0:
                 self._uncommitted[folder.step] = Delivered(manifest=part, sent_bytes=sent_bytes)
-        else:
+        if self._identity.part > 0:
             self._log.append("checkpoint-part-uploaded", **_figures(part, sent_bytes))
-        self._take(folder.step)
+
+    def _learn_what_is_whole(self) -> None:
+        """On a node that is not the first: has what it sent last become whole? Then that need not be sent again."""
+        step = self._last_delivered
+        if self._identity.part == 0 or step is None or step == self._last_whole:
+            return
+        if self._store.find_text(commit_key(step)) is None:
+            return
+        newest, _ = whole_checkpoint(self._store, step, self._store.sizes())
+        if newest is not None:
+            self._sender.remember(newest.files)
+            with self._changed:
+                self._last_whole = step
+
+    def _give_up_on(self, step: int, reason: str) -> None:
+        """A folder cannot be stored; on several nodes the first one is told."""
+        if self._identity.part > 0:
+            try:
+                renounce(self._store, self._identity, step, reason)
+            except StoreError as error:
+                self._pause(step, error)
+                return
+        with self._changed:
+            self._answered.add(step)
+        self._drop(step, reason)
+
+    # --------------------------------------------------------------------------------------------------------- commit
 
     def _commit_what_is_complete(self) -> None:
         with self._changed:
@@ -179,7 +296,7 @@ class Uploader(threading.Thread):
                 self._drop(step, "a newer checkpoint is whole")
                 continue
             try:
-                whole = commit(self._store, delivered.manifest, session=self._identity.session)
+                whole = self._made_whole(delivered.manifest)
             except StoreError as error:
                 self._pause(step, error)
                 return
@@ -189,17 +306,41 @@ class Uploader(threading.Thread):
             if whole is not None:
                 self._settle(whole, delivered.sent_bytes)
 
+    def _made_whole(self, own: Manifest) -> Manifest | None:
+        """The checkpoint that was committed, or None while a part is missing.
+
+        Raises:
+            StoreError: The store did not do it.
+            ManifestError: It must not be committed.
+            TakenOverError: By somebody else, if at all.
+        """
+        with self._changed:
+            newest = max(own.step, self._newest_offered)
+            no_more = self._no_more
+        whole = self._quorum.assembled(own, newest=newest, no_more=no_more)
+        if whole is None:
+            return None
+        refusal = self._retention.refused(whole)
+        if refusal is not None:
+            raise ManifestError(refusal)
+        self._claim.check()
+        commit(self._store, whole)
+        return whole
+
     def _settle(self, whole: Manifest, sent_bytes: int) -> None:
         """A checkpoint is whole: say so, forget older ones, tag what is superseded."""
         with self._changed:
             del self._uncommitted[whole.step]
             self._last_whole = whole.step
-            older = [step for step in self._waiting if step < whole.step] if self._identity.parts == 1 else []
+        self._failures = 0
         self._log.append("checkpoint-uploaded", **_figures(whole, sent_bytes))
-        for step in older:
-            self._drop(step, "a newer checkpoint is whole")
-        if self._identity.parts == 1:
-            self._sender.remember(whole.files)
+        self._reports.whole(whole)
+        self._peers.say(whole=whole.step)
+        self._drop_below(whole.step, "a newer checkpoint is whole")
+        self._sender.remember(whole.files)
+        self._retention.committed(whole)
+        if time.monotonic() < self._claim.may_tag_at:
+            return
         try:
             superseded = self._retention.apply(whole)
         except StoreError as error:
@@ -207,6 +348,19 @@ class Uploader(threading.Thread):
         else:
             if superseded:
                 self._log.append("checkpoints-superseded", steps=superseded)
+
+    def _hand_over(self, reason: str) -> None:
+        """Another agent is the owner of these checkpoints now: leave everything as it is."""
+        with self._changed:
+            self._give_up = True
+            left = sorted({*self._waiting, *self._uncommitted})
+            self._waiting.clear()
+            self._uncommitted.clear()
+        for step in left:
+            self._log.append("checkpoint-dropped", step=step, reason=reason)
+        self._reports.taken_over(reason)
+
+    # -------------------------------------------------------------------------------------------------------- trouble
 
     def _pause(self, step: int, error: StoreError) -> None:
         """Report the trouble and pause before the next try: longer each time, and not in step with other nodes."""
@@ -220,14 +374,17 @@ class Uploader(threading.Thread):
             "upload-retry", step=step, error=str(error), retry_in_s=round(pause, 1), failures=self._failures
         )
 
+    def _drop_below(self, step: int | None, reason: str) -> None:
+        """Drop the waiting folders below a step; None: all of them."""
+        with self._changed:
+            older = [each for each in self._waiting if step is None or each < step]
+        for each in older:
+            self._drop(each, reason)
+
     def _drop(self, step: int, reason: str) -> None:
         self._log.append("checkpoint-dropped", step=step, reason=reason)
         with self._changed:
             self._uncommitted.pop(step, None)
-        self._take(step)
-
-    def _take(self, step: int) -> None:
-        with self._changed:
             self._waiting.pop(step, None)
 
 

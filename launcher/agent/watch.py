@@ -26,10 +26,11 @@ DONE_NAME = "_DONE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedFolder:
-    """A finished checkpoint on the node."""
+    """A finished checkpoint on the node; `write_s` is how long it was seen to grow, to the length of a look."""
 
     step: int
     path: Path
+    write_s: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +55,11 @@ class CheckpointWatch:
         self._renames = RenameWatch(checkpoints)
         self._reported: set[int] = set()
         self._candidates: dict[str, _Candidate] = {}
+        self._first_seen: dict[int, float] = {}
+        self._looked_at: float | None = None
+        self._restored = None if restored is None else restored.name
+        self.wrote = False
+        """Whether anything was ever seen in the folder, under whatever name, that was not restored."""
         if restored is not None:
             self._report_step(restored.name)
 
@@ -84,14 +90,32 @@ class CheckpointWatch:
         # Renames first: a folder renamed after this line is found by the next look, never misjudged by this one.
         renamed = self._renames.names()
         found = []
-        for path in self._folders():
+        folders = self._folders()
+        begun = self._begun(folders, now)
+        for path in folders:
             step = step_of_folder(path.name)
             if step is None or step in self._reported:
                 continue
             if self._is_finished(path, now, renamed=path.name in renamed, all_of_them=all_of_them):
+                candidate = self._candidates.get(path.name)
+                ended = candidate.since if candidate is not None else now
                 self._report_step(path.name)
-                found.append(FinishedFolder(step=step, path=path))
+                found.append(FinishedFolder(step=step, path=path, write_s=max(0.0, ended - begun.get(path, now))))
         return sorted(found, key=lambda folder: folder.step)
+
+    def _begun(self, folders: list[Path], now: float) -> dict[Path, float]:
+        """Since when each folder is there, known by its inode over a rename: at the latest since the last look."""
+        begun: dict[Path, float] = {}
+        seen: dict[int, float] = {}
+        before = now if self._looked_at is None else self._looked_at
+        for path in folders:
+            try:
+                inode = path.stat().st_ino
+            except OSError:
+                continue
+            seen[inode] = begun[path] = self._first_seen.get(inode, before)
+        self._first_seen, self._looked_at = seen, now
+        return begun
 
     def _is_finished(self, path: Path, now: float, *, renamed: bool, all_of_them: bool) -> bool:
         try:
@@ -111,9 +135,11 @@ class CheckpointWatch:
 
     def _folders(self) -> list[Path]:
         try:
-            return [path for path in self._folder.iterdir() if path.is_dir() and not path.is_symlink()]
+            entries = [path for path in self._folder.iterdir() if path.name != self._restored]
         except OSError:
             return []  # the command took its checkpoint folder away; there is nothing to find
+        self.wrote = self.wrote or bool(entries)
+        return [path for path in entries if path.is_dir() and not path.is_symlink()]
 
     def _report_step(self, name: str) -> None:
         step = step_of_folder(name)

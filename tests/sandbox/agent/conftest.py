@@ -6,13 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from hashlib import sha256
-from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import boto3
 import pytest
@@ -22,6 +18,7 @@ from moto.server import ThreadedMotoServer
 from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.agent.manifest import parse
 from launcher.agent.process import signal_group
+from tests.sandbox.agent.front import Front
 
 ROOT = Path(__file__).resolve().parents[3]
 KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
@@ -73,7 +70,10 @@ class Checkpoints:
         )
 
     def keys(self):
-        """Every key, relative to the checkpoint URI."""
+        """Every key of a checkpoint, relative to the checkpoint URI."""
+        return [key for key in self.all_keys() if key != "claim.json"]
+
+    def all_keys(self):
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
         return [entry["Key"].removeprefix(PREFIX) for page in pages for entry in page.get("Contents", ())]
 
@@ -160,21 +160,25 @@ class Node:
         lines = (self.folder / f"{node}.log").read_text().splitlines()
         return [line for line in lines if not line.startswith("[slipway]")]
 
-    def events(self, name=None, attempt=None):
-        path = self.folder / "shared" / "events.jsonl"
+    def events(self, name=None, attempt=None, part=0):
+        path = self.folder / "shared" / (f"events-part{part}.jsonl" if part else "events.jsonl")
         found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         return [e for e in found if name in (None, e["event"]) and attempt in (None, e["attempt"])]
 
     def steps(self, name, attempt=None):
         return [event["step"] for event in self.events(name, attempt)]
 
+    def restored(self, attempt):
+        """The step that an attempt went on from; 0 for the very beginning."""
+        return max(self.steps("restored", attempt), default=0)
+
     def last_step(self):
         """The newest checkpoint that the command says it wrote."""
         return max(int(line.removeprefix("step ")) for line in self.output() if line.startswith("step "))
 
-    def wait_for(self, name, attempt=None):
-        self.wait_until(lambda: self.events(name, attempt))
-        return self.events(name, attempt)
+    def wait_for(self, name, attempt=None, part=0):
+        self.wait_until(lambda: self.events(name, attempt, part))
+        return self.events(name, attempt, part)
 
     def wait_until(self, condition):
         patience = time.monotonic() + 30
@@ -184,82 +188,13 @@ class Node:
 
     def lose(self, node="node"):
         """What is left of a node that was taken away: nothing, and nothing that runs."""
-        for event in self.events("command-started"):
-            signal_group(event["pid"], signal.SIGKILL)
+        self.end_commands()
         shutil.rmtree(self.folder / node, ignore_errors=True)
 
-
-class Front(ThreadingHTTPServer):
-    """Stands before the S3 server and can refuse a request, hold it before it gets there, or hold its answer.
-
-    `rule(method, path)` says what happens to a request: None (nothing), a status to refuse it with, "before" or
-    "after". `held` is set when one is held; it is let go when the front stops. `begun` has every request of which the
-    first line came in.
-    """
-
-    daemon_threads = True
-
-    def __init__(self, upstream):
-        super().__init__(("127.0.0.1", 0), FrontHandler)
-        self.upstream = urlsplit(upstream).netloc
-        self.endpoint = f"http://127.0.0.1:{self.server_address[1]}"
-        self.rule = lambda method, path: None
-        self.begun = []
-        self.held = threading.Event()
-        self.over = threading.Event()
-
-    def hold(self):
-        self.held.set()
-        self.over.wait(60)
-
-    def forward(self, method, path, body, headers):
-        connection = HTTPConnection(self.upstream, timeout=30)
-        try:
-            connection.request(method, path, body, headers)
-            response = connection.getresponse()
-            return response.status, dict(response.getheaders()), response.read()
-        finally:
-            connection.close()
-
-    def handle_error(self, request, client_address):
-        """A killed agent breaks its connections; that is what is tested."""
-
-
-class FrontHandler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def parse_request(self):
-        """Every method is handled by the one below."""
-        good = super().parse_request()
-        self.method, self.command = self.command, "ANY"
-        if good:
-            self.server.begun.append((self.method, self.path))
-        return good
-
-    def do_ANY(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        action = self.server.rule(self.method, self.path)
-        if isinstance(action, int):
-            self.answer(action, {}, b"<Error><Code>SlowDown</Code></Error>")
-            return
-        if action == "before":
-            self.server.hold()
-        status, headers, content = self.server.forward(self.method, self.path, body, dict(self.headers))
-        if action == "after":
-            self.server.hold()
-        self.answer(status, headers, content)
-
-    def answer(self, status, headers, content):
-        self.send_response(status)
-        for name, value in headers.items():
-            if name.lower() not in {"transfer-encoding", "connection", "date", "server", "content-length"}:
-                self.send_header(name, value)
-        self.send_header("Content-Length", headers.get("Content-Length", str(len(content))))
-        self.end_headers()
-        self.wfile.write(content)
+    def end_commands(self):
+        """The commands of killed agents."""
+        for event in [event for part in range(4) for event in self.events("command-started", part=part)]:
+            signal_group(event["pid"], signal.SIGKILL)
 
 
 @pytest.fixture(scope="session")
@@ -275,30 +210,25 @@ def bucket(endpoint):
     checkpoints = Checkpoints(endpoint)
     checkpoints.client.create_bucket(Bucket=BUCKET)
     yield checkpoints
-    for key in [*checkpoints.keys()]:
+    for key in checkpoints.all_keys():
         checkpoints.delete(key)
     checkpoints.client.delete_bucket(Bucket=BUCKET)
 
 
 @pytest.fixture
-def node(tmp_path, endpoint):
+def node(tmp_path, endpoint, bucket):
     node = Node(tmp_path, endpoint)
     yield node
     for process in node.running:
         if process.poll() is None:
             process.kill()
             process.wait()
+    node.end_commands()
 
 
 @pytest.fixture
 def front(endpoint, node):
     """A front that the node's agents talk to S3 through."""
-    front = Front(endpoint)
-    thread = threading.Thread(target=front.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    node.environment["AWS_ENDPOINT_URL"] = front.endpoint
-    yield front
-    front.over.set()
-    front.shutdown()
-    front.server_close()
-    thread.join()
+    with Front(endpoint) as front:
+        node.environment["AWS_ENDPOINT_URL"] = front.endpoint
+        yield front

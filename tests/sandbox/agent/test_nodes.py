@@ -1,88 +1,244 @@
-"""A checkpoint of several nodes: each uploads its part, one commit makes it whole."""
+"""A job of several nodes: one agent each, one checkpoint of all, and what happens on one of them reaches the others."""
 
-from concurrent.futures import ThreadPoolExecutor
+import signal
 
 import pytest
 
+from launcher.agent.process import signal_group
+from launcher.sandbox.imds import MetadataService
+
 RANK = """
-import os, sys
+import os, signal, sys, time
 from pathlib import Path
-rank, steps = os.environ["SLURM_NODEID"], int(sys.argv[1])
+rank, steps, pause = os.environ["SLURM_NODEID"], int(sys.argv[1]), float(sys.argv[2])
+words = sys.argv[3:]
+stop = []
+signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
 folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
+first = 1
 if resume:
     names = sorted(path.name for path in Path(resume).iterdir())
-    print("found", *names, "own", Path(resume, "same-name").read_text(), flush=True)
-for step in range(1, steps + 1):
+    first = int(resume.rpartition("-")[2]) + 1
+    print("found", *names, "own", Path(resume, "same-name").read_text(), "step", first - 1, flush=True)
+for step in range(first, steps + 1):
+    time.sleep(pause + (1 if f"slow-{rank}" in words else 0))
+    if f"fail-{rank}" in words:
+        sys.exit(3)
+    if f"skip-{rank}-{step}" in words or ("only-0" in words and rank != "0"):
+        if stop:
+            sys.exit(85)
+        continue
     partial = folder / f"tmp-{step}"
     partial.mkdir()
+    if f"torn-{rank}" in words:
+        continue
     (partial / f"shard-{rank}").write_text(f"{rank} {step}")
+    (partial / f"base-{rank}").write_text(rank * 1000)
     (partial / "same-name").write_text(rank)
     partial.rename(folder / f"step-{step}")
+    print("step", step, flush=True)
+    with open(os.environ["SLIPWAY_METRICS"], "a") as file:
+        file.write('{"step": %d}\\n' % step)
+    if stop and step >= int(Path(os.environ["SLIPWAY_METRICS"]).with_name("stop-at").read_text() or 0):
+        sys.exit(85)
+if "hang" in words:
+    time.sleep(600)
 """
 
 
 @pytest.fixture
 def pair(node, bucket):
-    """Starts the agents of a step on two nodes and returns their exit codes."""
+    """Starts the agents of a step on two nodes; each call is one life of the job."""
     (node.folder / "train.py").write_text(RANK)
+    (node.folder / "shared").mkdir()
+    (node.folder / "shared" / "stop-at").write_text("")
 
-    def run(*, ranks=(0, 1), restart=0, second_waits=False):
+    def start(*, restart=0, **of_second):
         common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
-        common |= {"SLURM_RESTART_COUNT": str(restart)}
-        agents = []
-        for rank in ranks:
-            if rank and second_waits:
-                node.wait_for("command-ended", restart + 1)
-            agents.append(node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common))
-        with ThreadPoolExecutor() as pool:
-            return list(pool.map(lambda agent: agent.wait(timeout=60), agents))
+        common |= {"SLURM_RESTART_COUNT": str(restart), "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9"}
+        return [
+            node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), SLURMD_NODENAME=f"vn{rank}", **common | own)
+            for rank, own in enumerate(({}, of_second))
+        ]
 
-    return run
+    return start
 
 
-def test_is_whole_when_every_part_is_there(node, bucket, pair):
-    node.job(1)
-    assert pair(second_waits=True) == [0, 0]
-    whole = bucket.manifest(1)
-    assert (whole.part, whole.parts, whole.attempt) == (None, 2, 1)
-    assert [(file.path, file.part) for file in whole.files] == [
-        ("same-name", 0),
-        ("shard-0", 0),
-        ("same-name", 1),
-        ("shard-1", 1),
-    ]
-    assert node.steps("checkpoint-uploaded") == [1]
-    assert (node.folder / "shared" / "events-part1.jsonl").read_text().count("checkpoint-part-uploaded") == 1
+def codes(agents):
+    return [agent.wait(timeout=90) for agent in agents]
 
 
-def test_every_node_gets_all_shards_and_its_own_of_doubles(node, bucket, pair):
-    node.job(2)
-    assert pair() == [0, 0]
-    for rank in (0, 1):
-        node.lose(f"vn{rank}")
-    node.job(0)
-    assert pair(restart=1) == [0, 0]
-    assert node.output("vn0")[-1] == "found same-name shard-0 shard-1 own 0"
-    assert node.output("vn1")[-1] == "found same-name shard-0 shard-1 own 1"
+class TestCheckpoint:
+    def test_is_whole_when_every_part_is_there(self, node, bucket, pair):
+        node.job(1, 0, "slow-1")
+        assert codes(pair()) == [0, 0]
+        whole = bucket.manifest(1)
+        assert (whole.part, whole.parts, whole.attempt) == (None, 2, 1)
+        assert [(file.path, file.part) for file in whole.files] == [
+            ("base-0", 0),
+            ("same-name", 0),
+            ("shard-0", 0),
+            ("base-1", 1),
+            ("same-name", 1),
+            ("shard-1", 1),
+        ]
+        assert node.steps("checkpoint-uploaded") == [1]
+        assert [event["step"] for event in node.events("checkpoint-part-uploaded", part=1)] == [1]
+
+    def test_every_node_gets_all_shards_and_its_own_of_doubles(self, node, bucket, pair):
+        node.job(2, 0)
+        assert codes(pair()) == [0, 0]
+        for rank in (0, 1):
+            node.lose(f"vn{rank}")
+        node.job(2, 0)
+        assert codes(pair(restart=1)) == [0, 0]
+        for rank in (0, 1):
+            found = f"found base-0 base-1 same-name shard-0 shard-1 own {rank} step 2"
+            assert node.output(f"vn{rank}")[-1] == found
+
+    def test_what_did_not_change_is_sent_once_by_every_node(self, node, bucket, pair):
+        node.job(4, 1.5, keep=1)
+        assert codes(pair()) == [0, 0]
+        for part, name in ((0, "checkpoint-uploaded"), (1, "checkpoint-part-uploaded")):
+            sent = [event["sent_bytes"] for event in node.events(name, part=part)]
+            assert sent[0] > 1000 > sent[-1]
+        newest = bucket.manifest(4)
+        foreign = {file.path for file in newest.files if not file.key.startswith("step-4/")}
+        assert {"base-0", "base-1"} <= foreign
+        # What the newest one points to elsewhere must outlive it.
+        assert {file.key for file in newest.files} <= bucket.staying()
+
+    def test_is_invisible_while_a_part_is_missing(self, node, bucket, pair):
+        node.job(1, 0, "torn-1", final_upload_s=1.5)
+        assert codes(pair()) == [74, 0]
+        assert "step-1/manifest.json" not in [*bucket.keys()]
+        # The other node's part of a later life of the job does not make the old one whole.
+        node.job(1, 0, "torn-0", final_upload_s=1.5)
+        assert codes(pair(restart=1)) == [0, 74]
+        assert "step-1/manifest.json" not in [*bucket.keys()]
+        node.job(0, 0)
+        assert codes(pair(restart=2)) == [0, 0]
+        assert [event["reason"] for event in node.events("restore-skipped", attempt=3)] == [
+            "it has no manifest: its upload was not finished",
+        ]
+
+    def test_is_whole_without_a_node_that_writes_none(self, node, bucket, pair):
+        """As many trainers do that save from the first rank alone."""
+        node.job(60, 1.0, "only-0")
+        agents = pair()
+        node.wait_for("checkpoint-uploaded")  # there is proof once a later one is finished
+        for agent in agents:
+            agent.send_signal(signal.SIGUSR1)
+        assert codes(agents) == [75, 75]
+        last = max(int(line.split()[1]) for line in node.output("vn0") if line.startswith("step"))
+        assert bucket.whole()[-1] == last
+        assert {file.part for file in bucket.manifest(last).files} == {0}
+        # The next life knows it from the checkpoint that it goes on from, and one that ends well proves it too.
+        for rank in (0, 1):
+            node.lose(f"vn{rank}")
+        node.job(last + 1, 0, "only-0")
+        assert codes(pair(restart=1)) == [0, 0]
+        assert bucket.whole()[-1] == last + 1
+        assert node.output("vn1")[-1] == f"found base-0 same-name shard-0 own 0 step {last}"
+
+    def test_one_that_a_node_passed_over_does_not_stop_the_next(self, node, bucket, pair):
+        node.job(3, 1.0, "skip-1-1")
+        assert codes(pair()) == [0, 0]
+        assert bucket.whole()[-1] == 3
+        assert 1 not in bucket.whole()
+        reasons = {event["step"]: event["reason"] for event in node.events("checkpoint-dropped")}
+        assert reasons[1] == "its part cannot be used: this node has written a later one and not this"
+
+    def test_one_writer_for_all(self, node, bucket, pair):
+        node.job(1, 0, writers="first-node")
+        assert codes(pair()) == [0, 0]
+        assert [file.path for file in bucket.manifest(1).files] == ["base-0", "same-name", "shard-0"]
+        node.job(1, 0, writers="first-node")
+        assert codes(pair(restart=1)) == [0, 0]
+        assert node.output("vn1")[-1] == "found base-0 same-name shard-0 own 0 step 1"
+
+    def test_all_go_on_from_one_that_all_can_use(self, node, bucket, pair, front):
+        node.job(2, 0.8)
+        assert codes(pair()) == [0, 0]
+        assert bucket.whole()[-2:] == [1, 2]
+        for rank in (0, 1):
+            node.lose(f"vn{rank}")
+        (shard,) = [file.key for file in bucket.manifest(2).files if file.path == "shard-0"]
+        front.rule = lambda method, path: 404 if path.endswith(shard) else None
+        direct = node.environment["AWS_ENDPOINT_URL"]
+        node.environment["AWS_ENDPOINT_URL"] = f"http://{front.upstream}"
+        node.job(3, 0)
+        assert codes(pair(restart=1, AWS_ENDPOINT_URL=direct)) == [0, 0]
+        assert node.steps("restored", 2) == [2, 1][-1:]
+        for rank in (0, 1):
+            assert [line for line in node.output(f"vn{rank}") if line.startswith("found")][-1].endswith("step 1")
 
 
-def test_is_invisible_while_a_part_is_missing(node, bucket, pair):
-    node.job(1, final_upload_s=1.5)
-    assert pair(ranks=[0]) == [74]
-    assert "step-1/manifest.json" not in [*bucket.keys()]
-    # The other node's part of a later life of the job does not make the old one whole.
-    assert pair(ranks=[1], restart=1) == [0]
-    node.job(0)
-    assert pair(restart=2) == [0, 0]
-    assert [event["reason"] for event in node.events("restore-skipped", attempt=3)] == [
-        "it has no manifest: its upload was not finished",
-    ]
+class TestNotice:
+    def test_of_one_node_reaches_all(self, node, bucket, pair):
+        service = MetadataService({"instance-id": "i-0123456789abcdef0"})
+        node.job(60, 0.3, imds=True, drain=True, grace_seconds=30.0)
+        try:
+            first, second = pair(AWS_EC2_METADATA_SERVICE_ENDPOINT=service.endpoint)
+            node.wait_for("checkpoint-uploaded")
+            (node.folder / "shared" / "stop-at").write_text("8")
+            service.arm()
+            assert codes([first, second]) == [75, 75]
+        finally:
+            service.stop()
+        (at_second,) = node.events("notice", part=1)
+        (at_first,) = node.events("notice")
+        assert (at_second["source"], "from_node" in at_second) == ("spot", False)
+        assert (at_first["source"], at_first["from_node"]) == ("spot", "vn1")
+        # Only the node that goes is drained (here there is no Slurm to do it).
+        assert node.events("drain-failed", part=1)
+        assert not node.events("drain-failed")
+        assert node.events("interrupted")[0]["ended_by"] == "spot-interruption"
+        last = [max(int(s.split()[1]) for s in node.output(n) if s.startswith("step")) for n in ("vn0", "vn1")]
+        assert bucket.whole()[-1] == min(last)
+
+    def test_advice_to_one_node_hastens_the_first(self, node, bucket, pair):
+        service = MetadataService({"instance-id": "i-0123456789abcdef0"})
+        node.job(60, 3.0, imds=True, interval_s=600.0)
+        interval = node.folder / "vn0"
+        try:
+            agents = pair(AWS_EC2_METADATA_SERVICE_ENDPOINT=service.endpoint)
+            node.wait_for("command-started")
+            service.recommend_rebalance()
+            node.wait_for("rebalance-recommended")
+            values = set()
+            (path,) = interval.glob("*/*/interval")
+            node.wait_until(lambda: values.add(path.read_text()) or {"1\n", "600\n"} <= values)
+        finally:
+            service.stop()
+            for agent in agents:
+                agent.send_signal(signal.SIGTERM)
+        assert codes(agents) == [143, 143]
 
 
-def test_one_writer_for_all(node, bucket, pair):
-    node.job(1, writers="first-node")
-    assert pair() == [0, 0]
-    assert [file.path for file in bucket.manifest(1).files] == ["same-name", "shard-0"]
-    node.job(0, writers="first-node")
-    assert pair(restart=1) == [0, 0]
-    assert node.output("vn1")[-1] == "found same-name shard-0 own 0"
+class TestFailure:
+    def test_on_one_node_ends_all_with_its_code(self, node, bucket, pair):
+        node.job(60, 0.5, "fail-1", grace_seconds=1.0)
+        assert codes(pair()) == [3, 3]
+        assert node.events("failed", part=1)[0]["reason"] == "the command ended with 3"
+        assert node.events("failed")[0]["reason"] == "the command ended with 3 (vn1)"
+
+    def test_a_job_that_hangs_ends_everywhere(self, node, bucket, pair):
+        node.job(2, 0.2, "hang", hung_minutes=0.05, grace_seconds=1.0)
+        assert codes(pair()) == [124, 124]
+        assert node.events("hung")[0]["step"] == 2
+        assert node.events("failed")[0]["reason"] == "no new step for 0.05 minutes after step 2"
+        assert bucket.whole()[-1] == 2
+
+    def test_one_that_follows_from_a_lost_node_is_none(self, node, bucket, pair):
+        node.job(60, 0.5)
+        first, second = pair()
+        node.wait_for("checkpoint-uploaded")
+        for event in node.events("command-started", part=1):
+            signal_group(event["pid"], signal.SIGKILL)
+        second.kill()
+        for event in node.events("command-started"):
+            signal_group(event["pid"], signal.SIGKILL)  # as a collective fails when one of its ranks is gone
+        assert codes([first]) == [75]
+        ending = node.events("interrupted")[0]
+        assert (ending["ended_by"], ending["reason"]) == ("node-lost", "lost: vn1")

@@ -21,6 +21,7 @@ class Service:
 
     def __init__(self, answers, *, token_status=200):
         self.answers = list(answers)
+        self.rebalance = (404, "")
         self.token_status = token_status
         self.tokens = []
         self.refused = 0
@@ -50,7 +51,10 @@ class Service:
                     service.refused += 1
                     self.answer(401, b"")
                     return
-                status, body = service.answers.pop(0) if service.answers else (200, NOTICE)
+                if self.path.endswith("/events/recommendations/rebalance"):
+                    status, body = service.rebalance
+                else:
+                    status, body = service.answers.pop(0) if service.answers else (200, NOTICE)
                 if status == 401:
                     service.tokens.append("renewed elsewhere")
                 self.answer(status, body.encode())
@@ -106,6 +110,25 @@ class TestWatch:
         with Service([(500, ""), (503, ""), (500, ""), (404, ""), (503, "")]) as url:
             _, trouble = watch(url)
         assert trouble == ["the metadata service answered 500", "the metadata service answered 503"]
+
+    def test_a_recommendation_is_told_once_and_the_notice_after_it(self):
+        service = Service([(404, "")] * 5)
+        service.rebalance = (200, '{"noticeTime": "2026-11-20T13:50:00Z"}')
+        notices = queue.Queue()
+        with service as url:
+            thread = SpotWatch(url, poll_s=0.01, on_notice=notices.put, on_trouble=pytest.fail)
+            thread.start()
+            thread.join(timeout=10)
+        assert [notices.get_nowait().source for _ in range(2)] == ["rebalance", "spot"]
+        assert notices.empty()
+
+    @pytest.mark.parametrize("body", ["<html>", "[]", "{}", '{"noticeTime": null}', ""])
+    def test_a_recommendation_that_is_none_hides_no_notice(self, body):
+        service = Service([(404, "")] * 5)
+        service.rebalance = (200, body)
+        with service as url:
+            notice, trouble = watch(url)
+        assert (notice.source, len(trouble)) == ("spot", 1)
 
     def test_a_service_that_comes_late(self):
         with socket.create_server(("127.0.0.1", 0)) as server:

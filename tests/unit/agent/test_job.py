@@ -55,6 +55,53 @@ class TestRoundTrip:
         assert parse(job(checkpoint=CheckpointSpec(uri=None, mode="none")).to_json()).checkpoint.uri is None
 
 
+class TestOptions:
+    """Keys that came later: a job without them is what it was."""
+
+    def test_stand_in_the_file_only_when_they_are_used(self):
+        names = {"ends_at", "leave_before_s", "hung_minutes"}
+        assert names & set(json.loads(job().to_json())) == set()
+        assert {"mtbf_s", "timeout_s"} & set(json.loads(job().to_json())["checkpoint"]) == set()
+        used = job(
+            ends_at="2026-11-21T11:30:00Z",
+            leave_before_s=4500.0,
+            hung_minutes=30.0,
+            checkpoint=CheckpointSpec(uri="s3://bucket/x", mode="dcp", mtbf_s=86400.0, timeout_s=5.0),
+        )
+        assert parse(used.to_json()) == used
+
+    @pytest.mark.parametrize(
+        "ends_at,leaves_at",
+        [
+            ("2026-11-21T11:30:00Z", "2026-11-21T10:45:00+00:00"),
+            ("2026-11-21T12:30:00.5+01:00", "2026-11-21T10:45:00.500000+00:00"),
+        ],
+    )
+    def test_the_last_checkpoint_is_three_quarters_of_an_hour_before_the_end(self, ends_at, leaves_at):
+        assert job(ends_at=ends_at).leaves_at().isoformat() == leaves_at
+        assert job().leaves_at() is None
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"ends_at": "tomorrow"},
+            {"ends_at": "2026-11-21T11:30:00"},
+            {"ends_at": 17},
+            {"leave_before_s": -1},
+            {"hung_minutes": 0},
+        ],
+        ids=str,
+    )
+    def test_values_that_make_no_sense(self, change):
+        (problem,) = problems(document(**change))
+        assert problem.startswith(f"{next(iter(change))}: got")
+
+    @pytest.mark.parametrize("mode", ["agent", "dcp"])
+    def test_a_mode_that_stores_needs_a_place(self, mode):
+        (problem,) = problems(document(checkpoint={"mode": mode}))
+        assert problem == f"checkpoint.uri: missing; mode '{mode}' needs s3://bucket/prefix"
+
+
 class TestRefusal:
     def test_names_every_problem_at_once(self):
         found = problems(
@@ -69,7 +116,7 @@ class TestRefusal:
         )
 
     def test_judges_values_all_at_once(self):
-        bad = {"uri": "bucket/x", "mode": "dcp", "keep": 0, "grace_seconds": -1, "writers": "all"}
+        bad = {"uri": "bucket/x", "mode": "torch", "keep": 0, "grace_seconds": -1, "writers": "all"}
         found = problems(document(run="a/b", name="Tiny", workdir="work", checkpoint=bad, env={"1A": "x"}))
         assert [line.partition(":")[0] for line in found] == [
             "run",

@@ -93,11 +93,45 @@ class TestDrain:
 
     def test_says_why_it_could_not(self, scontrol, monkeypatch):
         scontrol(code=1)
-        assert drain_node("x") == "not permitted"
+        assert drain_node("x").startswith("not permitted")
         monkeypatch.setenv("PATH", "/nowhere")
         assert "scontrol" in drain_node("x")
         monkeypatch.delenv("SLURMD_NODENAME")
         assert drain_node("x") == "SLURMD_NODENAME is not set: not under Slurm"
+
+
+class TestDrainAsRoot:
+    """Where the job's user may not drain, and may become root: the default users of ParallelCluster's images."""
+
+    @pytest.fixture
+    def programs(self, tmp_path, monkeypatch):
+        scontrol = tmp_path / "scontrol"
+        scontrol.write_text(f'#!/bin/sh\n[ -n "$AS_ROOT" ] && printf "%s|" "$@" >{tmp_path}/called || exit 1\n')
+        sudo = tmp_path / "sudo"
+        sudo.write_text(f'#!/bin/sh\nprintf "%s " "$@" >{tmp_path}/asked\nshift\nAS_ROOT=1 exec "$@"\n')
+        for path in (scontrol, sudo):
+            path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        monkeypatch.setenv("SLURMD_NODENAME", "p5-1")
+        monkeypatch.setattr("os.getuid", lambda: 1000)
+        return tmp_path
+
+    def test_asks_again_as_root(self, programs, monkeypatch):
+        monkeypatch.setenv("SLURM_CONF", "/opt/slurm/etc/slurm.conf")
+        assert drain_node("x") is None
+        assert (programs / "called").read_text() == "update|nodename=p5-1|state=drain|reason=x|"
+        assert (programs / "asked").read_text().startswith("-n env SLURM_CONF=/opt/slurm/etc/slurm.conf ")
+
+    def test_says_what_slurm_said_when_that_fails_too(self, programs):
+        (programs / "sudo").write_text('#!/bin/sh\necho "sudo: a password is required" >&2\nexit 1\n')
+        said = drain_node("x")
+        assert "scontrol ended with 1; and as root: sudo: a password is required" in said
+
+    def test_says_so_where_there_is_no_sudo(self, programs, monkeypatch):
+        (programs / "sudo").unlink()
+        monkeypatch.setenv("PATH", str(programs))
+        (programs / "scontrol").write_text("#!/bin/sh\necho denied\nexit 1\n")
+        assert drain_node("x") == "denied; and there is no sudo to become root with"
 
 
 @pytest.mark.parametrize("returncode,code", [(0, 0), (1, 1), (85, 85), (255, 255), (75, 1), (-9, 137), (-15, 143)])

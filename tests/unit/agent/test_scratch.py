@@ -85,6 +85,73 @@ class TestFolder:
             assert scratch.interval_file.read_text() == "12.5\n"
 
 
+def keep(scratch, name="step-1", content="x"):
+    folder = scratch.checkpoints / name
+    folder.mkdir()
+    (folder / "weights").write_text(content)
+    return folder
+
+
+class TestPrevious:
+    def test_what_an_earlier_attempt_left_is_set_aside_until_it_is_used(self, tmp_path):
+        with claim(tmp_path) as scratch:
+            keep(scratch)
+            keep(scratch, "tmp-2")
+        with claim(tmp_path) as scratch:
+            assert [path.name for path in scratch.previous.iterdir()] == ["step-1"]
+            scratch.forget_previous()
+            assert not scratch.previous.exists()
+
+    def test_what_another_run_left_is_not(self, tmp_path):
+        with claim(tmp_path) as scratch:
+            scratch.record_finished(keep(scratch))
+        with claim(tmp_path, run="r2") as scratch:
+            assert list(scratch.previous.iterdir()) == []
+            assert scratch.newest_finished() is None
+
+    def test_it_outlives_a_start_that_was_killed(self, tmp_path):
+        with claim(tmp_path) as scratch:
+            keep(scratch, content="old")
+        with claim(tmp_path) as scratch:
+            keep(scratch, "step-2")
+        with claim(tmp_path) as scratch:
+            assert sorted(path.name for path in scratch.previous.iterdir()) == ["step-1", "step-2"]
+
+    def test_the_newest_that_was_seen_finished_is_known(self, tmp_path):
+        with claim(tmp_path) as scratch:
+            for name in ("step-9", "step-10"):
+                scratch.record_finished(keep(scratch, name))
+            keep(scratch, "step-11")  # nobody saw it finished
+        with claim(tmp_path) as scratch:
+            assert scratch.newest_finished() == scratch.previous / "step-10"
+
+    def test_one_that_changed_since_is_not_trusted(self, tmp_path):
+        with claim(tmp_path) as scratch:
+            scratch.record_finished(keep(scratch, "step-1"))
+            folder = keep(scratch, "step-2")
+            scratch.record_finished(folder)
+            os.utime(folder / "weights", ns=(1, 1))
+        with claim(tmp_path) as scratch:
+            assert scratch.newest_finished() == scratch.previous / "step-1"
+
+    @pytest.mark.parametrize("change", [{"boot": "another"}, {"boot": ""}, {"run": "r0"}], ids=str)
+    def test_only_this_boots_and_this_runs_word_counts(self, tmp_path, change):
+        with claim(tmp_path) as scratch:
+            scratch.record_finished(keep(scratch))
+            owner = scratch.root / "owner.json"
+            owner.write_text(json.dumps(json.loads(owner.read_text()) | change))
+        with claim(tmp_path) as scratch:
+            assert scratch.newest_finished() is None
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", '{"step-1": 3}', '{"step-x": []}'])
+    def test_a_record_that_cannot_be_read_says_nothing(self, tmp_path, text):
+        with claim(tmp_path) as scratch:
+            scratch.record_finished(keep(scratch))
+            (scratch.root / "finished.json").write_text(text)
+        with claim(tmp_path) as scratch:
+            assert scratch.newest_finished() is None
+
+
 class TestLeftoverCommand:
     def test_is_killed_with_all_it_started(self, tmp_path):
         script = "sleep 60 & echo $! > child; wait"

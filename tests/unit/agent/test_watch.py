@@ -108,6 +108,39 @@ class TestEndOfTheCommand:
         assert steps(watch.settle(0, clean=False)) == [5]
 
 
+class TestWriteTime:
+    """From the first look at a folder, or the one before it, to the one that finds it finished."""
+
+    def test_of_one_that_is_renamed(self, tmp_path, watch):
+        watch.poll(0)
+        fill(tmp_path / "tmp-1")
+        watch.poll(5)
+        watch.poll(9)
+        (tmp_path / "tmp-1").rename(tmp_path / "step-1")
+        (found,) = watch.poll(12)
+        assert found.write_s == 12  # it was not there at 0
+
+    def test_of_one_that_is_written_in_place_ends_with_the_last_change(self, tmp_path, watch):
+        watch.poll(0)
+        folder = fill(tmp_path / "step-1")
+        watch.poll(1)
+        (folder / "weights").write_text("longer")
+        watch.poll(4)
+        (found,) = watch.poll(14)
+        assert found.write_s == 4
+
+    def test_an_inode_that_is_used_again_starts_anew(self, tmp_path, watch):
+        watch.poll(0)
+        folder = fill(tmp_path / "tmp-1")
+        watch.poll(1)
+        (folder / "weights").unlink()
+        folder.rmdir()
+        watch.poll(50)
+        fill(tmp_path / "tmp-2").rename(tmp_path / "step-2")
+        (found,) = watch.poll(51)
+        assert found.write_s == 1
+
+
 class TestWhatIsNoCheckpoint:
     def test_other_names(self, tmp_path, watch):
         for name in ("step-1.tmp", "step-", "step-x", "model-1", ".step-1"):

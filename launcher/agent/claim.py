@@ -1,0 +1,210 @@
+"""Who writes the checkpoints of one prefix: one agent at a time.
+
+An agent may outlive its job's attempt (a node that the scheduler lost sight of), and two jobs may be pointed at one
+prefix by mistake. No two agents share a key but the commit's, so they could not mix their files; but one could tag as
+superseded what the other has just referred to, and a job could go on from another one's weights. So the prefix has an
+owner, named in `claim.json`:
+
+- A later attempt of the same run takes over at once; the earlier one sees that before its next commit and ends.
+- Of two runs the one that is there wins: the other is refused while the owner gives signs of life (a beat a minute). It
+  may take over when there was none for three minutes, or when the owner has said that it is done.
+
+Conditional writes decide between two that come at the same instant.
+"""
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from launcher.agent.errors import JobSpecError, StoreError, TakenOverError
+from launcher.agent.events import EventLog
+from launcher.agent.store import Store, StoredText
+
+KEY = "claim.json"
+SCHEMA = "slipway.claim/1"
+BEAT_S = 60.0
+STALE_S = 180.0
+SETTLE_S = 120.0
+"""After a take-over from an agent that may still live nothing is tagged for this long: a commit that it has begun
+before it can see the take-over (three tries of a request) must still find its objects untagged."""
+
+_LOOK_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """An entry of `claim.json`.
+
+    Attributes:
+        run: Whose checkpoints they are.
+        attempt: Of that run, from 1.
+        node: Where its first agent runs.
+        token: Names this agent and no other.
+        beat: Grows while it lives.
+        released: It has ended in good order.
+    """
+
+    run: str
+    attempt: int
+    node: str
+    token: str
+    beat: int = 0
+    released: bool = False
+
+    def to_json(self) -> str:
+        """The text of `claim.json`."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, sort_keys=True) + "\n"
+
+
+def parse_owner(text: str) -> Owner | None:
+    """The owner in `claim.json`; None for what cannot be read, which binds nobody."""
+    try:
+        document = json.loads(text)
+        if document.pop("schema") != SCHEMA:
+            return None
+        owner = Owner(**document)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    kinds: list[tuple[Any, type]] = [(owner.run, str), (owner.attempt, int), (owner.node, str), (owner.token, str)]
+    kinds += [(owner.beat, int), (owner.released, bool)]
+    return owner if all(isinstance(value, kind) for value, kind in kinds) else None
+
+
+def _owner_in(found: StoredText | None) -> Owner | None:
+    return parse_owner(found.text) if found is not None else None
+
+
+class Claim(threading.Thread):
+    """The claim of one agent. Its thread beats."""
+
+    def __init__(self, store: Store, log: EventLog, *, run: str, attempt: int, node: str) -> None:
+        """Prepare it; nothing is claimed yet."""
+        super().__init__(name="claim", daemon=True)
+        self._store = store
+        self._log = log
+        self._own = Owner(run=run, attempt=attempt, node=node, token=secrets.token_hex(8))
+        self._written: StoredText | None = None
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self.may_tag_at = 0.0
+        """Monotonic seconds from which objects may be tagged."""
+
+    def take(self, *, over: Callable[[], bool]) -> None:
+        """Become the owner; an owner of another run that gives no sign of life is waited for until it is stale.
+
+        Args:
+            over: Whether the attempt has ended meanwhile; then nothing more is done.
+
+        Raises:
+            JobSpecError: Another run writes here and is alive.
+            TakenOverError: A later attempt of this run is the owner.
+            StoreError: The store cannot be read or written.
+        """
+        first: Owner | None = None
+        while not over():
+            owner = self._try_to_take()
+            if owner is None:
+                return
+            if first is None:
+                self._log.append("claim-held", by_run=owner.run, by_node=owner.node)
+                first = owner
+            elif owner != first:
+                raise JobSpecError([self._refusal(owner)])
+            time.sleep(_LOOK_S)
+
+    def check(self) -> None:
+        """Make sure that this agent is the owner; a claim that could not be made at the start is made now.
+
+        Raises:
+            TakenOverError: Another agent is the owner.
+            StoreError: The store cannot be read or written.
+        """
+        if self._written is None:
+            other = self._try_to_take()
+        else:
+            owner = _owner_in(self._store.find_text(KEY))
+            other = owner if owner is not None and owner.token != self._own.token else None
+        if other is not None:
+            raise TakenOverError(f"attempt {other.attempt} of run {other.run} on {other.node} writes there now")
+
+    def _try_to_take(self) -> Owner | None:
+        """Become the owner, or say who is and stays it for now.
+
+        Raises:
+            TakenOverError: A later attempt of this run is the owner.
+            StoreError: The store cannot be read or written.
+        """
+        while True:
+            found = self._store.find_text(KEY)
+            owner = _owner_in(found)
+            if owner is not None and owner.token == self._own.token:
+                self._written = found  # written, and the answer was lost on its way
+                return None
+            if owner is not None and not self._is_free(owner, found):
+                return owner
+            alive = owner is not None and not owner.released
+            self.may_tag_at = time.monotonic() + (SETTLE_S if alive else 0.0)
+            self._written = self._store.swap_text(KEY, self._own.to_json(), before=found)
+            if self._written is not None:
+                return None
+
+    def release(self) -> None:
+        """Say that this agent is done, and stop beating."""
+        self._over.set()
+        if self._written is None:
+            return
+        try:
+            with self._lock:
+                self._write(replace(self._own, released=True))
+        except StoreError as error:
+            self._log.append("claim-trouble", error=f"the claim was not released: {error}")
+
+    def run(self) -> None:
+        """Beat until it is over or the claim is lost; who commits finds out by itself."""
+        told = False
+        while not self._over.wait(BEAT_S):
+            try:
+                with self._lock:
+                    if not self._over.is_set() and self._written is not None:
+                        self._write(replace(self._own, beat=self._own.beat + 1))
+            except StoreError as error:
+                if not told:
+                    self._log.append("claim-trouble", error=str(error))
+                told = True
+
+    def _write(self, owner: Owner) -> None:
+        """Write the entry over this agent's own last one, if that is still there; else somebody has taken over."""
+        found = self._written
+        for _ in range(2):
+            if found is None:
+                return
+            written = self._store.swap_text(KEY, owner.to_json(), before=found)
+            if written is not None:
+                self._own, self._written = owner, written
+                return
+            found = self._store.find_text(KEY)  # an earlier write of ours may have arrived, and its answer not
+            holder = _owner_in(found)
+            if holder is None or holder.token != self._own.token:
+                return
+
+    def _is_free(self, owner: Owner, found: StoredText | None) -> bool:
+        """Whether this agent may take over from an owner.
+
+        Raises:
+            TakenOverError: The owner is a later attempt of the same run.
+        """
+        if owner.run == self._own.run:
+            if owner.attempt > self._own.attempt and not owner.released:
+                raise TakenOverError(f"attempt {owner.attempt} on {owner.node} writes there already")
+            return True
+        return owner.released or (found is not None and found.age_s >= STALE_S)
+
+    def _refusal(self, owner: Owner) -> str:
+        return (
+            f"checkpoint.uri: run {owner.run} writes to {self._store.uri} and is alive on {owner.node}; cancel it, "
+            "or give this job another name or another checkpoint.uri"
+        )

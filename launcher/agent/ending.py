@@ -1,0 +1,79 @@
+"""How an attempt ended: the event, the exit code, the word of the report, and why."""
+
+from dataclasses import dataclass
+
+from launcher.agent import exits
+from launcher.agent.errors import AgentError, LostNodeError
+from launcher.agent.notice import CANCEL, CAPACITY_END, FAILURE, SIGNAL, SPOT, TAKEN_OVER, Notice
+from launcher.agent.supervision import Outcome
+
+ENDED_BY = {
+    SPOT: "spot-interruption",
+    CAPACITY_END: "capacity-end",
+    SIGNAL: "scheduler-signal",
+    CANCEL: "cancel",
+    FAILURE: "failure",
+    TAKEN_OVER: "failure",
+}
+NODE_LOST = "node-lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The event, the agent's exit code, what the report says ended the attempt, and the reason in words."""
+
+    event: str
+    exit_code: int
+    ended_by: str
+    reason: str = ""
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the command or the agent failed."""
+        return self.event == "failed"
+
+
+def completed() -> Ending:
+    """All is done."""
+    return Ending(event="completed", exit_code=exits.COMPLETED, ended_by="completed")
+
+
+def failed(code: int, reason: str) -> Ending:
+    """The command failed, or the agent could not do its part."""
+    return Ending(event="failed", exit_code=code, ended_by="failure", reason=reason)
+
+
+def lost(nodes: dict[int, str]) -> Ending:
+    """Other nodes of the job are gone; what the command did because of that is no failure of its own."""
+    reason = f"lost: {', '.join(nodes.values())}"
+    return Ending(event="interrupted", exit_code=exits.INTERRUPTED, ended_by=NODE_LOST, reason=reason)
+
+
+def announced(notice: Notice) -> Ending:
+    """The attempt ended because of a notice, whatever the command's exit code."""
+    where = f" ({notice.node})" if notice.node is not None else ""
+    reason, ended_by = f"{notice.detail}{where}", ENDED_BY[notice.source]
+    if notice.source == CANCEL:
+        return Ending(event="cancelled", exit_code=exits.CANCELLED, ended_by=ended_by, reason=reason)
+    if notice.source == FAILURE:
+        return failed(notice.code or exits.INTERNAL, reason)
+    if notice.source == TAKEN_OVER:
+        return failed(exits.STORE_FAILED, reason)
+    return Ending(event="interrupted", exit_code=exits.INTERRUPTED, ended_by=ended_by, reason=reason)
+
+
+def stopped(error: AgentError) -> Ending:
+    """The agent could not go on."""
+    if isinstance(error, LostNodeError):
+        return Ending(event="interrupted", exit_code=error.exit_code, ended_by=NODE_LOST, reason=str(error))
+    return failed(error.exit_code, str(error))
+
+
+def of_command(outcome: Outcome) -> Ending:
+    """What the end of the command means by itself."""
+    if outcome.hung:
+        return failed(exits.HUNG, outcome.hung)
+    if outcome.notice is not None:
+        return announced(outcome.notice)
+    code = exits.exit_code_of(outcome.returncode)
+    return completed() if code == exits.COMPLETED else failed(code, f"the command ended with {code}")

@@ -1,0 +1,134 @@
+"""What saving costs here, and how often to save: an interval that follows the cost.
+
+The job begins with the interval that its quote was made with, which rests on an assumed write time. The real one is
+measured, and Daly's optimum for it written to the file that the trainer reads again and again
+(SLIPWAY_CHECKPOINT_INTERVAL_FILE). An interval shorter than an upload would only make a queue, so it is not shorter.
+
+Every checkpoint that is whole in the store adds a line to the metrics: `checkpoint_step`, `checkpoint_seconds` (to
+write it on the node), `upload_seconds`, `checkpoint_bytes`. A trainer that knows how long its work stood still may say
+so itself, as `checkpoint_seconds` in a line of its own; that then counts.
+"""
+
+import statistics
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from launcher.agent.events import EventLog, utc_now
+from launcher.agent.interval import daly_interval_s
+from launcher.agent.progress import Metrics
+
+_REMEMBERED = 5
+_LEAST_S, _MOST_S = 1.0, 86_400.0
+_LEAST_WRITE_S = 1e-3
+_WORTH_A_CHANGE = 0.1
+_NOW_S = 1.0
+"""The interval while a checkpoint is wanted at once: whatever was done since the last one is older than that."""
+
+
+class Pace:
+    """The interval between checkpoints. Safe to use from every thread."""
+
+    def __init__(
+        self,
+        interval_s: float,
+        *,
+        mtbf_s: float | None,
+        write: Callable[[float], None],
+        metrics: Metrics,
+        log: EventLog,
+    ) -> None:
+        """Write the first interval.
+
+        Args:
+            interval_s: To begin with.
+            mtbf_s: Mean seconds between interruptions of the whole job; None: the interval stays.
+            write: Sets the interval for the trainer, in seconds.
+            metrics: Where the costs are written down.
+            log: Where changes and trouble are said.
+        """
+        self._interval_s = interval_s
+        self._mtbf_s = mtbf_s
+        self._write = write
+        self._metrics = metrics
+        self._written_by_step: dict[int, float] = {}
+        self._log = log
+        self._written_s: deque[float] = deque(maxlen=_REMEMBERED)
+        self._uploaded_s: deque[float] = deque(maxlen=_REMEMBERED)
+        self._reported = False
+        self._hastened = False
+        self._lock = threading.Lock()
+        self._set(interval_s)
+
+    @property
+    def interval_s(self) -> float:
+        """The interval when nothing presses."""
+        return self._interval_s
+
+    def written(self, step: int, seconds: float) -> None:
+        """A checkpoint was finished, and writing it seemed to take this long."""
+        with self._lock:
+            self._written_by_step[step] = seconds
+            if not self._reported:
+                self._written_s.append(max(seconds, _LEAST_WRITE_S))
+            self._adapt()
+            if self._hastened:
+                self._hastened = False
+                self._set(self._interval_s)
+
+    def reported(self, seconds: float) -> None:
+        """The trainer says how long it stood still for a checkpoint: it knows, and what was seen counts no more."""
+        with self._lock:
+            if not self._reported:
+                self._reported = True
+                self._written_s.clear()
+            self._written_s.append(max(seconds, _LEAST_WRITE_S))
+            self._adapt()
+
+    def uploaded(self, step: int, *, seconds: float, size_bytes: int) -> None:
+        """A checkpoint is whole in the store, and bringing it there took this long."""
+        with self._lock:
+            written_s = self._written_by_step.get(step)
+            self._written_by_step = {each: s for each, s in self._written_by_step.items() if each > step}
+            self._uploaded_s.append(seconds)
+            self._adapt()
+        self._metrics.append(
+            time=utc_now(),
+            checkpoint_step=step,
+            checkpoint_seconds=None if written_s is None else round(written_s, 3),
+            upload_seconds=seconds,
+            checkpoint_bytes=size_bytes,
+        )
+
+    def hasten(self) -> None:
+        """Have the next checkpoint written at once; after it the interval is what it was."""
+        with self._lock:
+            self._hastened = True
+            self._set(min(_NOW_S, self._interval_s))
+
+    def _adapt(self) -> None:
+        if self._mtbf_s is None or not self._written_s:
+            return
+        write_s = statistics.median(self._written_s)
+        upload_s = statistics.median(self._uploaded_s) if self._uploaded_s else 0.0
+        best_s = daly_interval_s(checkpoint_s=write_s, mtbf_s=self._mtbf_s)
+        wanted = max(_LEAST_S, upload_s, min(best_s, _MOST_S))
+        if abs(wanted - self._interval_s) < _WORTH_A_CHANGE * self._interval_s:
+            return
+        self._log.append(
+            "interval",
+            seconds=round(wanted, 1),
+            before=round(self._interval_s, 1),
+            checkpoint_seconds=round(write_s, 3),
+            upload_seconds=round(upload_s, 3),
+            mtbf_s=self._mtbf_s,
+        )
+        self._interval_s = wanted
+        if not self._hastened:
+            self._set(wanted)
+
+    def _set(self, seconds: float) -> None:
+        try:
+            self._write(seconds)
+        except OSError as error:
+            self._log.append("scratch-trouble", error=f"the checkpoint interval was not written: {error}")

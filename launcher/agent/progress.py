@@ -1,0 +1,114 @@
+"""Whether the training moves: the steps in the metrics file, and a watchdog over them.
+
+A collective that waits for ever, a data loader in a deadlock or a node that went without a word stop a job and let the
+meter run. The watchdog ends a command that has reported no new step for `hung_minutes`. It needs to know that the
+trainer reports steps at all: it begins to count at the first step of an attempt or, where an earlier attempt has left
+some, at the start of the command, so that a start that hangs is seen too. A finished checkpoint counts as a step, but
+alone does not begin the count: checkpoints may be further apart.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+_TAIL_BYTES = 64 * 1024
+_MOST_BYTES = 1 << 20
+
+
+class Metrics:
+    """Reads what a trainer appends to its metrics file."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin at the end of what is there; whether that holds steps is `reported_before`."""
+        self._path = path
+        self._rest = b""
+        self._offset = 0
+        tail = b""
+        try:
+            with path.open("rb") as file:
+                self._offset = file.seek(0, os.SEEK_END)
+                file.seek(max(0, self._offset - _TAIL_BYTES))
+                tail = file.read()
+        except OSError:
+            pass  # it is not there yet: the trainer makes it
+        self.reported_before = any(_step(line) is not None for line in _lines(tail))
+
+    def new_lines(self) -> list[dict[str, Any]]:
+        """The whole lines that were appended since the last call; what is no JSON object is passed over."""
+        try:
+            with self._path.open("rb") as file:
+                if file.seek(0, os.SEEK_END) < self._offset:
+                    self._offset, self._rest = 0, b""  # somebody began the file anew
+                file.seek(self._offset)
+                data = file.read(_MOST_BYTES)
+        except OSError:
+            return []
+        self._offset += len(data)
+        whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
+        return _lines(whole) if newline else []
+
+    def append(self, **figures: Any) -> bool:
+        """Add a line; whether that was possible."""
+        line = (json.dumps(figures) + "\n").encode()
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                os.write(descriptor, line)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return False
+        return True
+
+
+class Watchdog:
+    """Counts the time since the last step."""
+
+    def __init__(self, *, hung_s: float | None, armed: bool, now: float) -> None:
+        """Begin.
+
+        Args:
+            hung_s: Seconds without a step after which the command hangs; None: it never does.
+            armed: Count from now; else from the first step.
+            now: Monotonic seconds.
+        """
+        self._hung_s = hung_s
+        self._since = now if armed else None
+        self._armed = armed
+        self.last_step: int | None = None
+
+    def steps(self, lines: list[dict[str, Any]], now: float) -> None:
+        """Take in lines of metrics: a step that is not the last one is progress."""
+        for line in lines:
+            step = line.get("step")
+            if isinstance(step, int) and step != self.last_step:
+                self.last_step = step
+                self._armed = True
+                self._since = now
+
+    def checkpoint(self, now: float) -> None:
+        """Take note of a finished checkpoint."""
+        if self._armed:
+            self._since = now
+
+    def hangs(self, now: float) -> bool:
+        """Whether there was no step for too long."""
+        return self._hung_s is not None and self._since is not None and now - self._since >= self._hung_s
+
+
+def _lines(data: bytes) -> list[dict[str, Any]]:
+    found = []
+    for line in data.splitlines():
+        try:
+            document = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(document, dict):
+            found.append(document)
+    return found
+
+
+def _step(line: dict[str, Any]) -> int | None:
+    step = line.get("step")
+    return step if isinstance(step, int) else None

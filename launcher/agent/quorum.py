@@ -1,0 +1,79 @@
+"""When is a checkpoint of several nodes whole? When every node that writes checkpoints has sent its part.
+
+Many trainers write from the first rank alone, others write a shard on every node, and nothing says beforehand which
+kind a command is. So a node counts as one that writes none only when there is proof: in this attempt nothing was ever
+seen in its checkpoint folder, under whatever name, and
+
+- the first node has finished a later checkpoint: ranks train in step, so the other one has come past this step as well;
+  or
+- the command on the other node has ended by itself with exit code 0; or
+- it was found out already, for an earlier checkpoint of the run.
+
+A node that has written something, or of which nothing is known, is waited for.
+"""
+
+from launcher.agent.commit import assemble, missing_parts
+from launcher.agent.errors import ManifestError
+from launcher.agent.manifest import Manifest
+from launcher.agent.peers import Peers
+from launcher.agent.store import Store
+from launcher.agent.upload import Identity
+
+_BEATS = 2
+"""So often a node must have spoken since the later checkpoint was finished: what it says is newer than that then."""
+
+
+class Quorum:
+    """Puts the parts of checkpoints together, on the first node."""
+
+    def __init__(self, store: Store, peers: Peers, identity: Identity, *, newest: Manifest | None) -> None:
+        """Keep the store.
+
+        Args:
+            store: Where the parts are announced.
+            peers: The other nodes of the job.
+            identity: The first node.
+            newest: The newest whole checkpoint.
+        """
+        self._store = store
+        self._peers = peers
+        self._session = identity.session
+        self._heard: dict[tuple[int, int], int] = {}
+        self._silent: set[int] = set()
+        if newest is not None and (newest.run, newest.parts) == (identity.run, identity.parts):
+            self._silent = set(range(identity.parts)) - {file.part for file in newest.files}
+
+    def assembled(self, own: Manifest, *, newest: int, no_more: bool) -> Manifest | None:
+        """The whole checkpoint that `own` is the first node's part of, or None while a part is missing.
+
+        Args:
+            own: What the first node uploaded.
+            newest: The step of the newest checkpoint that the first node has finished.
+            no_more: The first node's command has ended; a node that is gone is not waited for then.
+
+        Raises:
+            StoreError: The store cannot be read.
+            ManifestError: It will never be whole.
+        """
+        if own.parts == 1:
+            return assemble(self._store, own, session=self._session)
+        # The states first: what a node has announced before it ended is there then.
+        states = self._peers.states(self._peers.others)
+        missing = set(missing_parts(self._store, own, session=self._session))
+        empty = {part for part in missing if self._writes_none(part, states.get(part, {}), own.step, newest)}
+        missing -= empty
+        ended = {part for part, state in states.items() if state.get("ended")}
+        if missing and no_more and not missing & ended:
+            ended |= set(self._peers.lost())
+        if never := missing & ended:
+            raise ManifestError(f"node {min(never)} ended without its part")
+        return None if missing else assemble(self._store, own, session=self._session, empty=empty)
+
+    def _writes_none(self, part: int, state: dict[str, object], step: int, newest: int) -> bool:
+        """Whether there is proof that a node has no part of a step to give."""
+        if state.get("wrote") is not False:
+            return False
+        beat = state.get("beat")
+        if newest > step and isinstance(beat, int) and beat - self._heard.setdefault((part, step), beat) >= _BEATS:
+            self._silent.add(part)
+        return part in self._silent or state.get("clean") is True

@@ -1,0 +1,177 @@
+"""What an attempt goes on from: the newest whole checkpoint, the same on all nodes of the job."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from launcher.agent.agreement import agree
+from launcher.agent.claim import Claim
+from launcher.agent.dcp import DcpCheckpoint, newest_dcp
+from launcher.agent.errors import StoreError
+from launcher.agent.events import EventLog
+from launcher.agent.job import CheckpointSpec
+from launcher.agent.manifest import Manifest
+from launcher.agent.notices import Notices
+from launcher.agent.peers import Peers
+from launcher.agent.restore import Restore, Restored
+from launcher.agent.retention import Retention
+from launcher.agent.scratch import Scratch
+from launcher.agent.store import Store
+
+_PATIENCE_S = 300.0
+_PAUSE_S = 5.0
+_LOOK_S = 0.25
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where the command begins.
+
+    Attributes:
+        resume: What SLIPWAY_RESUME_DIR says; empty at the very beginning.
+        step: Of that checkpoint; None at the very beginning.
+        restored: With it on the node (mode "agent").
+        dcp: With it in the store alone (mode "dcp").
+    """
+
+    resume: str = ""
+    step: int | None = None
+    restored: Restored | None = None
+    dcp: DcpCheckpoint | None = None
+
+    @property
+    def newest(self) -> Manifest | None:
+        """The newest whole checkpoint in the store (mode "agent")."""
+        return self.restored.manifest if self.restored is not None else None
+
+    @property
+    def folder(self) -> Path | None:
+        """The checkpoint on the node, if it is there."""
+        return self.restored.folder if self.restored is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumption:
+    """Finds the start of an attempt. Waits with patience for a store that fails; a notice ends the wait.
+
+    Attributes:
+        policy: The job's checkpoint policy.
+        store: Where checkpoints are.
+        claim: The claim to them, taken by the first node before anything else.
+        scratch: The agent's folder on the node.
+        peers: The job's other nodes.
+        notices: What may end the attempt before it begins.
+        log: Where everything is written.
+    """
+
+    policy: CheckpointSpec
+    store: Store
+    claim: Claim
+    scratch: Scratch
+    peers: Peers
+    notices: Notices
+    log: EventLog
+
+    def find(self) -> Start:
+        """Claim, restore, agree.
+
+        Returns:
+            The start; the very beginning where there is no whole checkpoint, or when a notice came first.
+
+        Raises:
+            AgentError: The store cannot be read, after some patience (a start from step 0 would lose what is in it), or
+                another agent or node stands in the way.
+        """
+        if self.peers.part == 0:
+            self._claim()
+        starts: list[Start] = []
+
+        def restore(at_most: int | None) -> int | None:
+            starts.append(self._patiently(lambda: self._restore(at_most), otherwise=Start()))
+            return starts[-1].step
+
+        agree(self.peers, restore, over=self.notices.pending)
+        self.scratch.forget_previous()
+        start = starts[-1]
+        self._say(start)
+        return start
+
+    def _claim(self) -> None:
+        """A store that does not take it now may do so later: it is asked again before every commit."""
+        try:
+            self.claim.take(over=self.notices.pending)
+        except StoreError as error:
+            self.log.append("claim-trouble", error=str(error))
+        self.claim.start()
+
+    def _restore(self, at_most: int | None) -> Start:
+        if self.policy.mode == "dcp":
+            found, skipped = newest_dcp(self.store, at_most=at_most, on_skip=self._on_skip)
+            if found is None:
+                return Start()
+            if skipped and self.peers.part == 0:
+                self._protect(found.step, lambda: self._keep_all_below(f"{found.folder}/"))
+            uri = f"{self.store.uri.rstrip('/')}/{found.folder}"
+            return Start(resume=uri, step=found.step, dcp=found)
+        finished = self.scratch.newest_finished() if self.peers.alone and at_most is None else None
+        restored = Restore(
+            store=self.store,
+            checkpoints=self.scratch.checkpoints,
+            previous=self.scratch.previous,
+            part=self.peers.part,
+            on_skip=self._on_skip,
+        ).newest(at_most=at_most, finished_here=finished)
+        if restored is None:
+            return Start()
+        newest = restored.manifest
+        if newest is not None and restored.skipped_newer and self.peers.part == 0:
+            self._protect(newest.step, lambda: Retention(self.store, keep=self.policy.keep).protect(newest))
+        return Start(resume=str(restored.folder), step=restored.step, restored=restored)
+
+    def _keep_all_below(self, prefix: str) -> None:
+        for key in self.store.sizes(prefix):
+            self.store.set_superseded(key, superseded=False)
+
+    def _protect(self, step: int, protect: Callable[[], None]) -> None:
+        """What was superseded by a checkpoint that is not whole after all must not expire."""
+        try:
+            protect()
+        except StoreError as error:
+            self.log.append("retention-failed", step=step, error=str(error))
+
+    def _patiently(self, call: Callable[[], _Result], *, otherwise: _Result) -> _Result:
+        patience = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return call()
+            except StoreError as error:
+                if error.permanent or time.monotonic() >= patience:
+                    raise StoreError(f"{error}; starting without it would lose the progress kept there") from error
+                self.log.append("restore-retry", error=str(error))
+                again = time.monotonic() + _PAUSE_S
+                while time.monotonic() < again and not self.notices.pending():
+                    time.sleep(_LOOK_S)
+                if self.notices.pending():
+                    return otherwise  # the attempt is over before it began
+
+    def _on_skip(self, step: int, reason: str) -> None:
+        self.log.append("restore-skipped", step=step, reason=reason)
+
+    def _say(self, start: Start) -> None:
+        if start.step is None:
+            if not self.notices.pending():
+                self.log.append("nothing-restored")
+            return
+        facts: Mapping[str, object] = {"source": "store", "bytes": start.dcp.bytes if start.dcp else None}
+        if (restored := start.restored) is not None:
+            facts = {
+                "source": "node" if restored.only_here else "store",
+                "bytes": restored.bytes,
+                "reused_bytes": restored.reused_bytes,
+                "seconds": restored.seconds,
+            }
+        self.log.append("restored", step=start.step, **facts)

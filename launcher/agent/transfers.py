@@ -1,0 +1,157 @@
+"""Parallel uploads and downloads between files and the store, and what went wrong with them."""
+
+import errno
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from s3transfer.exceptions import RetriesExceededError, S3DownloadFailedError, S3UploadFailedError, S3ValidationError
+from s3transfer.manager import TransferConfig, TransferManager
+
+from launcher.agent.errors import StoreError, UnusableCheckpointError
+
+CONCURRENCY = 8
+
+_MEBIBYTE = 1024 * 1024
+_PART_BYTES = 16 * _MEBIBYTE  # times 10 000 parts, the most in S3, is 160 GiB; s3transfer raises it for larger files
+# s3transfer opens a file for every queued part: its default of 1000 meets the usual limit of 1024 open files.
+_QUEUED_REQUESTS = 64
+_CHUNK_BYTES = _MEBIBYTE
+_QUEUED_CHUNKS = 64  # downloaded and not yet written: 64 MiB at most
+_PERMANENT = frozenset(
+    {
+        "403",
+        "AccessDenied",
+        "AllAccessDisabled",
+        "InvalidAccessKeyId",
+        "InvalidBucketName",
+        "KMS.DisabledException",
+        "NoSuchBucket",
+        "SignatureDoesNotMatch",
+    },
+)
+_MISSING = frozenset({"404", "NoSuchKey"})
+_LOCAL_AND_LASTING = frozenset(
+    {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EISDIR, errno.ENOSPC, errno.ENOTDIR, errno.EROFS}
+)
+_TRANSFER_ERRORS = (
+    BotoCoreError,
+    CancelledError,
+    ClientError,
+    OSError,
+    RetriesExceededError,
+    S3DownloadFailedError,
+    S3UploadFailedError,
+    S3ValidationError,
+)
+
+
+class Transfers:
+    """Parallel uploads or downloads of files. Leaving the block waits for all of them; an error in it cancels them."""
+
+    def __init__(self, client: Any, bucket: str, prefix: str, *, max_bytes_s: int | None) -> None:
+        """Start the workers."""
+        self._bucket = bucket
+        self._prefix = prefix
+        self.arrived: set[str] = set()
+        self._started: list[tuple[str, str, Path, Any]] = []
+        self._cut_off = False
+        self._manager = TransferManager(
+            client,
+            TransferConfig(
+                multipart_threshold=_PART_BYTES,
+                multipart_chunksize=_PART_BYTES,
+                max_request_concurrency=CONCURRENCY,
+                max_request_queue_size=_QUEUED_REQUESTS,
+                max_submission_queue_size=_QUEUED_REQUESTS,
+                max_io_queue_size=_QUEUED_CHUNKS,
+                io_chunksize=_CHUNK_BYTES,
+                max_bandwidth=max_bytes_s,
+            ),
+        )
+
+    def __enter__(self) -> "Transfers":  # noqa: PYI034  typing.Self came with Python 3.11
+        """Hand over itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for everything, or cancel what is left.
+
+        Raises:
+            StoreError: One of the transfers failed.
+        """
+        try:
+            if kind is None:
+                self.wait()
+        finally:
+            self._manager.shutdown(cancel=True)
+
+    def upload(self, path: Path, key: str) -> None:
+        """Start an upload."""
+        self._start("uploading", key, path, lambda: self._manager.upload(str(path), self._bucket, self._prefix + key))
+
+    def download(self, key: str, path: Path) -> None:
+        """Start a download; the file appears when it is complete."""
+        self._start(
+            "downloading", key, path, lambda: self._manager.download(self._bucket, self._prefix + key, str(path))
+        )
+
+    def wait(self, on_arrival: Callable[[Path], None] = lambda _: None) -> None:
+        """Wait until everything started so far is done; `arrived` then holds the keys that are.
+
+        Args:
+            on_arrival: Called with the file of each transfer that is done, in the order in which they were started.
+
+        Raises:
+            StoreError: One of the transfers failed or was cut off; the others were waited for.
+            UnusableCheckpointError: A file to upload is no longer there.
+        """
+        failure: Exception | None = None
+        for what, key, path, future in self._started:
+            try:
+                future.result()
+                self.arrived.add(key)
+                on_arrival(path)
+            except FileNotFoundError as error:
+                raise UnusableCheckpointError(f"{what} {key}: {error}") from error
+            except _TRANSFER_ERRORS as error:
+                failure = failure or self._failure(f"{what} {key}", error)
+        self._started.clear()
+        if failure is not None:
+            raise failure
+
+    def cancel(self) -> None:
+        """Cut off everything, without waiting for it."""
+        self._cut_off = True
+        for _, _, _, future in list(self._started):
+            future.cancel()
+
+    def _failure(self, what: str, error: Exception) -> StoreError:
+        return StoreError(f"{what}: cut off", cut_off=True) if self._cut_off else store_error(what, error)
+
+    def _start(self, what: str, key: str, path: Path, start: Callable[[], Any]) -> None:
+        if self._cut_off:
+            raise StoreError(f"{what} {key}: cut off", cut_off=True)
+        self._started.append((what, key, path, start()))
+
+
+def store_error(what: str, error: Exception) -> StoreError:
+    """One of boto3's errors as ours.
+
+    Args:
+        what: What was being done.
+        error: What boto3 raised.
+    """
+    if not isinstance(error, ClientError):
+        lasting = isinstance(error, OSError) and error.errno in _LOCAL_AND_LASTING
+        return StoreError(f"{what}: {type(error).__name__}: {error}", permanent=lasting)
+    code = str(error.response.get("Error", {}).get("Code", "unknown"))
+    return StoreError(f"{what}: {error}", code=code, missing=code in _MISSING, permanent=code in _PERMANENT)

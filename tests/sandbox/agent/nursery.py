@@ -1,0 +1,62 @@
+"""Starts agents without waiting for their imports: a process that has loaded everything forks one for every request.
+
+Run as a file. A line of JSON on standard input is a request, {"arguments", "environment", "log"}; the answer is the id
+of the new process. Its exit status, as `waitpid` gives it, is written to `<log>.status` when it has ended. What runs in
+it is the agent's `main` in a process of its own, which a SIGKILL ends as it ends any other.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from launcher.agent.program import main
+
+children = {}
+
+
+def reap(*_):
+    """Write down how children ended."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        if pid in children:
+            Path(f"{children.pop(pid)}.status").write_text(str(status))
+
+
+def become(request):
+    """Be the agent of a request."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    log = os.open(request["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for descriptor, target in ((null, 0), (log, 1), (log, 2)):
+        os.dup2(descriptor, target)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    code = main(request["arguments"])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    # Loaded here once and for all; the agent itself loads it when it has read its job.
+    import launcher.agent.session  # noqa: F401
+
+    signal.signal(signal.SIGCHLD, reap)
+    for line in sys.stdin:
+        request = json.loads(line)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+        child = os.fork()
+        if child == 0:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+            become(request)
+        children[child] = request["log"]
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+        print(child, flush=True)  # noqa: T201  the answer

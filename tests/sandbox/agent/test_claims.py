@@ -1,0 +1,137 @@
+"""Two agents on one prefix: one wins, none corrupts."""
+
+import json
+import signal
+
+import pytest
+
+
+def owner(bucket):
+    return json.loads(bucket.read("claim.json"))
+
+
+@pytest.fixture
+def second(node):
+    """Starts an agent of another run on another node, beside the first."""
+
+    def start(**changes):
+        node.job(60, 0.1, 1000, **{"run": "r2"} | changes)
+        return node.start(node="other")
+
+    return start
+
+
+class TestOneRun:
+    def test_the_later_attempt_wins_and_the_earlier_one_ends(self, node, bucket):
+        node.job(600, 0.1, 1000, keep=1)
+        first = node.start(attempt=1)
+        node.wait_for("checkpoint-uploaded", attempt=1)
+        again = node.start(attempt=2, node="other")
+        node.wait_for("restored", attempt=2)
+        assert first.wait(timeout=60) == 74
+        assert "attempt 2 of run r1" in node.events("failed", attempt=1)[0]["reason"]
+        node.wait_for("checkpoint-uploaded", attempt=2)
+        again.send_signal(signal.SIGUSR1)
+        assert again.wait(timeout=60) == 75
+        steps = bucket.whole()
+        assert {f"step-{step}/manifest.json" for step in steps} <= set(bucket.keys())
+        assert (owner(bucket)["attempt"], owner(bucket)["released"]) == (2, True)
+        # What the earlier one may have referred to in a last commit is not tagged yet.
+        assert not node.events("checkpoints-superseded", attempt=2)
+
+    def test_an_earlier_attempt_does_not_come_back(self, node, bucket):
+        node.job(600, 0.1, 1000)
+        node.start(attempt=2)
+        node.wait_for("checkpoint-uploaded", attempt=2)
+        late = node.start(attempt=1, node="other")
+        assert late.wait(timeout=60) == 74
+        assert "writes there already" in node.events("failed", attempt=1)[0]["reason"]
+
+
+class TestTwoRuns:
+    @pytest.mark.slow
+    def test_the_one_that_is_there_wins(self, node, bucket, second):
+        node.job(600, 0.1, 1000)
+        first = node.start()
+        node.wait_for("checkpoint-uploaded")
+        late = second()
+        assert late.wait(timeout=120) == 78  # after the first one's next beat: it is alive
+        assert first.poll() is None
+        assert {bucket.manifest(step).run for step in bucket.whole()} == {"r1"}
+
+    def test_the_next_begins_when_the_first_is_done(self, node, bucket, second):
+        node.job(2, 0, 1000)
+        assert node.run() == 0
+        late = second()
+        node.wait_until(lambda: any(event["run"] == "r2" for event in node.events("checkpoint-uploaded")))
+        late.terminate()
+        assert late.wait(timeout=60) == 143
+
+    def test_at_the_same_instant_one_is_refused(self, node, bucket, front):
+        def rule(method, path):
+            return "before" if (method, path.endswith("/claim.json")) == ("PUT", True) else None
+
+        front.rule = rule
+        node.job(600, 0.1, 1000)
+        first = node.start()
+        assert front.held.wait(30)
+        front.held.clear()
+        node.job(600, 0.1, 1000, run="r2")
+        other = node.start(node="other")
+        assert front.held.wait(30)  # both have found nobody there
+        front.rule = lambda *_: None
+        front.over.set()
+        node.wait_until(lambda: node.events("claim-held"))
+        (held,) = node.events("claim-held")
+        winner = {"r1": first, "r2": other}[held["by_run"]]
+        assert winner.poll() is None
+        assert owner(bucket)["run"] == held["by_run"]
+
+    def test_a_store_without_conditions_is_no_trouble(self, node, bucket, front):
+        def rule(method, path):
+            return "no-conditions" if method == "PUT" else None
+
+        front.rule = rule
+        node.job(2, 0, 1000)
+        assert node.run() == 0
+        assert bucket.whole()[-1] == 2
+        assert owner(bucket)["released"]
+
+
+def test_a_claim_that_cannot_be_read_binds_nobody(node, bucket):
+    bucket.write("claim.json", b'{"schema": "slipway.claim/1", "run": 7')
+    node.job(1, 0, 1000)
+    assert node.run() == 0
+    assert owner(bucket)["run"] == "r1"
+
+
+def test_one_whose_owner_beats_is_not_taken(node, bucket):
+    owner = {"run": "r0", "attempt": 1, "node": "p5-1", "token": "x", "beat": 3, "released": False}
+    bucket.write("claim.json", json.dumps({"schema": "slipway.claim/1", **owner}).encode())
+    node.job(1, 0, 1000)
+    agent = node.start()
+    node.wait_for("claim-held")
+    bucket.write("claim.json", json.dumps({"schema": "slipway.claim/1", **owner, "beat": 4}).encode())
+    assert agent.wait(timeout=60) == 78
+    assert "run r0 writes to s3://checkpoints/a/run/ and is alive on p5-1" in node.events("failed")[0]["reason"]
+    assert node.output() == []
+
+
+def test_one_that_is_given_back_meanwhile_is_taken(node, bucket):
+    text = json.dumps(
+        {
+            "schema": "slipway.claim/1",
+            "run": "r0",
+            "attempt": 1,
+            "node": "gone",
+            "token": "x",
+            "beat": 3,
+            "released": False,
+        }
+    )
+    bucket.write("claim.json", text.encode())
+    node.job(1, 0, 1000)
+    agent = node.start()
+    node.wait_for("claim-held")
+    bucket.write("claim.json", text.replace('"released": false', '"released": true').encode())
+    assert agent.wait(timeout=60) == 0

@@ -1,0 +1,169 @@
+"""Mode "dcp": the trainer writes PyTorch distributed checkpoints straight to S3, the agent validates and signals.
+
+The metadata and shards are torch's own, saved once; the command here puts them into the bucket as a rank does: shards
+first, `.metadata` last.
+"""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.torch
+
+SAVE = """
+import sys
+import torch
+import torch.distributed.checkpoint as dcp
+
+state = {"weight": torch.arange(4096.0), "bias": torch.ones(16), "step": 7}
+writer = dcp.FileSystemWriter(sys.argv[1], single_file_per_rank=False)
+dcp.save(state, storage_writer=writer, no_dist=True)
+"""
+
+TRAINER = """
+import os, signal, sys, time
+from pathlib import Path
+import boto3
+from botocore.config import Config
+steps, pause, sample = int(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
+stop = []
+signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
+s3 = boto3.client("s3", config=Config(s3={"addressing_style": "path"}))
+bucket, _, prefix = os.environ["SLIPWAY_CHECKPOINT_URI"].removeprefix("s3://").partition("/")
+resume = os.environ["SLIPWAY_RESUME_DIR"]
+step = int(resume.rpartition("-")[2]) if resume else 0
+print("start", resume or "anew", flush=True)
+while step < steps and not stop:
+    time.sleep(pause)
+    step += 1
+    for path in sorted(sample.iterdir(), key=lambda path: (path.name == ".metadata", path.name)):
+        s3.put_object(Bucket=bucket, Key=f"{prefix}/step-{step}/{path.name}", Body=path.read_bytes())
+    print("step", step, flush=True)
+sys.exit(85 if stop else 0)
+"""
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    """A distributed checkpoint as torch writes it."""
+    folder = tmp_path_factory.mktemp("dcp")
+    subprocess.run([sys.executable, "-W", "ignore", "-c", SAVE, str(folder)], check=True, timeout=300)
+    return folder
+
+
+@pytest.fixture
+def trainer(node, bucket, sample):
+    """Starts the next attempt's agent with a command that saves up to a step."""
+    (node.folder / "train.py").write_text(TRAINER)
+
+    def job(steps, pause=0.0, **changes):
+        node.job(steps, pause, sample, **{"mode": "dcp"} | changes)
+        return node
+
+    return job
+
+
+@pytest.fixture
+def stored(bucket, sample):
+    """Puts a step's checkpoint into the bucket, as far as it is asked for."""
+
+    def put(step, *, without="", **changed):
+        for path in sample.iterdir():
+            if path.name != without:
+                bucket.write(f"step-{step}/{path.name}", changed.get("metadata") or path.read_bytes())
+
+    return put
+
+
+def shard(sample):
+    return next(path.name for path in sorted(sample.iterdir()) if path.suffix == ".distcp")
+
+
+def uri(step):
+    return f"s3://checkpoints/a/run/step-{step}"
+
+
+class TestStart:
+    def test_at_the_very_beginning(self, trainer):
+        node = trainer(1)
+        assert node.run() == 0
+        assert node.output()[0] == "start anew"
+        assert node.events("nothing-restored")
+
+    def test_from_the_newest_whole_one_and_says_why_not_from_a_newer(self, trainer, bucket, stored, sample):
+        name = shard(sample)
+        stored(1)
+        stored(2, without=name)
+        stored(3)
+        bucket.write(f"step-3/{name}", b"x")
+        stored(4, metadata=b"\x80\x04K\x01.")
+        stored(5, without=".metadata")
+        node = trainer(0)
+        assert node.run() == 0
+        assert node.output() == [f"start {uri(1)}"]
+        reasons = {event["step"]: event["reason"] for event in node.events("restore-skipped")}
+        assert reasons[5] == "it has no .metadata: its save was not finished"
+        assert "its .metadata cannot be used" in reasons[4]
+        assert reasons[3].startswith(f"{name} has 1 bytes instead of")
+        assert reasons[2] == f"{name} is not there"
+
+    def test_metadata_of_a_broken_one_vouches_for_nothing_any_more(self, trainer, bucket, stored, sample):
+        name = shard(sample)
+        stored(1)
+        stored(2, without=name)
+        node = trainer(0)
+        assert node.run() == 0
+        bucket.write(f"step-2/{name}", (sample / name).read_bytes())  # as when the next life is torn off in its save
+        assert node.run(attempt=2) == 0
+        assert node.output() == [f"start {uri(1)}"] * 2
+
+    def test_what_it_goes_on_from_is_protected_again(self, trainer, bucket, stored):
+        stored(1)
+        stored(2, without=".metadata")
+        for key in [*bucket.keys()]:
+            bucket.supersede(key)
+        node = trainer(0)
+        assert node.run() == 0
+        assert bucket.staying() == {key for key in [*bucket.keys()] if key.startswith("step-1/")}
+
+
+class TestWhileItRuns:
+    def test_the_newest_are_kept_and_the_others_superseded(self, trainer, bucket):
+        node = trainer(4, keep=2)
+        assert node.run() == 0
+        assert node.steps("checkpoint-uploaded")[-1] == 4
+        assert {key.partition("/")[0] for key in bucket.staying()} == {"step-3", "step-4"}
+        assert {key.partition("/")[0] for key in bucket.expiring()} == {"step-1", "step-2"}
+
+    def test_one_that_is_not_whole_does_not_count_among_those_kept(self, trainer, bucket, stored, sample):
+        stored(1)
+        stored(2, without=shard(sample))
+        node = trainer(3, keep=2)  # the trainer goes on from step 1 and saves 2 again
+        assert node.run() == 0
+        assert {key.partition("/")[0] for key in bucket.staying()} == {"step-2", "step-3"}
+
+    def test_a_notice_has_it_saved_and_the_next_attempt_goes_on_from_there(self, trainer):
+        node = trainer(600, 0.2)
+        agent = node.start()
+        node.wait_until(lambda: any(line.startswith("step") for line in node.output()))
+        agent.send_signal(signal.SIGUSR1)
+        assert agent.wait(timeout=90) == 75
+        last = node.last_step()
+        trainer(last + 1)
+        assert node.run(attempt=2) == 0
+        assert node.output()[-2:] == [f"start {uri(last)}", f"step {last + 1}"]
+        assert node.restored(2) == last
+
+    def test_s3_in_trouble_is_said_and_does_not_touch_the_command(self, trainer, bucket, front):
+        node = trainer(2, 0.5)
+        front.rule = lambda method, path: 503 if method == "GET" and "list-type" in path and hit else None
+        hit = []
+        agent = node.start()
+        node.wait_for("command-started")
+        hit.append(1)
+        node.wait_for("store-trouble")
+        hit.clear()
+        assert agent.wait(timeout=90) == 0
+        assert node.steps("checkpoint-uploaded")[-1] == 2

@@ -1,0 +1,193 @@
+"""`kill -9` at random moments, again and again on one prefix: no restore sees a torn checkpoint, no whole one is lost.
+
+Between the agent and S3 stands a front that takes its time over every request, so that most moments fall into a
+transfer or a commit, and that knows which requests are under way when the agent is killed. After every kill the bucket
+is looked at without the agent's help.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from launcher.agent.manifest import parse
+from tests.sandbox.agent.front import Front
+
+ROOT = Path(__file__).resolve().parents[3]
+SHARE_IN_FLIGHT = 0.75
+BIG, SMALL = 18 << 20, 200_000
+"""One upload in several parts, one in a single request."""
+IN_FLIGHT = frozenset({"data", "parts", "complete", "commit"})
+
+TRAINER = """
+import hashlib, os, sys, time
+from pathlib import Path
+steps, pause, size = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
+content = lambda step, size: f"{step} {size} ".encode() + hashlib.shake_256(str(step).encode()).digest(size)
+step = int(resume.rpartition("-")[2]) if resume else 0
+if resume:
+    data = Path(resume, "data").read_bytes()
+    assert data == content(step, int(data.split(b" ", 2)[1])), "torn"
+    assert Path(resume, "base").read_bytes() == content(0, 5000), "torn"
+while step < steps:
+    time.sleep(pause)
+    step += 1
+    partial = folder / f"tmp-{step}"
+    partial.mkdir()
+    (partial / "data").write_bytes(content(step, size))
+    (partial / "base").write_bytes(content(0, 5000))
+    partial.rename(folder / f"step-{step}")
+"""
+
+
+class SlowFront(Front):
+    """Lets a request take a while, part of it before S3 has seen it and part of it after; `phases` are under way."""
+
+    def __init__(self, upstream, rng):
+        super().__init__(upstream)
+        self.rng = rng
+        self.lock = threading.Lock()
+        self.under_way = Counter()
+
+    @staticmethod
+    def phase(method, path):
+        if path.endswith("/manifest.json") and method == "PUT":
+            return "commit"
+        if method == "GET":
+            # Before every commit the claim is looked at.
+            return "commit" if path.endswith("/claim.json") else "look"
+        if path.endswith("/claim.json"):
+            return "claim"
+        if "partNumber=" in path or path.endswith("?uploads"):
+            return "parts"
+        return "complete" if "uploadId=" in path else "data"
+
+    def forward(self, method, path, body, headers):
+        phase = self.phase(method, path)
+        with self.lock:
+            self.under_way[phase] += 1
+            before, after = self.rng.uniform(0.05, 0.4), self.rng.uniform(0, 0.2)
+        try:
+            slow = phase in IN_FLIGHT and method != "GET"
+            time.sleep(before if slow else 0)
+            answer = super().forward(method, path, body, headers)
+            time.sleep(after if slow else 0)
+            return answer
+        finally:
+            with self.lock:
+                self.under_way[phase] -= 1
+
+    def phases(self):
+        with self.lock:
+            return {phase for phase, number in self.under_way.items() if number}
+
+
+@pytest.fixture
+def nursery(node):
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("nursery.py"))],
+        cwd=ROOT,
+        env=node.environment | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def start(attempt):
+        status = node.folder / "node.log.status"
+        status.unlink(missing_ok=True)
+        request = {
+            "arguments": ["run", "--config", str(node.folder / "job.json")],
+            "environment": node.environment | {"NODE": "node", "SLIPWAY_ATTEMPT": str(attempt)},
+            "log": str(node.folder / "node.log"),
+        }
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        return int(process.stdout.readline()), status
+
+    yield start
+    process.stdin.close()
+    process.wait(timeout=10)
+    process.stdout.close()
+
+
+def ended(status):
+    deadline = time.monotonic() + 60
+    while not (status.exists() and status.read_text()):
+        assert time.monotonic() < deadline, "the agent does not end"
+        time.sleep(0.01)
+    return os.waitstatus_to_exitcode(int(status.read_text()))
+
+
+class Bucket:
+    """The checkpoints by what is in the objects; each object is read once, for no key is ever written twice."""
+
+    def __init__(self, bucket):
+        self.bucket = bucket
+        self.digests = {}
+
+    def digest(self, key):
+        if key not in self.digests:
+            self.digests[key] = sha256(self.bucket.read(key)).hexdigest()
+        return self.digests[key]
+
+    def whole(self):
+        keys = set(self.bucket.keys())
+        commits = [key for key in keys if key.endswith("/manifest.json")]
+        manifests = [parse(self.bucket.read(key).decode()) for key in commits]
+        for manifest in manifests:
+            for file in manifest.files:
+                assert file.key in keys, f"step {manifest.step} was committed and {file.path} is not there"
+                assert self.digest(file.key) == file.sha256, f"step {manifest.step} was committed and is torn"
+        return {manifest.step: manifest for manifest in manifests}
+
+
+@pytest.mark.parametrize("kills", [50, pytest.param(200, marks=pytest.mark.slow)])
+def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, nursery, kills, capsys):
+    (node.folder / "train.py").write_text(TRAINER)
+    seed = random.randrange(1 << 32)
+    rng = random.Random(seed)
+    seen, stored, moments = Bucket(bucket), {}, Counter()
+    with SlowFront(node.environment["AWS_ENDPOINT_URL"], random.Random(seed + 1)) as front:
+        node.environment["AWS_ENDPOINT_URL"] = front.endpoint
+        for attempt in range(1, kills + 1):
+            node.job(100_000, 0.05, BIG if rng.random() < 0.15 else SMALL, keep=2)
+            pid, status = nursery(attempt)
+            node.wait_for("command-started", attempt)
+            if front.phases().isdisjoint(IN_FLIGHT):
+                node.wait_until(lambda: not front.phases().isdisjoint(IN_FLIGHT))
+            time.sleep(rng.uniform(0.0, 0.7))
+            phases = front.phases()
+            os.kill(pid, signal.SIGKILL)
+            assert ended(status) == -signal.SIGKILL
+            node.wait_until(lambda: not front.phases())  # what was on its way to S3 still gets there
+            moments[", ".join(sorted(phases & IN_FLIGHT)) or "between transfers"] += 1
+
+            before, stored = stored, seen.whole()
+            assert set(before) <= set(stored)
+            begun = node.restored(attempt)
+            assert begun >= max(before, default=0)
+            if rng.random() < 0.5:
+                node.lose()
+            elif begun == 0 and not before:
+                assert not bucket.expiring()
+        in_flight = sum(number for moment, number in moments.items() if moment != "between transfers")
+        with capsys.disabled():
+            print(f"\n{kills} kills, seed {seed}: " + "; ".join(f"{n} x {m}" for m, n in moments.most_common()))  # noqa: T201
+        newest = max(stored)
+        node.lose()
+        node.job(newest + 1, 0, SMALL)
+        assert node.run(attempt=kills + 1) == 0
+        assert node.restored(kills + 1) == newest
+        assert "torn" not in "".join(node.output())
+        assert in_flight >= SHARE_IN_FLIGHT * kills

@@ -1,0 +1,88 @@
+"""A job that comes back to the same node uses what is there, as far as that is proven to be whole."""
+
+import json
+
+import pytest
+
+
+def step_in(path):
+    return int(path.partition("/step-")[2].partition("/")[0] or 0)
+
+
+@pytest.fixture
+def killed(node, bucket, front):
+    """The agent and its command were killed; of what stands on the node, nothing above step 3 is in the store."""
+    front.rule = lambda method, path: 503 if method == "PUT" and step_in(path) > 3 else None
+    node.job(600, 0.3, 100_000)
+    agent = node.start()
+    node.wait_until(lambda: any(path.stem == "finished" and "step-6" in path.read_text() for path in journal(node)))
+    agent.kill()
+    agent.wait()
+    node.end_commands()
+    front.rule = lambda *_: None
+    front.begun.clear()
+    assert bucket.whole()[-1] <= 3
+    return node
+
+
+def journal(node):
+    return list(node.folder.glob("node/*/tiny/finished.json"))
+
+
+def fetched(front):
+    return [path for method, path in front.begun if method == "GET" and path.endswith(("/data", "/base"))]
+
+
+def test_goes_on_from_what_was_finished_and_not_yet_sent(killed, bucket, front):
+    last = max(int(name.partition("-")[2]) for name in json.loads(journal(killed)[0].read_text()))
+    killed.job(last + 1, 0, 100_000)
+    assert killed.run(attempt=2) == 0
+    (restored,) = killed.events("restored")
+    assert (restored["step"], restored["source"], restored["reused_bytes"]) == (last, "node", 200_000)
+    assert killed.output()[-2:] == [f"start {last} attempt 2", f"step {last + 1}"]
+    assert fetched(front) == []
+    # It is in the store now, unless the one after it was there first.
+    assert bucket.whole()[-1] == last + 1
+
+
+def test_fetches_nothing_that_is_there_unchanged(killed, bucket, front):
+    journal(killed)[0].unlink()  # without the agent's word the newest one in the store counts
+    newest = bucket.whole()[-1]
+    killed.job(newest, 0, 100_000)
+    assert killed.run(attempt=2) == 0
+    (restored,) = killed.events("restored")
+    assert (restored["step"], restored["source"], restored["reused_bytes"]) == (newest, "store", 200_000)
+    assert fetched(front) == []
+    assert killed.output()[-1] == f"start {newest} attempt 2"
+
+
+def test_does_not_trust_a_file_that_changed(killed, bucket, front):
+    newest = bucket.whole()[-1]
+    for path in killed.folder.glob("node/*/tiny/checkpoints/step-*/data"):
+        path.write_bytes(b"x" * 100_000)
+    killed.job(newest, 0, 100_000)
+    assert killed.run(attempt=2) == 0
+    (restored,) = killed.events("restored")
+    assert (restored["step"], restored["source"], restored["reused_bytes"]) == (newest, "store", 100_000)
+    assert [path.rpartition("/")[2] for path in fetched(front)] == ["data"]
+    assert "torn" not in "".join(killed.output())
+
+
+def test_another_run_gets_nothing_of_it(killed, bucket, front):
+    newest = bucket.whole()[-1]
+    claim = json.loads(bucket.read("claim.json")) | {"released": True}
+    bucket.write("claim.json", json.dumps(claim).encode())
+    killed.job(newest, 0, 100_000, run="r2")
+    assert killed.run(attempt=1) == 0
+    (restored,) = [event for event in killed.events("restored") if event["run"] == "r2"]
+    assert (restored["step"], restored["reused_bytes"]) == (newest, 0)
+    assert len(fetched(front)) == 2
+
+
+def test_nothing_is_left_of_it_while_the_command_runs(killed, bucket):
+    killed.job(command=("sh", "-c", 'ls -A "$SLIPWAY_CHECKPOINT_DIR/.."; ls "$SLIPWAY_CHECKPOINT_DIR"'))
+    assert killed.run(attempt=2) == 0
+    (restored,) = killed.events("restored")
+    listed = killed.output()[-6:]
+    assert f"step-{restored['step']}" in listed
+    assert "previous" not in listed

@@ -1,0 +1,215 @@
+"""What can end an attempt or hasten a checkpoint, beside the spot notice: a date, advice, a watchdog, rubbish."""
+
+import json
+import os
+import signal
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from launcher.sandbox.imds import MetadataService
+
+STEPS = """
+import json, os, signal, sys, time
+from pathlib import Path
+stop = []
+signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
+interval, metrics = Path(os.environ["SLIPWAY_CHECKPOINT_INTERVAL_FILE"]), Path(os.environ["SLIPWAY_METRICS"])
+folder, saved, write_s = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), time.monotonic(), float(sys.argv[2])
+for step in range(1, int(sys.argv[1]) + 1):
+    time.sleep(0.1)
+    if "quiet" not in sys.argv:
+        with metrics.open("a") as file:
+            file.write(json.dumps({"step": step, "loss": 1.0}) + "\\n")
+    if stop or time.monotonic() - saved >= float(interval.read_text()):
+        partial = folder / f"tmp-{step}"
+        partial.mkdir()
+        time.sleep(write_s)
+        (partial / "data").write_text(str(step))
+        partial.rename(folder / f"step-{step}")
+        saved = time.monotonic()
+        print("saved", step, flush=True)
+    if stop:
+        sys.exit(85)
+if "hang" in sys.argv:
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def trainer(node):
+    (node.folder / "train.py").write_text(STEPS)
+    return node
+
+
+def saved(node):
+    return [int(line.split()[1]) for line in node.output() if line.startswith("saved")]
+
+
+def metrics(node):
+    path = node.folder / "shared" / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def soon(seconds):
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class TestCapacityEnd:
+    def test_saves_for_the_last_time_and_leaves(self, trainer, bucket):
+        ends_at = soon(2702)
+        trainer.job(600, 0, interval_s=600.0, ends_at=ends_at, drain=True)
+        assert trainer.run() == 75
+        (notice,) = trainer.events("notice")
+        assert (notice["source"], notice["at"], notice["left_s"]) == ("capacity-end", ends_at, 900.0)
+        assert trainer.events("drain-failed")  # there is no Slurm here
+        assert trainer.events("interrupted")[0]["ended_by"] == "capacity-end"
+        assert bucket.whole() == saved(trainer)
+
+    def test_does_not_begin_what_cannot_be_ended(self, trainer, bucket):
+        trainer.job(600, 0, ends_at=soon(600))
+        assert trainer.run() == 75
+        assert not trainer.events("command-started")
+
+    def test_a_lead_of_its_own(self, trainer, bucket):
+        trainer.job(10, 0, ends_at=soon(600), leave_before_s=300.0)
+        assert trainer.run() == 0
+
+
+class TestRebalance:
+    def test_has_a_checkpoint_written_at_once_and_goes_on(self, trainer, bucket):
+        service = MetadataService({"instance-id": "i-0123456789abcdef0"})
+        trainer.environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = service.endpoint
+        trainer.job(600, 0, interval_s=600.0, imds=True)
+        try:
+            agent = trainer.start()
+            trainer.wait_for("command-started")
+            assert saved(trainer) == []
+            service.recommend_rebalance()
+            trainer.wait_for("checkpoint-uploaded")
+            time.sleep(0.5)
+            assert len(saved(trainer)) == 1  # once, and then as before
+            assert agent.poll() is None
+            assert len(trainer.events("rebalance-recommended")) == 1
+            service.arm()
+            assert agent.wait(timeout=60) == 75
+        finally:
+            service.stop()
+        assert trainer.events("interrupted")[0]["ended_by"] == "spot-interruption"
+
+
+class TestHungJob:
+    def test_is_ended_and_says_so(self, trainer, bucket):
+        trainer.job(5, 0, "hang", hung_minutes=0.03)
+        assert trainer.run() == 124
+        assert trainer.events("hung")[0]["step"] == 5
+        assert trainer.events("failed")[0]["reason"] == "no new step for 0.03 minutes after step 5"
+        assert [event["signal"] for event in trainer.events("signalled")] == ["SIGTERM"]
+
+    def test_a_start_that_hangs_is_seen_once_the_trainer_is_known_to_report(self, trainer, bucket):
+        trainer.job(3, 0)
+        assert trainer.run() == 0
+        trainer.job(command=("sleep", "600"), hung_minutes=0.03)
+        assert trainer.run(attempt=2) == 124
+        assert trainer.events("failed")[0]["reason"] == "no new step for 0.03 minutes after the start"
+
+    def test_one_that_never_reports_is_left_alone(self, trainer, bucket):
+        trainer.job(30, 0, "quiet", hung_minutes=0.02)
+        assert trainer.run() == 0
+
+
+class TestInterval:
+    def test_follows_the_measured_write_time(self, trainer, bucket):
+        trainer.job(60, 0.6, interval_s=0.5, mtbf_s=7.5)
+        assert trainer.run() == 0
+        change = trainer.events("interval")[0]
+        # sqrt(2 C M) less the checkpoint itself; what is measured is C to the length of a look, 0.25 s.
+        assert 0.5 <= change["checkpoint_seconds"] <= 1.5
+        assert 2.0 <= change["seconds"] <= 4.5
+        root = trainer.folder / "node" / f"slipway-{os.getuid()}" / "tiny"
+        assert float((root / "interval").read_text()) > 1.9
+
+    def test_stays_without_a_hazard(self, trainer, bucket):
+        trainer.job(20, 0.2, interval_s=0.5)
+        assert trainer.run() == 0
+        assert not trainer.events("interval")
+
+    def test_every_checkpoint_leaves_its_costs_in_the_metrics(self, trainer, bucket):
+        trainer.job(20, 0.5, interval_s=1.0)
+        assert trainer.run() == 0
+        costs = [line for line in metrics(trainer) if "checkpoint_step" in line]
+        assert [line["checkpoint_step"] for line in costs] == trainer.steps("checkpoint-uploaded")
+        assert all(0.25 <= line["checkpoint_seconds"] <= 2.0 for line in costs)
+        assert all(line["checkpoint_bytes"] < 10 and line["upload_seconds"] >= 0 for line in costs)
+        assert max(line["step"] for line in metrics(trainer) if "step" in line) == 20
+
+
+class TestMetadata:
+    """A metadata service that is absent, slow, without token or answers rubbish does not touch the job."""
+
+    @pytest.fixture
+    def serve(self):
+        servers = []
+
+        def start(answer):
+            class Handler(BaseHTTPRequestHandler):
+                def log_message(self, *_):
+                    pass
+
+                def do_PUT(self):
+                    answer(self, "PUT")
+
+                def do_GET(self):
+                    answer(self, "GET")
+
+            server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+            server.daemon_threads = True
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+            servers.append(server)
+            return f"http://127.0.0.1:{server.server_address[1]}"
+
+        yield start
+        for server in servers:
+            server.shutdown()
+            server.server_close()
+
+    @staticmethod
+    def send(handler, status, body=b""):
+        handler.send_response(status)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    def run(self, node, endpoint, trouble):
+        node.environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = endpoint
+        node.job(40, 0, imds=True, interval_s=0.5)
+        assert node.run() == 0
+        assert node.events("completed")
+        told = [event["error"] for event in node.events("metadata-trouble")]
+        assert [text.partition(":")[0] for text in told] == ([trouble] if trouble else [])
+
+    def test_absent(self, trainer, bucket):
+        self.run(trainer, "http://127.0.0.1:9", "the metadata service does not answer")
+
+    def test_slow(self, trainer, bucket, serve):
+        self.run(trainer, serve(lambda *_: time.sleep(10)), "the metadata service does not answer")
+
+    def test_without_token(self, trainer, bucket, serve):
+        self.run(trainer, serve(lambda handler, _: self.send(handler, 403)), "no token")
+
+    def test_rubbish(self, trainer, bucket, serve):
+        endpoint = serve(lambda handler, _: self.send(handler, 200, b'\xff<html>{"action": "dance"}'))
+        self.run(trainer, endpoint, "the metadata service answered what is no notice")
+
+
+def test_a_signal_is_told_apart_from_a_spot_notice(trainer, bucket):
+    trainer.job(600, 0, interval_s=600.0)
+    agent = trainer.start()
+    trainer.wait_for("command-started")
+    time.sleep(0.5)
+    agent.send_signal(signal.SIGUSR1)
+    assert agent.wait(timeout=60) == 75
+    assert trainer.events("interrupted")[0]["ended_by"] == "scheduler-signal"

@@ -1,0 +1,62 @@
+import json
+
+import pytest
+
+from launcher.agent.claim import STALE_S, Claim, Owner, parse_owner
+from launcher.agent.errors import TakenOverError
+from launcher.agent.events import EventLog
+from launcher.agent.store import Store, StoredText
+
+
+def owner(**changes):
+    return Owner(**{"run": "r1", "attempt": 1, "node": "p5-1", "token": "abc"} | changes)
+
+
+@pytest.fixture
+def claim(tmp_path, monkeypatch):
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    return Claim(Store("s3://bucket/x"), EventLog(tmp_path / "events"), run="r1", attempt=2, node="p5-2")
+
+
+class TestText:
+    def test_what_is_written_is_what_is_read(self):
+        assert parse_owner(owner(beat=4, released=True).to_json()) == owner(beat=4, released=True)
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"schema": "slipway.claim/2"}, {"beat": "4"}, {"run": 7}, {"released": 1}, {"more": 1}, {"token": None}],
+        ids=str,
+    )
+    def test_anything_else_binds_nobody(self, change):
+        assert parse_owner(json.dumps(json.loads(owner().to_json()) | change)) is None
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}"])
+    def test_nor_does_rubbish(self, text):
+        assert parse_owner(text) is None
+
+
+class TestTakeOver:
+    """Who may take over from whom; what `found.age_s` says is the store's word."""
+
+    @staticmethod
+    def found(age_s):
+        return StoredText(text="", etag="x", age_s=age_s)
+
+    @pytest.mark.parametrize(
+        "there,age_s,free",
+        [
+            (owner(attempt=1), 0.0, True),
+            (owner(attempt=2), 0.0, True),
+            (owner(attempt=3, released=True), 0.0, True),
+            (owner(run="r0"), STALE_S - 1, False),
+            (owner(run="r0"), STALE_S, True),
+            (owner(run="r0", released=True), 0.0, True),
+        ],
+        ids=["earlier attempt", "same attempt", "later, done", "other run", "other run, silent", "other run, done"],
+    )
+    def test_rules(self, claim, there, age_s, free):
+        assert claim._is_free(there, self.found(age_s)) is free
+
+    def test_a_later_attempt_is_not_disturbed(self, claim):
+        with pytest.raises(TakenOverError, match="attempt 3 on p5-1"):
+            claim._is_free(owner(attempt=3), self.found(9999.0))

@@ -1,0 +1,71 @@
+"""Metadata of PyTorch distributed checkpoints, read without torch; torch's own are in tests/sandbox/agent."""
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from launcher.agent.dcp import folders_by_step
+from launcher.agent.errors import ManifestError
+from launcher.agent.manifest import dcp_shards
+
+
+class Info:
+    def __init__(self, relative_path, offset, length):
+        self.relative_path, self.offset, self.length = relative_path, offset, length
+
+
+class Metadata:
+    def __init__(self, storage_data):
+        self.storage_data = storage_data
+        self.planner_data = {"a": Path("x"), "b": {1, 2}}
+
+
+class Runs:
+    """Runs a command when it is unpickled by anything that trusts it."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.path}",)
+
+
+def test_the_shards_and_their_least_sizes():
+    entries = {
+        "weight": Info("__0_0.distcp", 0, 100),
+        "bias": Info("__0_0.distcp", 100, 20),
+        "rng": Info("deep/__1_0.distcp", 5, 5),
+    }
+    assert dcp_shards(pickle.dumps(Metadata(entries))) == {"__0_0.distcp": 120, "deep/__1_0.distcp": 10}
+
+
+def test_nothing_in_it_is_run(tmp_path):
+    data = pickle.dumps(Metadata({"weight": Info("a", 0, 1), "evil": Runs(tmp_path / "ran")}))
+    with pytest.raises(ManifestError):
+        dcp_shards(data)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_any_cut_of_it_is_refused():
+    data = pickle.dumps(Metadata({"weight": Info("a", 0, 1)}))
+    for length in range(len(data)):
+        with pytest.raises(ManifestError):
+            dcp_shards(data[:length])
+
+
+@pytest.mark.parametrize("value", [1, None, {}, {"storage_data": {}}, Metadata(None), Metadata({"a": 1})])
+def test_anything_else_is_refused(value):
+    with pytest.raises(ManifestError):
+        dcp_shards(pickle.dumps(value))
+
+
+def test_steps_by_their_folders():
+    keys = ["step-7/a", "checkpoint-8/.metadata", "step-000009/a", "claim.json", "step-10", "notes/step-1/x"]
+    assert folders_by_step(dict.fromkeys(keys, 1)) == {7: "step-7", 8: "checkpoint-8", 9: "step-000009"}
+
+
+def test_of_two_folders_of_a_step_the_finished_one_counts():
+    sizes = dict.fromkeys(["step-07/.metadata", "step-07/a", "step-7/a"], 1)
+    assert folders_by_step(sizes) == {7: "step-07"}

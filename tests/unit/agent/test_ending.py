@@ -1,0 +1,67 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.agent import ending
+from launcher.agent.errors import AgentError, JobSpecError, LostNodeError, StoreError
+from launcher.agent.notice import SOURCES, Notice, parse_notice
+from launcher.agent.supervision import Outcome
+
+
+def outcome(returncode=0, notice=None, hung=""):
+    return Outcome(returncode=returncode, notice=notice, hung=hung, node_goes_at=None, newest_step=None)
+
+
+def notice(source, **more):
+    return Notice(source=source, detail="x", **more)
+
+
+@pytest.mark.parametrize(
+    "found,event,code,ended_by",
+    [
+        (outcome(), "completed", 0, "completed"),
+        (outcome(3), "failed", 3, "failure"),
+        (outcome(75), "failed", 1, "failure"),
+        (outcome(-9), "failed", 137, "failure"),
+        (outcome(0, hung="no new step"), "failed", 124, "failure"),
+        (outcome(85, notice("spot")), "interrupted", 75, "spot-interruption"),
+        (outcome(0, notice("capacity-end")), "interrupted", 75, "capacity-end"),
+        (outcome(85, notice("signal")), "interrupted", 75, "scheduler-signal"),
+        (outcome(0, notice("cancel")), "cancelled", 143, "cancel"),
+        (outcome(-15, notice("failure", code=3, node="vn1")), "failed", 3, "failure"),
+        (outcome(-15, notice("taken-over")), "failed", 74, "failure"),
+        (outcome(3, notice("spot"), hung="no new step"), "failed", 124, "failure"),
+    ],
+)
+def test_what_an_outcome_means(found, event, code, ended_by):
+    got = ending.of_command(found)
+    assert (got.event, got.exit_code, got.ended_by) == (event, code, ended_by)
+
+
+@pytest.mark.parametrize(
+    "error,event,code",
+    [
+        (AgentError("x"), "failed", 70),
+        (JobSpecError(["x"]), "failed", 78),
+        (StoreError("x"), "failed", 74),
+        (LostNodeError("x"), "interrupted", 75),
+    ],
+)
+def test_what_stops_the_agent(error, event, code):
+    got = ending.stopped(error)
+    assert (got.event, got.exit_code, got.reason) == (event, code, "x")
+
+
+def test_every_source_that_ends_an_attempt_has_its_word():
+    assert {source for source in SOURCES if notice(source).ends} == set(ending.ENDED_BY)
+
+
+def test_a_notice_says_where_it_came_from():
+    assert ending.announced(notice("spot", node="p5-3")).reason == "x (p5-3)"
+
+
+def test_a_notice_survives_its_way_to_another_node():
+    now = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
+    sent = notice("spot", at="2026-11-20T14:01:00Z", left_s=120.0, node="p5-3")
+    got = parse_notice(sent.to_json(), now=now)
+    assert (got.source, got.at, got.left_s, got.node) == ("spot", "2026-11-20T14:01:00Z", 60.0, "p5-3")

@@ -1,0 +1,193 @@
+"""The files through which the agents of one job talk, and what they agree upon."""
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from launcher.agent import peers as peers_module
+from launcher.agent.agreement import agree
+from launcher.agent.errors import AgentError, EndedNodeError, LostNodeError
+from launcher.agent.events import EventLog
+from launcher.agent.notice import FAILURE, REBALANCE, SPOT, Notice
+from launcher.agent.peers import Peers
+from launcher.agent.placement import Placement
+
+
+def place(part, parts=2, session="r1.a1.7.0"):
+    return Placement(attempt=1, part=part, parts=parts, node=f"vn{part}", session=session)
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch):
+    monkeypatch.setattr(peers_module, "_LOOK_S", 0.02)
+    monkeypatch.setattr(peers_module, "_LOST_LOOK_S", 0.02)
+    monkeypatch.setattr(peers_module, "BEAT_S", 0.05)
+
+
+@pytest.fixture
+def node(tmp_path):
+    """Makes the peers of one node; `heard` has the notices that came to it."""
+    made = []
+
+    def make(part, parts=2, *, opened=True):
+        heard = []
+        log = EventLog(tmp_path / f"events-{part}.jsonl")
+        peers = Peers(tmp_path, place(part, parts), log, on_notice=heard.append)
+        peers.heard = heard
+        if opened:
+            peers.open()
+        made.append(peers)
+        return peers
+
+    yield make
+    for peers in made:
+        peers.close()
+
+
+def until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+class TestNotices:
+    def test_reach_every_other_node_once(self, node):
+        nodes = [node(part, 3) for part in range(3)]
+        nodes[1].publish(Notice(source=SPOT, detail="terminate", at="2000-01-01T00:00:00Z", left_s=90.0))
+        until(lambda: nodes[0].heard and nodes[2].heard)
+        time.sleep(0.1)
+        for peers in (nodes[0], nodes[2]):
+            (notice,) = peers.heard
+            assert (notice.source, notice.detail, notice.node) == ("spot", "terminate", "vn1")
+            assert notice.left_s == 0.0  # counted anew, by the time at which the node goes
+        assert nodes[1].heard == []
+
+    def test_of_different_kinds_do_not_hide_each_other(self, node):
+        first, second = node(0), node(1)
+        second.publish(Notice(source=REBALANCE, detail="x"))
+        second.publish(Notice(source=SPOT, detail="stop"))
+        second.publish(Notice(source=FAILURE, detail="the command ended with 3", code=3))
+        until(lambda: len(first.heard) == 3)
+        assert {notice.source: notice.code for notice in first.heard} == {REBALANCE: None, SPOT: None, FAILURE: 3}
+
+    def test_of_others_are_not_passed_on(self, node, tmp_path):
+        first = node(0)
+        first.publish(Notice(source=SPOT, detail="stop", node="vn1"))
+        assert (tmp_path / "peers" / "r1.a1.7.0" / "notice.json").read_text() == ""
+
+    def test_rubbish_is_said_once_and_passed_over(self, node, tmp_path):
+        first = node(0)
+        folder = tmp_path / "peers" / "r1.a1.7.0"
+        for text in ("[]", '{"source": "moon"}', '{"source": "spot", "detail": "x", "more": 1}', "{"):
+            (folder / "notice.json").write_text(text)
+            time.sleep(0.06)
+        assert first.heard == []
+        lines = (tmp_path / "events-0.jsonl").read_text().splitlines()
+        assert [json.loads(line)["event"] for line in lines] == ["peers-trouble"]
+
+
+class TestAlone:
+    def test_nothing_is_written(self, node, tmp_path):
+        alone = node(0, 1)
+        alone.say(sending=1)
+        alone.publish(Notice(source=SPOT, detail="stop"))
+        assert alone.lost() == {}
+        assert not (tmp_path / "peers").exists()
+
+
+class TestLost:
+    def test_a_node_that_beats_is_not(self, node):
+        first, _ = node(0), node(1)
+        assert first.lost(after_s=5.0) == {}
+
+    def test_one_that_ended_is_not(self, node):
+        first, second = node(0), node(1)
+        second.close(exit_code=0)
+        assert first.lost(after_s=5.0) == {}
+
+    def test_one_that_fell_silent_is(self, node, tmp_path):
+        first = node(0)
+        (tmp_path / "peers" / "r1.a1.7.0" / "part-1.json").write_text('{"node": "p5-7", "beat": 3}')
+        assert first.lost(after_s=0.2) == {1: "p5-7"}
+
+    def test_one_that_never_spoke_is(self, node):
+        assert node(0).lost(after_s=0.2) == {1: "number 1"}
+
+
+def test_the_first_node_removes_what_earlier_lives_left(node, tmp_path):
+    (tmp_path / "peers" / "r1.a0.7.0").mkdir(parents=True)
+    node(1)
+    assert (tmp_path / "peers" / "r1.a0.7.0").exists()
+    node(0)
+    assert [path.name for path in (tmp_path / "peers").iterdir()] == ["r1.a1.7.0"]
+
+
+def test_a_folder_that_cannot_be_written_is_said_and_harms_nothing(node, tmp_path):
+    (tmp_path / "peers").write_text("")
+    first = node(0)
+    first.say(sending=1)
+    assert first.states((0, 1)) == {}
+    (line,) = (tmp_path / "events-0.jsonl").read_text().splitlines()
+    assert json.loads(line)["event"] == "peers-trouble"
+
+
+class TestAgreement:
+    @staticmethod
+    def settle(nodes, usable):
+        """What every node ends up with, when it can use the steps of `usable[part]`."""
+        asked = [[] for _ in nodes]
+
+        def restore(part):
+            def one(at_most):
+                steps = [step for step in usable[part] if at_most is None or step <= at_most]
+                asked[part].append(max(steps, default=None))
+                return asked[part][-1]
+
+            return one
+
+        def run(part):
+            agree(nodes[part], restore(part), over=lambda: False)
+            return asked[part][-1]
+
+        with ThreadPoolExecutor(len(nodes)) as pool:
+            return [future.result() for future in [pool.submit(run, part) for part in range(len(nodes))]]
+
+    def test_all_take_what_all_have(self, node):
+        assert self.settle([node(part) for part in range(2)], [{1, 2}, {1, 2}]) == [2, 2]
+
+    def test_a_beginning_is_agreed_upon_too(self, node):
+        assert self.settle([node(part) for part in range(2)], [set(), set()]) == [None, None]
+
+    @pytest.mark.parametrize("usable", [[{1, 2}, {1}, {1, 2}], [{1}, {1, 2}, {1, 2}], [{1, 3}, {1, 2, 3}, {1, 2}]])
+    def test_the_newest_that_all_can_use_is_taken(self, node, usable):
+        assert self.settle([node(part, 3) for part in range(3)], usable) == [1, 1, 1]
+
+    def test_some_with_and_some_without_is_no_start(self, node):
+        first, second = node(0), node(1)
+        second.say(restored=-1)
+        with pytest.raises(AgentError, match=r"some nodes cannot use any checkpoint.*\[-1, 5\]"):
+            agree(first, lambda _: 5, over=lambda: False)
+
+    def test_a_single_node_asks_nobody(self, node):
+        agree(node(0, 1), lambda _: 5, over=lambda: pytest.fail("not asked"))
+
+    def test_a_notice_ends_the_wait(self, node):
+        stop = threading.Event()
+        threading.Timer(0.2, stop.set).start()
+        agree(node(0), lambda _: 5, over=stop.is_set)
+
+    def test_the_end_of_another_agent_ends_this_one_with_its_code(self, node):
+        first, second = node(0), node(1)
+        first.close(exit_code=78)
+        with pytest.raises(EndedNodeError) as caught:
+            agree(second, lambda _: 5, over=lambda: False)
+        assert caught.value.exit_code == 78
+
+    def test_a_node_that_does_not_come_is_lost(self, node, monkeypatch):
+        monkeypatch.setattr("launcher.agent.agreement._SILENCE_S", 0.1)
+        with pytest.raises(LostNodeError, match="number 1 is gone"):
+            agree(node(0), lambda _: 5, over=lambda: False)

@@ -1,0 +1,90 @@
+import json
+
+import pytest
+
+from launcher.agent.progress import Metrics, Watchdog
+
+
+def line(**values):
+    return json.dumps(values) + "\n"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "metrics.jsonl"
+
+
+class TestMetrics:
+    def test_only_what_comes_after_the_start_is_read(self, path):
+        path.write_text(line(step=1))
+        metrics = Metrics(path)
+        assert metrics.reported_before
+        with path.open("a") as file:
+            file.write(line(step=2) + line(step=3))
+        assert metrics.new_lines() == [{"step": 2}, {"step": 3}]
+        assert metrics.new_lines() == []
+
+    def test_a_line_that_is_being_written_waits_for_its_end(self, path):
+        metrics = Metrics(path)
+        whole = line(step=7, loss=1.5)
+        path.write_text(whole[:9])
+        assert metrics.new_lines() == []
+        path.write_text(whole)
+        assert metrics.new_lines() == [{"step": 7, "loss": 1.5}]
+
+    def test_what_is_no_object_is_passed_over(self, path):
+        metrics = Metrics(path)
+        path.write_bytes(b"rubbish\n[1]\n\xff\xfe\n" + line(step=1).encode())
+        assert metrics.new_lines() == [{"step": 1}]
+
+    def test_a_file_begun_anew_is_read_from_its_beginning(self, path):
+        path.write_text(line(step=1) * 10)
+        metrics = Metrics(path)
+        path.write_text(line(step=2))
+        assert metrics.new_lines() == [{"step": 2}]
+
+    def test_a_file_without_steps_reports_nothing(self, path):
+        path.write_text(line(loss=1.0) + line(step="one"))
+        assert not Metrics(path).reported_before
+        assert not Metrics(path.with_name("none")).reported_before
+
+    def test_it_adds_lines_between_those_of_the_trainer(self, path):
+        path.write_text(line(step=1))
+        assert Metrics(path).append(checkpoint_step=1, upload_seconds=0.5)
+        assert path.read_text().splitlines()[1] == '{"checkpoint_step": 1, "upload_seconds": 0.5}'
+        assert not Metrics(path / "no" / "folder").append(checkpoint_step=1)
+
+
+class TestWatchdog:
+    def test_counts_from_the_last_step(self):
+        watchdog = Watchdog(hung_s=60, armed=False, now=0)
+        watchdog.steps([{"step": 1}], 100)
+        assert not watchdog.hangs(159)
+        assert watchdog.hangs(160)
+        watchdog.steps([{"step": 2}], 160)
+        assert not watchdog.hangs(219)
+        assert watchdog.last_step == 2
+
+    def test_the_same_step_again_is_no_progress(self):
+        watchdog = Watchdog(hung_s=60, armed=False, now=0)
+        watchdog.steps([{"step": 1}], 0)
+        watchdog.steps([{"step": 1}, {"loss": 2.0}, {"step": "2"}], 59)
+        assert watchdog.hangs(60)
+
+    def test_steps_may_begin_again_lower_down(self):
+        watchdog = Watchdog(hung_s=60, armed=True, now=0)
+        watchdog.steps([{"step": 100}], 0)
+        watchdog.steps([{"step": 90}], 50)
+        assert not watchdog.hangs(109)
+
+    def test_a_checkpoint_is_progress_and_does_not_begin_the_count(self):
+        quiet = Watchdog(hung_s=60, armed=False, now=0)
+        quiet.checkpoint(10)
+        assert not quiet.hangs(1e9)
+        armed = Watchdog(hung_s=60, armed=True, now=0)
+        armed.checkpoint(50)
+        assert not armed.hangs(109)
+        assert armed.hangs(110)
+
+    def test_without_a_limit_nothing_hangs(self):
+        assert not Watchdog(hung_s=None, armed=True, now=0).hangs(1e9)
