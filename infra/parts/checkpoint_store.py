@@ -5,11 +5,11 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from launcher.model.upkeep import ACCESS_LOG_DAYS, SUPERSEDED_DAYS
+
 SUPERSEDED = {"slipway": "superseded"}
 """The tag the agent puts on checkpoints that newer ones replace. A lifecycle rule by age could delete the newest."""
-_SUPERSEDED_DAYS = 1
 _INCOMPLETE_DAYS = 2
-_ACCESS_LOG_DAYS = 90
 
 
 class CheckpointStore(Construct):
@@ -46,7 +46,7 @@ class CheckpointStore(Construct):
             minimum_tls_version=1.2,
             server_access_logs_bucket=log_bucket,
             lifecycle_rules=[
-                s3.LifecycleRule(id="superseded", tag_filters=SUPERSEDED, expiration=Duration.days(_SUPERSEDED_DAYS)),
+                s3.LifecycleRule(id="superseded", tag_filters=SUPERSEDED, expiration=Duration.days(SUPERSEDED_DAYS)),
                 s3.LifecycleRule(
                     id="incomplete", abort_incomplete_multipart_upload_after=Duration.days(_INCOMPLETE_DAYS)
                 ),
@@ -64,6 +64,6 @@ class CheckpointStore(Construct):
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             enforce_ssl=True,
             minimum_tls_version=1.2,
-            lifecycle_rules=[s3.LifecycleRule(id="expire", expiration=Duration.days(_ACCESS_LOG_DAYS))],
+            lifecycle_rules=[s3.LifecycleRule(id="expire", expiration=Duration.days(ACCESS_LOG_DAYS))],
             removal_policy=RemovalPolicy.RETAIN,
         )

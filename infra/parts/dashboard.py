@@ -1,5 +1,6 @@
 """A cluster at one glance: nodes, money, accelerators, head node."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aws_cdk import Stack
@@ -7,15 +8,18 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.parts.guardrails import NAMESPACE, Limits
+from launcher.model.hyperpod import JOBS_METRIC
 from launcher.model.plan import Plan
+from launcher.model.upkeep import GUARD_METRICS, NODE_METRICS, SPEND_METRIC
 from launcher.rendering.cluster import cluster_name
 
 _WIDTH, _HEIGHT = 12, 6
 _ACCELERATORS = (
-    ("AcceleratorUtilization", "Utilisation of accelerators, %, by node"),
-    ("AcceleratorMemoryUsed", "Memory of accelerators in use, bytes, by node"),
-    ("AcceleratorErrors", "Uncorrectable memory errors, by node"),
+    "Utilisation of accelerators, %, by node",
+    "Memory of accelerators in use, bytes, by node",
+    "Uncorrectable memory errors, by node",
 )
+"""Titles, in the order of NODE_METRICS."""
 
 
 class Dashboard(Construct):
@@ -25,7 +29,9 @@ class Dashboard(Construct):
         url: where it is seen.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, plan: Plan, limits: Limits, head_node: str) -> None:
+    def __init__(
+        self, scope: Construct, id_: str, *, plan: Plan, limits: Limits, own: Sequence[Mapping[str, Any]]
+    ) -> None:
         """Make the dashboard.
 
         Args:
@@ -33,23 +39,22 @@ class Dashboard(Construct):
             id_: construct id.
             plan: the plan.
             limits: money; a budget is drawn as a line.
-            head_node: the head node's instance id; a token.
+            own: the target's own widgets, see `parallelcluster_widgets` and `hyperpod_widgets`.
         """
         super().__init__(scope, id_)
         region, cluster = plan.place.region, plan.cluster_name
-        own = [NAMESPACE, "RunningNodes", "Cluster", cluster]
-        widgets = [_graph("Running nodes", region, [own], stat="Maximum")]
+        nodes = [NAMESPACE, GUARD_METRICS[0], "Cluster", cluster]
+        widgets = [_graph("Running nodes", region, [nodes], stat="Maximum")]
         if limits.usd_per_node_hour is not None:
-            spend = [NAMESPACE, "EstimatedSpend", "Cluster", cluster]
+            spend = [NAMESPACE, SPEND_METRIC, "Cluster", cluster]
             line = [] if limits.max_usd is None else [{"label": "budget", "value": float(limits.max_usd)}]
             widgets.append(_graph("Estimated spend, $", region, [spend], stat="Maximum", lines=line))
-        widgets += [_graph(title, region, [[_by_node(metric, cluster)]]) for metric, title in _ACCELERATORS]
-        widgets.append(
-            _graph("CPU of the head node, %", region, [["AWS/EC2", "CPUUtilization", "InstanceId", head_node]])
-        )
-        widgets.append(_words(plan, head_node))
+        widgets += [
+            _graph(title, region, [[_by_node(metric, cluster)]])
+            for metric, title in zip(NODE_METRICS, _ACCELERATORS, strict=True)
+        ]
         name = f"{cluster_name(plan)}-{region}"
-        body = {"widgets": [_placed(widget, index) for index, widget in enumerate(widgets)]}
+        body = {"widgets": [_placed(widget, index) for index, widget in enumerate([*widgets, *own])]}
         cloudwatch.CfnDashboard(
             self, "Dashboard", dashboard_name=name, dashboard_body=Stack.of(self).to_json_string(body)
         )
@@ -58,7 +63,31 @@ class Dashboard(Construct):
         )
 
 
-def _placed(widget: dict[str, Any], index: int) -> dict[str, Any]:
+def parallelcluster_widgets(plan: Plan, head_node: str) -> list[dict[str, Any]]:
+    """The head node of a ParallelCluster, by its instance id, and where to look further."""
+    region, name = plan.place.region, cluster_name(plan)
+    lines = (
+        f"A shell on the head node: `aws ssm start-session --region {region} --target {head_node}`",
+        f"Logs of scheduler, jobs and nodes: the log group that begins with `/aws/parallelcluster/{name}-`",
+        f"The fleet: `pcluster describe-compute-fleet --region {region} --cluster-name {name}`",
+    )
+    cpu = _graph("CPU of the head node, %", region, [["AWS/EC2", "CPUUtilization", "InstanceId", head_node]])
+    return [cpu, _words(plan, lines)]
+
+
+def hyperpod_widgets(plan: Plan, cluster_id: str, connect: str) -> list[dict[str, Any]]:
+    """The queue of a HyperPod cluster as its controller reports it, and where to look further."""
+    region, name = plan.place.region, cluster_name(plan)
+    lines = (
+        f"A shell on the controller: `{connect}`",
+        f"Logs of scripts and machines: the log group `/aws/sagemaker/Clusters/{name}/{cluster_id}`",
+        f"The instances: `aws sagemaker list-cluster-nodes --region {region} --cluster-name {name}`",
+    )
+    jobs = [NAMESPACE, JOBS_METRIC, "Cluster", plan.cluster_name]
+    return [_graph("Jobs in the queue", region, [jobs], stat="Maximum"), _words(plan, lines)]
+
+
+def _placed(widget: Mapping[str, Any], index: int) -> dict[str, Any]:
     """A widget in its place: two in a row."""
     return {
         **widget,
@@ -93,13 +122,6 @@ def _by_node(metric: str, cluster: str) -> dict[str, str]:
     return {"expression": f"SEARCH('{words}', 'Average', 300)", "id": "e1"}
 
 
-def _words(plan: Plan, head_node: str) -> dict[str, Any]:
+def _words(plan: Plan, lines: tuple[str, ...]) -> dict[str, Any]:
     """Where to look further, and how to get in."""
-    region, name = plan.place.region, cluster_name(plan)
-    lines = (
-        f"### {plan.cluster_name}",
-        f"A shell on the head node: `aws ssm start-session --region {region} --target {head_node}`",
-        f"Logs of scheduler, jobs and nodes: the log group that begins with `/aws/parallelcluster/{name}-`",
-        f"The fleet: `pcluster describe-compute-fleet --region {region} --cluster-name {name}`",
-    )
-    return {"type": "text", "properties": {"markdown": "\n\n".join(lines)}}
+    return {"type": "text", "properties": {"markdown": "\n\n".join((f"### {plan.cluster_name}", *lines))}}

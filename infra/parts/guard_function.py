@@ -1,6 +1,7 @@
 """The guard's Lambda function: its code, what it may do, and what may call it."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 
 from aws_cdk import Aws, RemovalPolicy, Stack
@@ -12,7 +13,9 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from launcher.catalog.assets import asset
+from launcher.model.enums import TargetKind
 from launcher.model.sizing import LOG_RETENTION_DAYS
+from launcher.model.upkeep import GUARD_MEMORY_MB
 
 _RUNTIME = "python3.14"
 
@@ -21,17 +24,25 @@ _RUNTIME = "python3.14"
 class GuardSettings:
     """What the guard is told; templates/guard/guard.py says what it does with each.
 
-    Times in hours and minutes, money in dollars; `ttl_h` and `usd_per_node_hour` None where there is none. `prepaid`
-    nodes are never stopped.
+    `name` is the cluster's in the service of its `target`. Times in hours and minutes, money in dollars; `ttl_h` and
+    `usd_per_node_hour` None where there is none. `prepaid` nodes are never stopped; `ends_at` is when their service
+    takes them back, where it says so to nobody.
     """
 
     cluster: str
-    parallelcluster: str
+    target: TargetKind
+    name: str
     topics: tuple[str, ...]
     prepaid: bool
     ttl_h: float | None
     idle_minutes: float
     usd_per_node_hour: Decimal | None
+    ends_at: datetime | None = None
+
+    @property
+    def hyperpod(self) -> bool:
+        """Whether it watches HyperPod (templates/guard/hyperpod.py)."""
+        return self.target is TargetKind.HYPERPOD_SLURM
 
 
 class GuardFunction(Construct):
@@ -64,13 +75,13 @@ class GuardFunction(Construct):
             self,
             "Function",
             code=lambda_.CfnFunction.CodeProperty(s3_bucket=code.s3_bucket_name, s3_key=code.s3_object_key),
-            handler="guard.handler",
+            handler="hyperpod.handler" if settings.hyperpod else "guard.handler",
             runtime=_RUNTIME,
             architectures=["x86_64"],
             role=role.role_arn,
             description=f"Slipway: watches cluster {settings.cluster}",
             timeout=60,
-            memory_size=256,
+            memory_size=GUARD_MEMORY_MB,
             logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=log.ref),
             environment=lambda_.CfnFunction.EnvironmentProperty(variables=self._variables(settings)),
         )
@@ -92,7 +103,7 @@ class GuardFunction(Construct):
         """The settings as environment variables."""
         found = {
             "CLUSTER": settings.cluster,
-            "PARALLELCLUSTER": settings.parallelcluster,
+            "HYPERPOD" if settings.hyperpod else "PARALLELCLUSTER": settings.name,
             "STACK": Aws.STACK_ID,
             "TOPICS": " ".join(settings.topics),
             "PREPAID": "true" if settings.prepaid else "false",
@@ -102,20 +113,18 @@ class GuardFunction(Construct):
             found["TTL_HOURS"] = f"{settings.ttl_h:g}"
         if settings.usd_per_node_hour is not None:
             found["USD_PER_NODE_HOUR"] = format(settings.usd_per_node_hour, "f")
+        if settings.ends_at is not None:
+            found["ENDS_AT"] = settings.ends_at.isoformat()
         return found
 
     def _statements(self, settings: GuardSettings, log: logs.CfnLogGroup, namespace: str) -> list[iam.PolicyStatement]:
         """One statement a purpose."""
-        stack = Stack.of(self)
-        table = f"table/parallelcluster-{settings.parallelcluster}"
-        fleet = f"arn:{Aws.PARTITION}:dynamodb:{stack.region}:{Aws.ACCOUNT_ID}:{table}"
+        look = ["cloudwatch:GetMetricStatistics"]
+        if not settings.hyperpod:
+            look = ["cloudwatch:GetMetricData", *look, "ec2:DescribeInstances"]
         return [
             # Neither EC2's descriptions nor CloudWatch's metrics can be allowed by resource.
-            iam.PolicyStatement(
-                sid="Look",
-                actions=["cloudwatch:GetMetricData", "cloudwatch:GetMetricStatistics", "ec2:DescribeInstances"],
-                resources=["*"],
-            ),
+            iam.PolicyStatement(sid="Look", actions=look, resources=["*"]),
             # The same for reporting metrics, which can be allowed by namespace.
             iam.PolicyStatement(
                 sid="Report",
@@ -124,14 +133,33 @@ class GuardFunction(Construct):
                 conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
             ),
             iam.PolicyStatement(sid="OwnAge", actions=["cloudformation:DescribeStacks"], resources=[Aws.STACK_ID]),
-            iam.PolicyStatement(
-                sid="StopFleet",
-                actions=["dynamodb:GetItem", "dynamodb:UpdateItem"],
-                resources=[fleet],
-                conditions={"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["COMPUTE_FLEET"]}},
-            ),
+            *self._stop_statements(settings),
             iam.PolicyStatement(sid="Tell", actions=["sns:Publish"], resources=list(settings.topics)),
             iam.PolicyStatement(
                 sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]
             ),
+        ]
+
+    def _stop_statements(self, settings: GuardSettings) -> list[iam.PolicyStatement]:
+        """What stopping takes: ParallelCluster's fleet is a row of a table, HyperPod's workers are deleted."""
+        region = Stack.of(self).region
+        if settings.hyperpod:
+            # SageMaker names a cluster by an id of its own choice; the stack's tags tell them apart.
+            clusters = f"arn:{Aws.PARTITION}:sagemaker:{region}:{Aws.ACCOUNT_ID}:cluster/*"
+            return [
+                iam.PolicyStatement(
+                    sid="StopWorkers",
+                    actions=["sagemaker:BatchDeleteClusterNodes", "sagemaker:ListClusterNodes"],
+                    resources=[clusters],
+                    conditions={"StringEquals": {"aws:ResourceTag/slipway:cluster": settings.cluster}},
+                )
+            ]
+        table = f"table/parallelcluster-{settings.name}"
+        return [
+            iam.PolicyStatement(
+                sid="StopFleet",
+                actions=["dynamodb:GetItem", "dynamodb:UpdateItem"],
+                resources=[f"arn:{Aws.PARTITION}:dynamodb:{region}:{Aws.ACCOUNT_ID}:{table}"],
+                conditions={"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["COMPUTE_FLEET"]}},
+            )
         ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,17 +14,21 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from infra.parts.guard_function import GuardFunction, GuardSettings
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.hyperpod import RECLAIM_MINUTES, is_prepaid
 from launcher.model.plan import Plan
+from launcher.model.upkeep import GUARD_EVERY_MINUTES, GUARD_METRICS, SPEND_METRIC, Alarm, alarms
 from launcher.rendering.cluster import cluster_name
 
 NAMESPACE = "Slipway"
 """Of the metrics that guard and nodes report (templates/guard/guard.py, templates/parallelcluster/metrics.py)."""
-_SAMPLE_S = 300
+_SAMPLE_S = GUARD_EVERY_MINUTES * 60
 _SILENT_S = 900
 _NOTICES = ("EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation")
 _BLOCK_ENDS = ("Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning")
 """AWS's own documentation has both names for the event 40 minutes before a Capacity Block ends."""
+_NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
+_CLUSTER_STATE = "SageMaker HyperPod Cluster State Change"
 _BUDGET_STEPS = (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
 
 
@@ -61,14 +66,21 @@ class Guardrails(Construct):
         others = self._subscribe(plan.request.guardrails.notify)
         self._topics = (self.topic.ref, *others)
         self._guard(limits)
-        self._head_node_rule()
-        reservation = plan.request.purchase.reservation
-        if plan.place.option is PurchaseOption.CAPACITY_BLOCK and reservation is not None:
-            self._block_rule(reservation.id)
+        if plan.place.target is TargetKind.PARALLELCLUSTER:
+            self._parallelcluster_rules()
+        else:
+            self._hyperpod_rules()
+        self._alarms(limits)
         if limits.max_usd is not None:
-            if limits.usd_per_node_hour is not None:
-                self._spend_alarm(limits.max_usd)
             self._budget(limits.max_usd)
+
+    def _alarms(self, limits: Limits) -> None:
+        """The alarms there are; the bill counts them by the same function."""
+        for each in alarms(budgeted=limits.max_usd is not None, rated=limits.usd_per_node_hour is not None):
+            if each is Alarm.SILENT:
+                self._silence_alarm()
+            elif limits.max_usd is not None:
+                self._spend_alarm(limits.max_usd)
 
     def _topic_policy(self) -> None:
         """Services of this account may publish, over TLS; messages name clusters and instances, and hold no secret."""
@@ -105,26 +117,34 @@ class Guardrails(Construct):
         return tuple(each for each in notify if protocol_of(each) == "sns")
 
     def _guard(self, limits: Limits) -> None:
-        """The guard's function, when it is called, and the alarm that goes off when it is not heard of."""
+        """The guard's function, and when it is called."""
         plan = self._plan
         settings = GuardSettings(
             cluster=plan.cluster_name,
-            parallelcluster=cluster_name(plan),
+            target=plan.place.target,
+            name=cluster_name(plan),
             topics=self._topics,
-            prepaid=plan.place.option is PurchaseOption.CAPACITY_BLOCK,
+            prepaid=is_prepaid(plan.place.option),
+            ends_at=_reclaimed_at(plan),
             ttl_h=plan.request.guardrails.ttl_h,
             idle_minutes=plan.request.guardrails.idle_minutes,
             usd_per_node_hour=limits.usd_per_node_hour,
         )
         guard = GuardFunction(self, "Guard", settings=settings, namespace=NAMESPACE)
-        guard.call_by(self._rule("Schedule", "the guard looks at the cluster", schedule="rate(5 minutes)"))
-        if plan.place.option is PurchaseOption.SPOT:
+        guard.call_by(
+            self._rule("Schedule", "the guard looks at the cluster", schedule=f"rate({GUARD_EVERY_MINUTES} minutes)")
+        )
+        # Instances of HyperPod stand in SageMaker's account, and so do EC2's notices for them.
+        if plan.place.option is PurchaseOption.SPOT and plan.place.target is TargetKind.PARALLELCLUSTER:
             pattern = {"source": ["aws.ec2"], "detail-type": list(_NOTICES)}
             guard.call_by(self._rule("Notices", "spot instances that AWS takes back", pattern=pattern))
+
+    def _silence_alarm(self) -> None:
+        """Goes off when the guard is not heard of."""
         self._alarm(
-            "Silent",
+            Alarm.SILENT,
             description="the guard has not been heard of for 30 minutes: nothing stops the cluster in time",
-            metric="RunningNodes",
+            metric=GUARD_METRICS[0],
             statistic="SampleCount",
             period=_SILENT_S,
             periods=2,
@@ -154,6 +174,36 @@ class Guardrails(Construct):
             for index, topic in enumerate(self._topics)
         ]
 
+    def _parallelcluster_rules(self) -> None:
+        """What ParallelCluster and EC2 announce."""
+        self._head_node_rule()
+        reservation = self._plan.request.purchase.reservation
+        if self._plan.place.option is PurchaseOption.CAPACITY_BLOCK and reservation is not None:
+            self._block_rule(reservation.id)
+
+    def _hyperpod_rules(self) -> None:
+        """Instances that HyperPod finds faulty, and a cluster that fails (developer guide, events of SageMaker AI)."""
+        detail = {"ClusterName": [cluster_name(self._plan)]}
+        name = self._plan.cluster_name
+        pattern = {"source": ["aws.sagemaker"], "detail-type": [_NODE_HEALTH], "detail": detail}
+        rule = self._rule("NodeHealth", "instances that HyperPod finds faulty", pattern=pattern)
+        summary = "$.detail.HealthSummary"
+        self._announce(
+            rule,
+            f"cluster {name}: <instance> is <status>: <reason> Repair: <repair>",
+            instance="$.detail.InstanceId",
+            status=f"{summary}.HealthStatus",
+            reason=f"{summary}.HealthStatusReason",
+            repair=f"{summary}.RepairAction",
+        )
+        pattern = {
+            "source": ["aws.sagemaker"],
+            "detail-type": [_CLUSTER_STATE],
+            "detail": {**detail, "ClusterStatus": ["Failed", "RollingBack"]},
+        }
+        rule = self._rule("State", "a HyperPod cluster that fails", pattern=pattern)
+        self._announce(rule, f"cluster {name}: HyperPod says <status>", status="$.detail.ClusterStatus")
+
     def _head_node_rule(self) -> None:
         """ParallelCluster's alarm about its head node (health, CPU, memory, disk, its daemon), which tells nobody."""
         pattern = {
@@ -179,9 +229,9 @@ class Guardrails(Construct):
     def _spend_alarm(self, max_usd: Decimal) -> None:
         """The estimate against the plan's budget."""
         self._alarm(
-            "Spend",
+            Alarm.SPEND,
             description="node-hours times the quoted rate have reached the plan's budget",
-            metric="EstimatedSpend",
+            metric=SPEND_METRIC,
             statistic="Maximum",
             period=_SAMPLE_S,
             periods=1,
@@ -248,6 +298,14 @@ class Guardrails(Construct):
         )
 
 
+def _reclaimed_at(plan: Plan) -> datetime | None:
+    """When the instances of a training plan are taken back; None where the plan file does not say."""
+    bought = plan.request.purchase.training_plan
+    if plan.place.option is not PurchaseOption.TRAINING_PLAN or bought is None or bought.ends_at is None:
+        return None
+    return bought.ends_at - timedelta(minutes=RECLAIM_MINUTES)
+
+
 def protocol_of(address: str) -> str:
     """How an address of `guardrails.notify` is reached: email, https, or by its ARN's service (sqs, lambda, sns).
 
@@ -262,10 +320,12 @@ def protocol_of(address: str) -> str:
 def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     """What the guardrails of a plan's cluster do, and what they do not, in words."""
     settings = plan.request.guardrails
-    prepaid = plan.place.option is PurchaseOption.CAPACITY_BLOCK
+    prepaid = is_prepaid(plan.place.option)
+    bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
+    hyperpod = plan.place.target is TargetKind.HYPERPOD_SLURM
     words = []
     if prepaid:
-        words.append("the Capacity Block is prepaid: its nodes are never stopped")
+        words.append(f"the {bought} is prepaid: its nodes are never stopped")
     if settings.ttl_h is None:
         words.append("no time to live (guardrails.ttl_h)")
     elif prepaid:
@@ -273,7 +333,8 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     else:
         words.append(f"nodes stop {settings.ttl_h:g} h after the last deployment")
     if not prepaid:
-        words.append(f"nodes that do nothing for {settings.idle_minutes:g} minutes stop")
+        idle = "workers without a job in the queue" if hyperpod else "nodes that do nothing"
+        words.append(f"{idle} for {settings.idle_minutes:g} minutes stop")
     if limits.max_usd is None:
         words.append("no alarm on money (budget.max_usd)")
     elif limits.usd_per_node_hour is None:

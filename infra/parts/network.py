@@ -36,6 +36,7 @@ class Network(Construct):
         *,
         ranges: Ranges,
         zone: str | None,
+        nat_zones: tuple[str | None, ...],
         shared_zones: tuple[str, ...] = (),
         endpoints: tuple[str, ...] = (),
     ) -> None:
@@ -46,7 +47,8 @@ class Network(Construct):
             id_: construct id.
             ranges: the VPC's range and its two subnets'.
             zone: availability zone id of a cluster's own network, such as use2-az1; None: the region's first.
-            shared_zones: the zones of a network that clusters share; the NAT gateway stands in the first.
+            nat_zones: the zone of the NAT gateway; one for all.
+            shared_zones: the zones of a network that clusters share.
             endpoints: services that get an interface endpoint, such as "ssm"; each is paid by the hour.
         """
         super().__init__(scope, id_)
@@ -59,7 +61,8 @@ class Network(Construct):
             az_id: self._subnet(_label(az_id) if shared_zones else "Private", str(cidr), az_id)
             for az_id, cidr in (wanted or {zone: ranges.private}).items()
         }
-        public_subnet = self._subnet("Public", str(ranges.public), next(iter(self.private_subnets)))
+        (nat_zone,) = nat_zones
+        public_subnet = self._subnet("Public", str(ranges.public), nat_zone)
         private_routes = self._routes("Private", *self.private_subnets.values())
         public_routes = self._routes("Public", public_subnet)
         self._egress(public_subnet, public_routes, private_routes)

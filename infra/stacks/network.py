@@ -8,6 +8,7 @@ from constructs import Construct
 from infra.parts.network import Network
 from infra.stacks.plan_stack import PlanStack
 from launcher.model.plan import Plan
+from launcher.model.upkeep import interface_endpoints, nat_zones
 from launcher.planning.addresses import ranges
 
 
@@ -41,8 +42,9 @@ class NetworkStack(PlanStack):
             "Network",
             ranges=ranges(request.cidr),
             zone=zone,
+            nat_zones=nat_zones(request, zone),
             shared_zones=request.az_ids if self._shared else (),
-            endpoints=request.endpoints,
+            endpoints=interface_endpoints(request),
         )
         CfnOutput(
             self,

@@ -95,6 +95,11 @@ class Catalog:
         """The region of a zone id; None for an id that the catalog does not know."""
         return self._region_by_zone.get(az_id)
 
+    def first_zone(self, instance_type: str, region: str) -> str | None:
+        """The first zone of a region that is known to offer a type; None where no zone is known."""
+        known = self.instance_types[instance_type].az_ids
+        return next((each for each in known if self.region_of_az(each) == region), None)
+
     @cached_property
     def _regions_of(self) -> Mapping[str, tuple[str, ...]]:
         found: dict[str, set[str]] = {}

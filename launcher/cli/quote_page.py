@@ -10,7 +10,10 @@ from launcher.cli.lines import finding_line, wrapped
 from launcher.cli.table import Column, align_points, render
 from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Quote
+from launcher.model.serving import ServingOutlook
 
+HALF_A_CENT = Decimal("0.005")
+LEAST_QUANTITY = 0.1
 GROUPS = ("compute", "storage", "network", "other")
 
 
@@ -18,12 +21,15 @@ def page(quoted: Quote, rank: int, width: int, today: date, file: str) -> list[s
     """The whole quote."""
     place, hours = quoted.plan.place, quoted.hours
     where = place.az_id or place.region
-    lines = ["", f"  {quoted.plan.name} · {place.nodes} × {place.instance_type}, {words.option(place)} in {where}", ""]
+    lines = ["", f"  {quoted.plan.name} · {words.machines(place)}, {words.option(place)} in {where}", ""]
     lines += [f"  {line}" for line in _answer(quoted)]
     lines += ["", *_bill(quoted, width), ""]
-    lines += wrapped(
-        f"  {words.hours(hours.mid)} h of the job ({words.hours(hours.low)} to {words.hours(hours.high)})", width
-    )
+    if quoted.serving is None:
+        lines += wrapped(
+            f"  {words.hours(hours.mid)} h of the job ({words.hours(hours.low)} to {words.hours(hours.high)})", width
+        )
+    else:
+        lines += _serving(quoted.serving, width)
     lines += _price(quoted, today, width)
     lines += _spot(quoted, width)
     lines += ["", "  assumptions"]
@@ -38,7 +44,9 @@ def page(quoted: Quote, rank: int, width: int, today: date, file: str) -> list[s
         "",
         f"  digest {quoted.digest[:12]}{expiry}",
         "",
-        f"  next: slipway render {file} --pick {rank} -o rendered",
+        f"  next: slipway render {file} --pick {rank} -o rendered"
+        if quoted.serving is None
+        else f"  next: slipway compare {file}",
     ]
     return lines
 
@@ -50,7 +58,7 @@ def _answer(quoted: Quote) -> list[str]:
     usd = quoted.usd
     spread = words.between(words.dollars(usd.low), words.dollars(usd.high))
     lines = [
-        f"Total to finish: ${words.dollars(usd.mid)}"
+        f"{'Total to finish' if quoted.serving is None else 'A month'}: ${words.dollars(usd.mid)}"
         + (f" ({spread})" if spread else "")
         + (", incomplete" if quoted.incomplete else "")
     ]
@@ -59,6 +67,26 @@ def _answer(quoted: Quote) -> list[str]:
     if quoted.cash_after_credits_usd is not None:
         lines.append(f"Cash after credits: ${words.dollars(quoted.cash_after_credits_usd)}")
     return lines
+
+
+def _serving(told: ServingOutlook, width: int) -> list[str]:
+    """A month of serving in numbers."""
+    lines = []
+    million = told.usd_per_million_output_tokens
+    if million is not None:
+        lines.append(f"${words.dollars(million)} per million output tokens, all of the bill in it")
+    if told.usd_per_million_tokens is not None:
+        lines.append(f"${words.dollars(told.usd_per_million_tokens)} per million tokens, in and out")
+    if told.utilisation is not None and told.idle_usd_per_month is not None:
+        lines.append(
+            f"{told.utilisation:.0%} of what is paid for is used; ${words.dollars(told.idle_usd_per_month)} idle"
+        )
+    if told.instances is not None:
+        count = told.instances
+        lines.append(f"{count.mean:.3g} instances on average, {count.least:.3g} to {count.most} over the day")
+    if told.ttft_ms is not None and told.tpot_ms is not None:
+        lines.append(f"first token after {told.ttft_ms:,.0f} ms, {told.tpot_ms:,.1f} ms a token, when they are full")
+    return [piece for each in lines for piece in wrapped(f"  {each}", width)]
 
 
 def _bill(quoted: Quote, width: int) -> list[str]:
@@ -75,7 +103,10 @@ def _bill(quoted: Quote, width: int) -> list[str]:
     ordered = sorted(quoted.components, key=lambda each: GROUPS.index(each.group))
     for group, members in groupby(ordered, key=lambda each: each.group):
         lines = list(members)
-        rows += [_row(each) for each in lines]
+        shown, small = _shown(lines)
+        rows += [_row(each) for each in shown]
+        if small:
+            rows.append([f"  {len(small)} more, each under a cent", "", "", "", _subtotal(small), ""])
         rows.append([f"{group}", "", "", "", _subtotal(lines), ""])
     for index in (1, 4):
         for row, text in zip(rows, align_points([row[index] for row in rows]), strict=True):
@@ -83,11 +114,20 @@ def _bill(quoted: Quote, width: int) -> list[str]:
     return render(columns, rows, width)
 
 
+def _shown(lines: Sequence[CostComponent]) -> tuple[list[CostComponent], list[CostComponent]]:
+    """The lines that get a row, and those that come to less than half a cent, where there are several of them."""
+    small = [each for each in lines if each.usd is not None and each.usd < HALF_A_CENT]
+    if len(small) < 2:  # noqa: PLR2004 - one is as short by itself
+        return list(lines), []
+    return [each for each in lines if each not in small], small
+
+
 def _row(each: CostComponent) -> list[str]:
     """One line of the bill."""
+    few = 0 < each.quantity < LEAST_QUANTITY
     return [
         f"  {each.name}",
-        f"{each.quantity:,.2f}",
+        f"{each.quantity:.2g}" if few else f"{each.quantity:,.2f}",
         each.unit,
         f"{each.unit_price_usd:f}" if each.unit_price_usd is not None else "",
         "unpriced" if each.usd is None else f"{each.usd:,.2f}",

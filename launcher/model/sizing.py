@@ -8,6 +8,9 @@ HEAD_ROOT_GIB = 100
 """Root volume of the head node, GiB; it holds the shared home folder and the job folders."""
 COMPUTE_ROOT_GIB = 100
 """Root volume of a compute node, GiB: the ParallelCluster image and a container or two; checkpoints go to NVMe."""
+LOGIN_ROOT_GIB = 45
+"""Root volume of a login node, GiB, for which the configuration has no setting: that of ParallelCluster's own image
+(aws-parallelcluster 3.16.1, constants.EBS_ROOT_VOLUME_SIZE_DEFAULT)."""
 LOG_RETENTION_DAYS = 30
 
 

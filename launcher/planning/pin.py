@@ -4,19 +4,22 @@ from collections.abc import Iterator
 
 from launcher.catalog.load import Catalog
 from launcher.model.document import resolve
-from launcher.model.enums import Level, TargetKind
+from launcher.model.enums import Level, PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
 from launcher.planning.checks import check
 
+BUILT = (TargetKind.PARALLELCLUSTER, TargetKind.HYPERPOD_SLURM)
+"""Targets that are built by the stacks; the first of them is taken where a plan leaves the choice."""
+
 
 def pinned_plan(request: PlanRequest, catalog: Catalog) -> Plan:
     """The plan of a request that pins type, region and purchase option.
 
-    Nodes that are open are the least asked for, or one; an open target is ParallelCluster; an open zone stays open (see
-    `zone`). A request that is already whole gives a plan with its own digest.
+    Nodes that are open are the least asked for, or one; an open target is ParallelCluster, with a training plan HyperPod;
+    an open zone stays open (see `zone`). A request that is already whole gives a plan with its own digest.
 
     Args:
         request: a plan file as read.
@@ -32,7 +35,7 @@ def pinned_plan(request: PlanRequest, catalog: Catalog) -> Plan:
     target, purchase = request.target, request.purchase
     assert target.instance_type is not None and target.region is not None and purchase.option is not None  # noqa: S101, PT018 - _open
     place = Place(
-        target=TargetKind.PARALLELCLUSTER,
+        target=_target(request),
         instance_type=target.instance_type[0],
         nodes=target.nodes.minimum if target.nodes is not None else 1,
         region=target.region[0],
@@ -55,9 +58,16 @@ def _open(request: PlanRequest) -> Iterator[Finding]:
         if values is None or len(values) != 1:
             got = "any" if values is None else ", ".join(values)
             yield error("not-pinned", path, f"must be one value, got {got}", f"pin it, for instance {example}")
-    if request.target.kind is not None and TargetKind.PARALLELCLUSTER not in request.target.kind:
-        got = ", ".join(request.target.kind)
-        yield error("not-parallelcluster", "target.kind", f"must be or allow parallelcluster, got {got}")
+    if request.target.kind is not None and not set(BUILT) & set(request.target.kind):
+        got, allowed = ", ".join(request.target.kind), " or ".join(BUILT)
+        yield error("target-not-built", "target.kind", f"must be or allow {allowed}, got {got}")
+
+
+def _target(request: PlanRequest) -> TargetKind:
+    """The target of a request that allows one of BUILT."""
+    allowed = [each for each in BUILT if request.target.kind is None or each in request.target.kind]
+    planned = request.purchase.option == (PurchaseOption.TRAINING_PLAN,)
+    return TargetKind.HYPERPOD_SLURM if planned and TargetKind.HYPERPOD_SLURM in allowed else allowed[0]
 
 
 def zone(place: Place, catalog: Catalog) -> str | None:
@@ -67,5 +77,4 @@ def zone(place: Place, catalog: Catalog) -> str | None:
     """
     if place.az_id is not None:
         return place.az_id
-    known = catalog.instance_types[place.instance_type].az_ids
-    return next((each for each in known if catalog.region_of_az(each) == place.region), None)
+    return catalog.first_zone(place.instance_type, place.region)

@@ -6,75 +6,108 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.enums import CheckpointMode
-from launcher.model.money import Assumption, CostComponent, Price, Unpriced
+from launcher.model.money import Assumption
 from launcher.model.plan import Place
-from launcher.model.request import PlanRequest
-from launcher.model.sizing import COMPUTE_ROOT_GIB, HEAD_ROOT_GIB, LOG_RETENTION_DAYS, LOGIN_NODE, head_node
+from launcher.model.request import PlanRequest, StorageRequest
+from launcher.model.sizing import (
+    COMPUTE_ROOT_GIB,
+    HEAD_ROOT_GIB,
+    LOG_RETENTION_DAYS,
+    LOGIN_NODE,
+    LOGIN_ROOT_GIB,
+    head_node,
+)
+from launcher.model.upkeep import ACCESS_LOG_DAYS, SUPERSEDED_DAYS
 from launcher.model.work import Work
+from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, HOURS_PER_MONTH, JobSize, Line, Prices, total_usd
+from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, standing_watch
+from launcher.pricing.bill_network import (
+    LOG_GB_PER_NODE_HOUR,
+    log_gb_per_hour,
+    network_assumptions,
+    network_data,
+    standing_network,
+)
+from launcher.pricing.compute import BOOT_H
 
-HOURS_PER_MONTH = 730.0
-"""AWS's own month: 8,760 hours over 12."""
-CLUSTER_OVERHEAD_H = 0.5
-"""Hours that the head node and the network stand before and after the job: an assumption, not measured."""
 KEPT_MONTHS = 1.0
 """Months that the kept checkpoints are priced for; they cost on until they are deleted."""
+SUPERSEDED_MONTHS = (SUPERSEDED_DAYS + 0.5) * 24 / HOURS_PER_MONTH
+"""How long a checkpoint stays that newer ones replace: S3 expires at midnight, half a day later on average."""
 PART_MB = 64.0
 """Megabytes of one part of a multipart upload, each of which is one PUT."""
-NAT_GB_PER_NODE = 20.0
-"""Packages and a container image fetched through the NAT by each node: an assumption."""
-LOG_GB_PER_NODE_HOUR = 0.05
-"""Cluster, job and flow logs of one node: an assumption."""
+ACCESS_LOG_GB_PER_1000 = 0.0005
+"""Size of a thousand lines of the log of requests: an assumption, half a kilobyte a line."""
 FSX = {
     125: "fsx.lustre-persistent-125",
     250: "fsx.lustre-persistent-250",
     500: "fsx.lustre-persistent-500",
     1000: "fsx.lustre-persistent-1000",
 }
-CENT_FRACTION = Decimal("0.0001")
-"""Lines are rounded to the hundredth of a cent, so that they add up to the total exactly."""
 GB_PER_GIB = 1.073741824
-MOST = 1e15
-"""Quantities are cut off here; nothing that large is for sale."""
 
 
-class JobSize(NamedTuple):
-    """What the rest of the bill depends on: hours, saves, and how much each save holds."""
+class _Standing(NamedTuple):
+    """Lines of what stands as long as a cluster does, whatever machines it has."""
 
-    hours: float
-    checkpoint_interval_s: float | None
+    storage: tuple[Line, ...] = ()
+    network: tuple[Line, ...] = ()
+    machines: tuple[Line, ...] = ()
+    watch: tuple[Line, ...] = ()
 
 
-def rest_of_bill(
-    place: Place, request: PlanRequest, work: Work, size: JobSize, catalog: Catalog
-) -> tuple[CostComponent, ...]:
-    """The components beside the compute, in the order of their groups.
+class Bill:
+    """The rest of the bill of one request, for every place it could go to.
 
-    A job that goes to a cluster that exists pays for its own disks, checkpoints, data and logs alone.
+    A job that goes to a cluster that exists pays for its own disks, checkpoints, data, metrics and logs alone.
     """
-    lines = _Lines(region=place.region, catalog=catalog, months=max(1.0, size.hours / HOURS_PER_MONTH))
-    hours = size.hours + CLUSTER_OVERHEAD_H
-    own = request.target.cluster is None
-    return (
-        *(_machines(lines, place, request, hours) if own else ()),
-        *_storage(lines, place, request, work, size),
-        *(_network(lines, place, request, hours) if own else ()),
-        *_transfer(lines, request),
-        *_logs(lines, place, hours),
-    )
+
+    def __init__(self, request: PlanRequest, catalog: Catalog) -> None:
+        """Nothing is worked out yet."""
+        self.request = request
+        self.catalog = catalog
+        self._own = request.target.cluster is None
+        self._standing: dict[str, _Standing] = {}
+
+    def lines(self, place: Place, work: Work) -> tuple[Line, ...]:
+        """The lines beside the compute."""
+        prices, request = Prices(place.region, self.catalog), self.request
+        facts = self.catalog.instance_types[place.instance_type]
+        standing = self._standing_in(prices) if self._own else _Standing()
+        found = [*standing.storage, _root_volumes(prices, place, request, own=self._own)]
+        found += (*_checkpoints(prices, request, work), *standing.network)
+        if self._own:
+            zone = place.az_id or self.catalog.first_zone(place.instance_type, place.region)
+            found += network_data(prices, place, request, zone)
+        found += _transfer(prices, request)
+        if self._own:
+            found.append(_machine(prices, "head node", head_node(place.nodes, request.storage.head_node), 1))
+        found += (*standing.machines, *_logs(prices, place))
+        found += metrics(prices, place, facts, own=self._own, start_up_h=BOOT_H)
+        return (*found, *standing.watch)
+
+    def _standing_in(self, prices: Prices) -> _Standing:
+        """What stands as long as a cluster does, worked out once for a region."""
+        if prices.region not in self._standing:
+            storage = self.request.storage
+            self._standing[prices.region] = _Standing(
+                storage=(_file_system(prices, storage),) if storage.lustre_gib else (),
+                network=tuple(standing_network(prices, self.request)),
+                machines=(_login_nodes(prices, storage.login_nodes),) if storage.login_nodes else (),
+                watch=tuple(standing_watch(prices, self.request)),
+            )
+        return self._standing[prices.region]
 
 
 def transfer_usd(region: str, request: PlanRequest, catalog: Catalog) -> float:
     """Dollars to bring the training data to a region; 0 where there is nothing to bring, or no price for it."""
-    lines = _Lines(region=region, catalog=catalog, months=1.0)
-    return sum(float(each.usd) for each in _transfer(lines, request) if each.usd is not None)
+    return float(total_usd(_transfer(Prices(region, catalog), request), JobSize(0.0, None)))
 
 
 def checkpoints_and_data_usd(region: str, request: PlanRequest, work: Work, hours: float, catalog: Catalog) -> Decimal:
     """Dollars of the checkpoints and the training data of a job, without any machine."""
-    lines = _Lines(region=region, catalog=catalog, months=max(1.0, hours / HOURS_PER_MONTH))
-    size = JobSize(hours=hours, checkpoint_interval_s=work.checkpoint_interval_s)
-    found = (*_checkpoints(lines, request, work, size), *_transfer(lines, request))
-    return sum((each.usd for each in found if each.usd is not None), Decimal(0))
+    prices, size = Prices(region, catalog), JobSize(hours, work.checkpoint_interval_s)
+    return total_usd((*_checkpoints(prices, request, work), *_transfer(prices, request)), size)
 
 
 def bill_assumptions(request: PlanRequest) -> tuple[Assumption, ...]:
@@ -82,10 +115,13 @@ def bill_assumptions(request: PlanRequest) -> tuple[Assumption, ...]:
     lines = [_assumed("logs", f"{LOG_GB_PER_NODE_HOUR:g}", "GB a node-hour")]
     if request.target.cluster is None:
         lines.append(_assumed("cluster stands before and after the job", f"{CLUSTER_OVERHEAD_H:g}", "h"))
-        if request.network.vpc_id is None:
-            lines.append(_assumed("data through the NAT", f"{NAT_GB_PER_NODE:g}", "GB a node"))
+        lines += network_assumptions(request)
+        lines += monitoring_assumptions()
     if request.checkpoint.mode is not CheckpointMode.NONE:
         lines.append(_assumed(f"the {request.checkpoint.keep} kept checkpoints stay for", f"{KEPT_MONTHS:g}", "month"))
+        rule = "the bucket's rule expires them at midnight; a bucket of your own needs the same"
+        stay = f"{SUPERSEDED_MONTHS * HOURS_PER_MONTH:g}"
+        lines.append(Assumption(name="checkpoints that newer ones replace stay for", value=stay, unit="h", source=rule))
     return tuple(lines)
 
 
@@ -94,146 +130,63 @@ def _assumed(name: str, value: str, unit: str) -> Assumption:
     return Assumption(name=name, value=value, unit=unit, source="assumption, not measured")
 
 
-class _Lines(NamedTuple):
-    """Makes the lines of one region, for a job that lasts `months`, at least one."""
-
-    region: str
-    catalog: Catalog
-    months: float
-
-    def item(self, name: str, group: str, item: str, unit: str, quantity: float) -> CostComponent:
-        """A line priced by the catalog's rest of the bill; `item` is one of catalog.bill_items.BillItem."""
-        return component(name, group, unit, quantity, self.catalog.bill_item(item, self.region), months=self.months)
-
-    def machine(self, name: str, instance_type: str, hours: float) -> CostComponent:
-        """A line of machine hours on demand."""
-        price = self.catalog.on_demand(instance_type, self.region)
-        return component(f"{name} {instance_type}", "other", "instance-hour", hours, price)
+def _machine(prices: Prices, name: str, instance_type: str, count: int) -> Line:
+    """Machines on demand that stand as long as the cluster."""
+    price = prices.catalog.on_demand(instance_type, prices.region)
+    return Line(f"{name} {instance_type}", "other", "instance-hour", price).standing(count)
 
 
-def component(
-    name: str, group: str, unit: str, quantity: float, price: Price | Unpriced, *, months: float = 1.0
-) -> CostComponent:
-    """A line of the bill: quantity times price, tier by tier, or unpriced with the reason. A quantity of 0 costs 0.
-
-    Tiers hold for the quantity of one month, so a quantity that comes in over `months` starts in the first each time.
-    """
-    quantity = min(float(quantity), MOST)
-    if isinstance(price, Unpriced):
-        return CostComponent(
-            name=name,
-            group=group,
-            unit=unit,
-            quantity=quantity,
-            unit_price_usd=None,
-            usd=None,
-            unpriced=price.reason,
-            source="",
-            basis=None,
-            as_of=None,
-        )
-    usd = tiered(price, quantity / months) * Decimal(repr(months)) if price.tiers else price.usd * _exact(quantity)
-    return CostComponent(
-        name=name,
-        group=group,
-        unit=unit,
-        quantity=quantity,
-        unit_price_usd=price.usd,
-        usd=usd.quantize(CENT_FRACTION),
-        unpriced=None,
-        source=price.source,
-        basis=price.basis,
-        as_of=price.as_of,
-    )
+def _login_nodes(prices: Prices, count: int) -> Line:
+    """The machines that people log in to."""
+    return _machine(prices, f"{count} login node{'s' if count > 1 else ''}", LOGIN_NODE, count)
 
 
-def _exact(quantity: float) -> Decimal:
-    """A quantity as the decimal number that it is written as."""
-    return Decimal(repr(quantity))
-
-
-def tiered(price: Price, quantity: float) -> Decimal:
-    """The cost of a quantity, each tier at its own price.
-
-    >>> from datetime import date
-    >>> from launcher.model.enums import Basis
-    >>> from launcher.model.money import Tier
-    >>> tiers = (
-    ...     Tier(start=Decimal(0), end=Decimal(10), usd=Decimal(2)),
-    ...     Tier(start=Decimal(10), end=None, usd=Decimal(1)),
-    ... )
-    >>> price = Price(usd=Decimal(2), source="x", basis=Basis.LISTED, as_of=date(2026, 1, 1), tiers=tiers)
-    >>> tiered(price, 15.0)
-    Decimal('25.0')
-    """
-    amount = _exact(float(quantity))
-    if not price.tiers:
-        return price.usd * amount
-    total = Decimal(0)
-    for tier in price.tiers:
-        top = amount if tier.end is None else min(amount, tier.end)
-        if top > tier.start:
-            total += (top - tier.start) * tier.usd
-    return total
-
-
-def _machines(lines: _Lines, place: Place, request: PlanRequest, hours: float) -> Iterator[CostComponent]:
-    """Head node and login nodes, with their disks."""
-    yield lines.machine("head node", head_node(place.nodes, request.storage.head_node), hours)
-    login = request.storage.login_nodes
-    if login:
-        yield lines.machine(f"{login} login node{'s' if login > 1 else ''}", LOGIN_NODE, hours * login)
-
-
-def _storage(lines: _Lines, place: Place, request: PlanRequest, work: Work, size: JobSize) -> Iterator[CostComponent]:
-    """Disks, the file system and the checkpoint store."""
-    own = request.target.cluster is None
-    hours = size.hours + CLUSTER_OVERHEAD_H
-    gib = COMPUTE_ROOT_GIB * place.nodes * size.hours
+def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own: bool) -> Line:
+    """The root volumes: a node's lasts as long as the node, those of head and login nodes as long as the cluster."""
+    nodes = COMPUTE_ROOT_GIB * place.nodes / HOURS_PER_MONTH
+    standing = 0.0
     if own:
-        gib += HEAD_ROOT_GIB * (1 + request.storage.login_nodes) * hours
-    yield lines.item("EBS gp3 root volumes", "storage", "ebs.gp3-storage", "GB-month", gib / HOURS_PER_MONTH)
-    lustre = request.storage.lustre_gib
-    if lustre and own:
-        item = FSX[request.storage.lustre_mb_s_per_tib]
-        name = f"FSx for Lustre {lustre} GiB"
-        yield lines.item(name, "storage", item, "GB-month", lustre * hours / HOURS_PER_MONTH)
-    yield from _checkpoints(lines, request, work, size)
+        # An image of one's own must not be larger than the nodes' volumes.
+        login = LOGIN_ROOT_GIB if request.target.ami is None else COMPUTE_ROOT_GIB
+        standing = (HEAD_ROOT_GIB + login * request.storage.login_nodes) / HOURS_PER_MONTH
+    line = prices.line("EBS gp3 root volumes", "storage", "ebs.gp3-storage", "GB-month")
+    return line._replace(once=standing * CLUSTER_OVERHEAD_H + nodes * BOOT_H, an_hour=standing + nodes)
 
 
-def _checkpoints(lines: _Lines, request: PlanRequest, work: Work, size: JobSize) -> Iterator[CostComponent]:
-    """The checkpoint store: what is kept in it, and the requests that put it there."""
-    gigabytes = work.checkpoint_gb
+def _file_system(prices: Prices, storage: StorageRequest) -> Line:
+    """The file system."""
+    gib, speed = storage.lustre_gib, storage.lustre_mb_s_per_tib
+    line = prices.line(f"FSx Lustre {gib} GiB, {speed} MB/s/TiB", "storage", FSX[speed], "GB-month")
+    return line.standing(gib / HOURS_PER_MONTH)
+
+
+def _checkpoints(prices: Prices, request: PlanRequest, work: Work) -> Iterator[Line]:
+    """The checkpoint store: what is kept in it, what is replaced, and the requests that put it there."""
+    gigabytes, keep = work.checkpoint_gb, request.checkpoint.keep
     if request.checkpoint.mode is CheckpointMode.NONE or gigabytes is None:
         return
-    stored = gigabytes * request.checkpoint.keep
-    months = KEPT_MONTHS + size.hours / HOURS_PER_MONTH
-    yield lines.item("S3 checkpoints", "storage", "s3.standard-storage", "GB-month", stored * months)
-    if size.checkpoint_interval_s:
-        saves = size.hours * 3600 / size.checkpoint_interval_s
-        puts = saves * max(2.0, gigabytes * 1000 / PART_MB) / 1000
-        yield lines.item("S3 uploads", "storage", "s3.put-requests", "1000 requests", puts)
+    stored = prices.line("S3 checkpoints", "storage", "s3.standard-storage", "GB-month")
+    kept = gigabytes * keep
+    yield stored._replace(once=kept * KEPT_MONTHS, an_hour=kept / HOURS_PER_MONTH)
+    yield stored._replace(name="S3 replaced checkpoints", a_save=gigabytes * SUPERSEDED_MONTHS, saves_free=keep)
+    puts = max(2.0, gigabytes * 1000 / PART_MB) / 1000
+    yield prices.line("S3 uploads", "storage", "s3.put-requests", "1000 requests")._replace(a_save=puts)
+    if request.storage.access_log and request.checkpoint.uri is None:
+        months = ACCESS_LOG_DAYS * 24 / HOURS_PER_MONTH
+        yield stored._replace(name="S3 access log", a_save=puts * ACCESS_LOG_GB_PER_1000 * months)
 
 
-def _network(lines: _Lines, place: Place, request: PlanRequest, hours: float) -> Iterator[CostComponent]:
-    """The NAT gateway of a new network."""
-    if request.network.vpc_id is None:
-        yield lines.item("NAT gateway", "network", "vpc.nat-gateway", "hour", hours)
-        yield lines.item("NAT data", "network", "vpc.nat-gateway-data", "GB", NAT_GB_PER_NODE * place.nodes)
-        yield lines.item("public IPv4 address of the NAT", "network", "vpc.public-ipv4", "hour", hours)
-
-
-def _transfer(lines: _Lines, request: PlanRequest) -> Iterator[CostComponent]:
+def _transfer(prices: Prices, request: PlanRequest) -> Iterator[Line]:
     """Training data that come from another region, at the price of that pair of regions."""
     data = request.workload.train.data if request.workload.train else None
-    if data and data.gib and data.region and data.region != lines.region:
-        price = lines.catalog.transfer(data.region, lines.region)
-        yield component(f"training data from {data.region}", "network", "GB", data.gib * GB_PER_GIB, price)
+    if data and data.gib and data.region and data.region != prices.region:
+        price = prices.catalog.transfer(data.region, prices.region)
+        yield Line(f"training data from {data.region}", "network", "GB", price, once=data.gib * GB_PER_GIB)
 
 
-def _logs(lines: _Lines, place: Place, hours: float) -> Iterator[CostComponent]:
+def _logs(prices: Prices, place: Place) -> Iterator[Line]:
     """Logs of the cluster, the jobs and the network, and their keeping."""
-    gigabytes = LOG_GB_PER_NODE_HOUR * (place.nodes + 1) * hours
-    yield lines.item("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB", gigabytes)
-    kept = gigabytes * LOG_RETENTION_DAYS * 24 / HOURS_PER_MONTH
-    yield lines.item("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month", kept)
+    an_hour = log_gb_per_hour(place)
+    yield prices.line("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB").standing(an_hour)
+    kept = an_hour * LOG_RETENTION_DAYS * 24 / HOURS_PER_MONTH
+    yield prices.line("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month").standing(kept)

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from launcher.model.money import Price
-from launcher.pricing.bill import JobSize, rest_of_bill
+from launcher.pricing.bill_lines import JobSize, total_usd
 from launcher.pricing.compute import BOOT_H, FOREVER_H
 from launcher.pricing.drafts import Draft
 from launcher.pricing.interruptible import on_spot
@@ -44,5 +44,4 @@ def _total(drawn: Draft, rate: float) -> float:
     told = on_spot(drawn.work.hours.mid, drawn.work, request, rate)
     hours = min(told.job.expected_hours, FOREVER_H)
     size = JobSize(hours=hours, checkpoint_interval_s=told.interval_s)
-    rest = rest_of_bill(drawn.place, request, drawn.work, size, drawn.desk.catalog)
-    return float(price.usd) * drawn.place.nodes * (hours + BOOT_H) + sum(float(each.usd) for each in rest if each.usd)
+    return float(price.usd) * drawn.place.nodes * (hours + BOOT_H) + float(total_usd(drawn.rest, size))

@@ -9,6 +9,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.document import document
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
+from launcher.pricing.bill import Bill
 from launcher.pricing.gate import GateRules
 from launcher.pricing.hazard import Hazard, hazard
 
@@ -26,6 +27,11 @@ class Desk:
     def document(self) -> dict[str, Any]:
         """The request as plain data, from which every candidate's digest is made."""
         return document(self.request)
+
+    @cached_property
+    def bill(self) -> Bill:
+        """The rest of the request's bill, whose lines are worked out once for every region."""
+        return Bill(self.request, self.catalog)
 
     def hazard(self, place: Place) -> Hazard:
         """The spot hazard at a place."""

@@ -10,7 +10,7 @@ from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.work import Work
-from launcher.pricing.bill import JobSize, component, rest_of_bill
+from launcher.pricing.bill_lines import JobSize, Line, component, components, total_usd
 from launcher.pricing.blocks import bought
 from launcher.pricing.compute import BOOT_H, WHOLE, Charge, charge
 from launcher.pricing.desk import Desk
@@ -57,17 +57,22 @@ class Draft:
         return self.work.checkpoint_interval_s
 
     @cached_property
+    def rest(self) -> tuple[Line, ...]:
+        """The lines beside the compute, for a job of any size."""
+        return self.desk.bill.lines(self.place, self.work)
+
+    @cached_property
     def components(self) -> tuple[CostComponent, ...]:
         """Every line of the bill."""
-        rest = rest_of_bill(self.place, self.desk.request, self.work, self.size, self.desk.catalog)
-        return (*_compute_lines(self), *rest)
+        return (*_compute_lines(self), *components(self.rest, self.size))
 
     @cached_property
     def usd(self) -> Decimal | None:
         """The whole bill in the middle case; None when the compute is unpriced."""
         if not self.priced:
             return None
-        return sum((each.usd for each in self.components if each.usd is not None), Decimal(0))
+        compute = (each.usd for each in _compute_lines(self) if each.usd is not None)
+        return sum(compute, total_usd(self.rest, self.size))
 
     @cached_property
     def refusals(self) -> tuple[Finding, ...]:

@@ -1,5 +1,6 @@
 """From a draft to its quote: the ranges, what the numbers rest on, policies, findings and the gate's word."""
 
+from collections.abc import Iterator
 from decimal import Decimal
 
 from launcher.model.document import resolve
@@ -9,7 +10,8 @@ from launcher.model.money import Price, Range, UsdRange
 from launcher.model.quote import Quote, SpotOutlook
 from launcher.model.work import Work
 from launcher.pricing.ages import expiry
-from launcher.pricing.bill import CENT_FRACTION, JobSize, bill_assumptions, rest_of_bill
+from launcher.pricing.bill import bill_assumptions
+from launcher.pricing.bill_lines import CENT_FRACTION, JobSize, total_usd
 from launcher.pricing.break_even import break_even
 from launcher.pricing.cash import cash
 from launcher.pricing.commitments import commitment
@@ -92,9 +94,7 @@ def _total(drawn: Draft, cost: ComputeCost, hours: Range) -> UsdRange:
 
 def _rest_usd(drawn: Draft, hours: float) -> Decimal:
     """The priced part of the rest of the bill when the job takes `hours`."""
-    size = JobSize(hours=hours, checkpoint_interval_s=drawn.interval_s)
-    lines = rest_of_bill(drawn.place, drawn.desk.request, drawn.work, size, drawn.desk.catalog)
-    return sum((each.usd for each in lines if each.usd is not None), Decimal(0))
+    return total_usd(drawn.rest, JobSize(hours=hours, checkpoint_interval_s=drawn.interval_s))
 
 
 def _outlook(drawn: Draft, usd: UsdRange | None, rival_usd: Decimal | None) -> SpotOutlook | None:
@@ -127,9 +127,15 @@ def _findings(drawn: Draft, hours: Range) -> tuple[Finding, ...]:
         found.append(warning("no-efa", "target.nodes", message, "one node, or a type with EFA"))
     found.extend(warning(*each) for each in may_be_late(hours.high, hours.mid, place, desk))
     found.extend(age_findings(price, place.option, desk.rules))
-    found.extend(
-        warning("unpriced-line", "", f"{each.name}: {each.unpriced}; the total is incomplete")
-        for each in drawn.components
-        if each.unpriced is not None and each.group != "compute"
-    )
+    found.extend(_unpriced(drawn))
     return tuple(found)
+
+
+def _unpriced(drawn: Draft) -> Iterator[Finding]:
+    """One warning for all lines beside the compute that have no price; the bill gives the reason of each."""
+    missing = [each for each in drawn.components if each.unpriced is not None and each.group != "compute"]
+    if len(missing) == 1:
+        yield warning("unpriced-line", "", f"{missing[0].name}: {missing[0].unpriced}; the total is incomplete")
+    elif missing:
+        names = ", ".join(each.name for each in missing)
+        yield warning("unpriced-line", "", f"{len(missing)} lines have no price, the total is incomplete: {names}")

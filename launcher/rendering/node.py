@@ -3,6 +3,7 @@
 from launcher.catalog.assets import asset
 from launcher.model.enums import OperatingSystem
 from launcher.model.instance_type import InstanceType
+from launcher.model.upkeep import node_metrics
 
 PYTHONS = {
     OperatingSystem.UBUNTU2404: "python3",
@@ -46,7 +47,7 @@ def is_neuron(facts: InstanceType) -> bool:
 
 def is_measured(facts: InstanceType) -> bool:
     """Whether a node of a type has accelerators whose use it reports."""
-    return facts.accelerator is not None
+    return bool(node_metrics(facts))
 
 
 def node_packages(facts: InstanceType, os: OperatingSystem) -> tuple[str, ...]:

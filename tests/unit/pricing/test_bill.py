@@ -12,7 +12,7 @@ from launcher.catalog.load import load
 from launcher.model.enums import Basis
 from launcher.model.money import Price, Tier, Unpriced
 from launcher.pricing import bill
-from launcher.pricing.bill import component, tiered
+from launcher.pricing.bill_lines import JobSize, Line, combined, component, components, tiered, total_usd
 
 TIERS = (
     Tier(start=Decimal(0), end=Decimal(10), usd=Decimal(2)),
@@ -33,9 +33,10 @@ def test_tiers_begin_anew_every_month():
 
 
 def test_the_bill_names_its_items_as_the_catalog_does():
-    source = Path(bill.__file__).read_text(encoding="utf-8")
-    named = set(re.findall(r'"((?:cloudwatch|ebs|fsx|s3|vpc)\.[a-z0-9-]+)"', source))
-    assert len(named) == 12
+    source = "".join(path.read_text(encoding="utf-8") for path in Path(bill.__file__).parent.glob("bill*.py"))
+    services = "|".join(sorted({item.value.partition(".")[0] for item in BillItem}))
+    named = set(re.findall(rf'"((?:{services})\.[a-z0-9-]+)"', source))
+    assert len(named) >= 25
     assert named <= {item.value for item in BillItem}
 
 
@@ -77,7 +78,9 @@ def test_a_line_without_a_price_warns_and_leaves_the_total_incomplete(priced):
     unpriced = [each for each in first.components if each.unpriced]
     assert first.incomplete
     assert unpriced
-    assert {each.code for each in first.findings} >= {"unpriced-line"}
+    (told,) = [each for each in first.findings if each.code == "unpriced-line"]
+    assert told.message.startswith(f"{len(unpriced)} lines have no price, the total is incomplete: ")
+    assert all(each.name in told.message for each in unpriced)
     assert first.usd.mid == sum(each.usd for each in first.components if each.usd is not None)
 
 
@@ -85,18 +88,22 @@ def test_storage_in_the_plan_is_storage_in_the_bill(priced):
     storage = {"lustre_gib": 2400, "lustre_mb_s_per_tib": 500, "login_nodes": 2}
     found = lines(priced({"storage": storage, "checkpoint": {"keep": 5}}))
     plain = lines(priced())
-    lustre = found["FSx for Lustre 2400 GiB"]
+    lustre = found["FSx Lustre 2400 GiB, 500 MB/s/TiB"]
     assert lustre.unit_price_usd == load().bill_item(BillItem.FSX_LUSTRE_PERSISTENT_500, "us-east-1").usd
     assert lustre.quantity == pytest.approx(2400 * 10.5 / 730)
     assert found["2 login nodes m6i.large"].quantity == pytest.approx(2 * 10.5)
-    assert found["EBS gp3 root volumes"].quantity == pytest.approx((100 * 3 * 10.5 + 100 * 10) / 730)
+    # A login node has the image's own 45 GiB; a node's volume lasts as long as the node, start-up included.
+    assert found["EBS gp3 root volumes"].quantity == pytest.approx(((100 + 2 * 45) * 10.5 + 100 * 10.15) / 730)
+    assert found["load balancer of the login nodes"].quantity == pytest.approx(10.5)
+    assert "load balancer of the login nodes" not in plain
     assert found["S3 checkpoints"].quantity == pytest.approx(plain["S3 checkpoints"].quantity * 5 / 3)
 
 
 def test_a_network_that_exists_has_its_own_way_out(priced):
     network = {"vpc_id": "vpc-01234567", "subnet_ids": ["subnet-01234567"]}
-    found = priced({"network": network}).quote(1)
-    assert not [each for each in found.components if each.group == "network"]
+    found = priced({"network": network, "workload": {"train": {"hours": 13}}}).quote(1)
+    assert [each.name for each in found.components if each.group == "network"] == ["private DNS zone"]
+    assert any(each.value == "not counted" for each in found.assumptions)
 
 
 def test_a_job_that_never_saves_stores_nothing(priced):
@@ -108,3 +115,136 @@ def test_every_line_says_where_its_price_is_from(priced):
         assert each.source
         assert each.basis in {"listed", "derived", "memory"}
         assert each.as_of
+
+
+# --------------------------------------------------------------------------------------- what stands with the cluster
+
+
+def hours_of(line):
+    """How many of something stand for the 10.5 hours of a cluster of a job of 10."""
+    return line.quantity * 730 / 10.5
+
+
+def test_endpoints_are_paid_for_each_and_take_the_logs_past_the_nat(priced):
+    plain, logs = lines(priced()), lines(priced({"network": {"endpoints": ["logs", "ssm"]}}))
+    assert logs["2 interface endpoints"].quantity == pytest.approx(21)
+    assert plain["NAT data"].quantity == pytest.approx(20 + plain["CloudWatch logs"].quantity)
+    assert logs["NAT data"].quantity == pytest.approx(20)
+    assert logs["interface endpoint data"].quantity == pytest.approx(plain["CloudWatch logs"].quantity)
+    one = lines(priced({"network": {"endpoints": ["ssm"]}}))
+    assert one["1 interface endpoint"].quantity == pytest.approx(10.5)
+    assert "interface endpoint data" not in one
+
+
+def test_data_to_a_nat_gateway_in_another_zone_are_charged_at_both_ends(priced):
+    def shared(zones):
+        network = {"name": "team", "az_ids": zones}
+        return lines(priced({"network": network, "target": {"region": "us-east-2", "az_id": "use2-az2"}}))
+
+    near, far = shared(["use2-az2", "use2-az1"]), shared(["use2-az1", "use2-az2"])
+    assert "data to the NAT's zone and back" not in near
+    assert far["data to the NAT's zone and back"].quantity == pytest.approx(2 * near["NAT data"].quantity)
+
+
+def test_a_budget_brings_an_alarm_and_aws_own_budget_which_is_free(priced):
+    plain, limited = lines(priced()), lines(priced({"budget": {"max_usd": 9000}}))
+    assert hours_of(plain["6 alarms"]) == pytest.approx(6)
+    assert hours_of(limited["7 alarms"]) == pytest.approx(7)
+    assert limited["AWS Budget"].usd == 0
+    assert "AWS Budget" not in plain
+
+
+def test_metrics_are_counted_of_the_cluster_and_of_every_node(priced):
+    one, four = lines(priced()), lines(priced({"target": {"nodes": 4}}))
+    of_node = 3 * 10.15 / 730
+    assert one["custom metrics"].quantity == pytest.approx(7 * 10.5 / 730 + of_node)
+    assert four["custom metrics"].quantity - one["custom metrics"].quantity == pytest.approx(3 * of_node)
+    of_node = (60 + 12 * 3) * 10.15 / 1000
+    assert one["CloudWatch requests"].quantity == pytest.approx((12 * 2 + 60) * 10.5 / 1000 + of_node)
+
+
+def test_a_blocks_fleet_is_not_looked_at_for_idleness(priced):
+    block = lines(priced({"purchase": {"option": "capacity-block"}}))
+    assert block["CloudWatch requests"].quantity == pytest.approx((84 * 10.5 + 60 * 10.15) / 1000)
+
+
+def test_a_job_on_a_cluster_that_exists_pays_for_its_own_metrics(priced):
+    found = lines(priced({"target": {"cluster": "team"}}))
+    assert found["custom metrics"].quantity == pytest.approx(3 * 10.15 / 730)
+    assert found["CloudWatch requests"].quantity == pytest.approx(60 * 10.15 / 1000)
+
+
+def test_the_guard_is_priced_by_its_calls_and_their_time(priced):
+    guard = lines(priced())["guard and its messages"]
+    calls = 12 * 730
+    usd = calls / 1e6 * 0.2 + calls * 3 * 0.25 * 0.0000166667 + 730 / 1e6 * 0.5
+    assert float(guard.unit_price_usd) == pytest.approx(usd, abs=5e-5)
+    assert hours_of(guard) == pytest.approx(1)
+
+
+def test_what_an_account_has_free_is_taken_as_used_up(priced):
+    dashboard = lines(priced())["dashboard"]
+    assert load().bill_item(BillItem.CLOUDWATCH_DASHBOARD, "us-east-1").tiers[0].usd == 0
+    assert float(dashboard.usd) == pytest.approx(3 * 10.5 / 730, abs=5e-5)
+
+
+@pytest.mark.parametrize("hours, months", [(10, 0), (11.5, 0), (12, 1), (700, 1), (731, 2)])
+def test_a_dns_zone_is_free_for_half_a_day_and_then_paid_by_whole_months(priced, hours, months):
+    found = lines(priced({"workload": {"train": {"hours": hours}}}))
+    assert found.get("private DNS zone") is None if not months else found["private DNS zone"].quantity == months
+
+
+def test_replaced_checkpoints_stay_until_the_buckets_rule_expires_them(priced):
+    plan = {"workload": {"train": {"hours": None, "tokens_b": 5}}, "checkpoint": {"interval": 600, "keep": 4}}
+    quoted = priced(plan).quote(1)
+    found = {each.name: each for each in quoted.components}
+    saves = quoted.hours.mid * 6
+    size = quoted.work.checkpoint_gb
+    assert found["S3 replaced checkpoints"].quantity == pytest.approx((saves - 4) * size * 36 / 730)
+    few = priced({**plan, "checkpoint": {"interval": 600, "keep": 400}}).quote(1)
+    assert "S3 replaced checkpoints" not in {each.name for each in few.components}
+
+
+def test_a_log_of_requests_is_stored_for_as_long_as_its_bucket_keeps_it(priced):
+    plan = {"workload": {"train": {"hours": None, "tokens_b": 5}}, "storage": {"access_log": True}}
+    found = lines(priced(plan))
+    assert found["S3 access log"].quantity == pytest.approx(found["S3 uploads"].quantity * 0.0005 * 90 * 24 / 730)
+    assert "S3 access log" not in lines(priced({**plan, "checkpoint": {"uri": "s3://own/x"}}))
+
+
+def test_small_lines_are_priced_everywhere_and_their_basis_is_told(priced):
+    target = {"instance_type": "p5en.48xlarge", "region": "eu-south-2"}
+    found = lines(priced({"target": target, "purchase": {"option": "spot"}}))
+    for name in ("6 alarms", "composite alarm of the head node", "dashboard", "guard and its messages"):
+        assert found[name].usd is not None
+        assert found[name].basis is Basis.MEMORY
+
+
+# -------------------------------------------------------------------------------------------------------------- lines
+
+
+def price(usd, basis=Basis.LISTED, day=1):
+    return Price(usd=Decimal(usd), source=f"source {day}", basis=basis, as_of=date(2026, 1, day))
+
+
+def test_a_price_of_parts_is_as_weak_and_as_old_as_its_weakest_and_oldest():
+    found = combined([(2.0, price("0.5", day=3)), (4.0, price("0.25", Basis.MEMORY, day=2))])
+    assert found == Price(
+        usd=Decimal("2.0000"), source="source 3; source 2", basis=Basis.MEMORY, as_of=date(2026, 1, 2)
+    )
+    assert combined([(1.0, price("1")), (1.0, Unpriced(reason="nobody says"))]).reason == "nobody says"
+
+
+def test_a_line_of_nothing_is_left_out_and_the_total_is_the_sum_of_the_others():
+    every = Line("hourly", "other", "hour", price("0.3333"), once=0.5, an_hour=1.0)
+    saved = Line("saved", "storage", "GB", PRICE, a_save=3.0, saves_free=2)
+    unknown = Line("unknown", "other", "hour", Unpriced(reason="nobody says"), an_hour=1.0)
+    short, long = JobSize(1.0, 1800.0), JobSize(10.0, 1800.0)
+    assert [each.name for each in components((every, saved, unknown), short)] == ["hourly", "unknown"]
+    found = components((every, saved, unknown), long)
+    assert [each.quantity for each in found] == [10.5, 54.0, 10.0]
+    assert total_usd((every, saved, unknown), long) == sum(each.usd for each in found if each.usd is not None)
+
+
+def test_without_an_interval_nothing_is_saved():
+    assert JobSize(10.0, None).saves == 0

@@ -1,0 +1,84 @@
+"""What stands beside a cluster's machines, counted once: the templates make as many of each as the bill prices."""
+
+from enum import StrEnum
+
+from launcher.model.instance_type import InstanceType
+from launcher.model.request import NetworkRequest
+
+GUARD_EVERY_MINUTES = 5
+"""Between two calls of the guard, the function that watches a cluster (templates/guard/guard.py)."""
+GUARD_MEMORY_MB = 256
+GUARD_METRICS = ("RunningNodes", "NodeHours")
+"""Custom metrics that the guard reports of a cluster."""
+SPEND_METRIC = "EstimatedSpend"
+"""One more, where the rate of a node-hour is known."""
+NODE_METRICS = ("AcceleratorUtilization", "AcceleratorMemoryUsed", "AcceleratorErrors")
+"""Custom metrics of each node with accelerators (templates/parallelcluster/metrics.py)."""
+NODE_REPORTS_PER_HOUR = 60
+"""How often a node reports them, all three in one call."""
+IDLE_METRICS = 3
+"""Values the guard asks CloudWatch for, of each node at each call: processor, bytes in, bytes out."""
+HEAD_NODE_ALARMS = ("Health", "Cpu", "Mem", "Disk", "ClustermgtdHeartbeat")
+"""Alarms that ParallelCluster sets on its head node, joined by one composite alarm (aws-parallelcluster 3.16.1,
+templates/cluster_stack.py)."""
+HEAD_NODE_METRICS = 4
+"""Custom metrics of the head node: memory, and disk under two sets of dimensions, by the CloudWatch agent
+(aws-parallelcluster-cookbook, pull request 1732), and the heartbeat of the scheduler's daemon (cluster_stack.py)."""
+HEAD_NODE_REPORTS_PER_HOUR = 60
+DASHBOARDS = 1
+DNS_ZONES = 1
+"""Private hosted zones of ParallelCluster, for the names of the nodes."""
+ACCESS_LOG_DAYS = 90
+"""How long the log of requests to the checkpoint bucket is kept."""
+SUPERSEDED_DAYS = 1
+"""Days from the writing of a checkpoint to its expiry, once newer ones have replaced it; S3 rounds up to midnight."""
+
+
+class Alarm(StrEnum):
+    """The alarms that a cluster's own stack sets."""
+
+    SILENT = "Silent"
+    SPEND = "Spend"
+
+
+def alarms(*, budgeted: bool, rated: bool) -> tuple[Alarm, ...]:
+    """The alarms of a cluster; the one on spending needs a budget and the rate of a node-hour.
+
+    >>> [str(each) for each in alarms(budgeted=True, rated=True)]
+    ['Silent', 'Spend']
+    """
+    return (Alarm.SILENT, Alarm.SPEND) if budgeted and rated else (Alarm.SILENT,)
+
+
+def guard_metrics(*, rated: bool) -> tuple[str, ...]:
+    """The custom metrics that the guard reports.
+
+    >>> guard_metrics(rated=False)
+    ('RunningNodes', 'NodeHours')
+    """
+    return (*GUARD_METRICS, SPEND_METRIC) if rated else GUARD_METRICS
+
+
+def node_metrics(facts: InstanceType) -> tuple[str, ...]:
+    """The custom metrics that a node of a type reports: none without accelerators."""
+    return NODE_METRICS if facts.accelerator is not None else ()
+
+
+def nat_zones(network: NetworkRequest, zone: str | None) -> tuple[str | None, ...]:
+    """The zone of each NAT gateway of a network that is made; none in one that exists.
+
+    Args:
+        network: the network.
+        zone: of the cluster's capacity, None where the region's first is taken.
+
+    >>> nat_zones(NetworkRequest(name="team", az_ids=("use2-az1", "use2-az3")), "use2-az3")
+    ('use2-az1',)
+    """
+    if network.vpc_id is not None:
+        return ()
+    return (network.az_ids[0] if network.az_ids else zone,)
+
+
+def interface_endpoints(network: NetworkRequest) -> tuple[str, ...]:
+    """The services with an interface endpoint in a network that is made, each in one zone; none in one that exists."""
+    return network.endpoints if network.vpc_id is None else ()

@@ -1,0 +1,105 @@
+"""What watches a cluster, as lines of the bill: alarms, metrics, dashboard, the guard, an AWS Budget."""
+
+from collections.abc import Iterator
+
+from launcher.model.enums import PurchaseOption
+from launcher.model.instance_type import InstanceType
+from launcher.model.money import Assumption, Price, Unpriced
+from launcher.model.plan import Place
+from launcher.model.request import PlanRequest
+from launcher.model.upkeep import (
+    DASHBOARDS,
+    GUARD_EVERY_MINUTES,
+    GUARD_MEMORY_MB,
+    HEAD_NODE_ALARMS,
+    HEAD_NODE_METRICS,
+    HEAD_NODE_REPORTS_PER_HOUR,
+    IDLE_METRICS,
+    NODE_REPORTS_PER_HOUR,
+    alarms,
+    guard_metrics,
+    node_metrics,
+)
+from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, HOURS_PER_MONTH, Line, Prices, combined
+
+GUARD_SECONDS = 3.0
+"""One call of the guard: an assumption."""
+GUARD_REQUESTS = 2
+"""CloudWatch requests of one call: it reports its metrics and reads their past."""
+MESSAGES_PER_HOUR = 1.0
+"""Messages on the cluster's topic: an assumption, more than a quiet cluster sends."""
+GUARD_CALLS_PER_HOUR = 60 / GUARD_EVERY_MINUTES
+PER_MONTH = 1 / HOURS_PER_MONTH
+
+
+def standing_watch(prices: Prices, request: PlanRequest) -> Iterator[Line]:
+    """What watches a cluster of its own, whatever it runs on.
+
+    The launcher passes on the quoted rate, so the alarm on spending stands wherever there is a budget.
+    """
+    budgeted = request.budget.max_usd is not None
+    count = len(alarms(budgeted=budgeted, rated=True)) + len(HEAD_NODE_ALARMS)
+    yield prices.line(f"{count} alarms", "other", "cloudwatch.alarm", "alarm-month").standing(count * PER_MONTH)
+    item = "cloudwatch.composite-alarm"
+    yield prices.line("composite alarm of the head node", "other", item, "alarm-month").standing(PER_MONTH)
+    dashboard = Line("dashboard", "other", "dashboard-month", prices.past_allowance("cloudwatch.dashboard"))
+    yield dashboard.standing(DASHBOARDS * PER_MONTH)
+    yield Line("guard and its messages", "other", "function-month", _guard_price(prices)).standing(PER_MONTH)
+    if budgeted:
+        yield prices.line("AWS Budget", "other", "budgets.budget", "budget-month").standing(PER_MONTH)
+
+
+def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, start_up_h: float) -> Iterator[Line]:
+    """Custom metrics and the calls that carry them: of the nodes, and of a cluster of its own.
+
+    Args:
+        prices: the region's prices.
+        place: the machines.
+        facts: their type.
+        own: whether the cluster is made for the job.
+        start_up_h: hours that a node runs beside those of the job.
+    """
+    of_nodes = len(node_metrics(facts)) * place.nodes
+    calls = NODE_REPORTS_PER_HOUR * place.nodes if of_nodes else 0.0
+    standing = standing_calls = 0.0
+    if own:
+        standing = len(guard_metrics(rated=True)) + HEAD_NODE_METRICS
+        standing_calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS + HEAD_NODE_REPORTS_PER_HOUR
+        # Only a fleet that may be stopped is looked at for idleness.
+        if place.option is not PurchaseOption.CAPACITY_BLOCK:
+            calls += GUARD_CALLS_PER_HOUR * IDLE_METRICS * place.nodes
+    if not of_nodes and not standing:
+        return
+    line = prices.line("custom metrics", "other", "cloudwatch.custom-metric", "metric-month")
+    yield _while_up(line, standing * PER_MONTH, of_nodes * PER_MONTH, start_up_h)
+    line = prices.line("CloudWatch requests", "other", "cloudwatch.requests", "1000 requests")
+    yield _while_up(line, standing_calls / 1000, calls / 1000, start_up_h)
+
+
+def _while_up(line: Line, of_cluster: float, of_nodes: float, start_up_h: float) -> Line:
+    """A line with so much an hour that the cluster stands, and so much an hour that its nodes run."""
+    return line._replace(once=of_cluster * CLUSTER_OVERHEAD_H + of_nodes * start_up_h, an_hour=of_cluster + of_nodes)
+
+
+def _guard_price(prices: Prices) -> Price | Unpriced:
+    """A month of the guard: its calls, their time in memory, and what it tells people."""
+    calls = GUARD_CALLS_PER_HOUR * HOURS_PER_MONTH
+    parts = (
+        (calls / 1e6, prices.catalog.bill_item("lambda.requests", prices.region)),
+        (
+            calls * GUARD_SECONDS * GUARD_MEMORY_MB / 1024,
+            prices.catalog.bill_item("lambda.duration-x86", prices.region),
+        ),
+        (MESSAGES_PER_HOUR * HOURS_PER_MONTH / 1e6, prices.past_allowance("sns.requests")),
+    )
+    return combined(parts)
+
+
+def monitoring_assumptions() -> Iterator[Assumption]:
+    """What this part rests on."""
+    yield Assumption(
+        name="the guard",
+        value=f"{GUARD_CALLS_PER_HOUR:g} calls of {GUARD_SECONDS:g} s",
+        unit="an hour",
+        source="its schedule; seconds assumed, not measured; what an account has free is taken as used up",
+    )

@@ -1,0 +1,280 @@
+"""What is deployed against what is quoted: raw templates and YAML on one side, a quote's JSON on the other.
+
+No code of the project is used here, so that a mistake in it cannot agree with itself. What the templates make is turned
+into the quantities that it costs, by the hours that the quote gives; then every line must be accounted for.
+"""
+
+import csv
+import math
+import re
+from pathlib import Path
+
+PRICES = Path(__file__).resolve().parents[2] / "launcher" / "catalog" / "data" / "prices" / "bill_items.csv"
+MONTH_H = 730
+START_UP_H = 0.15
+IMAGE_GIB, LARGEST_IMAGE_GIB = 45, 100
+"""The root volume of ParallelCluster 3.16.1's image, for which login nodes have no setting; an image of one's own."""
+HEAD_ALARMS, HEAD_METRICS, HEAD_REPORTS_AN_HOUR = 5, 4, 60
+"""Of ParallelCluster itself; test_agreement_parallelcluster.py counts them in its own template."""
+GUARD_METRICS, GUARD_REQUESTS = 2, 2
+NODE_METRICS, NODE_REPORTS_AN_HOUR, IDLE_VALUES = 3, 60, 3
+CAPACITY_TYPES = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK", "on-demand": "ONDEMAND"}
+USAGE = {"S3 checkpoints", "S3 uploads", "NAT data", "interface endpoint data", "data to the NAT's zone and back"}
+"""Lines that no template decides: how much is stored and sent."""
+STANDING = {
+    "NAT gateway": "NAT gateways",
+    "public IPv4 address of the NAT": "NAT addresses",
+    "interface endpoint": "interface endpoints",
+    "interface endpoints": "interface endpoints",
+    "load balancer of the login nodes": "load balancers",
+    "alarms": "alarms",
+    "composite alarm of the head node": "composite alarms",
+    "dashboard": "dashboards",
+    "guard and its messages": "functions",
+    "AWS Budget": "budgets",
+    "private DNS zone": "DNS zones",
+    "custom metrics": "custom metrics",
+    "CloudWatch requests": "CloudWatch requests",
+    "EBS gp3 root volumes": "gp3 GB-months",
+    "CloudWatch logs": "log GB",
+    "CloudWatch logs kept": "log GB-months",
+    "S3 replaced checkpoints": "replaced GB-months",
+    "S3 access log": "access log GB-months",
+}
+"""Lines that templates decide, and the name of their quantity here."""
+
+
+def differences(templates, shown, quote):
+    """The names of quantities that are not what was quoted.
+
+    Args:
+        templates: the stacks' templates by file name.
+        shown: the cluster configuration as it is shown.
+        quote: the quote's JSON.
+    """
+    said = of_quote(quote)
+    found = set()
+    for configuration in (shown, cluster_of(templates)):
+        made = deployed(templates, configuration, quote)
+        found |= {name for name in made.keys() | said.keys() if not same(made.get(name, 0), said.get(name, 0))}
+    return sorted(found)
+
+
+def same(one, other):
+    """Whether two quantities are equal, numbers but for rounding."""
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
+    return one == other
+
+
+# ------------------------------------------------------------------------------------------------- what is deployed
+
+
+def deployed(templates, configuration, quote):
+    """What templates and a cluster configuration make, as the quantities of a bill."""
+    stands_h = quote["hours"]["mid"] + overhead_h(quote)
+    runs_h = quote["hours"]["mid"] + START_UP_H
+    return {
+        **of_machines(configuration, quote, stands_h, runs_h),
+        **of_storage(templates, configuration, quote, stands_h),
+        **of_network(templates, configuration, stands_h),
+        **of_watch(templates, configuration, stands_h, runs_h),
+    }
+
+
+def overhead_h(quote):
+    """The hours that the cluster stands before and after the job."""
+    name = "cluster stands before and after the job"
+    return next(float(each["value"]) for each in quote["assumptions"] if each["name"] == name)
+
+
+def resources(templates, kind):
+    """The properties of every resource of a type."""
+    made = [each for template in templates.values() for each in template["Resources"].values()]
+    return [each.get("Properties", {}) for each in made if each["Type"] == kind]
+
+
+def cluster_of(templates):
+    """The configuration that ParallelCluster is given."""
+    (cluster,) = resources(templates, "Custom::PclusterCluster")
+    return cluster["ClusterConfiguration"]
+
+
+def main_queue(configuration):
+    """The queue of the plan's own type, with its one resource; the others are empty until a job asks for them."""
+    queue, *others = configuration["Scheduling"]["SlurmQueues"]
+    assert sum(each["MinCount"] for other in others for each in other["ComputeResources"]) == 0
+    (resource,) = queue["ComputeResources"]
+    return queue, resource
+
+
+def of_machines(configuration, quote, stands_h, runs_h):
+    """Instances by type and hours, and their root volumes."""
+    queue, resource = main_queue(configuration)
+    head, pools = configuration["HeadNode"], configuration.get("LoginNodes", {}).get("Pools", [])
+    logins = sum(each["Count"] for each in pools)
+    count = resource["MaxCount"]
+    image = LARGEST_IMAGE_GIB if "CustomAmi" in configuration["Image"] else IMAGE_GIB
+    volumes = [
+        (head["LocalStorage"]["RootVolume"], stands_h),
+        (queue["ComputeSettings"]["LocalStorage"]["RootVolume"], count * runs_h),
+        ({"VolumeType": "gp3", "Size": image}, logins * stands_h),
+    ]
+    sizes = {}
+    for volume, hours in volumes:
+        kind = f"{volume['VolumeType']} GB-months"
+        sizes[kind] = sizes.get(kind, 0) + volume["Size"] * hours / MONTH_H
+    return {
+        "node type": resource["InstanceType"],
+        "nodes": count,
+        "bought as": queue["CapacityType"],
+        "node-hours": count * quote["billed_hours"],
+        "head node": head["InstanceType"],
+        "head node-hours": stands_h,
+        "login node": sorted({each["InstanceType"] for each in pools}),
+        "login node-hours": logins * stands_h,
+        **sizes,
+    }
+
+
+def of_storage(templates, configuration, quote, stands_h):
+    """File systems, and how long the store keeps what it holds."""
+    systems = [
+        [each["FsxLustreSettings"]["StorageCapacity"], each["FsxLustreSettings"]["PerUnitStorageThroughput"]]
+        for each in configuration.get("SharedStorage", [])
+        if each["StorageType"] == "FsxLustre"
+    ]
+    found = {
+        "file systems": systems,
+        "file system GB-months": sum(gib for gib, _ in systems) * stands_h / MONTH_H,
+        "file system price": [listed(f"fsx.lustre-persistent-{speed}", quote["region"]) for _, speed in systems],
+    }
+    rules = [
+        (bool(rule.get("TagFilters")), rule["ExpirationInDays"])
+        for bucket in resources(templates, "AWS::S3::Bucket")
+        for rule in bucket["LifecycleConfiguration"]["Rules"]
+        if "ExpirationInDays" in rule
+    ]
+    uploads = quantity(quote, "S3 uploads")
+    logged = sum(days for tagged, days in rules if not tagged) * 24 / MONTH_H
+    found["access log GB-months"] = uploads * 0.0005 * logged
+    # A bucket of the plan's own has its own rules; the quote says which one it needs.
+    for days in [days for tagged, days in rules if tagged] or [1]:
+        found["replaced GB-months"] = replaced_gb(quote) * (days + 0.5) * 24 / MONTH_H
+    return found
+
+
+def replaced_gb(quote):
+    """GB of the checkpoints that newer ones replace, from the quote's saves, their size and the number kept."""
+    kept = next((each for each in quote["assumptions"] if each["name"].endswith("kept checkpoints stay for")), None)
+    if kept is None:
+        return 0.0
+    keep = int(re.search(r"\d+", kept["name"])[0])
+    hours, every_s = quote["hours"]["mid"], interval_s(quote)
+    size = quantity(quote, "S3 checkpoints") / keep / (1 + hours / MONTH_H)
+    return size * max(0.0, hours * 3600 / every_s - keep) if every_s else 0.0
+
+
+def interval_s(quote):
+    """Seconds between checkpoints: from the number of uploads, each of a checkpoint's parts of 64 MB."""
+    kept = next(each for each in quote["assumptions"] if each["name"].endswith("kept checkpoints stay for"))
+    keep = int(re.search(r"\d+", kept["name"])[0])
+    hours, uploads = quote["hours"]["mid"], quantity(quote, "S3 uploads")
+    size = quantity(quote, "S3 checkpoints") / keep / (1 + hours / MONTH_H)
+    return hours * 3600 * max(2.0, size * 1000 / 64) / 1000 / uploads if uploads else None
+
+
+def of_network(templates, configuration, stands_h):
+    """Ways out, endpoints, names, load balancers."""
+    endpoints = [each for each in resources(templates, "AWS::EC2::VPCEndpoint") if each["VpcEndpointType"] != "Gateway"]
+    pools = configuration.get("LoginNodes", {}).get("Pools", [])
+    return {
+        "NAT gateways": len(resources(templates, "AWS::EC2::NatGateway")) * stands_h,
+        "NAT addresses": len(resources(templates, "AWS::EC2::EIP")) * stands_h,
+        "interface endpoints": sum(len(each["SubnetIds"]) for each in endpoints) * stands_h,
+        "load balancers": len(pools) * stands_h,
+        "DNS zones": math.ceil(stands_h / MONTH_H) if stands_h > 12 else 0,
+    }
+
+
+def of_watch(templates, configuration, stands_h, runs_h):
+    """Alarms, metrics and what else watches the cluster."""
+    queue, resource = main_queue(configuration)
+    (function,) = resources(templates, "AWS::Lambda::Function")
+    (schedule,) = [each for each in resources(templates, "AWS::Events::Rule") if "ScheduleExpression" in each]
+    calls = 60 / int(re.fullmatch(r"rate\((\d+) minutes\)", schedule["ScheduleExpression"])[1])
+    monitoring = configuration["Monitoring"]
+    alarmed = monitoring["Alarms"]["Enabled"]
+    metrics = GUARD_METRICS + ("USD_PER_NODE_HOUR" in function["Environment"]["Variables"]) + HEAD_METRICS * alarmed
+    words = queue.get("CustomActions", {}).get("OnNodeConfigured", {}).get("Args", [])
+    # In a template an argument may be a join of words and tokens.
+    reporting = any("--metrics=" in str(word) for word in words)
+    watched = function["Environment"]["Variables"]["PREPAID"] == "false"
+    node_calls = NODE_REPORTS_AN_HOUR * reporting + calls * IDLE_VALUES * watched
+    node_h = resource["MaxCount"] * runs_h
+    months = stands_h / MONTH_H
+    log_gb = 0.05 * (resource["MaxCount"] + 1) * stands_h
+    kept_days = {each["RetentionInDays"] for each in resources(templates, "AWS::Logs::LogGroup")}
+    (days,) = kept_days | {monitoring["Logs"]["CloudWatch"]["RetentionInDays"]}
+    shown = monitoring["Dashboards"]["CloudWatch"]["Enabled"]
+    return {
+        "alarms": (len(resources(templates, "AWS::CloudWatch::Alarm")) + HEAD_ALARMS * alarmed) * months,
+        "composite alarms": (len(resources(templates, "AWS::CloudWatch::CompositeAlarm")) + alarmed) * months,
+        "dashboards": (len(resources(templates, "AWS::CloudWatch::Dashboard")) + shown) * months,
+        "functions": len(resources(templates, "AWS::Lambda::Function")) * months,
+        "function price": function_price(calls, function["MemorySize"]),
+        "budgets": len(resources(templates, "AWS::Budgets::Budget")) * months,
+        "custom metrics": (metrics * stands_h + NODE_METRICS * reporting * node_h) / MONTH_H,
+        "CloudWatch requests": ((calls * GUARD_REQUESTS + HEAD_REPORTS_AN_HOUR) * stands_h + node_calls * node_h)
+        / 1000,
+        "log GB": log_gb,
+        "log GB-months": log_gb * days * 24 / MONTH_H,
+    }
+
+
+def function_price(calls, memory_mb, seconds=3, messages=1):
+    """Dollars of a function's month, to the hundredth of a cent; the regions of the examples have one price."""
+    of_calls = calls * MONTH_H / 1e6 * listed("lambda.requests", "us-east-1")
+    of_time = calls * MONTH_H * seconds * memory_mb / 1024 * listed("lambda.duration-x86", "us-east-1")
+    return round(of_calls + of_time + messages * MONTH_H / 1e6 * listed("sns.requests", "us-east-1"), 4)
+
+
+def listed(item, region):
+    """A price as the file of prices has it."""
+    with PRICES.open(encoding="utf-8", newline="") as file:
+        rows = {row["region"]: row["usd"] for row in csv.DictReader(file) if row["item"] == item}
+    return float(rows[region])
+
+
+# --------------------------------------------------------------------------------------------------- what is quoted
+
+
+def quantity(quote, name):
+    """The quantity of a line, 0 where there is none."""
+    return sum(each["quantity"] for each in quote["components"] if each["name"] == name)
+
+
+def of_quote(quote):
+    """The same quantities as the quote has them; a line that nothing is known of is one too."""
+    found = {"node-hours": 0, "file systems": [], "file system price": [], "login node": []}
+    for line in quote["components"]:
+        name, amount = line["name"], line["quantity"]
+        plain = re.sub(r"^\d+ ", "", name)
+        if machines := re.fullmatch(r"(\d+) x (\S+) (\S+)", name):
+            found |= {"nodes": int(machines[1]), "node type": machines[2], "bought as": CAPACITY_TYPES[machines[3]]}
+        if line["group"] == "compute":
+            found["node-hours"] += amount
+        elif host := re.fullmatch(r"(\d+ )?(head|login) nodes? (\S+)", name):
+            found[f"{host[2]} node"] = host[3] if host[2] == "head" else [host[3]]
+            found[f"{host[2]} node-hours"] = amount
+        elif system := re.fullmatch(r"FSx Lustre (\d+) GiB, (\d+) MB/s/TiB", name):
+            found["file systems"] = [[int(system[1]), int(system[2])]]
+            found["file system GB-months"] = amount
+            found["file system price"] = [float(line["unit_price_usd"])]
+        elif plain in STANDING:
+            found[STANDING[plain]] = amount
+            if plain == "guard and its messages":
+                found["function price"] = float(line["unit_price_usd"])
+        elif name not in USAGE:
+            found[name] = amount
+    return found

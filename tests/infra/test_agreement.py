@@ -1,0 +1,277 @@
+"""Price and infrastructure agree: what every example's templates make is what its quote counts, each thing of it."""
+
+import copy
+import json
+import re
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from launcher.catalog.assets import asset
+from launcher.model import upkeep
+from launcher.records.documents import quote_document
+from launcher.rendering.node import METRICS_SCRIPT
+from launcher.workflow.price import PriceOptions, price
+from launcher.workflow.render import render_quote
+from tests.infra.agreement import HEAD_METRICS, USAGE, cluster_of, differences, resources
+from tests.infra.conftest import ROOT
+
+EXAMPLES = {path.stem: path for part in ("*", "open/*") for path in sorted(ROOT.glob(f"examples/{part}.yaml"))}
+"""Plans as the launcher deploys them; where one leaves a choice, the best candidate."""
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def sides(synthesised, catalog):
+    """Of an example: its templates as the launcher deploys them, the configuration that is shown, its quote's JSON."""
+    done = {}
+
+    def both(name):
+        if name not in done:
+            found = price(EXAMPLES[name], NOW, PriceOptions()).quote(1)
+            rate = {} if found.usd_per_hour is None else {"usd_per_hour": f"{found.usd_per_hour:f}"}
+            files = render_quote(found, catalog.instance_types).files
+            (shown,) = [each.text for each in files if each.path.endswith("cluster.yaml")]
+            told = json.loads(json.dumps(quote_document(found, 1, catalog.instance_types)))
+            done[name] = synthesised(found.plan, **rate).templates, yaml.safe_load(shown), told
+        return copy.deepcopy(done[name])
+
+    return both
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_what_is_deployed_is_what_is_quoted(sides, name):
+    templates, shown, quote = sides(name)
+    assert quote["usd"] is not None
+    assert differences(templates, shown, quote) == []
+
+
+# ------------------------------------------------------------------------------------------- each quantity, changed
+
+
+def stack(templates, kind):
+    """The one resource of a type."""
+    (found,) = resources(templates, kind)
+    return found
+
+
+def add(kind):
+    """A second one of something, made by the stacks."""
+
+    def change(templates, shown, quote):
+        template = next(iter(templates.values()))
+        found = resources(templates, kind)
+        template["Resources"]["OneMore"] = {"Type": kind, "Properties": copy.deepcopy(found[0]) if found else {}}
+
+    return change
+
+
+def drop(kind):
+    """None of something is made."""
+
+    def change(templates, shown, quote):
+        for template in templates.values():
+            made = template["Resources"]
+            template["Resources"] = {key: each for key, each in made.items() if each["Type"] != kind}
+
+    return change
+
+
+def built(change):
+    """A change of what ParallelCluster is given."""
+    return lambda templates, shown, quote: change(cluster_of(templates))
+
+
+def told(change):
+    """The same change of what is shown alone."""
+    return lambda templates, shown, quote: change(shown)
+
+
+def queue(configuration):
+    return configuration["Scheduling"]["SlurmQueues"][0]
+
+
+def resource(configuration):
+    return queue(configuration)["ComputeResources"][0]
+
+
+def root(machine):
+    return machine["LocalStorage"]["RootVolume"]
+
+
+def pool(configuration):
+    return configuration["LoginNodes"]["Pools"][0]
+
+
+def lustre(configuration):
+    return configuration["SharedStorage"][0]["FsxLustreSettings"]
+
+
+def endpoint(templates, shown, quote):
+    found = next(
+        each for each in resources(templates, "AWS::EC2::VPCEndpoint") if each["VpcEndpointType"] == "Interface"
+    )
+    found["SubnetIds"].append(found["SubnetIds"][0])
+
+
+def log_days(templates, shown, quote):
+    for each in resources(templates, "AWS::Logs::LogGroup"):
+        each["RetentionInDays"] = 90
+    for configuration in (shown, cluster_of(templates)):
+        configuration["Monitoring"]["Logs"]["CloudWatch"]["RetentionInDays"] = 90
+
+
+def expiry(tagged):
+    def change(templates, shown, quote):
+        rules = [
+            rule
+            for bucket in resources(templates, "AWS::S3::Bucket")
+            for rule in bucket["LifecycleConfiguration"]["Rules"]
+            if "ExpirationInDays" in rule and bool(rule.get("TagFilters")) is tagged
+        ]
+        rules[0]["ExpirationInDays"] += 1
+
+    return change
+
+
+def unreported(configuration):
+    arguments = queue(configuration)["CustomActions"]["OnNodeConfigured"]["Args"]
+    queue(configuration)["CustomActions"]["OnNodeConfigured"]["Args"] = [
+        each for each in arguments if "--metrics=" not in str(each)
+    ]
+
+
+def setting(key, value):
+    def change(templates, shown, quote):
+        stack(templates, "AWS::Lambda::Function")["Environment"]["Variables"][key] = value
+
+    return change
+
+
+def schedule(templates, shown, quote):
+    rule = next(each for each in resources(templates, "AWS::Events::Rule") if "ScheduleExpression" in each)
+    rule["ScheduleExpression"] = "rate(1 minutes)"
+
+
+def unrated(templates, shown, quote):
+    del stack(templates, "AWS::Lambda::Function")["Environment"]["Variables"]["USD_PER_NODE_HOUR"]
+
+
+CHANGES = {
+    # Name of the quantity, number of the case, example: what is changed.
+    ("NAT gateways", 1, "p5-spot"): add("AWS::EC2::NatGateway"),
+    ("NAT gateways", 2, "p5-spot"): drop("AWS::EC2::NatGateway"),
+    ("NAT addresses", 1, "p5-spot"): add("AWS::EC2::EIP"),
+    ("interface endpoints", 1, "shared-network"): endpoint,
+    ("interface endpoints", 2, "shared-network"): drop("AWS::EC2::VPCEndpoint"),
+    ("alarms", 1, "shared-network"): add("AWS::CloudWatch::Alarm"),
+    ("alarms", 2, "shared-network"): drop("AWS::CloudWatch::Alarm"),
+    ("alarms", 3, "p5-spot"): built(lambda made: made["Monitoring"]["Alarms"].update(Enabled=False)),
+    ("composite alarms", 1, "p5-spot"): add("AWS::CloudWatch::CompositeAlarm"),
+    ("dashboards", 1, "p5-spot"): add("AWS::CloudWatch::Dashboard"),
+    ("dashboards", 2, "p5-spot"): built(
+        lambda made: made["Monitoring"]["Dashboards"]["CloudWatch"].update(Enabled=True)
+    ),
+    ("function price", 1, "p5-spot"): lambda templates, shown, quote: stack(templates, "AWS::Lambda::Function").update(
+        MemorySize=1024
+    ),
+    ("function price", 2, "p5-spot"): schedule,
+    ("budgets", 1, "p4d-lustre"): add("AWS::Budgets::Budget"),
+    ("budgets", 2, "p5-spot"): drop("AWS::Budgets::Budget"),
+    ("custom metrics", 1, "p5-spot"): unrated,
+    ("custom metrics", 2, "p5-spot"): built(unreported),
+    ("CloudWatch requests", 1, "p5-spot"): setting("PREPAID", "true"),
+    ("CloudWatch requests", 2, "trn2-capacity-block"): setting("PREPAID", "false"),
+    ("log GB-months", 1, "p5-spot"): log_days,
+    ("replaced GB-months", 1, "p5-spot"): expiry(tagged=True),
+    ("access log GB-months", 1, "p4d-lustre"): expiry(tagged=False),
+    ("node type", 1, "p5-spot"): built(lambda made: resource(made).update(InstanceType="p5en.48xlarge")),
+    ("node type", 2, "p5-spot"): told(lambda made: resource(made).update(InstanceType="p5en.48xlarge")),
+    ("nodes", 1, "p4d-lustre"): built(lambda made: resource(made).update(MaxCount=5)),
+    ("nodes", 2, "p4d-lustre"): told(lambda made: resource(made).update(MaxCount=3)),
+    ("node-hours", 1, "trn2-capacity-block"): built(lambda made: resource(made).update(MaxCount=3)),
+    ("bought as", 1, "p5-spot"): built(lambda made: queue(made).update(CapacityType="ONDEMAND")),
+    ("head node", 1, "p5-spot"): built(lambda made: made["HeadNode"].update(InstanceType="m6i.4xlarge")),
+    ("login node", 1, "p4d-lustre"): built(lambda made: pool(made).update(InstanceType="m6i.xlarge")),
+    ("login node-hours", 1, "p4d-lustre"): built(lambda made: pool(made).update(Count=2)),
+    ("login node-hours", 2, "p5-spot"): built(
+        lambda made: made.update(LoginNodes={"Pools": [{"Count": 1, "InstanceType": "m6i.large"}]})
+    ),
+    ("load balancers", 1, "p4d-lustre"): built(lambda made: made.pop("LoginNodes")),
+    ("gp3 GB-months", 1, "p5-spot"): built(lambda made: root(made["HeadNode"]).update(Size=200)),
+    ("gp3 GB-months", 2, "p5-spot"): told(lambda made: root(queue(made)["ComputeSettings"]).update(Size=101)),
+    ("io2 GB-months", 1, "p5-spot"): built(lambda made: root(made["HeadNode"]).update(VolumeType="io2")),
+    ("file systems", 1, "p4d-lustre"): built(lambda made: lustre(made).update(StorageCapacity=7200)),
+    ("file systems", 2, "p4d-lustre"): told(lambda made: lustre(made).update(PerUnitStorageThroughput=125)),
+    ("file system price", 1, "p4d-lustre"): built(lambda made: lustre(made).update(PerUnitStorageThroughput=500)),
+    ("file system GB-months", 1, "p4d-lustre"): built(lambda made: made.pop("SharedStorage")),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES, ids=lambda case: "-".join(map(str, case)).replace(" ", "-"))
+def test_a_change_of_what_is_deployed_is_noticed(sides, case):
+    quantity, _, name = case
+    templates, shown, quote = sides(name)
+    CHANGES[case](templates, shown, quote)
+    assert quantity in differences(templates, shown, quote)
+
+
+@pytest.mark.parametrize("name", ["p4d-lustre", "shared-network", "trn2-capacity-block"])
+def test_a_change_of_any_quoted_line_is_noticed(sides, name):
+    """Of every line that templates decide: more of it, none of it; and a line that nobody knows."""
+    templates, shown, quote = sides(name)
+    decided = 0
+    for index, line in enumerate(quote["components"]):
+        more, none = copy.deepcopy(quote), copy.deepcopy(quote)
+        more["components"][index]["quantity"] *= 1.01
+        del none["components"][index]
+        noticed = [differences(templates, shown, each) for each in (more, none)]
+        if line["name"] not in USAGE:
+            assert all(noticed), line["name"]
+            decided += 1
+    assert decided >= 14
+    quote["components"].append({**quote["components"][-1], "name": "something new", "quantity": 1.0})
+    assert differences(templates, shown, quote) == ["something new"]
+
+
+NAMES = [
+    ("p5-spot", "1 x p5", "9 x p5", "nodes"),
+    ("p5-spot", "x p5.48xlarge", "x p5e.48xlarge", "node type"),
+    ("p5-spot", "xlarge spot", "xlarge on-demand", "bought as"),
+    ("p4d-lustre", "m6i.xlarge", "m6i.2xlarge", "head node"),
+    ("p4d-lustre", "m6i.large", "c6i.large", "login node"),
+    ("p4d-lustre", "4800 GiB", "1200 GiB", "file systems"),
+    ("p4d-lustre", "250 MB", "500 MB", "file systems"),
+]
+
+
+@pytest.mark.parametrize("name, old, new, quantity", NAMES)
+def test_a_change_of_what_a_quoted_line_is_called_is_noticed(sides, name, old, new, quantity):
+    templates, shown, quote = sides(name)
+    for line in quote["components"]:
+        line["name"] = line["name"].replace(old, new)
+    assert differences(templates, shown, quote) == [quantity]
+
+
+@pytest.mark.parametrize("part, quantity", [("FSx Lustre", "file system price"), ("guard", "function price")])
+def test_a_change_of_a_price_that_a_template_decides_is_noticed(sides, part, quantity):
+    templates, shown, quote = sides("p4d-lustre")
+    (line,) = [each for each in quote["components"] if each["name"].startswith(part)]
+    line["unit_price_usd"] = str(2 * float(line["unit_price_usd"]))
+    assert differences(templates, shown, quote) == [quantity]
+
+
+# ------------------------------------------------------------------------------- what runs, and what the bill counts
+
+
+def test_the_metrics_that_are_reported_are_the_metrics_that_are_counted():
+    """The guard and the nodes run files of their own, which import nothing of the launcher."""
+    guard, nodes = (asset(name).read_text() for name in ("templates/guard/guard.py", METRICS_SCRIPT))
+    assert re.search(r'values = \{"RunningNodes": count, "NodeHours": hours\}', guard)
+    assert re.findall(r'values\["(\w+)"\] =', guard) == [upkeep.SPEND_METRIC]
+    assert re.findall(r'\("(\w+)", sample\.', nodes) == list(upkeep.NODE_METRICS)
+    assert f"EVERY = timedelta(minutes={upkeep.GUARD_EVERY_MINUTES})" in guard
+    assert f"PERIOD_S = {3600 // upkeep.NODE_REPORTS_PER_HOUR}" in nodes
+    assert len(re.findall(r'\("\w+", "\w+", "(?:Average|Sum)"\)', guard)) == upkeep.IDLE_METRICS
+    assert upkeep.HEAD_NODE_METRICS == HEAD_METRICS

@@ -1,0 +1,128 @@
+"""What ParallelCluster makes of a shown configuration, in its own template, is what the quote counts of it."""
+
+import json
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launcher.model import sizing, upkeep
+from launcher.records.documents import quote_document
+from launcher.workflow.price import PriceOptions, price
+from launcher.workflow.render import render_quote
+from tests.infra.agreement import HEAD_ALARMS, IMAGE_GIB, resources
+from tests.infra.conftest import PLAN_FILES
+
+pytestmark = [pytest.mark.pcluster, pytest.mark.xdist_group("pcluster")]
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / ".venv-pcluster" / "bin" / "python"
+DRIVER = Path(__file__).with_name("pcluster_template.py")
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+EXAMPLE = "p4d-lustre"
+"""The one with a file system and a login node."""
+PRICED = {
+    "AWS::AutoScaling::AutoScalingGroup",
+    "AWS::CloudWatch::Alarm",
+    "AWS::CloudWatch::CompositeAlarm",
+    "AWS::EC2::Instance",
+    "AWS::EC2::LaunchTemplate",
+    "AWS::ElasticLoadBalancingV2::LoadBalancer",
+    "AWS::FSx::FileSystem",
+    "AWS::Logs::LogGroup",
+    "AWS::Logs::MetricFilter",
+    "AWS::Route53::HostedZone",
+}
+UNDER_A_CENT = {"AWS::DynamoDB::Table", "AWS::Lambda::Function"}
+"""Two tables paid by the request, and functions that run when a cluster is made or deleted: not in the quote."""
+FREE = (
+    "AWS::AutoScaling::LifecycleHook",
+    "AWS::CloudFormation::",
+    "AWS::EC2::NetworkInterface",
+    "AWS::EC2::PlacementGroup",
+    "AWS::EC2::SecurityGroup",
+    "AWS::ElasticLoadBalancingV2::Listener",
+    "AWS::ElasticLoadBalancingV2::TargetGroup",
+    "AWS::FSx::DataRepositoryAssociation",
+    "AWS::IAM::",
+)
+
+
+@pytest.fixture(scope="module")
+def quoted(catalog):
+    return price(PLAN_FILES[EXAMPLE], NOW, PriceOptions()).quote(1)
+
+
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory, quoted, catalog):
+    """ParallelCluster's templates of the configuration as it is shown."""
+    files = render_quote(quoted, catalog.instance_types).files
+    (text,) = [each.text for each in files if each.path.endswith("cluster.yaml")]
+    path = tmp_path_factory.mktemp("template") / "cluster.yaml"
+    path.write_text(text, encoding="utf-8")
+    words = [str(PYTHON), str(DRIVER), str(path)]
+    answer = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    made = json.loads(answer.stdout.splitlines()[-1])[str(path)]
+    return {str(index): each for index, each in enumerate(made)}
+
+
+@pytest.fixture(scope="module")
+def lines(quoted, catalog):
+    return {each["name"]: each for each in quote_document(quoted, 1, catalog.instance_types)["components"]}
+
+
+def test_every_type_of_resource_is_priced_or_known_to_cost_nothing(templates):
+    kinds = {each["Type"] for template in templates.values() for each in template["Resources"].values()}
+    assert {kind for kind in kinds - PRICED - UNDER_A_CENT if not kind.startswith(FREE)} == set()
+    assert kinds >= PRICED
+
+
+def test_it_watches_its_head_node_with_as_many_alarms_and_metrics_as_are_counted(templates):
+    alarms = resources(templates, "AWS::CloudWatch::Alarm")
+    assert len(alarms) == HEAD_ALARMS == len(upkeep.HEAD_NODE_ALARMS)
+    assert {each["AlarmName"].rpartition("-")[2] for each in alarms} == set(upkeep.HEAD_NODE_ALARMS)
+    assert len(resources(templates, "AWS::CloudWatch::CompositeAlarm")) == 1
+    # Disk comes in under one more set of dimensions than the alarm reads.
+    own = {(each["Namespace"], each["MetricName"]) for each in alarms if each["Namespace"] != "AWS/EC2"}
+    assert len(own) + 1 == upkeep.HEAD_NODE_METRICS
+    assert len(resources(templates, "AWS::Logs::MetricFilter")) == 1
+
+
+def test_it_makes_one_zone_and_the_load_balancer_of_its_login_nodes(templates, lines):
+    assert len(resources(templates, "AWS::Route53::HostedZone")) == upkeep.DNS_ZONES
+    (balancer,) = resources(templates, "AWS::ElasticLoadBalancingV2::LoadBalancer")
+    assert (balancer["Type"], balancer["Scheme"]) == ("network", "internal")
+    assert lines["load balancer of the login nodes"]["quantity"] == lines["head node m6i.xlarge"]["quantity"]
+    (group,) = resources(templates, "AWS::AutoScaling::AutoScalingGroup")
+    assert int(group["DesiredCapacity"]) == 1
+    assert "1 login node m6i.large" in lines
+
+
+def test_machines_and_their_volumes_are_those_of_the_quote(templates, lines):
+    found = {
+        each["LaunchTemplateData"]["InstanceType"]: [
+            disk["Ebs"] for disk in each["LaunchTemplateData"]["BlockDeviceMappings"] if "Ebs" in disk
+        ]
+        for each in resources(templates, "AWS::EC2::LaunchTemplate")
+    }
+    assert set(found) == {"p4d.24xlarge", "m6i.xlarge", "m6i.large"}
+    (node,), (head,), (login,) = found["p4d.24xlarge"], found["m6i.xlarge"], found["m6i.large"]
+    assert {"4 x p4d.24xlarge on-demand", "head node m6i.xlarge", "1 login node m6i.large"} <= lines.keys()
+    for each in (node, head, login):
+        # Beyond these, gp3 is paid by the operation and the megabyte.
+        assert (each["VolumeType"], each["Iops"], each["Throughput"]) == ("gp3", 3000, 125)
+    assert (node["VolumeSize"], head["VolumeSize"]) == (sizing.COMPUTE_ROOT_GIB, sizing.HEAD_ROOT_GIB)
+    # The image's own size, which the bill takes as this.
+    assert "VolumeSize" not in login
+    assert sizing.LOGIN_ROOT_GIB == IMAGE_GIB
+
+
+def test_the_file_system_and_the_logs_are_those_of_the_quote(templates, lines):
+    (system,) = resources(templates, "AWS::FSx::FileSystem")
+    made = system["StorageCapacity"], system["LustreConfiguration"]["PerUnitStorageThroughput"]
+    assert made == (4800, 250)
+    assert "FSx Lustre 4800 GiB, 250 MB/s/TiB" in lines
+    kept = {each["RetentionInDays"] for each in resources(templates, "AWS::Logs::LogGroup")}
+    assert kept == {sizing.LOG_RETENTION_DAYS}

@@ -1,0 +1,53 @@
+"""Serving plans priced from a mapping, on a day that does not move."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.workflow.compare_serving import ServingComparison, compare_serving
+from launcher.workflow.price import PriceOptions
+from launcher.workflow.serving import ServingPriced, price_serving
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+CATALOG = load()
+PATH = Path("plan.yaml")
+CHAT = {"model": "llama-3.1-8b", "input_tokens": 1500, "output_tokens": 250, "requests_per_s": 4}
+
+
+def request(serve: dict[str, Any] | None = None, **sections: Any):
+    """A plan of Llama 3.1 8B in us-east-1 with a workload and sections laid over it."""
+    target = {"region": "us-east-1", **sections.pop("target", {})}
+    plan = {
+        "slipway": 1,
+        "name": "chat",
+        "workload": {"serve": {**CHAT, **(serve or {})}},
+        "target": target,
+        **sections,
+    }
+    return plan_file.loads(yaml.safe_dump(plan))
+
+
+@pytest.fixture(scope="session")
+def priced() -> Callable[..., ServingPriced]:
+    """The candidates of a serving plan."""
+
+    def price(serve: dict[str, Any] | None = None, *, options: PriceOptions | None = None, **sections: Any):
+        return price_serving(PATH, request(serve, **sections), CATALOG, NOW, options or PriceOptions())
+
+    return price
+
+
+@pytest.fixture(scope="session")
+def compared() -> Callable[..., ServingComparison]:
+    """The comparison of a serving plan."""
+
+    def compare(serve: dict[str, Any] | None = None, **sections: Any):
+        return compare_serving(PATH, request(serve, **sections), CATALOG, NOW, PriceOptions())
+
+    return compare

@@ -1,0 +1,108 @@
+"""Llama 3.1 8B at 1,500 tokens in and 250 out on an inf2.48xlarge against Bedrock, as the serving notes work it out."""
+
+from decimal import Decimal
+
+import pytest
+
+from launcher.model.enums import Payment, PlanKind
+from launcher.pricing.serving.crossover import usd_per_request, utilisation
+from launcher.pricing.serving.verdict import ServingChoice
+
+PINNED = {"instance_type": "inf2.48xlarge"}
+
+
+def crossing(found, option, *, kind="sagemaker-endpoint", years=None):
+    """The crossover utilisation of the inf2.48xlarge bought one way."""
+    rate = usd_per_request(found.hosted)
+    for each in found.crossovers:
+        place = each.draft.place
+        same = (place.instance_type, place.option, place.term_years) == ("inf2.48xlarge", option, years)
+        if same and place.target == kind:
+            assert utilisation(each.draft, rate) == each.utilisation
+            return each
+    raise AssertionError(option)
+
+
+def test_bedrock_costs_1_54_per_million_output_tokens(priced):
+    found = priced()
+    hosted = next(each for each in found.quotes if each.plan.place.option == "bedrock")
+    assert hosted.serving.usd_per_million_output_tokens == Decimal("1.5400")
+    assert hosted.serving.usd_per_million_tokens == Decimal("0.2200")
+
+
+def test_an_endpoint_on_inf2_loses_at_every_utilisation(compared):
+    found = compared(target=PINNED)
+    each = crossing(found, "on-demand")
+    assert each.draft.estimate.tokens_per_s.mid == 1226.1
+    assert each.utilisation == pytest.approx(2.29, abs=0.01)
+
+
+def test_ec2_on_demand_loses_too(compared):
+    found = compared(target={**PINNED, "kind": "eks"})
+    assert crossing(found, "on-demand", kind="eks").utilisation == pytest.approx(1.91, abs=0.01)
+
+
+def test_the_3_year_rate_of_ec2_crosses_at_about_82_percent(compared):
+    found = compared(target={**PINNED, "kind": "eks"})
+    each = crossing(found, "reserved", kind="eks", years=3)
+    assert each.draft.offer.price.usd == Decimal("5.60791")
+    assert each.utilisation == pytest.approx(0.82, abs=0.01)
+
+
+def test_a_full_instance_costs_what_the_notes_say(priced):
+    for kind, usd in (("sagemaker-endpoint", 3.53), ("eks", 2.94)):
+        found = priced(target={**PINNED, "kind": kind}, purchase={"option": "on-demand"})
+        rate, told = found.drafts[0].offer.price.usd, found.drafts[0].estimate
+        assert float(rate) / (told.tokens_per_s.mid * 3600) * 1e6 == pytest.approx(usd, abs=0.01)
+
+
+def test_do_not_deploy_is_a_verdict(compared):
+    found = compared(target=PINNED)
+    assert found.verdict.choice is ServingChoice.BEDROCK
+    assert found.verdict.text.startswith("Do not deploy: Bedrock is cheaper until ")
+    assert "requests a month" in found.verdict.text
+    assert found.sides.volume > 4 * 3600 * 730
+
+
+def test_beyond_the_crossover_machines_win(compared):
+    volume = compared().sides.volume
+    above = compared({"requests_per_s": volume * 1.0001 / (3600 * 730)})
+    assert min(each.usd for each in above.free) + above.sides.upkeep_usd < above.hosted.usd
+    for share in (0.2, 0.5, 0.8, 0.99):
+        below = compared({"requests_per_s": volume * share / (3600 * 730)})
+        assert min(each.usd for each in below.free) + below.sides.upkeep_usd > below.hosted.usd
+
+
+def test_operating_time_and_port_are_counted(compared):
+    eks = {"kind": "eks", "instance_type": ["inf2.48xlarge", "g6e.xlarge"]}
+    found = compared(
+        {"port_weeks": 2, "operations_usd_per_month": 250}, target=eks, purchase={"option": ["reserved", "bedrock"]}
+    )
+    sides = found.sides
+    assert (sides.port_usd, sides.upkeep_usd) == (Decimal(10000), Decimal(250))
+    assert sides.neuron_usd == sides.neuron.usd.mid + 250
+    assert sides.neuron_months is None
+    assert any("never paid back" in each for each in found.verdict.reasons)
+
+
+def test_weights_that_bedrock_lacks_are_deployed(compared):
+    found = compared({"model": "llama-2-7b"}, target={"instance_type": ["g6.12xlarge", "inf2.24xlarge"]})
+    assert found.hosted is None
+    assert found.verdict.choice in (ServingChoice.GPU, ServingChoice.NEURON)
+    assert "Bedrock does not have these weights" in found.verdict.text
+    assert all(each.utilisation is None for each in found.crossovers)
+
+
+def test_a_closed_model_has_bedrock_alone(compared):
+    found = compared({"model": "claude-haiku-4-5"})
+    assert len(found.priced.drafts) == 1
+    assert found.verdict.choice is ServingChoice.BEDROCK
+    assert "closed model" in found.verdict.text
+    assert found.priced.quote(1).serving.bedrock.same_weights == ""
+
+
+def test_the_rates_of_the_notes_are_in_the_catalog(priced):
+    catalog = priced().catalog
+    ri = catalog.reserved("inf2.48xlarge", "us-east-1", "standard", 3, Payment.NO_UPFRONT)
+    plan = catalog.savings_plan("inf2.48xlarge", "us-east-1", PlanKind.EC2_INSTANCE, 3, Payment.NO_UPFRONT)
+    assert ri.usd == plan.usd == Decimal("5.60791")

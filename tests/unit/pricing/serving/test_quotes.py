@@ -1,0 +1,195 @@
+"""The month of a candidate: lines that add up, idle time, redundancy, deployments, budget, digests."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from launcher import plan_file
+from launcher.catalog.bedrock import BedrockCatalog
+from launcher.model.document import document
+from launcher.model.errors import ImpossibleError
+from launcher.records.documents import plan_document, quote_document
+from launcher.workflow.price import PriceOptions, pick, refuse_serving
+from launcher.workflow.serving import price_serving
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+INF2 = {"target": {"instance_type": "inf2.48xlarge"}, "purchase": {"option": "on-demand"}}
+ASYNC = {"asynchronous": True, "min_instances": 0}
+DAY = [1.0] * 12 + [8.0] * 12
+
+
+def test_the_lines_add_up_to_the_month(priced):
+    for quoted in priced().quotes:
+        if quoted.usd is not None:
+            assert sum(each.usd for each in quoted.components if each.usd is not None) == quoted.usd.mid
+            assert quoted.usd.low <= quoted.usd.mid <= quoted.usd.high
+            assert quoted.serving.usd_per_month == quoted.usd
+
+
+def test_idle_instances_are_shown_and_paid_for(priced):
+    quoted = priced({"hourly_requests_per_s": DAY, "requests_per_s": None}, **INF2).quote(1)
+    lines = {each.name: each for each in quoted.components}
+    busy, idle = lines["ml.inf2.48xlarge on-demand, busy"], lines["ml.inf2.48xlarge on-demand, idle"]
+    assert idle.usd == quoted.serving.idle_usd_per_month
+    assert quoted.serving.utilisation == pytest.approx(busy.quantity / (busy.quantity + idle.quantity))
+    assert (busy.quantity + idle.quantity) / 730 == pytest.approx(quoted.serving.instances.mean)
+
+
+def test_autoscaling_costs_less_than_the_peak_all_day(priced):
+    scaled = priced({"hourly_requests_per_s": DAY, "requests_per_s": None}, **INF2).quote(1)
+    flat = priced({"requests_per_s": 8.0}, **INF2).quote(1)
+    assert scaled.usd.mid < flat.usd.mid
+    assert scaled.serving.instances.most == flat.serving.instances.most
+
+
+def test_zones_and_deployments_cost_more(priced):
+    one = priced({"requests_per_s": 0.5}, **INF2).quote(1)
+    two = priced({"requests_per_s": 0.5, "zones": 2}, **INF2).quote(1)
+    assert two.serving.instances.least == 2
+    assert two.usd.mid > Decimal("1.9") * one.usd.mid
+    lines = {each.name: each for each in one.components}
+    assert lines["old and new version together"].quantity == pytest.approx(1.5)
+
+
+def test_a_commitment_is_paid_for_whether_it_is_used_or_not(priced):
+    eks, purchase = {"instance_type": "inf2.48xlarge", "kind": "eks"}, {"option": "reserved", "term_years": 3}
+    quoted = priced({"hourly_requests_per_s": DAY, "requests_per_s": None}, target=eks, purchase=purchase).quote(1)
+    most = quoted.serving.instances.most
+    assert quoted.billed_hours == 730
+    assert quoted.commitment_usd == Decimal("5.60791") * most * 8760 * 3
+    assert any(each.name == "EKS control plane" for each in quoted.components)
+
+
+def test_eks_takes_spot_plans_and_reserved_instances(priced):
+    found = priced(target={"kind": "eks", "instance_type": "inf2.48xlarge"})
+    options = {each.place.option.value for each in found.drafts}
+    assert options == {"on-demand", "spot", "savings-plan", "reserved", "bedrock"}
+    spot = next(each for each in found.quotes if each.plan.place.option == "spot")
+    assert any(each.name == "starting what spot took back" for each in spot.components)
+    assert "spot-serving" in {each.code for each in spot.findings}
+
+
+def test_an_endpoint_takes_its_own_rate_and_plan(priced):
+    found = priced(target={"instance_type": "inf2.48xlarge"})
+    ways = {each.place.option.value: each for each in found.drafts}
+    assert set(ways) == {"on-demand", "savings-plan", "bedrock"}
+    assert ways["on-demand"].offer.price.usd == Decimal("15.577524")
+    assert "no sagemaker Savings Plan rate of ml.inf2.48xlarge" in ways["savings-plan"].offer.price.reason
+
+
+def test_an_asynchronous_endpoint_sleeps_and_bedrock_has_a_batch_price(priced):
+    night = {"hourly_requests_per_s": [2.0] * 4 + [0.0] * 20, "requests_per_s": None}
+    awake, asleep = priced({**night, "min_instances": 1}, **INF2).quote(1), priced({**night, **ASYNC}, **INF2).quote(1)
+    assert asleep.usd.mid < awake.usd.mid / 4
+    modes = {each.bedrock.mode.value: each.usd for each in priced({**night, **ASYNC}).drafts if each.bedrock}
+    assert modes["batch"] * 2 == modes["on-demand"]
+    assert {each.bedrock.mode.value for each in priced(night).drafts if each.bedrock} == {"on-demand"}
+
+
+def test_provisioned_throughput_is_the_users_price(priced):
+    own = {"bedrock": {"provisioned_usd_per_hour": "20", "provisioned_units": 2}}
+    found = next(each for each in priced(own).drafts if each.bedrock and each.bedrock.mode == "provisioned")
+    assert found.usd == Decimal(20) * 2 * 730
+    bare = next(each for each in priced({"bedrock": {"mode": "provisioned"}}).drafts if each.bedrock)
+    assert bare.usd is None
+    assert "AWS publishes no price" in bare.offer.price.reason
+
+
+def test_a_withdrawn_model_is_no_offer(priced):
+    found = priced({"model": "llama-3.2-3b"})
+    hosted = next(each for each in found.drafts if each.bedrock)
+    assert hosted.offer.price.reason == "AWS has withdrawn meta.llama3-2-3b-instruct-v1:0 on 2026-07-07"
+    assert hosted.offer.price.seen.usd == Decimal("0.15")
+
+
+def test_prices_of_another_day(priced):
+    found = priced(options=PriceOptions(prices_as_of=date(2026, 11, 1)))
+    assert found.request is not None
+    assert BedrockCatalog(prices_as_of=date(2026, 11, 1)).price("meta.llama3-1-8b-instruct-v1:0", "us-east-1") is None
+
+
+def test_the_budget_is_held_against_the_high_estimate(priced):
+    some = {"target": {"instance_type": "g6e.12xlarge"}, "purchase": {"option": "on-demand"}}
+    quoted = priced(**some).quote(1)
+    assert quoted.usd.high > quoted.usd.mid + 1
+    over = priced(budget={"max_usd": int(quoted.usd.mid) + 1}, **some).quote(1)
+    assert (over.gate.allowed, over.gate.exit_code) == (False, 3)
+    assert priced(budget={"max_usd": int(quoted.usd.high) + 1}, **some).quote(1).gate.allowed
+
+
+def test_too_few_instances_refuse_a_candidate(priced):
+    found = priced({"requests_per_s": 50.0, "max_instances": 1}, **INF2)
+    assert found.impossible
+    assert found.quote(1).gate.exit_code == 5
+    assert "max_instances is 1" in found.quote(1).gate.reason
+
+
+def test_an_answer_longer_than_an_endpoint_may_take(priced):
+    slow = {"streaming": False, "output_tokens": 2000, "batch_size": 32, "tensor_parallel": 8}
+    assert priced(slow, **INF2).drafts[0].refusals[0].code == "answer-too-slow"
+    assert not priced({**slow, "asynchronous": True}, **INF2).drafts[0].refusals
+
+
+def test_what_is_quoted_is_pinned_and_quotes_the_same(priced):
+    found = priced(target={"instance_type": ["inf2.48xlarge", "g6e.12xlarge"]})
+    for rank, first in enumerate(found.quotes, start=1):
+        again = plan_file.loads(json.dumps(document(first.plan.request)))
+        assert again.workload.serve == first.plan.request.workload.serve
+        second = price_serving(Path("plan.json"), again, found.catalog, NOW, PriceOptions()).quote(1)
+        assert second.digest == first.digest
+        assert pick(found, first.digest)[0] == rank
+
+
+def test_every_candidate_has_its_own_digest(priced):
+    found = priced({**ASYNC})
+    digests = [each.digest for each in found.quotes]
+    assert len(set(digests)) == len(digests)
+
+
+def test_all_shows_every_place(priced):
+    few, many = priced(), priced(options=PriceOptions(everything=True))
+    assert many.resolution.considered == len(many.drafts) > len(few.drafts)
+
+
+def test_json_of_a_plan(priced):
+    found = priced()
+    told = plan_document(
+        name="x",
+        now=NOW,
+        considered=1,
+        quotes=found.quotes,
+        findings=(),
+        types=found.catalog.instance_types,
+        next_command="",
+    )
+    keys = {"tokens_per_s", "utilisation", "usd_per_month", "usd_per_million_output_tokens", "ttft_ms", "tpot_ms"}
+    for each in told["candidates"]:
+        assert keys <= set(each["serving"])
+        bedrock = each["purchase_option"] == "bedrock"
+        assert (each["instance_type"] is None) is bedrock
+        assert (each["serving"]["tokens_per_s"] is None) is bedrock
+    whole = quote_document(found.quote(1), 1, found.catalog.instance_types)
+    assert json.loads(json.dumps(whole))["components"]
+
+
+def test_a_serving_plan_is_not_deployed_yet(priced):
+    with pytest.raises(ImpossibleError, match="priced and not deployed"):
+        refuse_serving(priced().quote(1))
+
+
+def test_own_prices_are_those_of_the_bill(priced):
+    found = priced(
+        target={"instance_type": "inf2.48xlarge"},
+        purchase={"option": "on-demand", "price_overrides": {"ml.inf2.48xlarge/on-demand": "10"}},
+    )
+    assert found.drafts[0].offer.price.usd == 10
+    assert replace(found.drafts[0].place, nodes=1).nodes == 1
+
+
+def test_credits_pay_first(priced):
+    quoted = priced(**INF2 | {"purchase": {"option": "on-demand", "credits": [{"pool": "poc", "usd": 500}]}}).quote(1)
+    assert quoted.cash_after_credits_usd == quoted.usd.mid - 500
