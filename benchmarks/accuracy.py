@@ -3,7 +3,7 @@
     python -m benchmarks.accuracy [FILE] [--json]
 
 FILE has the columns of launcher/catalog/data/training/runs.csv, which is the default. Without --json the result is
-written to docs/accuracy.md and a summary printed; with it, nothing is written and one object printed:
+written to its section of docs/accuracy.md and a summary printed; with it, nothing is written and one object printed:
 
     n                      rows
     within_25, within_50   share of rows whose published figure is within 0.8-1.25, or 1.5x, of the estimate
@@ -27,6 +27,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks import fit_training
+from benchmarks.report_sections import replace_section
 from benchmarks.training_rows import Row, RowsError, read_rows
 from launcher.catalog.training import FURTHER_RUNS, RUNS, facts_from, load_training
 from launcher.model.money import Range
@@ -34,6 +35,7 @@ from launcher.model.training import TrainingFacts
 from launcher.planning import duration, flops, throughput
 
 REPORT = Path(__file__).parent.parent / "docs" / "accuracy.md"
+SECTION = "training"
 NEAR, FAR = 1.25, 1.5
 UNREADABLE = 2
 WORST = 15
@@ -164,7 +166,7 @@ def _mfu(row: Row) -> float:
 
 
 def report(rows: Sequence[Row], name: str) -> str:
-    """The text of docs/accuracy.md."""
+    """The section of docs/accuracy.md."""
     facts = load_training()
     measured = measure(rows)
     outcomes = sorted((outcome(row, facts) for row in rows), key=lambda each: -abs(math.log(each.ratio)))
@@ -247,8 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(measure(rows), indent=2))
         return 0
     text = report(rows, "the shipped rows" if options.file == RUNS else f"`{options.file.name}`")
-    REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(text, encoding="utf-8")
+    replace_section(REPORT, SECTION, text)
     print(text)
     return 0
 

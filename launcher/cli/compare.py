@@ -29,6 +29,14 @@ def compare(
         cache=options.price_cache(), region=region, prices_as_of=prices_as_of, max_price_age=max_price_age
     )
     found = story.compare(file, options.now(), asked)
+    if not isinstance(found, story.Comparison):
+        from launcher.cli import serving_compare
+
+        if json:
+            output.document(serving_compare.document(found))
+        else:
+            output.result(serving_compare.page(found, terminal_width()))
+        return
     if json:
         output.document(
             compare_document(

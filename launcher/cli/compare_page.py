@@ -12,7 +12,7 @@ from launcher.pricing.drafts import Draft
 from launcher.pricing.port import Path, Port, weeks_words
 from launcher.pricing.reasoning import SOURCE
 from launcher.workflow.compare import Comparison
-from launcher.workflow.price import NEURON
+from launcher.workflow.price import NEURON, NVIDIA
 
 MOST_TYPES = 8
 COLUMNS = (
@@ -81,9 +81,13 @@ def _cell(drawn: Draft | None) -> str:
 def _sides(found: Comparison, width: int) -> list[str]:
     """The two candidates that are compared."""
     lines = []
-    for title, quoted in (("GPU", found.gpu), ("Trainium", found.trainium)):
-        if quoted is not None and quoted.usd is not None:
-            lines += wrapped(f"  {title}: {_side(quoted)}", width)
+    for title, family, quoted in (("GPU", NVIDIA, found.gpu), ("Trainium", NEURON, found.trainium)):
+        if quoted is None or quoted.usd is None:
+            continue
+        lines += wrapped(f"  {title}: {_side(quoted)}", width)
+        other = found.outside(family)
+        if other is not None:
+            lines += wrapped(f"  Outside the plan it would be {_side(other)}", width)
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from launcher.cli import words
 from launcher.cli.lines import wrapped
+from launcher.model.enums import PurchaseOption
 from launcher.model.errors import UnreadableInputError
 from launcher.model.money import Price
 from launcher.model.quote import Quote
@@ -17,18 +18,20 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
     place, hours = quoted.plan.place, quoted.hours
     lines = [
         "",
-        f"  {rank}. {place.nodes} × {place.instance_type}, {words.option(place)} in {place.az_id or place.region}",
+        f"  {rank}. {words.machines(place)}, {words.option(place)} in {place.az_id or place.region}",
         "",
     ]
     for each in quoted.assumptions:
         lines += _block(f"{each.name}: {each.value} {each.unit}".rstrip(), each.steps, each.source, width)
+    hosted = place.option is PurchaseOption.BEDROCK
     if isinstance(quoted.price, Price):
         price = quoted.price
-        value = f"price of one instance-hour: ${price.usd:f}"
+        value = f"price of one {'hour of the month' if hosted else 'instance-hour'}: ${price.usd:f}"
         note = (price.note,) if price.note else ()
         lines += _block(value, note, f"{price.source}, {price.basis.value}, {price.as_of}", width)
     spread = f"{words.hours(hours.low)} to {words.hours(hours.high)}"
-    lines += _block(f"hours of the job: {words.hours(hours.mid)} ({spread})", _hours(quoted), "", width)
+    if quoted.serving is None:
+        lines += _block(f"hours of the job: {words.hours(hours.mid)} ({spread})", _hours(quoted), "", width)
     for line in quoted.components:
         cost = f"${line.usd:f}" if line.usd is not None else f"unpriced: {line.unpriced}"
         step = f"{line.quantity:.6g} {line.unit} x ${line.unit_price_usd:f}" if line.unit_price_usd is not None else ""

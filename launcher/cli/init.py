@@ -19,11 +19,12 @@ def init(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = Path("plan.yaml"),
     *,
     name: Annotated[str, typer.Option("--name", help="Name of the plan: a-z, 0-9 and -.")] = "my-job",
+    serve: Annotated[bool, typer.Option("--serve", help="For a serving load instead of a training job.")] = False,
 ) -> None:
     """Write a plan file that works as it stands, every other key in it as a comment."""
     try:
         with file.open("x", encoding="utf-8") as stream:
-            stream.write(commented_file(name))
+            stream.write(commented_file(name, serve=serve))
     except FileExistsError as problem:
         raise ImpossibleError(f"{file} is there already", hint="name another file") from problem
     except OSError as problem:

@@ -11,6 +11,7 @@ from launcher.model.enums import Basis, Level, PurchaseOption
 from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.pricing.ages import age
+from launcher.pricing.alternatives import HYPERPOD
 from launcher.pricing.drafts import Draft
 from launcher.workflow.price import NEURON, NVIDIA, Priced
 
@@ -21,22 +22,27 @@ MANY_HOURS = 100
 
 def page(priced: Priced, width: int, *, everything: bool) -> list[str]:
     """The whole page for a terminal of `width` columns."""
-    ranks, rest = _shown(priced.drafts, everything=everything)
+    if priced.request.workload.serve is not None:
+        # Loaded for serving plans alone: a training plan pays nothing for it.
+        from launcher.cli.serving_table import page as serving_page
+
+        return serving_page(priced, width, everything=everything)
+    ranks, rest = ranks_shown(priced.drafts, everything=everything)
     shown = [(rank, priced.quote(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
     lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
     lines += [
         "",
         *table(shown, width),
-        *_reasons(shown, width),
-        *_also_unpriced(rest, width),
+        *unpriced_reasons(shown, width),
+        *also_unpriced(rest, width),
         *_not_deployed(priced, width),
     ]
-    lines += _footer(priced, shown, width)
+    lines += footer(priced, shown, width)
     return lines
 
 
-def _shown(drafts: Sequence[Draft], *, everything: bool) -> tuple[list[int], list[Draft]]:
+def ranks_shown(drafts: Sequence[Draft], *, everything: bool) -> tuple[list[int], list[Draft]]:
     """The ranks that get a row, and the candidates without a price that get none.
 
     Rows are the best that are priced, a few of each way of buying, and the first that are not.
@@ -74,7 +80,7 @@ def _first_of_each_type(drafts: Sequence[Draft], ranks: Sequence[int]) -> list[i
     return [rank for _, _, rank in sorted(best.values())]
 
 
-def _reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
+def unpriced_reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
     """Why the rows without a price have none: the notes say it where there is room, and this does everywhere."""
     told: dict[str, list[str]] = {}
     for _, quoted in rows:
@@ -86,7 +92,7 @@ def _reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
     ]
 
 
-def _also_unpriced(drafts: Sequence[Draft], width: int) -> list[str]:
+def also_unpriced(drafts: Sequence[Draft], width: int) -> list[str]:
     """The candidates without a price that get no row: every type with its ways of buying."""
     options: dict[str, dict[str, None]] = {}
     for each in drafts:
@@ -103,19 +109,23 @@ def _also_unpriced(drafts: Sequence[Draft], width: int) -> list[str]:
 SERVICES = {
     "sagemaker-training-job": "as a SageMaker training job",
     "sagemaker-managed-spot": "on managed spot",
-    "hyperpod": "on HyperPod",
+    HYPERPOD: "on HyperPod",
     "ultraserver": "as an UltraServer block",
 }
 
 
 def _not_deployed(priced: Priced, width: int) -> list[str]:
-    """The alternatives in a sentence."""
-    parts = [
-        f"{each.nodes} × {each.instance_type} {SERVICES[each.service]} "
-        + (f"${words.dollars(each.usd.mid)}" if each.usd is not None else "unpriced")
-        for each in priced.alternatives
-    ]
-    return wrapped(f"  Priced, not deployed: {'; '.join(parts)}.", width) if parts else []
+    """The alternatives in a sentence, and HyperPod, which a plan has to ask for, in one of its own."""
+    parts: list[str] = []
+    lines: list[str] = []
+    for each in priced.alternatives:
+        told = f"{each.nodes} × {each.instance_type} {SERVICES[each.service]} "
+        told += f"${words.dollars(each.usd.mid)}" if each.usd is not None else "unpriced"
+        if each.service == HYPERPOD:
+            lines += wrapped(f"  With target.kind hyperpod-slurm: {told}.", width)
+        else:
+            parts.append(told)
+    return lines + (wrapped(f"  Priced, not deployed: {'; '.join(parts)}.", width) if parts else [])
 
 
 def headline(priced: Priced) -> str:
@@ -140,7 +150,7 @@ def answer(priced: Priced) -> list[str]:
     place = best.plan.place
     usd, hours = best.usd, best.hours
     spread = words.between(words.dollars(usd.low), words.dollars(usd.high))
-    what = f"{place.nodes} × {place.instance_type}, {words.option(place)} in {place.region}"
+    what = f"{words.machines(place)}, {words.option(place)} in {place.region}"
     text = f"Cheapest:  {what}: ${words.dollars(usd.mid)} a run"
     text += f" ({spread})" if spread else ""
     text += f", done in {words.hours(hours.mid)} h."
@@ -204,7 +214,7 @@ def _cells(rank: int, quoted: Quote, *, short: bool) -> list[str]:
     rate = words.dollars(quoted.price.usd * place.nodes) if isinstance(quoted.price, Price) else ""
     return [
         number,
-        f"{place.nodes}×{place.instance_type}" if short else f"{place.nodes} × {place.instance_type}",
+        words.machines(place).replace(" × ", "×") if short else words.machines(place),
         quoted.work.accelerator or "",
         words.region_code(place.region) if short else place.region,
         place.az_id or "",
@@ -244,7 +254,7 @@ def _note(quoted: Quote) -> str:
     return "; ".join(parts)
 
 
-def _footer(priced: Priced, shown: Sequence[tuple[int, Quote]], width: int) -> list[str]:
+def footer(priced: Priced, shown: Sequence[tuple[int, Quote]], width: int) -> list[str]:
     """How many were looked at, how old the prices are, what was found, and what to type next."""
     rest = "" if len(shown) == priced.resolution.considered else "; --all for the rest"
     lines = [f"  {len(shown)} of {priced.resolution.considered:,} considered{rest}. {_ages(priced)}"]

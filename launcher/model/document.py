@@ -72,7 +72,7 @@ def pinned(request: PlanRequest, place: Place) -> PlanRequest:
         kind=(place.target,),
         region=(place.region,),
         az_id=place.az_id,
-        instance_type=(place.instance_type,),
+        instance_type=(place.instance_type,) if place.instance_type else None,
         nodes=NodeRange(minimum=place.nodes, maximum=place.nodes),
     )
     purchase = replace(request.purchase, option=(place.option,), plan_kind=place.plan_kind, term_years=place.term_years)

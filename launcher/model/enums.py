@@ -98,6 +98,14 @@ class Rollout(StrEnum):
     CANARY = "canary"
 
 
+class BedrockMode(StrEnum):
+    """How Bedrock is paid: by the token, by the token within a day, or by the hour for a share of its capacity."""
+
+    ON_DEMAND = "on-demand"
+    BATCH = "batch"
+    PROVISIONED = "provisioned"
+
+
 class PlanKind(StrEnum):
     """The kinds of Savings Plan."""
 

@@ -11,7 +11,8 @@ class Place:
     """Where and how, without money: what infra sees.
 
     `region` and `az_id` are AWS ids ("us-east-2", "use2-az1"); `az_id` None leaves the zone to the first that offers
-    the type. `plan_kind` and `term_years` say which commitment; they are None for options without one.
+    the type; `instance_type` is empty for Bedrock, which has none. `plan_kind` and `term_years` say which commitment;
+    they are None for options without one.
     """
 
     target: TargetKind

@@ -8,6 +8,7 @@ from launcher.model.enums import Availability
 from launcher.model.finding import Finding
 from launcher.model.money import Assumption, CostComponent, Price, Range, Unpriced, UsdRange
 from launcher.model.plan import Plan
+from launcher.model.serving import ServingOutlook
 from launcher.model.work import Work
 
 
@@ -94,6 +95,7 @@ class Quote:
     note: str = ""
     commitment: Commitment | None = None
     cash_usd: Decimal | None = None
+    serving: ServingOutlook | None = None
 
     @property
     def digest(self) -> str:

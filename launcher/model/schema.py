@@ -5,7 +5,7 @@ from typing import Any
 
 from launcher.model import kinds
 from launcher.model.request import PlanRequest
-from launcher.model.workload import TrainingWorkload
+from launcher.model.workload import ServingWorkload, TrainingWorkload
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -98,11 +98,30 @@ workload:
 """
 
 
-def commented_file(name: str) -> str:
-    """A plan file that works as it stands, with every other key below it as a comment: default and meaning."""
-    lines = [_STARTER.format(name=name).rstrip("\n")]
+_SERVING_STARTER = """\
+slipway: 1
+name: {name}
+workload:
+  serve:
+    model: llama-3.1-8b
+    input_tokens: 1500
+    output_tokens: 250
+    requests_per_s: 2
+"""
+
+
+def commented_file(name: str, *, serve: bool = False) -> str:
+    """A plan file that works as it stands, with every other key below it as a comment: default and meaning.
+
+    Args:
+        name: the plan's name.
+        serve: for a serving load; for a training job without.
+    """
+    starter, owner = (_SERVING_STARTER, ServingWorkload) if serve else (_STARTER, TrainingWorkload)
+    lines = [starter.format(name=name).rstrip("\n")]
+    stated = {"model", "tokens_b"} if not serve else {"model", "input_tokens", "output_tokens", "requests_per_s"}
     written = {"slipway", "name", "workload"}
-    lines += _comments(TrainingWorkload, depth=2, without={"model", "tokens_b"})
+    lines += _comments(owner, depth=2, without=stated)
     for each in fields(PlanRequest):
         if each.name in written:
             continue

@@ -4,6 +4,7 @@ from dataclasses import MISSING, dataclass
 from decimal import Decimal
 
 from launcher.model.enums import (
+    BedrockMode,
     CustomKernels,
     Method,
     Precision,
@@ -14,7 +15,23 @@ from launcher.model.enums import (
     Stack,
     Trait,
 )
-from launcher.model.kinds import Auto, Choice, Flag, Many, NameOr, Nullable, Number, Section, Text, Usd, Whole, setting
+from launcher.model.kinds import (
+    AnyOf,
+    Auto,
+    Choice,
+    Flag,
+    Many,
+    NameOr,
+    Nullable,
+    Number,
+    Section,
+    Text,
+    Usd,
+    Whole,
+    setting,
+)
+
+HOURS_A_DAY = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +102,20 @@ class TrainingWorkload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BedrockRequest:
+    """How Bedrock may be used instead of machines."""
+
+    model: str | None = setting(
+        None, Nullable(item=Text()), "Bedrock model id; none: the one with the same weights, or of the same name"
+    )
+    mode: BedrockMode | None = setting(None, AnyOf(item=Choice(words=BedrockMode)), "how it is paid")
+    provisioned_usd_per_hour: Decimal | None = setting(
+        None, Nullable(item=Usd()), "your price of one model unit; none is public for current models"
+    )
+    provisioned_units: int = setting(1, Whole(minimum=1, maximum=10_000), "model units the load needs, as AWS told you")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServingWorkload:
     """A serving load: a model, traffic and latency limits."""
 
@@ -119,8 +150,21 @@ class ServingWorkload:
     deployment: Rollout = setting(Rollout.AUTO, Choice(words=Rollout), "how a new version replaces the old")
     schedule: tuple[str, ...] = setting((), Many(item=Text()), "scheduled scaling")
     data_capture: bool = setting(False, Flag(), "keep requests and answers in S3")
+    bedrock: BedrockRequest = setting(BedrockRequest, Section(of=BedrockRequest), "Bedrock instead of machines")
     port_weeks: float | None = setting(None, Nullable(item=Number(minimum=0)), "engineer-weeks to port to Neuron")
     operations_usd_per_month: Decimal | None = setting(None, Nullable(item=Usd()), "what running it costs in people")
+
+    @property
+    def hourly(self) -> tuple[float, ...]:
+        """Requests per second in each hour of the day."""
+        if self.hourly_requests_per_s is not None:
+            return self.hourly_requests_per_s
+        return (self.requests_per_s or 0.0,) * HOURS_A_DAY
+
+    @property
+    def answer_tokens(self) -> int:
+        """Tokens of an answer; an embedding has none."""
+        return 0 if self.task is ServingTask.EMBEDDING else self.output_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

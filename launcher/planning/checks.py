@@ -15,7 +15,7 @@ LUSTRE_STEP_GIB = 2400
 """PERSISTENT_2 SSD capacity: 1,200 GiB, or a multiple of 2,400 (FSx for Lustre user guide, storage capacity)."""
 COUNT_TOLERANCE = 0.15
 """How far the count from rough dimensions may lie from params_b: they leave out the width of the MLP and its gating."""
-BUILT_TARGETS = (TargetKind.PARALLELCLUSTER,)
+BUILT_TARGETS = (TargetKind.PARALLELCLUSTER, TargetKind.HYPERPOD_SLURM)
 SPOT_WITHOUT_CHECKPOINTS = "spot-without-checkpoints"
 MOST_HOURS = 1e6
 MOST_TOKENS_B = 1e9
@@ -35,6 +35,12 @@ def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
     return tuple(found)
 
 
+def check_surroundings(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
+    """What holds for every workload: types, regions, zones, prices of one's own, the network."""
+    for rule in (_regions, _types, _places, _purchase, _network):
+        yield from rule(request, catalog)
+
+
 def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     """Targets and regions that exist, and a number of nodes that may be."""
     target = request.target
@@ -46,7 +52,12 @@ def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
         yield (warning if some_left else error)("unknown-target", "target.kind", message)
     if target.nodes is not None and target.nodes.maximum > MOST_NODES:
         yield error("too-many-nodes", "target.nodes", f"must be at most {MOST_NODES:,}, got {target.nodes.maximum:,}")
-    for region in target.region or ():
+    yield from _regions(request, catalog)
+
+
+def _regions(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
+    """Regions that exist."""
+    for region in request.target.region or ():
         if region not in catalog.regions:
             hint = nearest_name(region, catalog.regions)
             yield error("unknown-region", "target.region", f"no region {region} in the catalog", hint)
@@ -82,7 +93,7 @@ def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             "too-long", "guardrails.ttl_h", f"must be at most {MOST_HOURS:,.0f}, got {request.guardrails.ttl_h:g}"
         )
     if workload.serve:
-        yield error("no-serving", "workload.serve", "serving workloads cannot be planned in this version")
+        yield error("no-serving", "workload.serve", "a serving plan is priced and not deployed in this version")
     if workload.train:
         yield from _training(request, workload.train, catalog)
 
@@ -107,7 +118,7 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
         hint = nearest_name(train.model, catalog.models) or "or give {params_b: N}"
         yield error("unknown-model", f"{path}.model", f"no model {train.model} in the catalog", hint)
     if isinstance(train.model, ModelDimensions):
-        yield from _dimensions(train.model, f"{path}.model")
+        yield from check_dimensions(train.model, f"{path}.model")
     if train.throughput_tokens_per_s is not None and len(request.target.instance_type or ()) != 1:
         yield error(
             "throughput-not-pinned",
@@ -143,7 +154,7 @@ def _is_pinned(request: PlanRequest) -> bool:
     return len(request.target.instance_type or ()) == 1 and counted
 
 
-def _dimensions(model: ModelDimensions, path: str) -> Iterator[Finding]:
+def check_dimensions(model: ModelDimensions, path: str) -> Iterator[Finding]:
     """Dimensions that agree with each other, when all are given."""
     if model.active_params_b is not None and model.active_params_b > model.params_b:
         yield error(

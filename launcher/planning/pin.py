@@ -18,8 +18,8 @@ BUILT = (TargetKind.PARALLELCLUSTER, TargetKind.HYPERPOD_SLURM)
 def pinned_plan(request: PlanRequest, catalog: Catalog) -> Plan:
     """The plan of a request that pins type, region and purchase option.
 
-    Nodes that are open are the least asked for, or one; an open target is ParallelCluster, with a training plan HyperPod;
-    an open zone stays open (see `zone`). A request that is already whole gives a plan with its own digest.
+    Nodes that are open are the least asked for, or one; an open target is ParallelCluster, or HyperPod with a training
+    plan; an open zone stays open (see `zone`). A request that is already whole gives a plan with its own digest.
 
     Args:
         request: a plan file as read.

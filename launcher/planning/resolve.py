@@ -7,13 +7,16 @@ from itertools import product
 from launcher.catalog.load import Catalog
 from launcher.model.enums import Level, PlanKind, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error
+from launcher.model.hyperpod import PLAN_COUNTS
 from launcher.model.instance_type import InstanceType
 from launcher.model.request import PlanRequest
 from launcher.model.training import TrainingFacts
 from launcher.model.way import Way
+from launcher.planning import hyperpod
 from launcher.planning.checks import INFERENCE_ONLY, SPOT_WITHOUT_CHECKPOINTS, check
 from launcher.planning.limits import computes, limits
 from launcher.planning.networks import layout_findings
+from launcher.planning.pin import BUILT
 from launcher.planning.reserved import reserved_way
 from launcher.planning.work import Estimator
 
@@ -21,6 +24,7 @@ COUNTS = (1, 2, 4, 8, 16, 32, 64)
 """Node counts tried when the request leaves them open: the powers of two a Capacity Block is sold in."""
 TRIED = (PurchaseOption.ON_DEMAND, PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK)
 COMMITMENTS = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
+EC2_PLAN_KINDS = (PlanKind.COMPUTE, PlanKind.EC2_INSTANCE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +52,13 @@ def resolve(request: PlanRequest, catalog: Catalog, facts: TrainingFacts) -> Res
     estimator = Estimator(request=request, catalog=catalog, facts=facts)
     findings += limits(request, catalog, estimator)
     findings += layout_findings(request.network)
+    findings += hyperpod.request_findings(request, catalog)
     if any(each.level is Level.ERROR for each in findings):
         return Resolution(ways=(), considered=0, findings=tuple(findings), estimator=estimator)
     reserved, remarks = reserved_way(request, catalog)
     findings += remarks
     asked = (reserved,) if reserved is not None else tuple(_ways(request, catalog))
+    findings += hyperpod.way_remarks(request, asked, catalog)
     considered = sum(each.combinations for each in asked)
     misfits: dict[str, str] = {}
     ways = tuple(_fitting(asked, estimator, misfits))
@@ -64,15 +70,26 @@ def resolve(request: PlanRequest, catalog: Catalog, facts: TrainingFacts) -> Res
 def _ways(request: PlanRequest, catalog: Catalog) -> Iterator[Way]:
     """Every way that is sold, before anything is said about the job fitting."""
     options = request.purchase.option or (*TRIED, *COMMITMENTS)
-    for facts in _types(request, catalog):
-        for option in options:
-            if not _sold(facts, option):
-                continue
-            sites = tuple(_sites(request, catalog, facts, option))
-            counts = _counts(request, facts, option)
-            terms = tuple(_terms(request, option))
-            if sites and counts and terms:
-                yield Way(TargetKind.PARALLELCLUSTER, facts.name, option, sites, counts, terms)
+    for target in _targets(request):
+        for facts in _types(request, catalog, target):
+            for option in options:
+                if not _sold(facts, option, target):
+                    continue
+                sites = tuple(_sites(request, catalog, facts, option))
+                if target is TargetKind.HYPERPOD_SLURM:
+                    sites = hyperpod.sites(request, catalog, facts, option, sites)
+                counts = _counts(request, facts, option)
+                terms = tuple(_terms(request, option, target))
+                if sites and counts and terms:
+                    yield Way(target, facts.name, option, sites, counts, terms)
+
+
+def _targets(request: PlanRequest) -> tuple[TargetKind, ...]:
+    """The targets to try; jobs for a cluster that exists go to a ParallelCluster unless the plan says otherwise."""
+    kinds = request.target.kind
+    if kinds is None:
+        return BUILT[:1] if request.target.cluster is not None else BUILT
+    return tuple(each for each in BUILT if each in kinds)
 
 
 def _fitting(ways: tuple[Way, ...], estimator: Estimator, misfits: dict[str, str]) -> Iterator[Way]:
@@ -89,15 +106,15 @@ def _fitting(ways: tuple[Way, ...], estimator: Estimator, misfits: dict[str, str
             yield way._replace(counts=tuple(good))
 
 
-def _types(request: PlanRequest, catalog: Catalog) -> Iterator[InstanceType]:
-    """The types to try: the pinned ones, or every one with accelerators that ParallelCluster takes."""
+def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterator[InstanceType]:
+    """The types to try: the pinned ones, or every one with accelerators that the target takes."""
     train = request.workload.train
     if request.target.instance_type is not None:
         asked = [catalog.instance_types[name] for name in dict.fromkeys(request.target.instance_type)]
     else:
         every = catalog.instance_types.values()
         asked = [each for each in every if each.accelerator and each.accelerator not in INFERENCE_ONLY]
-        asked = [each for each in asked if TargetKind.PARALLELCLUSTER in each.targets]
+        asked = [each for each in asked if target in each.targets]
     for facts in asked:
         if train is None or computes(catalog.accelerators[facts.accelerator or ""], train.precision):
             yield facts
@@ -117,6 +134,8 @@ def _counts(request: PlanRequest, facts: InstanceType, option: PurchaseOption) -
         counts = tuple(sorted({asked.minimum, *inside, asked.maximum}))
     if option is PurchaseOption.CAPACITY_BLOCK:
         return tuple(each for each in counts if each in facts.block_counts)
+    if option is PurchaseOption.TRAINING_PLAN:
+        return tuple(each for each in counts if each in PLAN_COUNTS)
     return counts
 
 
@@ -142,8 +161,10 @@ def _sites(
             yield region, None
 
 
-def _sold(facts: InstanceType, option: PurchaseOption) -> bool:
+def _sold(facts: InstanceType, option: PurchaseOption, target: TargetKind) -> bool:
     """Whether a type is sold that way at all."""
+    if target is TargetKind.HYPERPOD_SLURM:
+        return hyperpod.is_sold(facts, option)
     if option is PurchaseOption.SPOT:
         return "spot" in facts.usage_classes
     if option is PurchaseOption.CAPACITY_BLOCK:
@@ -151,12 +172,15 @@ def _sold(facts: InstanceType, option: PurchaseOption) -> bool:
     return option in (PurchaseOption.ON_DEMAND, *COMMITMENTS) and "on-demand" in facts.usage_classes
 
 
-def _terms(request: PlanRequest, option: PurchaseOption) -> Iterator[tuple[PlanKind | None, int | None]]:
+def _terms(
+    request: PlanRequest, option: PurchaseOption, target: TargetKind
+) -> Iterator[tuple[PlanKind | None, int | None]]:
     """The commitments of one option: kind and years, or nothing."""
     years = (request.purchase.term_years,) if request.purchase.term_years else (1, 3)
     if option is PurchaseOption.SAVINGS_PLAN:
         asked = request.purchase.plan_kind
-        yield from product((asked,) if asked else (PlanKind.COMPUTE, PlanKind.EC2_INSTANCE), years)
+        covering = hyperpod.PLAN_KINDS if target is TargetKind.HYPERPOD_SLURM else EC2_PLAN_KINDS
+        yield from product((asked,) if asked else covering, years)
     elif option is PurchaseOption.RESERVED:
         yield from product((None,), years)
     else:

@@ -1,4 +1,4 @@
-"""What else the job could run on: priced beside the candidates, and not deployed by this version.
+"""What else the job could run on, priced beside the candidates; of it HyperPod alone is deployed, where a plan asks.
 
 SageMaker training jobs and HyperPod at their `ml.` rates, managed spot as far as anything is published, and machines
 that are bought as UltraServers or quarters of them.

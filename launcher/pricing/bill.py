@@ -1,14 +1,15 @@
-"""The rest of the bill: everything a training cluster on ParallelCluster costs beside its compute."""
+"""The rest of the bill: everything a training cluster on ParallelCluster or HyperPod costs beside its compute."""
 
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
-from launcher.model.enums import CheckpointMode
+from launcher.model.enums import CheckpointMode, TargetKind
+from launcher.model.hyperpod import ml_name, shared_gib
 from launcher.model.money import Assumption
 from launcher.model.plan import Place
-from launcher.model.request import PlanRequest, StorageRequest
+from launcher.model.request import PlanRequest
 from launcher.model.sizing import (
     COMPUTE_ROOT_GIB,
     HEAD_ROOT_GIB,
@@ -29,6 +30,7 @@ from launcher.pricing.bill_network import (
     standing_network,
 )
 from launcher.pricing.compute import BOOT_H
+from launcher.pricing.hyperpod import machine_price, volume_assumption
 
 KEPT_MONTHS = 1.0
 """Months that the kept checkpoints are priced for; they cost on until they are deleted."""
@@ -67,36 +69,43 @@ class Bill:
         self.request = request
         self.catalog = catalog
         self._own = request.target.cluster is None
-        self._standing: dict[str, _Standing] = {}
+        self._standing: dict[tuple[str, bool], _Standing] = {}
 
     def lines(self, place: Place, work: Work) -> tuple[Line, ...]:
         """The lines beside the compute."""
         prices, request = Prices(place.region, self.catalog), self.request
         facts = self.catalog.instance_types[place.instance_type]
-        standing = self._standing_in(prices) if self._own else _Standing()
-        found = [*standing.storage, _root_volumes(prices, place, request, own=self._own)]
+        managed = place.target is TargetKind.HYPERPOD_SLURM
+        standing = self._standing_in(prices, managed=managed) if self._own else _Standing()
+        found = [*standing.storage]
+        if not managed:
+            found.append(_root_volumes(prices, place, request, own=self._own))
         found += (*_checkpoints(prices, request, work), *standing.network)
         if self._own:
             zone = place.az_id or self.catalog.first_zone(place.instance_type, place.region)
             found += network_data(prices, place, request, zone)
         found += _transfer(prices, request)
         if self._own:
-            found.append(_machine(prices, "head node", head_node(place.nodes, request.storage.head_node), 1))
+            name = head_node(place.nodes, request.storage.head_node)
+            found.append(_machine(prices, "controller" if managed else "head node", name, 1, managed=managed))
         found += (*standing.machines, *_logs(prices, place))
         found += metrics(prices, place, facts, own=self._own, start_up_h=BOOT_H)
         return (*found, *standing.watch)
 
-    def _standing_in(self, prices: Prices) -> _Standing:
-        """What stands as long as a cluster does, worked out once for a region."""
-        if prices.region not in self._standing:
+    def _standing_in(self, prices: Prices, *, managed: bool) -> _Standing:
+        """What stands as long as a cluster does, worked out once for a region; `managed` is HyperPod's."""
+        key = (prices.region, managed)
+        if key not in self._standing:
             storage = self.request.storage
-            self._standing[prices.region] = _Standing(
-                storage=(_file_system(prices, storage),) if storage.lustre_gib else (),
-                network=tuple(standing_network(prices, self.request)),
-                machines=(_login_nodes(prices, storage.login_nodes),) if storage.login_nodes else (),
-                watch=tuple(standing_watch(prices, self.request)),
+            gib = shared_gib(storage) if managed else storage.lustre_gib
+            logins = storage.login_nodes
+            self._standing[key] = _Standing(
+                storage=(_file_system(prices, gib, storage.lustre_mb_s_per_tib),) if gib else (),
+                network=tuple(standing_network(prices, self.request, managed=managed)),
+                machines=(_login_nodes(prices, logins, managed=managed),) if logins else (),
+                watch=tuple(standing_watch(prices, self.request, managed=managed)),
             )
-        return self._standing[prices.region]
+        return self._standing[key]
 
 
 def transfer_usd(region: str, request: PlanRequest, catalog: Catalog) -> float:
@@ -110,13 +119,15 @@ def checkpoints_and_data_usd(region: str, request: PlanRequest, work: Work, hour
     return total_usd((*_checkpoints(prices, request, work), *_transfer(prices, request)), size)
 
 
-def bill_assumptions(request: PlanRequest) -> tuple[Assumption, ...]:
+def bill_assumptions(request: PlanRequest, target: TargetKind) -> tuple[Assumption, ...]:
     """What the rest of the bill rests on, for the quote."""
     lines = [_assumed("logs", f"{LOG_GB_PER_NODE_HOUR:g}", "GB a node-hour")]
     if request.target.cluster is None:
         lines.append(_assumed("cluster stands before and after the job", f"{CLUSTER_OVERHEAD_H:g}", "h"))
         lines += network_assumptions(request)
         lines += monitoring_assumptions()
+    if target is TargetKind.HYPERPOD_SLURM:
+        lines.append(volume_assumption())
     if request.checkpoint.mode is not CheckpointMode.NONE:
         lines.append(_assumed(f"the {request.checkpoint.keep} kept checkpoints stay for", f"{KEPT_MONTHS:g}", "month"))
         rule = "the bucket's rule expires them at midnight; a bucket of your own needs the same"
@@ -130,15 +141,18 @@ def _assumed(name: str, value: str, unit: str) -> Assumption:
     return Assumption(name=name, value=value, unit=unit, source="assumption, not measured")
 
 
-def _machine(prices: Prices, name: str, instance_type: str, count: int) -> Line:
+def _machine(prices: Prices, name: str, instance_type: str, count: int, *, managed: bool) -> Line:
     """Machines on demand that stand as long as the cluster."""
     price = prices.catalog.on_demand(instance_type, prices.region)
+    if managed:
+        price = machine_price(prices.catalog, instance_type, prices.region)
+        instance_type = ml_name(instance_type)
     return Line(f"{name} {instance_type}", "other", "instance-hour", price).standing(count)
 
 
-def _login_nodes(prices: Prices, count: int) -> Line:
+def _login_nodes(prices: Prices, count: int, *, managed: bool) -> Line:
     """The machines that people log in to."""
-    return _machine(prices, f"{count} login node{'s' if count > 1 else ''}", LOGIN_NODE, count)
+    return _machine(prices, f"{count} login node{'s' if count > 1 else ''}", LOGIN_NODE, count, managed=managed)
 
 
 def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own: bool) -> Line:
@@ -153,9 +167,8 @@ def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own: bo
     return line._replace(once=standing * CLUSTER_OVERHEAD_H + nodes * BOOT_H, an_hour=standing + nodes)
 
 
-def _file_system(prices: Prices, storage: StorageRequest) -> Line:
-    """The file system."""
-    gib, speed = storage.lustre_gib, storage.lustre_mb_s_per_tib
+def _file_system(prices: Prices, gib: int, speed: int) -> Line:
+    """The file system: its size, and its speed in MB/s per TiB."""
     line = prices.line(f"FSx Lustre {gib} GiB, {speed} MB/s/TiB", "storage", FSX[speed], "GB-month")
     return line.standing(gib / HOURS_PER_MONTH)
 

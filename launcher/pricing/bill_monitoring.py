@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import TargetKind
+from launcher.model.hyperpod import is_prepaid
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.plan import Place
@@ -32,16 +33,18 @@ GUARD_CALLS_PER_HOUR = 60 / GUARD_EVERY_MINUTES
 PER_MONTH = 1 / HOURS_PER_MONTH
 
 
-def standing_watch(prices: Prices, request: PlanRequest) -> Iterator[Line]:
-    """What watches a cluster of its own, whatever it runs on.
+def standing_watch(prices: Prices, request: PlanRequest, *, managed: bool) -> Iterator[Line]:
+    """What watches a cluster of its own, whatever it runs on; HyperPod (`managed`) sets no alarms itself.
 
     The launcher passes on the quoted rate, so the alarm on spending stands wherever there is a budget.
     """
     budgeted = request.budget.max_usd is not None
-    count = len(alarms(budgeted=budgeted, rated=True)) + len(HEAD_NODE_ALARMS)
-    yield prices.line(f"{count} alarms", "other", "cloudwatch.alarm", "alarm-month").standing(count * PER_MONTH)
-    item = "cloudwatch.composite-alarm"
-    yield prices.line("composite alarm of the head node", "other", item, "alarm-month").standing(PER_MONTH)
+    count = len(alarms(budgeted=budgeted, rated=True)) + (0 if managed else len(HEAD_NODE_ALARMS))
+    name = f"{count} alarm{'s' if count > 1 else ''}"
+    yield prices.line(name, "other", "cloudwatch.alarm", "alarm-month").standing(count * PER_MONTH)
+    if not managed:
+        item = "cloudwatch.composite-alarm"
+        yield prices.line("composite alarm of the head node", "other", item, "alarm-month").standing(PER_MONTH)
     dashboard = Line("dashboard", "other", "dashboard-month", prices.past_allowance("cloudwatch.dashboard"))
     yield dashboard.standing(DASHBOARDS * PER_MONTH)
     yield Line("guard and its messages", "other", "function-month", _guard_price(prices)).standing(PER_MONTH)
@@ -62,12 +65,13 @@ def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, sta
     of_nodes = len(node_metrics(facts)) * place.nodes
     calls = NODE_REPORTS_PER_HOUR * place.nodes if of_nodes else 0.0
     standing = standing_calls = 0.0
+    managed = place.target is TargetKind.HYPERPOD_SLURM
     if own:
-        standing = len(guard_metrics(rated=True)) + HEAD_NODE_METRICS
+        standing = len(guard_metrics(rated=True)) + (1 if managed else HEAD_NODE_METRICS)
         standing_calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS + HEAD_NODE_REPORTS_PER_HOUR
-        # Only a fleet that may be stopped is looked at for idleness.
-        if place.option is not PurchaseOption.CAPACITY_BLOCK:
-            calls += GUARD_CALLS_PER_HOUR * IDLE_METRICS * place.nodes
+        # Only a fleet that may be stopped is looked at for idleness: HyperPod's by the length of its queue.
+        if not is_prepaid(place.option):
+            calls += GUARD_CALLS_PER_HOUR * (1 if managed else IDLE_METRICS * place.nodes)
     if not of_nodes and not standing:
         return
     line = prices.line("custom metrics", "other", "cloudwatch.custom-metric", "metric-month")

@@ -16,8 +16,11 @@ LOGS = "logs"
 """The service whose endpoint takes the logs past the NAT gateway."""
 
 
-def standing_network(prices: Prices, request: PlanRequest) -> Iterator[Line]:
-    """What stands as long as the cluster does, whatever it runs on."""
+def standing_network(prices: Prices, request: PlanRequest, *, managed: bool) -> Iterator[Line]:
+    """What stands as long as the cluster does, whatever it runs on.
+
+    HyperPod (`managed`) has neither ParallelCluster's names nor a load balancer.
+    """
     gateways = len(nat_zones(request.network, None))
     if gateways:
         yield prices.line("NAT gateway", "network", "vpc.nat-gateway", "hour").standing(gateways)
@@ -26,6 +29,8 @@ def standing_network(prices: Prices, request: PlanRequest) -> Iterator[Line]:
     if endpoints:
         name = f"{endpoints} interface endpoint{'s' if endpoints > 1 else ''}"
         yield prices.line(name, "network", "vpc.interface-endpoint", "AZ-hour").standing(endpoints)
+    if managed:
+        return
     if request.storage.login_nodes:
         item = "elb.network-load-balancer"
         yield prices.line("load balancer of the login nodes", "network", item, "hour").standing(1)

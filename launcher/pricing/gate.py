@@ -11,6 +11,7 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Gate
 from launcher.model.request import PlanRequest
 from launcher.pricing.ages import Age, age
+from launcher.pricing.offers import billed_name
 
 IMPOSSIBLE, UNPRICED, OVER_BUDGET = 5, 4, 3
 ALLOW = Gate(allowed=True, exit_code=0, reason="")
@@ -45,7 +46,7 @@ def judge(
         return Gate(allowed=False, exit_code=IMPOSSIBLE, reason=stopping[0].message, hint=stopping[0].hint)
     if isinstance(price, Unpriced) or usd is None or usd_per_hour is None:
         reason = price.reason if isinstance(price, Unpriced) else "the compute has no total"
-        key = f"{plan.place.instance_type}/{option.value}"
+        key = f"{billed_name(plan.place.target, plan.place.instance_type)}/{option.value}"
         hint = f'purchase.price_overrides {{"{key}": "..."}} sets your own price'
         return Gate(allowed=False, exit_code=UNPRICED, reason=f"the compute is unpriced: {reason}", hint=hint)
     old = age(price, option, rules.today, rules.max_age_days)

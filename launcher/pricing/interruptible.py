@@ -43,15 +43,15 @@ def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnS
     those at its own interval, or at any where a notice saves everything. The automatic interval is Daly's for
     everything that loses work: failures alone when a notice saves the rest, failures and interruptions when not.
     """
-    write_s = UNKNOWN_WRITE_S if work.checkpoint_write_s is None else max(LEAST_WRITE_S, work.checkpoint_write_s.mid)
-    stored_h = STORED_PER_WRITTEN * write_s / 3600
+    write_s = _write_s(work)
+    stored_h = _stored_h(work)
     if request.checkpoint.mode is CheckpointMode.NONE:
         never = Interruptible(
             work=work_h, interval=work_h, stall=0, write=0, hazard=rate, notice=0, restart=RESTART_H, saves=False
         )
         return OnSpot(never, None)
     lossless = stored_h <= NOTICE_H
-    interval_s = _interval_s(write_s, work, request, rate, lossless=lossless)
+    interval_s = _interval_s(write_s, work, request, rate)
     bare_h = work_h / (1 + work.failure_overhead)
     counted = work.training is None and (lossless or request.checkpoint.interval is not None)
     share = 0.0 if counted else _overhead(write_s, interval_s, work)
@@ -69,11 +69,30 @@ def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnS
     return OnSpot(job, interval_s)
 
 
-def _interval_s(write_s: float, work: Work, request: PlanRequest, rate: float, *, lossless: bool) -> float:
+def losses_per_h(work: Work, rate: float) -> float:
+    """What the automatic interval goes by: events an hour that lose work.
+
+    Failures alone when a notice saves the rest, failures and `rate` interruptions an hour when not.
+    """
+    lossless = _stored_h(work) <= NOTICE_H
+    return work.failures_per_h + (0.0 if lossless and work.failures_per_h else rate)
+
+
+def _write_s(work: Work) -> float:
+    """Seconds to write a checkpoint."""
+    return UNKNOWN_WRITE_S if work.checkpoint_write_s is None else max(LEAST_WRITE_S, work.checkpoint_write_s.mid)
+
+
+def _stored_h(work: Work) -> float:
+    """Hours from the begin of a checkpoint until it is in the store."""
+    return STORED_PER_WRITTEN * _write_s(work) / 3600
+
+
+def _interval_s(write_s: float, work: Work, request: PlanRequest, rate: float) -> float:
     """Seconds of work between checkpoints."""
     if request.checkpoint.interval is not None:
         return max(LEAST_INTERVAL_S, request.checkpoint.interval)
-    losing = work.failures_per_h + (0.0 if lossless and work.failures_per_h else rate)
+    losing = losses_per_h(work, rate)
     return min(A_DAY_S, daly_interval_s(checkpoint_s=write_s, mtbf_s=3600 / losing)) if losing > 0 else A_DAY_S
 
 

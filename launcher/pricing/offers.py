@@ -14,6 +14,14 @@ from launcher.pricing.blocks import bought
 
 MANAGED = (TargetKind.HYPERPOD_SLURM, TargetKind.SAGEMAKER_ENDPOINT)
 """Targets whose machines SageMaker bills, under names that begin with `ml.`."""
+COMPONENT = {TargetKind.HYPERPOD_SLURM: "cluster", TargetKind.SAGEMAKER_ENDPOINT: "hosting"}
+"""What it bills the machines of each as."""
+
+_NOT_MANAGED = {
+    PurchaseOption.SAVINGS_PLAN: "EC2 and Compute Savings Plans do not cover ml. instances",
+    PurchaseOption.RESERVED: "Reserved Instances do not cover ml. instances",
+    PurchaseOption.SPOT: "AWS publishes no rate of spot instances in SageMaker",
+}
 
 
 class Offer(NamedTuple):
@@ -65,6 +73,8 @@ def _override(place: Place, request: PlanRequest, today: date) -> Price | None:
 
 def _listed(place: Place, request: PlanRequest, catalog: Catalog) -> Price | Unpriced:
     """The catalog's price for a place."""
+    if place.target in MANAGED:
+        return _managed(place, request, catalog)
     name, region = place.instance_type, place.region
     payment, term = request.purchase.payment, place.term_years or 1
     match place.option:
@@ -77,10 +87,8 @@ def _listed(place: Place, request: PlanRequest, catalog: Catalog) -> Price | Unp
             price = catalog.capacity_block(name, region)
         case PurchaseOption.TRAINING_PLAN:
             price = catalog.training_plan(name, region)
-        case PurchaseOption.SAVINGS_PLAN if place.plan_kind is PlanKind.SAGEMAKER and place.target not in MANAGED:
+        case PurchaseOption.SAVINGS_PLAN if place.plan_kind is PlanKind.SAGEMAKER:
             price = Unpriced(reason="a SageMaker Savings Plan does not cover EC2 instances")
-        case PurchaseOption.SAVINGS_PLAN if place.plan_kind is not PlanKind.SAGEMAKER and place.target in MANAGED:
-            price = Unpriced(reason="EC2 and Compute Savings Plans do not cover ml. instances")
         case PurchaseOption.SAVINGS_PLAN:
             price = catalog.savings_plan(name, region, place.plan_kind or PlanKind.COMPUTE, term, payment)
         case PurchaseOption.RESERVED:
@@ -88,6 +96,21 @@ def _listed(place: Place, request: PlanRequest, catalog: Catalog) -> Price | Unp
         case _:
             price = Unpriced(reason=f"no {place.option.value} price of {name} is known")
     return price
+
+
+def _managed(place: Place, request: PlanRequest, catalog: Catalog) -> Price | Unpriced:
+    """The catalog's price for a machine that SageMaker bills."""
+    name, region = billed_name(place.target, place.instance_type), place.region
+    match place.option:
+        case PurchaseOption.ON_DEMAND:
+            return catalog.sagemaker(name, region, COMPONENT[place.target])
+        case PurchaseOption.TRAINING_PLAN:
+            return catalog.training_plan(place.instance_type, region)
+        case PurchaseOption.SAVINGS_PLAN if place.plan_kind is PlanKind.SAGEMAKER:
+            return catalog.savings_plan(
+                name, region, PlanKind.SAGEMAKER, place.term_years or 1, request.purchase.payment
+            )
+    return Unpriced(reason=_NOT_MANAGED.get(place.option, f"no {place.option.value} price of {name} is known"))
 
 
 def asked_for(instance_type: str, region: str, request: PlanRequest) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from launcher.model.document import resolve
-from launcher.model.enums import Market
+from launcher.model.enums import Market, TargetKind
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price, Range, UsdRange
 from launcher.model.quote import Quote, SpotOutlook
@@ -18,6 +18,7 @@ from launcher.pricing.commitments import commitment
 from launcher.pricing.compute import ComputeCost, compute_cost
 from launcher.pricing.drafts import Draft
 from launcher.pricing.gate import age_findings, judge
+from launcher.pricing.hyperpod import surcharge
 from launcher.pricing.policies import policies
 from launcher.pricing.refusals import may_be_late
 
@@ -60,7 +61,7 @@ def quote(drawn: Draft, work: Work, rival_usd: Decimal | None) -> Quote:
         assumptions=(
             *work.assumptions,
             *(cost.assumptions if cost else ()),
-            *bill_assumptions(desk.request),
+            *bill_assumptions(desk.request, place.target),
             *(tied.assumptions if tied else ()),
             *paid.assumptions,
         ),
@@ -125,6 +126,9 @@ def _findings(drawn: Draft, hours: Range) -> tuple[Finding, ...]:
     if place.nodes > 1 and not facts.efa_interfaces and "efa_interfaces" not in facts.unknown:
         message = f"{place.instance_type} has no EFA: {place.nodes} of them are joined by plain TCP"
         found.append(warning("no-efa", "target.nodes", message, "one node, or a type with EFA"))
+    if place.target is TargetKind.HYPERPOD_SLURM and isinstance(price, Price):
+        more = surcharge(place, drawn.work, price, hours.mid, desk.catalog)
+        found += [] if more is None else [more]
     found.extend(warning(*each) for each in may_be_late(hours.high, hours.mid, place, desk))
     found.extend(age_findings(price, place.option, desk.rules))
     found.extend(_unpriced(drawn))

@@ -15,7 +15,7 @@ from launcher.catalog.store import Row, TermRow
 from launcher.model.enums import Market, PlanKind, PurchaseOption
 from launcher.model.request import PlanRequest
 from launcher.model.way import Way
-from launcher.pricing.offers import asked_for, billed_name
+from launcher.pricing.offers import MANAGED, asked_for, billed_name
 
 _usd = attrgetter("usd")
 
@@ -57,6 +57,8 @@ class RateBook:
         self, way: Way, region: str, zone: str | None, kind: PlanKind | None, years: int | None
     ) -> float | None:
         """The catalog's rate."""
+        if way.target in MANAGED:
+            return self._managed(way, region, kind, years)
         key = (way.instance_type, region)
         found = None
         match way.option:
@@ -76,6 +78,24 @@ class RateBook:
             case PurchaseOption.BEDROCK:
                 pass
         return found
+
+    def _managed(self, way: Way, region: str, kind: PlanKind | None, years: int | None) -> float | None:
+        """The rate of a SageMaker instance for HyperPod: of what it is billed as, or a newer one of another service."""
+        key = (billed_name(way.target, way.instance_type), region)
+        match way.option:
+            case PurchaseOption.ON_DEMAND:
+                rows = self.store.sagemaker.get(key, ())
+                own = newest([row for row in rows if row.zone == "cluster"], _usd, self.until)
+                other = newest([row for row in rows if row.zone != "cluster"], _usd, self.until)
+                row = other if other is not None and (own is None or other.as_of > own.as_of) else own
+                return None if row is None else float(row.usd)
+            case PurchaseOption.TRAINING_PLAN:
+                return self._whole_region(self.store.training_plans.get((way.instance_type, region), ()))
+            case PurchaseOption.SAVINGS_PLAN if kind is PlanKind.SAGEMAKER:
+                plans = self.store.savings_plans.get((*key, kind.value, str(years or 1)), ())
+                return self._term(newest(plans, rate_of(self.request.purchase.payment), self.until))
+            case _:
+                return None
 
     def _whole_region(self, rows: Sequence[Row]) -> float | None:
         return self._newest([row for row in rows if not row.zone])

@@ -10,7 +10,7 @@ from launcher.pricing.blocks import BLOCK_LOST_H, PLAN_LOST_H, bought, held
 from launcher.pricing.compute import FOREVER_H, Charge
 from launcher.pricing.desk import Desk
 
-DEPLOYED = (TargetKind.PARALLELCLUSTER,)
+DEPLOYED = (TargetKind.PARALLELCLUSTER, TargetKind.HYPERPOD_SLURM)
 """What this version can deploy; everything else is priced only."""
 
 

@@ -44,14 +44,18 @@ class _Size(NamedTuple):
 
 
 def best_places(ways: Iterable[Way], works: Works, desk: Desk) -> list[Place]:
-    """The best place of every target, type and purchase option: the cheapest that has a rate, or else the smallest."""
+    """The best place of every type and purchase option: the cheapest that has a rate, or else the smallest.
+
+    A plan that names its targets gets one of each; where any will do, the dearer one is folded away.
+    """
+    named = desk.request.target.kind is not None
     best: dict[tuple[str, str, str], tuple[Row, Way]] = {}
     book = RateBook(desk.request, desk.catalog)
     moved = _Transfers(desk)
     for number, way in enumerate(ways):
         row = min(_rows(number, way, works, book, moved), default=None)
         row = row or min(_unpriced(number, way, works, desk), default=None)
-        key = (way.target, way.instance_type, way.option)
+        key = (way.target if named else "", way.instance_type, way.option)
         if row is not None and (key not in best or row < best[key][0]):
             best[key] = (row, way)
     return [way.place(row.site, row.nodes, row.term) for row, way in best.values()]

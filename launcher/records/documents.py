@@ -12,6 +12,7 @@ from launcher.model.money import CostComponent, Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Gate, Quote
 from launcher.model.report import Attempt, Report, RunStatus
 from launcher.pricing.alternatives import Alternative
+from launcher.records.serving_documents import serving
 
 Json = dict[str, Any]
 
@@ -77,16 +78,16 @@ def quote_document(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) 
 
 def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Json:
     """One candidate of a plan."""
-    place, facts = quoted.plan.place, types[quoted.plan.place.instance_type]
+    place, facts = quoted.plan.place, types.get(quoted.plan.place.instance_type)
     commitment = place.term_years is not None
     return {
         "rank": rank,
         "digest": quoted.digest,
-        "target": place.target.value,
-        "instance_type": place.instance_type,
-        "accelerator": facts.accelerator,
-        "accelerators": facts.accelerators * place.nodes,
-        "nodes": place.nodes,
+        "target": place.target.value if facts else None,
+        "instance_type": place.instance_type or None,
+        "accelerator": facts.accelerator if facts else None,
+        "accelerators": facts.accelerators * place.nodes if facts else 0,
+        "nodes": place.nodes if facts else 0,
         "region": place.region,
         "az_id": place.az_id,
         "purchase_option": place.option.value,
@@ -105,7 +106,7 @@ def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Js
         "price": _price(quoted),
         "training": _training(quoted),
         "spot": _spot(quoted),
-        "serving": None,
+        "serving": serving(quoted.serving),
         "commitment": _commitment(quoted),
         "gate": gate(quoted.gate),
         "findings": [finding(each) for each in quoted.findings],

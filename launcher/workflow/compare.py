@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from launcher import plan_file
 from launcher.catalog import load as catalog_load
@@ -16,6 +17,9 @@ from launcher.pricing import reasoning
 from launcher.pricing.port import Port, port
 from launcher.pricing.verdict import Choice, Verdict, judge, one_sided
 from launcher.workflow.price import NEURON, NVIDIA, Priced, PriceOptions, price_request
+
+if TYPE_CHECKING:
+    from launcher.workflow.compare_serving import ServingComparison
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +85,15 @@ class Comparison:
             return one_sided(Choice.TRAINIUM, text, (reasoning.CAPACITY,))
         return one_sided(Choice.NONE, "No candidate has a price: there is nothing to compare.")
 
+    def outside(self, family: str) -> Quote | None:
+        """The cheapest of a family where it is of a type or bought in a way that the plan leaves out; else None."""
+        mine, rank = self.pinned.cheapest_of(family), self.priced.cheapest_of(family)
+        if mine is None or rank is None:
+            return None
+        own, other = self.pinned.quote(mine), self.priced.quote(rank)
+        cheaper = own.usd is not None and other.usd is not None and other.usd.mid < own.usd.mid
+        return other if cheaper else None
+
     def _best(self, family: str) -> Quote | None:
         """The cheapest possible candidate of a family, of the pinned types before others."""
         for priced in (self.pinned, self.priced):
@@ -90,7 +103,7 @@ class Comparison:
         return None
 
 
-def compare(path: Path, now: datetime, options: PriceOptions) -> Comparison:
+def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | ServingComparison":
     """The comparison of a plan file: its job on every machine that fits, whatever type and option it pins.
 
     A pinned region stays pinned. A pinned type stands for its kind of machine.
@@ -103,6 +116,11 @@ def compare(path: Path, now: datetime, options: PriceOptions) -> Comparison:
     if options.region is not None:
         request = replace(request, target=replace(request.target, region=(options.region,)))
     catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache)
+    if request.workload.serve is not None:
+        # Loaded for serving plans alone: a training plan pays nothing for it.
+        from launcher.workflow.compare_serving import compare_serving
+
+        return compare_serving(path, request, catalog, now, options)
     pinned = price_request(path, request, catalog, now, options)
     wide = opened(request)
     if wide == request:

@@ -8,7 +8,7 @@ from pathlib import Path
 from launcher.catalog import load as catalog_load
 from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError, UnpricedError
 from launcher.model.quote import Quote
-from launcher.workflow.price import Priced, PriceOptions, pick, price, price_request
+from launcher.workflow.price import Priced, PriceOptions, pick, price, price_request, refuse_serving
 
 REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
 
@@ -19,6 +19,7 @@ def refuse_unless_allowed(quoted: Quote) -> None:
     Raises:
         OverBudgetError, UnpricedError, ImpossibleError: it refuses, with the reason and the smallest way out.
     """
+    refuse_serving(quoted)
     if not quoted.gate.allowed:
         errors = tuple(each for each in quoted.findings if each.level == "error")
         raise REFUSALS[quoted.gate.exit_code](quoted.gate.reason, hint=quoted.gate.hint, findings=errors)

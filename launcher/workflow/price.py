@@ -19,8 +19,8 @@ from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.workload import ModelDimensions
 from launcher.planning.checks import INFERENCE_ONLY, SPOT_WITHOUT_CHECKPOINTS
+from launcher.planning.hyperpod import place_findings
 from launcher.planning.limits import computes
-from launcher.planning.networks import network_findings
 from launcher.planning.resolve import Resolution, resolve
 from launcher.planning.work import cluster_hours
 from launcher.pricing.alternatives import Alternative, alternatives
@@ -88,6 +88,10 @@ class Priced:
             work = self.resolution.estimator.explained(drawn.work)
             self._made[rank] = quote(drawn, work, self._rival_usd)
         return self._made[rank]
+
+    def digest(self, rank: int) -> str:
+        """The digest of a rank's plan, without making its quote."""
+        return resolved_plan(self.request, self.drafts[rank - 1].place, self.desk.document).digest
 
     @cached_property
     def quotes(self) -> tuple[Quote, ...]:
@@ -194,6 +198,11 @@ def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datet
     Raises:
         ImpossibleError: no candidate is left, with every finding.
     """
+    if request.workload.serve is not None:
+        # Loaded for serving plans alone: a training plan pays nothing for it.
+        from launcher.workflow.serving import price_serving
+
+        return price_serving(path, request, catalog, now, options)
     resolution = resolve(request, catalog, load_training())
     if resolution.errors:
         count = len(resolution.errors)
@@ -206,7 +215,7 @@ def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datet
     works = resolution.estimator.work
     places = all_places(resolution.ways) if options.everything else best_places(resolution.ways, works, desk)
     drafts = ranked(
-        draft(place, works(place.instance_type, place.nodes), desk, network_findings(request, place, catalog))
+        draft(place, works(place.instance_type, place.nodes), desk, place_findings(request, place, catalog))
         for place in places
     )
     if request.purchase.option == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
@@ -224,6 +233,17 @@ def _refuse_lossy_spot(path: Path, drafts: Sequence[Draft]) -> None:
         raise ImpossibleError(f"{path} asks for something that cannot be done: 1 problem", findings=findings)
 
 
+def refuse_serving(quoted: Quote) -> None:
+    """Go on only with a plan that this version builds.
+
+    Raises:
+        ImpossibleError: it is a serving plan, which is priced and not deployed.
+    """
+    if quoted.plan.request.workload.serve is not None:
+        message = f"{quoted.plan.name} is a serving plan: it is priced and not deployed in this version"
+        raise ImpossibleError(message, hint="slipway compare says whether to deploy it at all")
+
+
 def pick(priced: Priced, wanted: str | None) -> tuple[int, Quote]:
     """The quote a person picked by rank or digest, with its rank; the first without a wish.
 
@@ -236,7 +256,7 @@ def pick(priced: Priced, wanted: str | None) -> tuple[int, Quote]:
     if wanted.isdecimal() and wanted.isascii() and len(wanted) < LEAST_DIGEST and 1 <= int(wanted) <= count:
         return int(wanted), priced.quote(int(wanted))
     if len(wanted) >= LEAST_DIGEST:
-        digests = [resolved_plan(priced.request, each.place, priced.desk.document).digest for each in priced.drafts]
+        digests = [priced.digest(rank) for rank in range(1, count + 1)]
         matching = [rank for rank, digest in enumerate(digests, start=1) if digest.startswith(wanted.lower())]
         if len(matching) == 1:
             return matching[0], priced.quote(matching[0])

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from launcher.model.bundle import Bundle
 from launcher.model.instance_type import InstanceType
 from launcher.model.quote import Quote
+from launcher.pricing.interruptible import losses_per_h
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
 from launcher.rendering.names import ClusterNames, symbolic_names
+from launcher.workflow.price import refuse_serving
 
 UNSUBMITTED = "not-submitted"
 """The run id in files that are only shown."""
@@ -31,5 +33,14 @@ def render_quote(
     Raises:
         ImpossibleError: the plan cannot be written as files.
     """
-    job = JobSettings(run=run, checkpoint_interval_s=quote.checkpoint_interval_s)
+    refuse_serving(quote)
+    job = JobSettings(run=run, checkpoint_interval_s=quote.checkpoint_interval_s, mtbf_s=_mtbf_s(quote))
     return render(quote.plan, instances=instances, names=names or symbolic_names(quote.plan), job=job)
+
+
+def _mtbf_s(quote: Quote) -> float | None:
+    """Mean seconds between the events that an automatic checkpoint interval goes by; None where it stays as it is."""
+    if quote.plan.request.checkpoint.interval is not None:
+        return None
+    losing = losses_per_h(quote.work, quote.spot.interruptions_per_hour if quote.spot is not None else 0.0)
+    return 3600.0 / losing if losing > 0 else None

@@ -132,7 +132,7 @@ def test_a_job_that_outlasts_its_window_is_refused(priced):
     assert codes(over)[0] == "window-over"
 
 
-def test_a_training_plan_is_priced_and_not_deployed(priced):
+def test_a_training_plan_is_hyperpods_and_priced_by_its_fee(priced):
     plan = {"target": {"region": "any"}, "purchase": {"option": "any", "training_plan": {"arn": ARN}}}
     found = priced(plan)
     assert len(found.drafts) == 1
@@ -141,7 +141,7 @@ def test_a_training_plan_is_priced_and_not_deployed(priced):
     assert (place.target, place.option, place.region) == ("hyperpod-slurm", "training-plan", "us-west-2")
     assert quoted.usd is None
     assert "prices refresh" in quoted.unpriced
-    assert quoted.gate.exit_code == 5
+    assert quoted.gate.exit_code == 4
     paid = {"arn": ARN, "starts_at": "2026-12-01T11:30:00Z", "ends_at": "2026-12-02T11:30:00Z", "fee_usd": "720"}
     bought = priced({**plan, "purchase": {"training_plan": paid, "option": "any"}, "workload": hours(23.2)}).quote(1)
     assert compute(bought) == 720

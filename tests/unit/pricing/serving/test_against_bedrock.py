@@ -85,6 +85,19 @@ def test_operating_time_and_port_are_counted(compared):
     assert any("never paid back" in each for each in found.verdict.reasons)
 
 
+def test_the_port_is_held_against_gpus_and_against_bedrock(compared):
+    load = {"model": "llama-3.3-70b", "requests_per_s": 0.3, "max_tpot_ms": 80}
+    found = compared({**load, "port_weeks": 4})
+    sides = found.sides
+    assert sides.neuron_usd < sides.gpu_usd
+    assert sides.neuron_months_over_gpu == pytest.approx(20_000 / float(sides.gpu_usd - sides.neuron_usd))
+    assert sides.neuron_months_over_bedrock is sides.neuron_months is None
+    assert f"against ${sides.neuron_usd:,.0f} a month" in found.verdict.text
+    late = compared({**load, "port_weeks": 4000})
+    assert late.sides.neuron_months_over_gpu > 24
+    assert f"against ${late.sides.gpu_usd:,.0f} a month" in late.verdict.text
+
+
 def test_weights_that_bedrock_lacks_are_deployed(compared):
     found = compared({"model": "llama-2-7b"}, target={"instance_type": ["g6.12xlarge", "inf2.24xlarge"]})
     assert found.hosted is None

@@ -44,7 +44,7 @@ def test_more_traffic_never_costs_less(rate, more, least):
     little = months(requests_per_s=rate, min_instances=least)
     much = months(requests_per_s=rate + more, min_instances=least)
     assert set(little) == set(much)
-    assert all(much[name] >= little[name] for name in little)
+    assert all(much[name] >= little[name] - CENT for name in little)
 
 
 @few
@@ -53,14 +53,14 @@ def test_a_tighter_latency_never_costs_less(tight, more, rate):
     strict = months(requests_per_s=rate, max_tpot_ms=tight)
     loose = months(requests_per_s=rate, max_tpot_ms=tight + more)
     assert set(strict) <= set(loose) or not loose
-    assert all(strict[name] >= loose[name] for name in strict if name in loose)
+    assert all(strict[name] >= loose[name] - CENT for name in strict if name in loose)
 
 
 @few
 @given(rate=st.floats(0.1, 20), zones=st.integers(1, 4))
 def test_more_zones_never_cost_less(rate, zones):
     one, many = months(requests_per_s=rate), months(requests_per_s=rate, zones=zones)
-    assert all(many[name] >= one[name] for name in one)
+    assert all(many[name] >= one[name] - CENT for name in one)
 
 
 @few

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher import plan_file
-from launcher.catalog.bedrock import BedrockCatalog
+from launcher.catalog.load import load
 from launcher.model.document import document
 from launcher.model.errors import ImpossibleError
 from launcher.records.documents import plan_document, quote_document
@@ -107,9 +107,12 @@ def test_a_withdrawn_model_is_no_offer(priced):
 
 
 def test_prices_of_another_day(priced):
-    found = priced(options=PriceOptions(prices_as_of=date(2026, 11, 1)))
-    assert found.request is not None
-    assert BedrockCatalog(prices_as_of=date(2026, 11, 1)).price("meta.llama3-1-8b-instruct-v1:0", "us-east-1") is None
+    catalog = load(prices_as_of=date(2026, 11, 1))
+    found = price_serving(Path("plan.yaml"), priced().request, catalog, NOW, PriceOptions())
+    hosted = next(each for each in found.drafts if each.bedrock)
+    assert hosted.usd is None
+    assert hosted.offer.price.reason.endswith("is known on or before 2026-11-01")
+    assert found.drafts[0].usd is not None
 
 
 def test_the_budget_is_held_against_the_high_estimate(priced):

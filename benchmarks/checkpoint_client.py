@@ -1,0 +1,102 @@
+"""One transfer of a checkpoint by one client, in a process of its own.
+
+    python -m benchmarks.checkpoint_client agent|boto3 up|down URI FOLDER
+
+Prints the seconds of the transfer and the most memory that the process ever held (VmHWM), as JSON. "agent" is what the
+agent does with a finished checkpoint: hash, send, commit; and at a start: look, fetch, check every hash. "boto3" moves
+the same files with boto3's own transfer manager in its default configuration, all of them at once, and checks nothing.
+"""
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.config import Config
+from s3transfer.manager import TransferConfig, TransferManager
+
+from launcher.agent.commit import assemble, commit
+from launcher.agent.restore import Restore
+from launcher.agent.store import Store
+from launcher.agent.upload import Identity, Sender
+
+STEP = 1
+
+
+def agent_up(uri: str, folder: Path) -> None:
+    """Hash, send, commit."""
+    store = Store(uri)
+    identity = Identity(run="bench", attempt=1, session="bench.a1", part=0, parts=1)
+    manifest, _ = Sender(store, identity).send(folder, STEP)
+    commit(store, assemble(store, manifest, session=identity.session))
+
+
+def agent_down(uri: str, folder: Path) -> None:
+    """Look for the newest whole checkpoint, fetch it, check every hash."""
+    restore = Restore(
+        store=Store(uri),
+        checkpoints=folder,
+        previous=folder / "previous",
+        part=0,
+        on_skip=lambda step, reason: sys.exit(f"step {step}: {reason}"),
+    )
+    if restore.newest() is None:
+        sys.exit("nothing to restore")
+
+
+def boto3_up(uri: str, folder: Path) -> None:
+    """All files at once."""
+    bucket, prefix = _place(uri)
+    with _manager() as manager:
+        futures = [manager.upload(str(path), bucket, f"{prefix}/{path.name}") for path in sorted(folder.iterdir())]
+        for future in futures:
+            future.result()
+
+
+def boto3_down(uri: str, folder: Path) -> None:
+    """All files at once."""
+    bucket, prefix = _place(uri)
+    client = _client()
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/")
+    keys = [entry["Key"] for page in pages for entry in page["Contents"]]
+    with _manager() as manager:
+        futures = [manager.download(bucket, key, str(folder / key.rpartition("/")[2])) for key in keys]
+        for future in futures:
+            future.result()
+
+
+def peak_mib() -> float:
+    """The most memory this process ever held, resident."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def _place(uri: str) -> tuple[str, str]:
+    parts = urlsplit(uri)
+    return parts.netloc, parts.path.strip("/")
+
+
+def _client() -> "boto3.client":
+    return boto3.client("s3", config=Config(s3={"addressing_style": "path"}, max_pool_connections=10))
+
+
+def _manager() -> TransferManager:
+    return TransferManager(_client(), TransferConfig())
+
+
+def main() -> int:
+    """One transfer."""
+    client, way, uri, folder = sys.argv[1:]
+    move = {"agent": {"up": agent_up, "down": agent_down}, "boto3": {"up": boto3_up, "down": boto3_down}}[client][way]
+    begun = time.perf_counter()
+    move(uri, Path(folder))
+    print(json.dumps({"seconds": time.perf_counter() - begun, "mib": peak_mib()}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

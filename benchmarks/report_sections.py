@@ -1,0 +1,35 @@
+"""docs/accuracy.md has one section a benchmark: each writes its own and leaves the others as they are."""
+
+from pathlib import Path
+
+ORDER = ("training", "serving")
+
+
+def _mark(name: str) -> str:
+    return f"<!-- section: {name} -->"
+
+
+def replace_section(path: Path, name: str, text: str) -> None:
+    """Write a section of a report, in the order of ORDER; text before the first mark counts as the first section."""
+    found = sections(path.read_text(encoding="utf-8")) if path.exists() else {}
+    found[name] = text
+    path.parent.mkdir(exist_ok=True)
+    parts = [f"{_mark(each)}\n{found[each].strip()}\n" for each in ORDER if each in found]
+    path.write_text("\n".join(parts), encoding="utf-8")
+
+
+def sections(text: str) -> dict[str, str]:
+    r"""The sections of a report by name.
+
+    >>> sections("# A\n<!-- section: serving -->\n# B\n")
+    {'training': '# A', 'serving': '# B'}
+    """
+    found: dict[str, str] = {}
+    current = ORDER[0]
+    for line in text.splitlines():
+        named = next((each for each in ORDER if line == _mark(each)), None)
+        if named is not None:
+            current = named
+        else:
+            found[current] = f"{found.get(current, '')}{line}\n"
+    return {name: body.strip() for name, body in found.items() if body.strip()}

@@ -1,0 +1,179 @@
+"""How far serving estimates lie from published measurements.
+
+    python -m benchmarks.serving_accuracy [FILE] [--json]
+
+FILE has the columns of launcher/catalog/data/serving/throughput.csv, which is the default. Without --json the result is
+written to its section of docs/accuracy.md and a summary printed; with it, nothing is written and one object printed:
+
+    inf2_trn1              {n, median_abs_error, within_25, leave_one_model_out} of rows on Inferentia2 and Trainium1
+    gpu                    {n, median_abs_error, within_35, leave_one_model_out} of rows on GPUs
+    refused                number of rows the estimate does not reach
+    refused_rows           [{row, reason}] of those
+
+Errors are |estimated / measured - 1| of output tokens per second, shares fractions. leave_one_model_out holds the same
+figures with each row estimated by coefficients fitted on the shipped rows of other models. A row that was measured is
+never looked up here: this is the error of the estimate. Exit codes: 0, or 2 when the file cannot be used.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks import fit_serving
+from benchmarks.report_sections import replace_section
+from benchmarks.serving_rows import Refused, Row, RowsError, read_rows
+from launcher.catalog.serving import ROWS, load_serving
+
+REPORT = Path(__file__).parent.parent / "docs" / "accuracy.md"
+SECTION = "serving"
+UNREADABLE = 2
+WORST = 12
+NEAR = {"neuron": ("within_25", 0.25), "gpu": ("within_35", 0.35)}
+HOW_TO_READ = """\
+Every row is estimated from its own columns: model, chip, engine, number format, tensor and data parallelism, batch,
+concurrency and lengths; the error is that of output tokens per second. "Model left out" estimates every row by
+coefficients fitted without any row of its model. The form of the estimate was chosen with these rows in view, so only
+rows gathered later test that. Rows of older engines (transformers-neuronx, TensorRT-LLM, TGI) tell what the chips do;
+an endpoint is estimated as the engine it would run: vLLM, of which there are few rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One row with the tokens per second that are estimated for it."""
+
+    row: Row
+    estimated: float
+
+    @property
+    def ratio(self) -> float:
+        """Estimated over measured."""
+        return self.estimated / self.row.tokens_per_s
+
+    @property
+    def error(self) -> float:
+        """How far off, as a share of what was measured."""
+        return abs(self.ratio - 1)
+
+
+def outcomes(rows: Sequence[Row]) -> list[Outcome]:
+    """The rows under the shipped coefficients."""
+    facts = load_serving()
+    return [
+        Outcome(row=row, estimated=fit_serving.estimated(row, facts.neuron if row.neuron else facts.gpu).tokens_per_s)
+        for row in rows
+    ]
+
+
+@lru_cache(maxsize=64)
+def _without(model: str, family: str) -> dict[str, float]:
+    """Coefficients fitted on the shipped rows of a family without those of a model."""
+    shipped = fit_serving.of_family(_shipped(), family)
+    return fit_serving.fit([row for row in shipped if row.model != model], family)
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> tuple[Row, ...]:
+    return tuple(read_rows(ROWS)[0])
+
+
+def left_out(rows: Sequence[Row], family: str) -> list[Outcome]:
+    """The rows of a family, each estimated without the shipped rows of its model."""
+    own = fit_serving.of_family(rows, family)
+    return [
+        Outcome(row=row, estimated=fit_serving.estimated(row, _without(row.model, family)).tokens_per_s) for row in own
+    ]
+
+
+def summary(found: Sequence[Outcome], family: str) -> dict[str, Any]:
+    """Count, median error and share within the bound of a family; None for each where there is no row."""
+    name, bound = NEAR[family]
+    if not found:
+        return {"n": 0, "median_abs_error": None, name: None}
+    return {
+        "n": len(found),
+        "median_abs_error": round(median(each.error for each in found), 4),
+        name: _share(each.error <= bound for each in found),
+    }
+
+
+def _share(flags: Iterable[bool]) -> float:
+    values = list(flags)
+    return round(sum(values) / len(values), 4)
+
+
+def measure(rows: Sequence[Row], refused: Sequence[Refused]) -> dict[str, Any]:
+    """The object that --json prints."""
+    told = outcomes(rows)
+    found: dict[str, Any] = {}
+    for key, family in (("inf2_trn1", "neuron"), ("gpu", "gpu")):
+        own = [each for each in told if each.row.neuron == (family == "neuron")]
+        found[key] = {**summary(own, family), "leave_one_model_out": summary(left_out(rows, family), family)}
+    found["refused"] = len(refused)
+    found["refused_rows"] = [{"row": each.id, "reason": each.reason} for each in refused]
+    return found
+
+
+def report(rows: Sequence[Row], refused: Sequence[Refused], name: str) -> str:
+    """The section of docs/accuracy.md."""
+    told = sorted(outcomes(rows), key=lambda each: -each.error)
+    lines = ["| rows | n | median error | within 25 % | within 35 % |", "|---|---|---|---|---|"]
+    for title, family in (("Inferentia2 and Trainium1", "neuron"), ("GPUs", "gpu")):
+        own = [each for each in told if each.row.neuron == (family == "neuron")]
+        lines += [*_line(title, own), *_line(f"{title}, model left out", left_out(rows, family))]
+        for chip in sorted({each.row.chip for each in own}):
+            lines += _line(f"- {chip}", [each for each in own if each.row.chip == chip])
+    furthest = ["| row | estimated / measured |", "|---|---|"]
+    furthest += [f"| {each.row.id} | {each.ratio:.2f} |" for each in told[:WORST]]
+    beyond = ["| row | reason |", "|---|---|", *(f"| {each.id} | {each.reason} |" for each in refused)]
+    blocks = (
+        "# Accuracy of the serving estimate",
+        f"Written by `python -m benchmarks.serving_accuracy` from {name}; coefficients of {load_serving().fitted_on}.",
+        HOW_TO_READ,
+        "\n".join(lines),
+        "## The serving rows furthest off",
+        "\n".join(furthest),
+        f"## Serving rows that are refused: {len(refused)}",
+        *(["\n".join(beyond)] if refused else []),
+    )
+    return "\n\n".join(blocks) + "\n"
+
+
+def _line(title: str, found: Sequence[Outcome]) -> list[str]:
+    """One row of the table of errors; none without measurements."""
+    if not found:
+        return []
+    middle = 100 * median(each.error for each in found)
+    shares = " | ".join(f"{100 * _share(each.error <= bound for each in found):.1f} %" for bound in (0.25, 0.35))
+    return [f"| {title} | {len(found)} | {middle:.1f} % | {shares} |"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.serving_accuracy", description="serving estimates against published measurements"
+    )
+    parser.add_argument("file", nargs="?", type=Path, default=ROWS, help="rows; the shipped rows by default")
+    parser.add_argument("--json", action="store_true", help="print one object and write nothing")
+    options = parser.parse_args(arguments)
+    try:
+        rows, refused = read_rows(options.file)
+    except RowsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return UNREADABLE
+    if options.json:
+        print(json.dumps(measure(rows, refused), indent=2))
+        return 0
+    text = report(rows, refused, "the shipped rows" if options.file == ROWS else f"`{options.file.name}`")
+    replace_section(REPORT, SECTION, text)
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

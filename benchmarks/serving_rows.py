@@ -1,0 +1,227 @@
+"""Rows of published serving measurements, as a copy of a model under a load and the output tokens that were measured.
+
+A row becomes a `Copy` from its own columns: model, hardware, engine, number format, tensor and data parallelism, batch,
+concurrency and lengths. Two things are filled in where a row does not state them: lengths of "ShareGPT-like" prompts
+are those of vLLM's benchmark on ShareGPT (215 in, 198 out), a "short prompt" is 50 tokens. A row the estimate does not
+reach (mixtures of experts, trn2, an unknown model without a size in its name) is refused with the reason.
+"""
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from launcher.catalog.load import Catalog, load
+from launcher.catalog.serving import model_of
+from launcher.model.instance_type import Accelerator
+from launcher.model.serving import Copy, ServedModel
+from launcher.model.workload import ModelDimensions
+from launcher.planning.serving import footprint
+from launcher.planning.serving.reach import beyond
+from launcher.planning.serving.served_model import from_dimensions, served_model
+from launcher.planning.serving.software import SCHEDULED, TUNED, software_of
+
+NEEDED = ("model", "hardware", "engine", "dtype", "output_tok_s")
+SHAREGPT_IN, SHAREGPT_OUT = 215.0, 198.0
+"""Mean lengths of vLLM's ShareGPT benchmark: 215,196 tokens in and 198,343 out for 1,000 prompts."""
+SHORT_PROMPT = 50.0
+OFFLINE = 4096
+"""Requests waiting where a row says saturated and gives no number."""
+NEURON_LABELS = {"inf2": "Inferentia2", "inferentia2": "Inferentia2", "trn1": "Trainium1", "trainium1": "Trainium1"}
+NEURON_LABELS |= {"trn2": "Trainium2", "trainium2": "Trainium2", "trn3": "Trainium3", "trainium3": "Trainium3"}
+GPU_LABELS = ("H200", "H100", "L40S", "A10G", "L4", "B300", "B200")
+TYPE = re.compile(r"(?:ml\.)?([a-z]+\d+[a-z-]*\.\d*x?large)")
+SIZE = re.compile(r"(?<![\dx.])(\d+(?:\.\d+)?)b(?![a-z\d])")
+MIXTURE = re.compile(r"\d+x\d+b|-a\d+(\.\d+)?b|moe|mixtral")
+PER_GPU_TABLES = re.compile(r"tensorrt-llm 0\.", re.IGNORECASE)
+"""TensorRT-LLM's tables of 2023 print tokens per second of one GPU, also where several share the model."""
+
+
+class RowsError(ValueError):
+    """A file of rows cannot be used; the text lists what is wrong, one line each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One measurement. `live` requests run at once in each of `copies`; milliseconds are None where not published."""
+
+    id: str
+    model: str
+    chip: str
+    copy: Copy
+    copies: int
+    live: int
+    tokens_per_s: float
+    ttft_ms: float | None
+    tpot_ms: float | None
+
+    @property
+    def neuron(self) -> bool:
+        """Whether it was measured on Neuron cores."""
+        return self.copy.accelerator.family == "neuron"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A row that the estimate does not reach, and why."""
+
+    id: str
+    reason: str
+
+
+class _OutOfReachError(Exception):
+    """A row is understood and the estimate does not reach it."""
+
+
+def read_rows(path: Path) -> tuple[list[Row], list[Refused]]:
+    """The rows of a file, and those that are refused.
+
+    Raises:
+        RowsError: the file cannot be read, lacks a column, or a row cannot be understood; all of it at once.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RowsError(f"cannot read {path}: {error}") from error
+    reader = csv.DictReader(text.splitlines())
+    missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
+    if missing:
+        raise RowsError(f"{path} is not a file of serving rows: no column {', '.join(missing)}")
+    catalog = load()
+    rows: list[Row] = []
+    refused: list[Refused] = []
+    problems = []
+    for number, fields in enumerate(reader, start=2):
+        cells = {name: (value or "").strip() for name, value in fields.items() if isinstance(name, str)}
+        label = f"{number}: {cells['model']} on {cells['hardware']}"
+        try:
+            rows.append(_row(label, cells, catalog))
+        except _OutOfReachError as reason:
+            refused.append(Refused(id=label, reason=str(reason)))
+        except ValueError as error:
+            problems.append(f"{path}:{label}: {error}")
+    if problems:
+        raise RowsError("\n".join(problems))
+    if not rows and not refused:
+        raise RowsError(f"{path} has no rows")
+    return rows, refused
+
+
+def _row(label: str, cells: Mapping[str, str], catalog: Catalog) -> Row:
+    chip = _accelerator(cells, catalog)
+    model = _model(cells["model"], catalog)
+    reason = beyond(model, chip)
+    if reason is not None:
+        raise _OutOfReachError(reason)
+    measured = _number(cells, "output_tok_s")
+    if measured is None:
+        raise _OutOfReachError("no output tokens per second were published")
+    if not 0 < measured < float("inf"):
+        raise ValueError(f"output_tok_s is {cells['output_tok_s']!r}; it must be a number above 0")
+    copy = _copy(cells, model, chip)
+    live = _live(cells, copy)
+    if chip.family != "neuron":
+        live = _held(copy, live, continuous=not _number(cells, "batch"))
+        copy = replace(copy, batch=live)
+    per_gpu = copy.tensor_parallel if PER_GPU_TABLES.search(cells["engine"]) else 1
+    return Row(
+        id=label,
+        model=model.name,
+        chip=chip.name,
+        copy=copy,
+        copies=max(1, int(_number(cells, "dp") or 1)),
+        live=live,
+        tokens_per_s=measured * per_gpu,
+        ttft_ms=_number(cells, "ttft_ms"),
+        tpot_ms=_number(cells, "tpot_ms"),
+    )
+
+
+def _copy(cells: Mapping[str, str], model: ServedModel, chip: Accelerator) -> Copy:
+    neuron = chip.family == "neuron"
+    software = software_of(cells["engine"], neuron=neuron)
+    dtype = cells["dtype"].lower()
+    fp8 = "fp8" in dtype
+    packed = any(word in dtype for word in ("4bit", "4-bit", "gptq", "awq", "int4"))
+    inputs = _number(cells, "input_len") or (SHORT_PROMPT if "short" in cells.get("input_len", "") else SHAREGPT_IN)
+    outputs = _number(cells, "output_len")
+    outputs = SHAREGPT_OUT if outputs is None else outputs
+    batch = _number(cells, "batch") or (_asked(cells) if neuron else 1)
+    return Copy(
+        model=model,
+        accelerator=chip,
+        tensor_parallel=max(1, int(_number(cells, "tp") or _counted(cells["hardware"]))),
+        software=software,
+        weight_bytes=0.55 if packed else 1.0 if fp8 or "int8" in dtype else 2.0,
+        cache_bytes=1.0 if fp8 and software == TUNED else 2.0,
+        batch=int(batch),
+        sequence=int(_number(cells, "max_seq") or inputs + outputs),
+        input_tokens=inputs,
+        output_tokens=outputs,
+        packed_weights=packed,
+        fp8_arithmetic=fp8,
+    )
+
+
+def _live(cells: Mapping[str, str], copy: Copy) -> int:
+    """Requests at once in one copy: its share of the concurrency, at most its batch."""
+    batch = _number(cells, "batch")
+    live = _asked(cells) if re.match(r"\d", cells.get("concurrency", "")) else int(batch or OFFLINE)
+    return min(live, copy.batch) if batch else live
+
+
+def _asked(cells: Mapping[str, str]) -> int:
+    """Requests at once that one copy is sent: its share of a number at the start of the column, or 1."""
+    told = re.match(r"\d+", cells.get("concurrency", ""))
+    copies = max(1, int(_number(cells, "dp") or 1))
+    return -(-int(told[0]) // copies) if told else 1
+
+
+def _counted(hardware: str) -> int:
+    """Accelerators that a row's hardware counts, such as 8xH100 or H100 x2; 1 where it counts none."""
+    told = re.search(r"\b(\d+) ?x ?[A-Z]|\bx ?(\d+)\b", hardware)
+    return int(told[1] or told[2]) if told else 1
+
+
+def _held(copy: Copy, live: int, *, continuous: bool) -> int:
+    """Live requests as far as the cache holds them: at half of their answers where they come and go."""
+    length = copy.input_tokens + copy.output_tokens * (0.5 if continuous else 1.0)
+    limit = footprint.MOST_LIVE if copy.software in SCHEDULED else footprint.MOST_LIVE_TUNED
+    return max(1, footprint.most_live(copy, length=length, limit=min(live, limit)))
+
+
+def _accelerator(cells: Mapping[str, str], catalog: Catalog) -> Accelerator:
+    hardware = cells["hardware"]
+    named = TYPE.search(hardware)
+    known = catalog.instance_types.get(named[1]) if named else None
+    if known is not None and known.accelerator is not None:
+        return catalog.accelerators[known.accelerator]
+    words = f"{hardware} {cells.get('accel', '')}".lower()
+    for label, name in NEURON_LABELS.items():
+        if label in words:
+            return catalog.accelerators[name]
+    if "a100" in words:
+        return catalog.accelerators["A100-40GB" if "40" in words else "A100-80GB"]
+    found = next((name for name in GPU_LABELS if name.lower() in words), None)
+    if found is None:
+        raise _OutOfReachError(f"no accelerator of the catalog in {hardware!r}")
+    return catalog.accelerators[found]
+
+
+def _model(label: str, catalog: Catalog) -> ServedModel:
+    spec = model_of(label, catalog)
+    if spec is not None:
+        return served_model(spec)
+    size = SIZE.search(label.lower())
+    if MIXTURE.search(label.lower()) or size is None:
+        raise _OutOfReachError(f"{label} is not a model of the catalog, and its name gives no dense size")
+    return from_dimensions(ModelDimensions(params_b=float(size[1])))
+
+
+def _number(cells: Mapping[str, str], name: str) -> float | None:
+    """A column as a number; None where it is empty or holds words."""
+    try:
+        return float(cells.get(name, ""))
+    except ValueError:
+        return None

@@ -1,0 +1,120 @@
+"""The facts behind the serving estimate, read from the data that ship with the project.
+
+throughput.csv     measured rows: the fit is made on them, and one that matches a plan is quoted instead of the estimate
+coefficients.json  fitted by benchmarks/fit_serving.py labels.csv         names of models in rows, where they are not
+the catalog's
+"""
+
+import csv
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from launcher.catalog.load import Catalog, load
+from launcher.model.enums import ServingPrecision
+from launcher.model.errors import SlipwayError
+from launcher.model.model_spec import ModelSpec
+from launcher.model.serving import MeasuredServing, ServingFacts
+
+DATA = Path(__file__).parent / "data" / "serving"
+ROWS = DATA / "throughput.csv"
+COEFFICIENTS = DATA / "coefficients.json"
+DEPLOYED = ("vllm + optimum-neuron", "vllm")
+"""Engines that this project deploys: only their rows stand for what a plan will do."""
+EARLY = re.compile(r"vllm 0\.[0-5]\.")
+CORES_PER_CHIP = 2
+_TAILS = re.compile(r"-(hf|instruct|chat|it|gptq|awq|fp8)\b")
+
+
+class ServingDataError(SlipwayError):
+    """The shipped serving data contradict themselves; the text says which number."""
+
+
+@lru_cache(maxsize=1)
+def load_serving() -> ServingFacts:
+    """The facts, read once.
+
+    Raises:
+        ServingDataError: a coefficient is not a positive number.
+    """
+    return facts_from(json.loads(COEFFICIENTS.read_text(encoding="utf-8")), tuple(_measured(load())))
+
+
+def facts_from(fitted: Mapping[str, Any], measured: tuple[MeasuredServing, ...] = ()) -> ServingFacts:
+    """The facts of one fit; the benchmark makes them of refits too.
+
+    Raises:
+        ServingDataError: a coefficient is not a positive number.
+    """
+    for family in ("neuron", "gpu"):
+        for name, value in fitted[family].items():
+            if not 0.0 < value < math.inf:
+                raise ServingDataError(f"serving coefficient {family}.{name} is {value}; it must be finite and above 0")
+    return ServingFacts(
+        neuron=dict(fitted["neuron"]),
+        gpu=dict(fitted["gpu"]),
+        spread=dict(fitted["spread"]),
+        rows_by_chip=dict(fitted["rows_by_chip"]),
+        measured=measured,
+        fitted_on=fitted["fitted_on"],
+    )
+
+
+def model_of(label: str, catalog: Catalog) -> ModelSpec | None:
+    """The catalog's model that a row's label names: its name with endings such as -Instruct or -GPTQ, or of labels.csv.
+
+    None where it is unknown.
+    """
+    bare = re.sub(r"\s*\(.*?\)", "", label).strip()
+    stripped = _TAILS.sub("", bare.lower())
+    for name in (bare, stripped):
+        found = _labels().get(name.lower())
+        spec = catalog.find_model(found or name)
+        if spec is not None:
+            return spec
+    return None
+
+
+@lru_cache(maxsize=1)
+def _labels() -> Mapping[str, str]:
+    with (DATA / "labels.csv").open(encoding="utf-8", newline="") as file:
+        return {row["label"]: row["model"] for row in csv.DictReader(file)}
+
+
+def _measured(catalog: Catalog) -> Iterator[MeasuredServing]:
+    """The rows of the engines that are deployed, with all that a plan is compared by."""
+    with ROWS.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            engine = row["engine"].lower()
+            spec = model_of(row["model"], catalog)
+            chip = _chip(row)
+            numbers = [row[name] for name in ("batch", "concurrency", "input_len", "output_len")]
+            known = spec is not None and chip is not None and all(each.isdecimal() for each in numbers)
+            if not known or not engine.startswith(DEPLOYED) or EARLY.match(engine) or not row["ttft_ms"]:
+                continue
+            batch, concurrency, inputs, outputs = (int(each) for each in numbers)
+            yield MeasuredServing(
+                model=spec.name if spec else "",
+                accelerator=chip or "",
+                tensor_parallel=int(row["tp"]),
+                copies=int(row["dp"] or 1),
+                precision=ServingPrecision.INT8 if "int8" in row["dtype"] else ServingPrecision.BF16,
+                batch=batch,
+                concurrency=concurrency,
+                input_tokens=inputs,
+                output_tokens=outputs,
+                tokens_per_s=float(row["output_tok_s"]),
+                ttft_ms=float(row["ttft_ms"]),
+                tpot_ms=float(row["tpot_ms"]),
+                date=row["date"],
+                source=row["source"],
+            )
+
+
+def _chip(row: Mapping[str, str]) -> str | None:
+    """The accelerator of a row of Neuron cores; None for what no plan's measured row is looked up for."""
+    return row["accel"] if row["accel"] in ("Inferentia2", "Trainium1") else None

@@ -1,0 +1,37 @@
+"""`slipway portfolio`: several plans together, each on its best option, and all of them on one chip."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import options, output
+from launcher.cli.table import terminal_width
+from launcher.workflow.price import PriceOptions
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("portfolio")(portfolio)
+
+
+def portfolio(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="The plan files.")],
+    *,
+    json: options.Json = False,
+    region: options.Region = None,
+    prices_as_of: options.PricesAsOf = None,
+    max_price_age: options.MaxPriceAge = None,
+) -> None:
+    """Several plans, each routed to its best option, with one total a month. Calls nothing and spends nothing."""
+    from launcher.cli.portfolio_page import document, page
+    from launcher.workflow import portfolio as story
+
+    asked = PriceOptions(
+        cache=options.price_cache(), region=region, prices_as_of=prices_as_of, max_price_age=max_price_age
+    )
+    found = story.portfolio(files, options.now(), asked)
+    if json:
+        output.document(document(found))
+    else:
+        output.result(page(found, terminal_width()))

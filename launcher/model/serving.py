@@ -1,0 +1,206 @@
+"""What serving is computed from and what comes out: a model as it is served, coefficients, measured rows, estimates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+
+from launcher.model.enums import Basis, BedrockMode, ServingPrecision
+from launcher.model.instance_type import Accelerator
+from launcher.model.money import Range, UsdRange
+from launcher.model.way import Way
+from launcher.model.workload import ServingWorkload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedModel:
+    """A model as an engine sees it; `params_b` in 1e9, `kv_values_per_token` cached elements over all layers.
+
+    `assumed` says which dimensions stand in for ones that were not given.
+    """
+
+    name: str
+    params_b: float
+    layers: float
+    hidden: float
+    heads: int
+    kv_heads: int
+    kv_values_per_token: float
+    architecture: str = "decoder"
+    mixture: bool = False
+    latent: bool = False
+    assumed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """One copy of a model on the chips that share it, with the load it is under.
+
+    `tensor_parallel` counts NeuronCores, two a chip, or GPUs. `batch` is how many requests are decoded together: on
+    Neuron what is compiled, which costs the same when it is not full; on GPUs what is live. `sequence` is the longest
+    request with its answer, tokens; on Neuron it is compiled too. `software` is one of those in
+    launcher.planning.serving.software. `weight_bytes` are a parameter's, `cache_bytes` a cached element's.
+    """
+
+    model: ServedModel
+    accelerator: Accelerator
+    tensor_parallel: int
+    software: str
+    weight_bytes: float
+    cache_bytes: float
+    batch: int
+    sequence: int
+    input_tokens: float
+    output_tokens: float
+    packed_weights: bool = False
+    """Weights of 4 bits, which every step unpacks."""
+    fp8_arithmetic: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ServingFacts:
+    """The fitted numbers behind every serving estimate, and the measured rows that go before them.
+
+    `neuron` and `gpu` are coefficients by name (`launcher.planning.serving.neuron`, `.gpu`). `spread` is by the same
+    two families: how far eight in ten measured rows lie from an estimate made without their model, as a logarithm.
+    `rows_by_chip` counts the rows behind each accelerator.
+    """
+
+    neuron: Mapping[str, float]
+    gpu: Mapping[str, float]
+    spread: Mapping[str, float]
+    rows_by_chip: Mapping[str, int]
+    measured: tuple["MeasuredServing", ...]
+    fitted_on: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredServing:
+    """One published measurement that a plan can match: `tokens_per_s` are output tokens of all `copies` together."""
+
+    model: str
+    accelerator: str
+    tensor_parallel: int
+    copies: int
+    precision: ServingPrecision
+    batch: int
+    concurrency: int
+    input_tokens: int
+    output_tokens: int
+    tokens_per_s: float
+    ttft_ms: float
+    tpot_ms: float
+    date: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How an instance is filled: `copies` of the model, each on `tensor_parallel` cores or GPUs, `batch` at once."""
+
+    tensor_parallel: int
+    copies: int
+    batch: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingEstimate:
+    """What one instance serves when it is full.
+
+    `tokens_per_s` are output tokens of all its copies (input tokens for an embedding model), `requests_per_s` the
+    middle of the same in requests. `ttft_ms` and `tpot_ms` are expected at that load, None where there is none.
+    """
+
+    layout: Layout
+    tokens_per_s: Range
+    requests_per_s: float
+    ttft_ms: float | None
+    tpot_ms: float | None
+    measured: bool
+    source: str = ""
+    """Of a measured row."""
+    steps: tuple[str, ...] = ()
+    """The arithmetic of an estimate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingChoices:
+    """What can carry a serving plan: ways to buy machines, what one of each type serves, and Bedrock.
+
+    `weights_gb` (1e9 bytes) are 0 for a model whose weights nobody has but Bedrock. `bedrock_id` is None where Bedrock
+    does not have the model, or the plan leaves it out.
+    """
+
+    serve: ServingWorkload
+    ways: tuple[Way, ...]
+    estimates: Mapping[str, ServingEstimate]
+    weights_gb: float
+    bedrock_id: str | None
+    bedrock_modes: tuple[BedrockMode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BedrockPrice:
+    """What Bedrock charges for a model, dollars per million tokens; None where no price is known.
+
+    `profile` is the inference profile ("us", "eu", "global") or nothing; `region` is empty where one price holds
+    wherever the model is offered. `deprecation` is the day after which AWS no longer offers it.
+    """
+
+    model_id: str
+    profile: str
+    region: str
+    embedding: bool
+    input_usd: Decimal
+    output_usd: Decimal
+    batch_input_usd: Decimal | None
+    batch_output_usd: Decimal | None
+    deprecation: date | None
+    source: str
+    basis: Basis
+    as_of: date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BedrockTerms:
+    """How a candidate is bought from Bedrock."""
+
+    model_id: str
+    profile: str
+    mode: BedrockMode
+    same_weights: str
+    """The open model whose weights these are; empty for a closed model."""
+    input_usd_per_million: Decimal | None
+    output_usd_per_million: Decimal | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instances:
+    """Instances over a day: the fewest and the most at once, and the mean that is paid for."""
+
+    least: float
+    mean: float
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingOutlook:
+    """A candidate's month of serving.
+
+    `tokens_per_s` is what one instance can put out; `utilisation` the share of the paid capacity that is used; both are
+    None on Bedrock. `idle_usd_per_month` is what the unused share costs.
+    """
+
+    tokens_per_s: float | None
+    utilisation: float | None
+    usd_per_month: UsdRange | None
+    usd_per_million_output_tokens: Decimal | None
+    usd_per_million_tokens: Decimal | None
+    ttft_ms: float | None
+    tpot_ms: float | None
+    requests_per_month: float
+    idle_usd_per_month: Decimal | None
+    estimate: ServingEstimate | None
+    instances: Instances | None
+    bedrock: BedrockTerms | None

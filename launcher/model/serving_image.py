@@ -1,0 +1,66 @@
+"""Container images that serve a model, and what each of them is known to take."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from launcher.model.enums import ServingTask, TargetKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingImage:
+    """One pinned image.
+
+    `role` is "engine" for what serves, "device-plugin" for what shows a node's chips to Kubernetes. `task` None is
+    every task, `families` and `regions` empty are every model family and every region of the registry. `sdk` is the
+    release of the Neuron SDK in it, `ami` the InferenceAmiVersion whose driver it needs on SageMaker; both None where
+    there is none.
+    """
+
+    name: str
+    role: str
+    platforms: tuple[TargetKind, ...]
+    chips: tuple[str, ...]
+    task: ServingTask | None
+    families: tuple[str, ...]
+    repository: str
+    tag: str
+    sdk: str | None
+    ami: str | None
+    regions: tuple[str, ...]
+    as_of: date
+    source: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingImages:
+    """Every pinned image, and the account of AWS's registry in each region."""
+
+    images: tuple[ServingImage, ...]
+    accounts: Mapping[str, str]
+
+    def engine(self, target: TargetKind, chip: str, task: ServingTask) -> ServingImage | None:
+        """What serves on a chip; None where nothing is pinned for it."""
+        return self._first("engine", target, chip, task)
+
+    def device_plugin(self, chip: str) -> ServingImage | None:
+        """What shows a chip to Kubernetes; None where the chip's own operator does."""
+        return self._first("device-plugin", TargetKind.EKS, chip, None)
+
+    def _first(self, role: str, target: TargetKind, chip: str, task: ServingTask | None) -> ServingImage | None:
+        """The first image of a role that fits."""
+        for each in self.images:
+            if each.role == role and target in each.platforms and chip in each.chips and each.task in (None, task):
+                return each
+        return None
+
+    def uri(self, image: ServingImage, region: str) -> str | None:
+        """Where an image is pulled from in a region; None where the registry does not have it."""
+        if image.repository.startswith("public.ecr.aws/"):
+            return f"{image.repository}:{image.tag}"
+        account = self.accounts.get(region)
+        if account is None or (image.regions and region not in image.regions):
+            return None
+        suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+        return f"{account}.dkr.ecr.{region}.{suffix}/{image.repository}:{image.tag}"

@@ -1,0 +1,310 @@
+"""What keeps a serving plan from becoming an endpoint, or its pods from starting: findings with the fix."""
+
+import re
+from collections.abc import Iterator
+
+from launcher.catalog.load import Catalog
+from launcher.model.endpoint import EndpointMode
+from launcher.model.enums import Level, PurchaseOption, Rollout, TargetKind
+from launcher.model.finding import Finding, error, warning
+from launcher.model.plan import Plan
+from launcher.model.serving import ServingEstimate, ServingFacts
+from launcher.model.serving_image import ServingImages
+from launcher.model.workload import ServingWorkload
+from launcher.planning.endpoint import (
+    MOST_VOLUME_GIB,
+    SCHEDULE_FORM,
+    chip_of,
+    chips_of,
+    copies_of,
+    engine_image,
+    hub_id,
+    image_uri,
+    least_instances,
+    mode_of,
+    model_uri,
+    rollout_of,
+    scheduled,
+    serving_of,
+    volume_gib,
+)
+from launcher.planning.serving.layout import best, groups, parts
+from launcher.planning.serving.neuron import CORES_PER_CHIP
+from launcher.planning.serving.reach import beyond
+from launcher.planning.serving.resolve import model_of
+
+PATH = "workload.serve"
+ANSWER_S = 60.0
+"""Seconds in which a container has to answer an invocation that is not streamed (SageMaker developer guide)."""
+FIRST_WITHOUT_INFERENTIA = (2, 29)
+"""Neuron SDK whose inference library no longer runs on Inferentia2 and Trainium1 (Neuron release notes, NxD Inference
+0.9, 2026-04-09: "pin to release 2.28"); 2.30 needs a driver that SageMaker's AMI does not have."""
+SDK = re.compile(r"sdk(\d+)\.(\d+)")
+ECR = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/.+")
+ZERO_REFUSED = ("eu-west-3",)
+ZERO_SEEN = ("us-east-1",)
+"""Regions in which MinInstanceCount 0 was refused and taken (stdapi-ai/stdapi.ai#43, 2026-08-27)."""
+FEWEST_TO_ROLL = 2
+"""A step or a canary takes 5 to 50 % of the instances."""
+SOLD = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN)
+LARGEST_QUEUE = 1000
+"""MaxConcurrentInvocationsPerInstance at most (API reference, AsyncInferenceClientConfig)."""
+
+
+def endpoint_findings(plan: Plan, catalog: Catalog, images: ServingImages, facts: ServingFacts) -> tuple[Finding, ...]:
+    """Everything against an endpoint of a plan, warnings included; an endpoint can be made when none is an error.
+
+    Args:
+        plan: a plan of a serving workload.
+        catalog: types, chips and models.
+        images: the pinned images.
+        facts: what the time of an answer is estimated by.
+    """
+    found = list(container_findings(plan, catalog, images))
+    if plan.place.target is not TargetKind.SAGEMAKER_ENDPOINT:
+        found.append(error("not-an-endpoint", "target.kind", f"{plan.place.target} is no SageMaker endpoint"))
+    if any(each.level is Level.ERROR for each in found):
+        return tuple(found)
+    serve = serving_of(plan)
+    found += _bought(plan)
+    found += _mode(plan, catalog)
+    found += _zero(plan, catalog)
+    found += _counts(plan, serve)
+    found += _rollout(serve, mode_of(plan, catalog))
+    found += _answer(plan, catalog, facts)
+    found += _storage(plan, catalog)
+    return tuple(found)
+
+
+def container_findings(plan: Plan, catalog: Catalog, images: ServingImages) -> tuple[Finding, ...]:
+    """What is against the container of a plan, on an endpoint and on Kubernetes alike."""
+    serve = plan.request.workload.serve
+    if serve is None:
+        return (error("nothing-to-serve", "workload.serve", f"{plan.name} serves nothing", "give workload.serve"),)
+    if plan.place.instance_type not in catalog.instance_types:
+        message = f"no instance type {plan.place.instance_type or '(none)'} in the catalog"
+        return (error("unknown-instance-type", "target.instance_type", message),)
+    if catalog.instance_types[plan.place.instance_type].accelerator is None:
+        message = f"{plan.place.instance_type} has no accelerator"
+        return (error("no-accelerator", "target.instance_type", message, "a type such as inf2.48xlarge"),)
+    found = list(_layout(plan, catalog, serve))
+    if not found:
+        found += _image(plan, catalog, images, serve)
+        found += _model(plan, catalog, serve)
+    return tuple(found)
+
+
+def _layout(plan: Plan, catalog: Catalog, serve: ServingWorkload) -> Iterator[Finding]:
+    """A layout that is decided, and that the chips and their software take."""
+    for name in ("tensor_parallel", "batch_size", "sequence_length"):
+        if getattr(serve, name) is None:
+            yield error("shape-open", f"{PATH}.{name}", "must be a number, got auto", "`slipway plan` decides it")
+    degree = serve.tensor_parallel
+    if degree is None:
+        return
+    chip, facts = chip_of(plan, catalog), catalog.instance_types[plan.place.instance_type]
+    cores = parts(facts, chip)
+    allowed = [each for each in groups(chip) if each <= cores]
+    path = f"{PATH}.tensor_parallel"
+    if degree not in allowed:
+        message = f"must be one of {', '.join(map(str, allowed))} on {facts.name}, got {degree}"
+        yield error("tensor-parallel", path, message, f"set it to {max(each for each in allowed)}, or to auto")
+    elif chip.family == "neuron" and degree < CORES_PER_CHIP:
+        message = f"{degree} core is half of a chip of {facts.name}, and containers are given whole chips"
+        yield error("half-a-chip", path, message, f"set it to {CORES_PER_CHIP}")
+
+
+def _image(plan: Plan, catalog: Catalog, images: ServingImages, serve: ServingWorkload) -> Iterator[Finding]:
+    """An image for the chip, the task, the model and the region; of a user's own image only the SDK is judged."""
+    chip, path = chip_of(plan, catalog), f"{PATH}.image"
+    if serve.image is not None:
+        yield from _own_image(serve.image, chip.name, neuron=chip.family == "neuron")
+        return
+    pinned = engine_image(plan, catalog, images)
+    if pinned is None:
+        message = f"no pinned image serves {serve.task} on {chip.name}"
+        yield error("no-image", path, message, "another instance type, or an image of your own")
+        return
+    yield from _architecture(plan, catalog, serve, pinned.families, f"{pinned.repository}:{pinned.tag}")
+    if image_uri(plan, catalog, images) is None:
+        regions = ", ".join(pinned.regions) or "the regions of AWS's registry"
+        message = f"{pinned.repository} is not in {plan.place.region}, but in {regions}"
+        yield error("image-not-in-region", "target.region", message, "one of these, or an image of your own")
+
+
+def _own_image(image: str, chip: str, *, neuron: bool) -> Iterator[Finding]:
+    """The SDK of a user's image, where its tag names one."""
+    path = f"{PATH}.image"
+    found = SDK.search(image.rpartition(":")[2])
+    if neuron and found is None:
+        message = f"the tag of {image} names no Neuron SDK: {chip} needs one before 2.29"
+        yield warning("image-sdk-unknown", path, message)
+    elif neuron and found is not None and (int(found[1]), int(found[2])) >= FIRST_WITHOUT_INFERENTIA:
+        message = f"Neuron SDK {found[1]}.{found[2]} no longer serves on {chip}, got {image}"
+        yield error("image-sdk", path, message, "an image of SDK 2.28 or earlier, or auto (2.26.1)")
+
+
+def _architecture(
+    plan: Plan, catalog: Catalog, serve: ServingWorkload, families: tuple[str, ...], image: str
+) -> Iterator[Finding]:
+    """A model that the image has code for."""
+    spec = catalog.find_model(serve.model) if isinstance(serve.model, str) else None
+    model, path = model_of(serve, catalog), f"{PATH}.model"
+    if model is None:
+        message = f"{serve.model} is a closed model: its weights are on Bedrock alone"
+        yield error("closed-model", path, message, "purchase.option: bedrock")
+    elif spec is not None and families and spec.family not in families:
+        message = f"{spec.name} is of the family {spec.family}, which {image} does not serve: {', '.join(families)}"
+        yield error("wrong-architecture", path, message, "another model, a GPU type, or an image of your own")
+    elif (reason := beyond(model, chip_of(plan, catalog), embedding=not serve.answer_tokens)) is not None:
+        yield error("wrong-architecture", path, reason, "another model or instance type")
+
+
+def _model(plan: Plan, catalog: Catalog, serve: ServingWorkload) -> Iterator[Finding]:
+    """Where the model comes from, and whether it was compiled for its shape."""
+    neuron = chip_of(plan, catalog).family == "neuron"
+    if serve.artifacts_uri is not None and not neuron:
+        message = f"{plan.place.instance_type} takes weights, and nothing that was compiled for Neuron"
+        yield error("compiled-for-neuron", f"{PATH}.artifacts_uri", message, "give model_uri instead")
+        return
+    if model_uri(serve) is None:
+        name = hub_id(plan, catalog)
+        path = f"{PATH}.model_uri"
+        if name is None:
+            message = f"the weights of {serve.model} are given with a token, which an endpoint would show to everybody"
+            yield error("model-without-uri", path, message, "copy them to S3 and give model_uri or artifacts_uri")
+            return
+        message = f"every start fetches {name} from the Hugging Face hub, over the internet"
+        yield warning(
+            "model-from-hub", path, message, "copy it to S3 and give model_uri: starts are faster and private"
+        )
+    if neuron and serve.artifacts_uri is None:
+        shape = f"tensor parallel {serve.tensor_parallel}, batch {serve.batch_size}, {serve.sequence_length} tokens"
+        message = (
+            f"{shape}: neither compiled nor known to be in Hugging Face's cache;"
+            " compiling in the container takes up to an hour, and the start may take 60 minutes at most"
+        )
+        hint = "run the compile job that `slipway render` writes, and give artifacts_uri"
+        yield warning("shape-not-compiled", f"{PATH}.artifacts_uri", message, hint)
+
+
+def _bought(plan: Plan) -> Iterator[Finding]:
+    """Ways of buying, registries and networks that endpoints have."""
+    image = serving_of(plan).image
+    if image is not None and not ECR.match(image):
+        message = f"SageMaker pulls images from private registries of ECR alone, got {image}"
+        hint = "push it to <account>.dkr.ecr.<region>.amazonaws.com, or set it to auto"
+        yield error("image-not-in-ecr", f"{PATH}.image", message, hint)
+    if plan.place.option not in SOLD:
+        message = f"SageMaker sells no endpoint as {plan.place.option}, but as {', '.join(SOLD)}"
+        yield error("ec2-only", "purchase.option", message, "set target.kind to eks, or purchase.option to on-demand")
+    if plan.request.network.vpc_id is not None or plan.request.network.name is not None:
+        path = "network.vpc_id" if plan.request.network.vpc_id is not None else "network.name"
+        message = "an endpoint stands in SageMaker's own network and uses none of yours"
+        yield error("network-unused", path, message, "drop it: isolated containers reach no network at all")
+
+
+def _mode(plan: Plan, catalog: Catalog) -> Iterator[Finding]:
+    """A queue in front of one container an instance."""
+    serve = serving_of(plan)
+    if mode_of(plan, catalog) is not EndpointMode.ASYNCHRONOUS:
+        return
+    copies = copies_of(plan, catalog)
+    if chip_of(plan, catalog).family == "neuron" and copies > 1:
+        message = f"{copies} copies an instance are components, which take nothing from a queue"
+        whole = max(each for each in groups(chip_of(plan, catalog)) if each <= copies * (serve.tensor_parallel or 1))
+        hint = f"set it to {whole}, or take a smaller type: one copy an instance"
+        yield error("copies-behind-a-queue", f"{PATH}.tensor_parallel", message, hint)
+    if serve.data_capture:
+        message = "requests and answers of an asynchronous endpoint are in S3 as it is"
+        yield error("capture-of-a-queue", f"{PATH}.data_capture", message, "set it to false")
+    if (serve.batch_size or 1) * copies > LARGEST_QUEUE:
+        message = f"{serve.batch_size} x {copies} requests at once are more than {LARGEST_QUEUE}"
+        yield error("too-many-at-once", f"{PATH}.batch_size", message, f"set it to {LARGEST_QUEUE // copies} or less")
+
+
+def _zero(plan: Plan, catalog: Catalog) -> Iterator[Finding]:
+    """No instance at all, where the region takes it."""
+    serve, region = serving_of(plan), plan.place.region
+    if least_instances(serve) > 0 or mode_of(plan, catalog) is EndpointMode.ASYNCHRONOUS:
+        return
+    path, hint = f"{PATH}.min_instances", "set asynchronous to true (requests are queued), or min_instances to 1"
+    if region in ZERO_REFUSED:
+        yield error("zero-refused", path, f"{region} refuses components without an instance, got 0", hint)
+    elif region not in ZERO_SEEN:
+        seen = ", ".join(ZERO_SEEN)
+        message = f"0 was seen to work in {seen}; nobody has reported it of {region}"
+        yield warning("zero-unconfirmed", path, message, hint)
+
+
+def _counts(plan: Plan, serve: ServingWorkload) -> Iterator[Finding]:
+    """Numbers of instances that agree, on a schedule too."""
+    if serve.max_instances is not None and serve.max_instances < plan.place.nodes:
+        message = f"the plan has {plan.place.nodes} instances, max_instances is {serve.max_instances}"
+        yield error("max-instances", f"{PATH}.max_instances", message, f"raise it to {plan.place.nodes}")
+    ceiling = serve.max_instances or plan.place.nodes
+    for index, line in enumerate(serve.schedule):
+        path, found = f"{PATH}.schedule[{index}]", scheduled(line)
+        if found is None:
+            yield error("schedule-form", path, f"must be a time and a range of instances, got {line}", SCHEDULE_FORM)
+        elif found.least > found.most:
+            yield error("schedule-range", path, f"{found.least} is above {found.most}", SCHEDULE_FORM)
+        elif found.most > ceiling:
+            message = f"{found.most} instances are more than the {ceiling} of the plan"
+            yield error("schedule-above-max", path, message, f"set max_instances to {found.most}")
+        elif found.least == 0 and least_instances(serve) > 0:
+            message = f"0 instances at {found.when}, but min_instances is {serve.min_instances}"
+            yield error("schedule-below-min", path, message, "set min_instances to 0, or the range to 1 and more")
+
+
+def _rollout(serve: ServingWorkload, mode: EndpointMode) -> Iterator[Finding]:
+    """A deployment in parts of something that has parts."""
+    path = f"{PATH}.deployment"
+    if serve.deployment is Rollout.CANARY and mode is EndpointMode.COMPONENTS:
+        message = "components are replaced in steps, and have no canary"
+        yield error("canary-of-components", path, message, "set it to rolling or auto")
+    elif serve.deployment is Rollout.ALL_AT_ONCE and mode is EndpointMode.COMPONENTS:
+        message = "components are replaced in steps, and not all at once"
+        yield error("components-in-steps", path, message, "set it to rolling or auto")
+    elif (
+        rollout_of(serve) in (Rollout.CANARY, Rollout.ROLLING)
+        and mode is not EndpointMode.COMPONENTS
+        and least_instances(serve) < FEWEST_TO_ROLL
+    ):
+        count = max(1, least_instances(serve))
+        message = f"{rollout_of(serve)} replaces a part of the instances, and there may be {count}"
+        yield error("rollout-of-one", path, message, "set it to all-at-once or auto, or min_instances to 2")
+
+
+def answer_seconds(serve: ServingWorkload, told: ServingEstimate) -> float:
+    """Seconds of a whole answer on a full instance: the first token, then one after the other."""
+    return ((told.ttft_ms or 0.0) + serve.answer_tokens * (told.tpot_ms or 0.0)) / 1000
+
+
+def _answer(plan: Plan, catalog: Catalog, facts: ServingFacts) -> Iterator[Finding]:
+    """An answer within the time that SageMaker gives it."""
+    serve, model = serving_of(plan), model_of(serving_of(plan), catalog)
+    if serve.streaming or serve.asynchronous or model is None:
+        return
+    chip = chip_of(plan, catalog)
+    told = best(serve, model, catalog.instance_types[plan.place.instance_type], chip, facts).estimate
+    if told is not None and (seconds := answer_seconds(serve, told)) > ANSWER_S:
+        most = int((ANSWER_S * 1000 - (told.ttft_ms or 0.0)) / told.tpot_ms) if told.tpot_ms else 0
+        message = (
+            f"{serve.output_tokens} tokens take {seconds:.0f} s on a full {plan.place.instance_type};"
+            f" an answer that is not streamed has {ANSWER_S:.0f} s, {most} tokens"
+        )
+        yield error("answer-too-slow", f"{PATH}.output_tokens", message, "set streaming or asynchronous to true")
+
+
+def _storage(plan: Plan, catalog: Catalog) -> Iterator[Finding]:
+    """A model that a volume holds, on chips that are whole."""
+    size = volume_gib(plan, catalog)
+    if size is not None and size > MOST_VOLUME_GIB:
+        message = f"{size} GiB for the image and the model twice over are more than SageMaker's {MOST_VOLUME_GIB}"
+        yield error("volume-too-large", f"{PATH}.model", message, "a type with disks of its own, or target.kind eks")
+    chips = chips_of(plan, catalog) * copies_of(plan, catalog)
+    held = catalog.instance_types[plan.place.instance_type].accelerators
+    if chips < held:
+        message = f"{held - chips} of {held} chips of {plan.place.instance_type} are left unused and paid for"
+        yield warning("chips-unused", f"{PATH}.tensor_parallel", message)

@@ -1,0 +1,173 @@
+"""Checks of a serving plan against what exists: each returns findings, none stops at the first."""
+
+from collections.abc import Iterator
+
+from launcher.catalog.bedrock import BedrockCatalog
+from launcher.catalog.load import Catalog
+from launcher.model.enums import PurchaseOption, Rollout, ServingTask, TargetKind
+from launcher.model.finding import Finding, error, info, warning
+from launcher.model.names import nearest_name
+from launcher.model.request import PlanRequest
+from launcher.model.workload import ModelDimensions, ServingWorkload
+from launcher.planning.checks import check_dimensions, check_surroundings
+from launcher.planning.serving.layout import GPU_GROUPS, GROUPS, groups
+from launcher.planning.serving.reach import unserved_precision
+
+PATH = "workload.serve"
+TARGETS = (TargetKind.SAGEMAKER_ENDPOINT, TargetKind.EKS)
+MACHINES = (PurchaseOption.SPOT, PurchaseOption.RESERVED)
+"""Ways of buying EC2 instances that SageMaker does not sell its own in."""
+NEVER = (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
+MOST_REQUESTS_PER_S = 1e6
+MOST_TOKENS = 16_777_216
+MOST_BATCH = 4096
+MOST_INSTANCES = 10_000
+
+
+def check(request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> list[Finding]:
+    """Everything that can be said of a serving plan before a candidate is made of it."""
+    found = list(check_surroundings(request, catalog))
+    found += _target(request)
+    found += _model(serve, catalog, bedrock)
+    found += _lengths(serve, catalog)
+    found += _traffic(serve)
+    found += _instances(serve)
+    found += _parallel(request, serve, catalog)
+    found += _purchase(request, serve, catalog, bedrock)
+    return found
+
+
+def _target(request: PlanRequest) -> Iterator[Finding]:
+    """Targets that serve."""
+    if request.workload.train:
+        yield error(
+            "two-workloads", "workload", "train and serve stand together", "keep one; portfolio takes several files"
+        )
+    wrong = [each for each in request.target.kind or () if each not in TARGETS]
+    if wrong:
+        some_left = len(wrong) < len(request.target.kind or ())
+        message = f"{', '.join(wrong)} serves nothing, allowed: {', '.join(TARGETS)}"
+        yield (warning if some_left else error)("unknown-target", "target.kind", message)
+
+
+def _model(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> Iterator[Finding]:
+    """A model that is known, here or to Bedrock."""
+    path = f"{PATH}.model"
+    if serve.model is None:
+        yield error("no-model", path, "a serving plan needs a model", "name one, or give {params_b: N}")
+    elif isinstance(serve.model, ModelDimensions):
+        yield from check_dimensions(serve.model, path)
+    elif catalog.find_model(serve.model) is None and bedrock.find(serve.model) is None:
+        hint = nearest_name(serve.model, (*catalog.models, *bedrock.rows)) or "or give {params_b: N}"
+        yield error("unknown-model", path, f"no model {serve.model} in the catalog or on Bedrock", hint)
+
+
+def _lengths(serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
+    """Lengths of requests that the model takes."""
+    whole = serve.input_tokens + serve.answer_tokens
+    if whole > MOST_TOKENS:
+        yield error("too-long", f"{PATH}.input_tokens", f"must be at most {MOST_TOKENS:,}, got {whole:,}")
+    if serve.task is ServingTask.CHAT and serve.output_tokens < 1:
+        message = "a chat answer has at least 1 token, got 0"
+        yield error("no-answer", f"{PATH}.output_tokens", message, "or set task to embedding")
+    if serve.sequence_length is not None and serve.sequence_length < whole:
+        message = f"{serve.sequence_length} is less than a request with its answer, {whole} tokens"
+        yield error("sequence-too-short", f"{PATH}.sequence_length", message, f"set it to {whole} or more, or to auto")
+    spec = catalog.find_model(serve.model) if isinstance(serve.model, str) else None
+    longest = max(whole, serve.sequence_length or 0)
+    if spec is not None and spec.max_positions and longest > spec.max_positions:
+        message = f"{longest:,} tokens are more than the {spec.max_positions:,} positions of {spec.name}"
+        yield error("beyond-the-context", f"{PATH}.input_tokens", message, "shorten the requests")
+    if serve.asynchronous and serve.max_ttft_ms is not None:
+        message = "an asynchronous request waits in a queue: the limit holds once it is taken up"
+        yield warning("latency-in-a-queue", f"{PATH}.max_ttft_ms", message)
+
+
+def _traffic(serve: ServingWorkload) -> Iterator[Finding]:
+    """Traffic that is given once, and not beyond all measure."""
+    if serve.requests_per_s is not None and serve.hourly_requests_per_s is not None:
+        path = f"{PATH}.hourly_requests_per_s"
+        yield error("two-traffics", path, "requests_per_s and hourly_requests_per_s stand together", "keep one")
+    if serve.requests_per_s is None and serve.hourly_requests_per_s is None:
+        hint = "set requests_per_s, or hourly_requests_per_s with 24 numbers"
+        yield error("no-traffic", f"{PATH}.requests_per_s", "no traffic is given", hint)
+        return
+    if max(serve.hourly) > MOST_REQUESTS_PER_S:
+        message = f"must be at most {MOST_REQUESTS_PER_S:,.0f}, got {max(serve.hourly):g}"
+        yield error("too-much-traffic", f"{PATH}.requests_per_s", message)
+    elif max(serve.hourly) == 0:
+        yield warning("no-requests", f"{PATH}.requests_per_s", "0 requests: every instance that stands is idle")
+
+
+def _instances(serve: ServingWorkload) -> Iterator[Finding]:
+    """Numbers of instances that agree."""
+    path = f"{PATH}.min_instances"
+    if serve.max_instances is not None and serve.min_instances > serve.max_instances:
+        yield error("min-above-max", path, f"{serve.min_instances} is above max_instances {serve.max_instances}")
+    if serve.min_instances > MOST_INSTANCES:
+        yield error("too-many-instances", path, f"must be at most {MOST_INSTANCES:,}, got {serve.min_instances:,}")
+    if serve.min_instances and serve.zones > serve.min_instances:
+        message = f"{serve.min_instances} in {serve.zones} zones: one instance a zone is priced"
+        yield info("instance-a-zone", path, message)
+    if serve.min_instances == 0 and not serve.asynchronous:
+        message = "0: requests fail while the first instance starts, for minutes"
+        yield warning("cold-start", path, message, "set asynchronous to true: its requests wait in a queue")
+    if serve.max_instances == 1 and serve.deployment in (Rollout.ROLLING, Rollout.CANARY):
+        message = f"{serve.deployment} replaces a part of the instances, and there is one"
+        yield error("rollout-of-one", f"{PATH}.deployment", message, "set it to all-at-once or auto")
+
+
+def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
+    """Tensor parallelism and formats that the software of the pinned chips takes."""
+    if serve.batch_size is not None and serve.batch_size > MOST_BATCH:
+        yield error("too-large", f"{PATH}.batch_size", f"must be at most {MOST_BATCH:,}, got {serve.batch_size:,}")
+    names = [each for each in request.target.instance_type or () if each in catalog.instance_types]
+    named = [catalog.instance_types[each].accelerator for each in names]
+    chips = [catalog.accelerators[each] for each in dict.fromkeys(named) if each is not None]
+    wanted = serve.tensor_parallel
+    if wanted is not None:
+        taken = {each.name: groups(each) for each in chips} or {**GROUPS, "GPUs": GPU_GROUPS}
+        if not any(wanted in each for each in taken.values()):
+            allowed = "; ".join(f"{', '.join(map(str, each))} on {name}" for name, each in taken.items())
+            message = f"{wanted} is no degree of tensor parallelism there, allowed: {allowed}"
+            yield error("tensor-parallel", f"{PATH}.tensor_parallel", message, "set it to one of these, or to auto")
+    refused = [reason for each in chips if (reason := unserved_precision(serve.precision, each))]
+    if refused and len(refused) == len(chips):
+        yield error("precision", f"{PATH}.precision", refused[0])
+
+
+def _purchase(
+    request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog
+) -> Iterator[Finding]:
+    """Ways of buying that serving has."""
+    options = request.purchase.option or ()
+    known = isinstance(serve.model, ModelDimensions) or serve.model is None or catalog.find_model(serve.model)
+    if not known and options and PurchaseOption.BEDROCK not in options:
+        message = f"{serve.model} is a closed model, which only Bedrock has, got {', '.join(options)}"
+        yield error("closed-model", "purchase.option", message, "set it to bedrock, or to any")
+    for option in (each for each in options if each in NEVER):
+        say = error if len(options) == 1 else warning
+        yield say("no-serving-option", "purchase.option", f"{option} is a window of days: an endpoint stands on")
+    kinds = request.target.kind or (TargetKind.SAGEMAKER_ENDPOINT,)
+    ec2 = [each for each in options if each in MACHINES]
+    if ec2 and TargetKind.EKS not in kinds:
+        say = error if len(options) == len(ec2) else warning
+        message = f"SageMaker sells no endpoint as {', '.join(ec2)}"
+        yield say("ec2-only", "purchase.option", message, "set target.kind to eks, or purchase.option to on-demand")
+    wanted = serve.bedrock.model
+    if wanted is not None and bedrock.find(wanted) is None:
+        hint = nearest_name(wanted, bedrock.rows)
+        yield error("unknown-bedrock-model", f"{PATH}.bedrock.model", f"Bedrock has no {wanted} in the catalog", hint)
+    elif options == (PurchaseOption.BEDROCK,) and wanted is None and not on_bedrock(serve, catalog, bedrock):
+        message = "Bedrock has no model with these weights"
+        yield error("not-on-bedrock", "purchase.option", message, "name one in workload.serve.bedrock.model")
+
+
+def on_bedrock(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> str | None:
+    """Bedrock's id of the plan's model: the one it names, the one with the same weights, a closed one of its name."""
+    if serve.bedrock.model is not None:
+        return bedrock.find(serve.bedrock.model)
+    if not isinstance(serve.model, str):
+        return None
+    spec = catalog.find_model(serve.model)
+    return bedrock.of_model(spec.name) if spec is not None else bedrock.find(serve.model)

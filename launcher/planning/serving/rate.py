@@ -1,0 +1,61 @@
+"""Tokens per second and latencies of one copy under a steady load, from the times of its steps."""
+
+from typing import NamedTuple
+
+from launcher.model.serving import Copy, ServingFacts
+from launcher.planning.serving import gpu, neuron
+from launcher.planning.serving.neuron import Times
+from launcher.planning.serving.software import NEURON_SOFTWARE, SCHEDULED
+
+BUSIEST = 0.95
+"""Share of the time spent on prompts above which a queue of them has no useful mean."""
+
+
+class Rate(NamedTuple):
+    """One copy that is full: requests and output tokens a second, milliseconds to the first token and between tokens.
+
+    An embedding model puts out no tokens: `tokens_per_s` then counts the input, and `tpot_ms` is 0.
+    """
+
+    requests_per_s: float
+    tokens_per_s: float
+    ttft_ms: float
+    tpot_ms: float
+
+
+def family(copy: Copy) -> str:
+    """The family of coefficients: neuron or gpu."""
+    return "neuron" if copy.software in NEURON_SOFTWARE else "gpu"
+
+
+def times(copy: Copy, facts: ServingFacts) -> Times:
+    """The times of a copy's steps."""
+    return neuron.times(copy, facts.neuron) if family(copy) == "neuron" else gpu.times(copy, facts.gpu)
+
+
+def rate(copy: Copy, facts: ServingFacts, *, live: int | None = None) -> Rate:
+    """The rate of a copy with `live` requests at once, as many as its batch holds when None."""
+    coefficients = facts.neuron if family(copy) == "neuron" else facts.gpu
+    return rate_of(copy, times(copy, facts), coefficients["scheduling"], live=live)
+
+
+def rate_of(copy: Copy, step: Times, scheduling: float, *, live: int | None = None) -> Rate:
+    """The rate from the times of the steps.
+
+    Every request of a full batch pays for its own prompt and waits while those of the others are read, so a batch of B
+    with L output tokens each takes B x prefill + L x decode. `scheduling` is what a scheduler that admits requests one
+    by one keeps of that, once there is more than one. The first token waits in a queue with one server (prompts are
+    read one at a time) at the share of time that prompts take: M/D/1, rho / (2 (1 - rho)) prompts, after one step.
+    """
+    at_once = float(copy.batch if live is None else min(live, copy.batch))
+    kept = scheduling if copy.software in SCHEDULED and at_once > 1 else 1.0
+    prompts_s = at_once * step.prefill_s + step.shared_prefill_s
+    whole_s = prompts_s + copy.output_tokens * step.decode_s
+    requests = kept * at_once / whole_s
+    if not copy.output_tokens:
+        return Rate(requests, requests * copy.input_tokens, 1000 * (step.prefill_s + step.shared_prefill_s), 0.0)
+    busy = min(BUSIEST, prompts_s / whole_s)
+    wait_s = busy / (2 * (1 - busy)) * step.prefill_s if at_once > 1 else 0.0
+    ttft_s = step.shared_prefill_s + step.prefill_s + wait_s + (step.decode_s if at_once > 1 else 0.0)
+    others_s = (at_once - 1) * step.prefill_s / copy.output_tokens
+    return Rate(requests, requests * copy.output_tokens, 1000 * ttft_s, 1000 * (step.decode_s + others_s) / kept)

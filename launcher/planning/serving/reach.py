@@ -1,0 +1,45 @@
+"""Where the serving estimate ends: what it was never measured on, it refuses with the reason."""
+
+from launcher.model.enums import ServingPrecision
+from launcher.model.instance_type import Accelerator
+from launcher.model.serving import ServedModel
+
+NEURON_CHIPS = ("Inferentia2", "Trainium1")
+GPU_CHIPS = ("A10G", "L4", "L40S", "A100-40GB", "A100-80GB", "H100", "H200")
+DECODER = "decoder"
+ENCODER = "encoder"
+
+
+def beyond(model: ServedModel, accelerator: Accelerator, *, embedding: bool = False) -> str | None:
+    """Why nothing can be said of a model on a chip, or None."""
+    return _beyond_chip(accelerator) or _beyond_model(model, accelerator, embedding=embedding)
+
+
+def _beyond_chip(accelerator: Accelerator) -> str | None:
+    name = accelerator.name
+    neuron = accelerator.family == "neuron"
+    if neuron and name not in NEURON_CHIPS:
+        return f"no serving estimate on {name}: its few published rows contradict the model that holds on Inferentia2"
+    if not neuron and name not in GPU_CHIPS:
+        return f"no published serving row on {name} or on a chip of its generation was found"
+    return None
+
+
+def _beyond_model(model: ServedModel, accelerator: Accelerator, *, embedding: bool) -> str | None:
+    if model.mixture:
+        where = "Neuron" if accelerator.family == "neuron" else "GPUs"
+        return f"{model.name} is a mixture of experts: the estimate on {where} was measured on dense models only"
+    if model.latent:
+        return f"{model.name} has latent attention, which no measured row has"
+    if model.architecture not in (DECODER, ENCODER):
+        return f"{model.name} is an {model.architecture}: the estimate is for decoders and encoders"
+    if model.architecture == ENCODER and not embedding:
+        return f"{model.name} is an encoder and generates no text: task embedding"
+    return None
+
+
+def unserved_precision(precision: ServingPrecision, accelerator: Accelerator) -> str | None:
+    """Why a format of the weights cannot be served on a chip, or None."""
+    if precision is ServingPrecision.FP8 and accelerator.family == "neuron":
+        return f"fp8 weights are not served on {accelerator.name}: bf16 or int8"
+    return None

@@ -1,0 +1,270 @@
+"""From a serving plan to what can carry it: instance types with what each serves, ways to buy them, and Bedrock."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from launcher.catalog.bedrock import BedrockCatalog
+from launcher.catalog.load import Catalog
+from launcher.model.enums import BedrockMode, Level, PlanKind, PurchaseOption, ServingTask, TargetKind
+from launcher.model.finding import Finding, error, info, warning
+from launcher.model.instance_type import InstanceType
+from launcher.model.request import PlanRequest
+from launcher.model.serving import ServedModel, ServingChoices, ServingEstimate, ServingFacts
+from launcher.model.way import Way
+from launcher.model.workload import ModelDimensions, ServingWorkload
+from launcher.planning.resolve import Resolution
+from launcher.planning.serving import checks
+from launcher.planning.serving.layout import WEIGHT_BYTES, Choice, best
+from launcher.planning.serving.reach import beyond, unserved_precision
+from launcher.planning.serving.served_model import from_dimensions, served_model
+from launcher.planning.work import Estimator
+
+ENDPOINT_OPTIONS = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN)
+SUGGESTED = 4
+"""Types that a hint names at most."""
+EC2_OPTIONS = (
+    PurchaseOption.ON_DEMAND,
+    PurchaseOption.SPOT,
+    PurchaseOption.SAVINGS_PLAN,
+    PurchaseOption.RESERVED,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingResolution(Resolution):
+    """What can carry a serving plan; `closed` is a model that only Bedrock has. `estimator`, of training, is unused."""
+
+    choices: ServingChoices
+    closed: bool
+
+
+def resolve(
+    request: PlanRequest,
+    serve: ServingWorkload,
+    catalog: Catalog,
+    bedrock: BedrockCatalog,
+    *,
+    facts: ServingFacts,
+    estimator: Estimator,
+) -> ServingResolution:
+    """The ways of a serving plan; one with errors has none, and one that nothing can carry has an error that says why.
+
+    Args:
+        request: the plan.
+        serve: its workload.
+        catalog: types and regions.
+        bedrock: Bedrock's models.
+        facts: coefficients and measured rows.
+        estimator: what a training plan would be estimated by.
+    """
+    findings = checks.check(request, serve, catalog, bedrock)
+    hosted = checks.on_bedrock(serve, catalog, bedrock)
+    model = model_of(serve, catalog)
+    stopped = any(each.level is Level.ERROR for each in findings)
+    choices = {} if stopped or model is None else _choices(request, serve, model, catalog, facts)
+    estimates = {name: each.estimate for name, each in choices.items() if each.estimate is not None}
+    ways = tuple(_ways(request, catalog, estimates))
+    wanted = request.purchase.option
+    usable = hosted is not None and (wanted is None or PurchaseOption.BEDROCK in wanted)
+    if not stopped:
+        findings += _remarks(request, serve, model, choices, estimates)
+        if not ways and model is not None and _wants_machines(request, serve, hosted=usable):
+            findings.append(
+                _none_left(request, serve, choices, partial(_fitting, request, serve, model, catalog, facts))
+            )
+        elif not ways and not usable:
+            findings.append(_nothing_sold(request))
+        elif not estimates and choices:
+            name, choice = next(iter(choices.items()))
+            message = f"no machine can serve it: {name}: {choice.reason}; Bedrock is left"
+            findings.append(warning("no-machine", "target", message))
+    return ServingResolution(
+        ways=ways,
+        considered=sum(each.combinations for each in ways) + (len(hosted_modes(serve)) if usable else 0),
+        findings=tuple(findings),
+        estimator=estimator,
+        choices=ServingChoices(
+            serve=serve,
+            ways=ways,
+            estimates=estimates,
+            weights_gb=0.0 if model is None else model.params_b * WEIGHT_BYTES[serve.precision],
+            bedrock_id=hosted if usable and not stopped else None,
+            bedrock_modes=hosted_modes(serve),
+        ),
+        closed=model is None,
+    )
+
+
+def hosted_modes(serve: ServingWorkload) -> tuple[BedrockMode, ...]:
+    """The ways to pay for Bedrock that a plan leaves open: batch only for requests that may wait, hours at a price."""
+    asked = serve.bedrock
+    if asked.mode is not None:
+        return (asked.mode,)
+    batch = (BedrockMode.BATCH,) if serve.asynchronous else ()
+    hours = (BedrockMode.PROVISIONED,) if asked.provisioned_usd_per_hour is not None else ()
+    return (BedrockMode.ON_DEMAND, *batch, *hours)
+
+
+def model_of(serve: ServingWorkload, catalog: Catalog) -> ServedModel | None:
+    """The model as it is served; None for one whose weights nobody has but Bedrock."""
+    if isinstance(serve.model, ModelDimensions):
+        return from_dimensions(serve.model)
+    spec = catalog.find_model(serve.model) if serve.model is not None else None
+    return served_model(spec) if spec is not None else None
+
+
+def _choices(
+    request: PlanRequest, serve: ServingWorkload, model: ServedModel, catalog: Catalog, facts: ServingFacts
+) -> dict[str, Choice]:
+    """What every type that may be tried serves, or why it serves nothing."""
+    found = {}
+    for each in _types(request, catalog):
+        chip = catalog.accelerators[each.accelerator or ""]
+        reason = beyond(model, chip, embedding=serve.task is ServingTask.EMBEDDING)
+        reason = reason or unserved_precision(serve.precision, chip)
+        found[each.name] = best(serve, model, each, chip, facts) if reason is None else Choice(None, reason)
+    return found
+
+
+def kinds_of(request: PlanRequest) -> tuple[TargetKind, ...]:
+    """The targets to try: an endpoint unless the plan says otherwise."""
+    asked = tuple(each for each in request.target.kind or () if each in checks.TARGETS)
+    return asked or (TargetKind.SAGEMAKER_ENDPOINT,)
+
+
+def _types(request: PlanRequest, catalog: Catalog) -> Iterator[InstanceType]:
+    """The pinned types, or all with accelerators that a target takes."""
+    kinds = {each.value for each in kinds_of(request)}
+    named = request.target.instance_type
+    for each in catalog.instance_types.values() if named is None else (catalog.instance_types[name] for name in named):
+        if each.accelerator is not None and kinds & set(each.targets):
+            yield each
+
+
+def _ways(request: PlanRequest, catalog: Catalog, estimates: Mapping[str, ServingEstimate]) -> Iterator[Way]:
+    """Every way that is sold."""
+    for name in estimates:
+        facts = catalog.instance_types[name]
+        for kind in kinds_of(request):
+            sold = ENDPOINT_OPTIONS if kind is TargetKind.SAGEMAKER_ENDPOINT else EC2_OPTIONS
+            for option in sold:
+                asked = request.purchase.option is None or option in request.purchase.option
+                sites = tuple(_sites(request, catalog, facts, option)) if kind.value in facts.targets else ()
+                terms = tuple(_terms(request, kind, option))
+                if asked and _is_sold(facts, kind, option) and sites and terms:
+                    yield Way(kind, name, option, sites, (1,), terms)
+
+
+def _is_sold(facts: InstanceType, kind: TargetKind, option: PurchaseOption) -> bool:
+    """Whether a type is sold that way; what SageMaker hosts, it sells on demand."""
+    if kind is TargetKind.SAGEMAKER_ENDPOINT:
+        return True
+    return (option.value if option is PurchaseOption.SPOT else "on-demand") in facts.usage_classes
+
+
+def _sites(
+    request: PlanRequest, catalog: Catalog, facts: InstanceType, option: PurchaseOption
+) -> Iterator[tuple[str, str | None]]:
+    """Regions of a type, with zones on spot, which is priced by zone."""
+    az_id = request.target.az_id
+    pinned = catalog.region_of_az(az_id) if az_id is not None else None
+    known = catalog.regions_of(facts.name)
+    for region in dict.fromkeys(request.target.region or known):
+        if region not in known or (pinned is not None and pinned != region):
+            continue
+        zones: Mapping[str, object] = {}
+        if option is PurchaseOption.SPOT and az_id is None:
+            zones = catalog.spot(facts.name, region)
+        yield from ((region, zone) for zone in zones) if zones else ((region, az_id),)
+
+
+def _terms(
+    request: PlanRequest, kind: TargetKind, option: PurchaseOption
+) -> Iterator[tuple[PlanKind | None, int | None]]:
+    """The commitments of one option: kind and years, or nothing."""
+    years = (request.purchase.term_years,) if request.purchase.term_years else (1, 3)
+    asked = request.purchase.plan_kind
+    if option is PurchaseOption.SAVINGS_PLAN:
+        endpoint = kind is TargetKind.SAGEMAKER_ENDPOINT
+        known = (PlanKind.SAGEMAKER,) if endpoint else (PlanKind.COMPUTE, PlanKind.EC2_INSTANCE)
+        yield from ((each, term) for each in known if asked in (None, each) for term in years)
+    elif option is PurchaseOption.RESERVED:
+        yield from ((None, term) for term in years)
+    else:
+        yield None, None
+
+
+def _remarks(
+    request: PlanRequest,
+    serve: ServingWorkload,
+    model: ServedModel | None,
+    choices: Mapping[str, Choice],
+    estimates: Mapping[str, ServingEstimate],
+) -> Iterator[Finding]:
+    """What is to be said of the whole plan."""
+    if model is None:
+        message = f"{serve.model} is a closed model: its weights are nowhere but on Bedrock, its only candidate"
+        yield info("closed-model", f"{checks.PATH}.model", message)
+        return
+    if model.assumed:
+        message = f"{', '.join(model.assumed)} not given: scaled from a 7 B model, with 8 key-value heads"
+        yield warning("dimensions-assumed", f"{checks.PATH}.model", message, "give them, or name a known model")
+    if serve.task is ServingTask.EMBEDDING and estimates:
+        message = "no published row of an embedding model: the estimate is that of a prompt without an answer"
+        yield warning("embedding-unmeasured", f"{checks.PATH}.task", message, "measure before you commit")
+    for name in request.target.instance_type or ():
+        if name in choices and name not in estimates and estimates:
+            yield warning("type-left-out", "target.instance_type", f"{name}: {choices[name].reason}")
+
+
+def _wants_machines(request: PlanRequest, serve: ServingWorkload, *, hosted: bool) -> bool:
+    """Whether a plan without a machine is impossible: it names one, or limits that nobody publishes of Bedrock."""
+    if request.purchase.option == (PurchaseOption.BEDROCK,):
+        return False
+    limited = serve.max_ttft_ms is not None or serve.max_tpot_ms is not None
+    return not hosted or limited or request.target.instance_type is not None
+
+
+def _none_left(
+    request: PlanRequest, serve: ServingWorkload, choices: Mapping[str, Choice], fitting: Callable[[], str]
+) -> Finding:
+    """Why no machine is left, and what would serve."""
+    if not choices or any(each.estimate for each in choices.values()):
+        return _nothing_sold(request)
+    fast = {name: each.fastest for name, each in choices.items() if each.fastest is not None}
+    if fast:
+        name, (ttft, tpot) = min(fast.items(), key=lambda each: each[1])
+        path = f"{checks.PATH}.max_ttft_ms" if serve.max_ttft_ms is not None else f"{checks.PATH}.max_tpot_ms"
+        message = f"no candidate keeps the latency limits: {name}: {choices[name].reason}"
+        hint = f"the fastest, {name}, has its first token after {ttft:.0f} ms and takes {tpot:.1f} ms a token"
+        return error("latency-out-of-reach", path, message, hint)
+    name, choice = max(choices.items(), key=lambda each: _size(each[0]))
+    more = f" (and {len(choices) - 1} more types)" if len(choices) > 1 else ""
+    message = f"no candidate is left: {name}: {choice.reason}{more}"
+    return error("nothing-fits", "target.instance_type", message, fitting())
+
+
+def _fitting(
+    request: PlanRequest, serve: ServingWorkload, model: ServedModel, catalog: Catalog, facts: ServingFacts
+) -> str:
+    """The types that would serve the model, for a hint."""
+    wide = replace(request, target=replace(request.target, instance_type=None))
+    found = [name for name, each in _choices(wide, serve, model, catalog, facts).items() if each.estimate]
+    if not found:
+        return "another precision or model: nothing here serves it"
+    return f"it fits on {', '.join(sorted(found, key=lambda name: (_size(name), name))[:SUGGESTED])}"
+
+
+def _nothing_sold(request: PlanRequest) -> Finding:
+    """Nothing that was asked for is sold."""
+    options = ", ".join(request.purchase.option or ()) or "any option"
+    kinds = ", ".join(kinds_of(request))
+    message = f"no candidate is left: nothing that was asked for is sold as {options} for {kinds}"
+    return error("nothing-offered", "target", message, "open target.region, target.instance_type or purchase.option")
+
+
+def _size(name: str) -> int:
+    """The number in a size such as 48xlarge, for the largest to speak for all."""
+    digits = "".join(letter for letter in name.partition(".")[2] if letter.isdecimal())
+    return int(digits or 1)

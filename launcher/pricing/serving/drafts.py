@@ -1,0 +1,185 @@
+"""Candidates of a serving plan with the middle of their month: enough to rank them all."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cached_property
+
+from launcher.model.enums import PurchaseOption
+from launcher.model.finding import Finding
+from launcher.model.money import CostComponent, Price, Range, Unpriced
+from launcher.model.plan import Place
+from launcher.model.serving import BedrockTerms, ServingChoices, ServingEstimate
+from launcher.model.way import Way
+from launcher.model.work import Work
+from launcher.model.workload import ServingWorkload
+from launcher.pricing.bill_lines import component
+from launcher.pricing.desk import Desk
+from launcher.pricing.drafts import Draft, ranked
+from launcher.pricing.offers import billed_name, offer
+from launcher.pricing.serving.around import around
+from launcher.pricing.serving.hosted import Hosted, hosted
+from launcher.pricing.serving.refusals import refusals
+from launcher.pricing.serving.traffic import HOURS_PER_MONTH, Fleet, fleet
+
+COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
+RESTART_H = 1 / 3
+"""Hours a replaced spot instance costs before it serves: 20 minutes to start and load; assumed, as AWAKE_H."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingDraft(Draft):
+    """A candidate: instances with what each serves and how many it takes, or Bedrock."""
+
+    serve: ServingWorkload
+    estimate: ServingEstimate | None
+    fleet: Fleet | None
+    bedrock: BedrockTerms | None
+    weights_gb: float
+    lines: tuple[CostComponent, ...] = ()
+    """The whole bill of a Bedrock candidate."""
+
+    @property
+    def hours(self) -> float:
+        """The month that it is priced for."""
+        return HOURS_PER_MONTH
+
+    @cached_property
+    def components(self) -> tuple[CostComponent, ...]:
+        """Every line of the month."""
+        if self.fleet is None:
+            return self.lines
+        return (*self.machines(self.fleet), *self.beside(self.fleet))
+
+    def beside(self, load: Fleet) -> tuple[CostComponent, ...]:
+        """The lines beside the instances."""
+        return around(self.place, self.serve, load, self.weights_gb, self.desk)
+
+    @cached_property
+    def usd(self) -> Decimal | None:
+        """The month in the middle case; None when the compute is unpriced."""
+        if not self.priced:
+            return None
+        return sum((each.usd for each in self.components if each.usd is not None), Decimal(0))
+
+    @cached_property
+    def refusals(self) -> tuple[Finding, ...]:
+        """What makes it impossible, whatever it costs."""
+        return (*refusals(self.place, self.serve, self.estimate, self.fleet), *self.against)
+
+    def machines(self, load: Fleet) -> tuple[CostComponent, ...]:
+        """The lines of the instances: the busy share, the idle share, deployments, and what spot takes back."""
+        return tuple(self._machines(load))
+
+    def _machines(self, load: Fleet) -> Iterator[CostComponent]:
+        name = f"{billed_name(self.place.target, self.place.instance_type)} {self.place.option.value}"
+        paid = paid_hours(self.place, load)
+        price = self.offer.price
+        if isinstance(price, Unpriced):
+            yield component(name, "compute", "instance-hour", paid, price)
+            return
+        busy = min(load.used_hours, paid)
+        yield component(f"{name}, busy", "compute", "instance-hour", busy, price)
+        yield component(f"{name}, idle", "compute", "instance-hour", paid - busy, price)
+        extra = self._beside()
+        yield component("old and new version together", "compute", "instance-hour", load.deployment_hours, extra)
+        if self.hazard is not None:
+            lost = self.hazard.mid * HOURS_PER_MONTH * RESTART_H
+            yield component("starting what spot took back", "compute", "instance-hour", lost, price)
+
+    def _beside(self) -> Price | Unpriced:
+        """The price of instances that stand for an hour beside a commitment: on demand."""
+        if self.place.option not in COMMITTED:
+            return self.offer.price
+        place = replace(self.place, option=PurchaseOption.ON_DEMAND, plan_kind=None, term_years=None)
+        found = offer(place, self.desk.request, self.desk.catalog, self.desk.rules.today).price
+        return found if isinstance(found, Price) else self.offer.price
+
+
+def layout_requests_per_s(drawn: ServingDraft) -> float:
+    """Requests a second of one full instance of a candidate; 0 on Bedrock."""
+    return drawn.estimate.requests_per_s if drawn.estimate is not None else 0.0
+
+
+def paid_hours(place: Place, load: Fleet) -> float:
+    """Instance-hours a month: what stands, or with a commitment the most there are, whether they are used or not."""
+    return load.instances.most * HOURS_PER_MONTH if place.option in COMMITTED else load.hours
+
+
+def serving_drafts(choices: ServingChoices, desk: Desk, *, everything: bool) -> list[Draft]:
+    """The candidates of a serving plan, best first: the best place of each type and way of buying, or all of them."""
+    found: list[Draft] = []
+    for way in choices.ways:
+        places = list(_places(way, choices, desk))
+        found += places if everything else _best(places)
+    found += [_on_bedrock(each, choices, desk) for each in hosted(choices, desk)]
+    return ranked(found)
+
+
+def _on_bedrock(each: Hosted, choices: ServingChoices, desk: Desk) -> ServingDraft:
+    return ServingDraft(
+        place=each.place,
+        work=_work(each.place, None),
+        offer=each.offer,
+        charge=None,
+        hazard=None,
+        desk=desk,
+        serve=replace(choices.serve, bedrock=replace(choices.serve.bedrock, mode=each.terms.mode)),
+        estimate=None,
+        fleet=None,
+        bedrock=each.terms,
+        weights_gb=0.0,
+        lines=each.lines,
+    )
+
+
+def _places(way: Way, choices: ServingChoices, desk: Desk) -> Iterator[ServingDraft]:
+    """Every region, zone and term of a way."""
+    estimate = choices.estimates[way.instance_type]
+    load = fleet(choices.serve, estimate.requests_per_s)
+    nodes = max(1, load.instances.most)
+    for site in range(len(way.sites)):
+        for term in range(len(way.terms)):
+            yield _draft(way.place(site, nodes, term), estimate, load, choices, desk)
+
+
+def _draft(place: Place, estimate: ServingEstimate, load: Fleet, choices: ServingChoices, desk: Desk) -> ServingDraft:
+    facts = desk.catalog.instance_types[place.instance_type]
+    return ServingDraft(
+        place=place,
+        work=_work(place, facts.accelerator),
+        offer=offer(place, desk.request, desk.catalog, desk.rules.today),
+        charge=None,
+        hazard=desk.hazard(place) if place.option is PurchaseOption.SPOT else None,
+        desk=desk,
+        serve=choices.serve,
+        estimate=estimate,
+        fleet=load,
+        bedrock=None,
+        weights_gb=choices.weights_gb,
+    )
+
+
+def _work(place: Place, accelerator: str | None) -> Work:
+    """A month on the instances of a place."""
+    month = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
+    return Work(
+        instance_type=place.instance_type,
+        nodes=place.nodes,
+        hours=month,
+        training=None,
+        checkpoint_write_s=None,
+        checkpoint_gb=None,
+        accelerator=accelerator,
+    )
+
+
+def _best(drafts: Iterable[ServingDraft]) -> list[ServingDraft]:
+    """The one of several places with the lowest rate; without any, the first, that the reason is seen."""
+    return sorted(drafts, key=_rate)[:1]
+
+
+def _rate(each: ServingDraft) -> tuple[bool, Decimal, str, str]:
+    price = each.offer.price
+    usd = price.usd if isinstance(price, Price) else Decimal(0)
+    return (isinstance(price, Unpriced), usd, each.place.region, each.place.az_id or "")

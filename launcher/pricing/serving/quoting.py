@@ -1,0 +1,244 @@
+"""From a serving draft to its quote: the month's range, what it rests on, policies, findings and the gate's word."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+
+from launcher.model.document import resolve
+from launcher.model.enums import Market, PurchaseOption
+from launcher.model.finding import Finding, warning
+from launcher.model.money import Assumption, Price, Range, UsdRange
+from launcher.model.plan import Plan
+from launcher.model.quote import Policy, Quote
+from launcher.model.request import Credit
+from launcher.model.serving import ServingOutlook
+from launcher.pricing.ages import expiry
+from launcher.pricing.bill_lines import CENT_FRACTION
+from launcher.pricing.compute import HOURS_A_YEAR
+from launcher.pricing.gate import age_findings, judge
+from launcher.pricing.serving.around import around_assumptions
+from launcher.pricing.serving.drafts import COMMITTED, ServingDraft, paid_hours
+from launcher.pricing.serving.traffic import HOURS_PER_MONTH, Fleet, fleet, fleet_lines, requests_per_month, rollout
+
+MILLION = Decimal(1_000_000)
+MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
+SOON_DAYS = 365
+
+
+def quote(drawn: ServingDraft, told: tuple[Assumption, ...]) -> Quote:
+    """The quote of a serving draft: a month of it.
+
+    Args:
+        drawn: the draft.
+        told: what one instance serves, with its arithmetic.
+    """
+    price = drawn.offer.price
+    plan = _plan(drawn)
+    usd = _month(drawn)
+    nodes = drawn.place.nodes if drawn.fleet is not None else 1
+    per_hour = price.usd * nodes if isinstance(price, Price) else None
+    findings = (*drawn.refusals, *_findings(drawn))
+    cash, left, lines = _cash(drawn)
+    return Quote(
+        plan=plan,
+        work=drawn.work,
+        availability=drawn.offer.availability,
+        price=price,
+        usd_per_hour=per_hour,
+        hours=MONTH,
+        billed_hours=HOURS_PER_MONTH if drawn.fleet is None else paid_hours(drawn.place, drawn.fleet) / nodes,
+        usd=usd,
+        components=drawn.components,
+        commitment_usd=_commitment(drawn),
+        spot=None,
+        checkpoint_interval_s=None,
+        assumptions=(*_assumptions(drawn, told), *lines),
+        policies=_policies(drawn),
+        cash_after_credits_usd=left,
+        findings=findings,
+        as_of=drawn.desk.now,
+        expires_at=expiry(price, drawn.place.option, drawn.desk.now) if isinstance(price, Price) else None,
+        gate=judge(plan, price, usd, per_hour, findings, rules=drawn.desk.rules),
+        note=_note(drawn),
+        cash_usd=cash,
+        serving=_outlook(drawn, usd),
+    )
+
+
+def _plan(drawn: ServingDraft) -> Plan:
+    """The plan with its layout and its most instances decided, so that what was quoted is what is deployed."""
+    serve = drawn.serve
+    if drawn.estimate is not None and drawn.fleet is not None:
+        layout = drawn.estimate.layout
+        serve = replace(
+            serve,
+            tensor_parallel=layout.tensor_parallel,
+            batch_size=layout.batch,
+            sequence_length=layout.sequence,
+            max_instances=serve.max_instances or max(1, drawn.fleet.instances.most),
+        )
+    request = replace(drawn.desk.request, workload=replace(drawn.desk.request.workload, serve=serve))
+    return resolve(request, drawn.place)
+
+
+def _month(drawn: ServingDraft) -> UsdRange | None:
+    """Dollars of a month: the middle is the sum of the lines, low and high have a faster and a slower estimate."""
+    mid = drawn.usd
+    if mid is None:
+        return None
+    if drawn.estimate is None:
+        return UsdRange(low=mid, mid=mid, high=mid)
+    tokens, requests = drawn.estimate.tokens_per_s, drawn.estimate.requests_per_s
+    low = _total(drawn, fleet(drawn.serve, requests * tokens.high / tokens.mid))
+    high = _total(drawn, fleet(drawn.serve, requests * tokens.low / tokens.mid))
+    return UsdRange(low=min(mid, low), mid=mid, high=max(mid, high))
+
+
+def _total(drawn: ServingDraft, load: Fleet) -> Decimal:
+    """The month with another number of instances."""
+    lines = (*drawn.machines(load), *drawn.beside(load))
+    return sum((each.usd for each in lines if each.usd is not None), Decimal(0)).quantize(CENT_FRACTION)
+
+
+def _outlook(drawn: ServingDraft, usd: UsdRange | None) -> ServingOutlook:
+    """The month of serving in numbers."""
+    requests = requests_per_month(drawn.serve)
+    outputs = Decimal(repr(requests * drawn.serve.answer_tokens))
+    whole = Decimal(repr(requests * (drawn.serve.input_tokens + drawn.serve.answer_tokens)))
+    told, load, price = drawn.estimate, drawn.fleet, drawn.offer.price
+    share, idle = None, None
+    if load is not None:
+        paid = paid_hours(drawn.place, load)
+        share = min(1.0, load.used_hours / paid) if paid else 0.0
+        if isinstance(price, Price):
+            idle = (price.usd * Decimal(repr(max(0.0, paid - load.used_hours)))).quantize(CENT_FRACTION)
+    return ServingOutlook(
+        tokens_per_s=None if told is None else told.tokens_per_s.mid,
+        utilisation=share,
+        usd_per_month=usd,
+        usd_per_million_output_tokens=_per_million(usd, outputs),
+        usd_per_million_tokens=_per_million(usd, whole),
+        ttft_ms=None if told is None else told.ttft_ms,
+        tpot_ms=None if told is None else told.tpot_ms,
+        requests_per_month=requests,
+        idle_usd_per_month=idle,
+        estimate=told,
+        instances=None if load is None else load.instances,
+        bedrock=drawn.bedrock,
+    )
+
+
+def _per_million(usd: UsdRange | None, tokens: Decimal) -> Decimal | None:
+    """Dollars per million tokens; None without a price or without tokens."""
+    return None if usd is None or not tokens else (usd.mid * MILLION / tokens).quantize(CENT_FRACTION)
+
+
+def _commitment(drawn: ServingDraft) -> Decimal | None:
+    """The whole cash of a commitment that is not owned."""
+    price, place = drawn.offer.price, drawn.place
+    if place.option not in COMMITTED or isinstance(price, Price) is False or drawn.desk.request.purchase.owned:
+        return None
+    assert isinstance(price, Price)  # noqa: S101 - asked above
+    return price.usd * place.nodes * HOURS_A_YEAR * (place.term_years or 1)
+
+
+def _cash(drawn: ServingDraft) -> tuple[Decimal | None, Decimal | None, tuple[Assumption, ...]]:
+    """Cash of the first month, the same after credits, and the lines that say how."""
+    usd, desk = drawn.usd, drawn.desk
+    pools = desk.request.purchase.credits
+    if usd is None:
+        return None, None, ()
+    if desk.request.purchase.owned and drawn.place.option in COMMITTED:
+        usd -= sum(
+            (each.usd for each in drawn.components if each.usd is not None and each.group == "compute"), Decimal(0)
+        )
+    if not pools:
+        return usd, None, ()
+    left, lines = usd, []
+    for pool in sorted(pools, key=_ends):
+        if pool.expires is not None and pool.expires <= desk.now:
+            continue
+        used = min(left, pool.usd)
+        left -= used
+        lines.append(
+            Assumption(name=f"credit {pool.pool}", value=f"{used:.2f}", unit="dollars", source=f"of ${pool.usd:f}")
+        )
+    return usd, left, tuple(lines)
+
+
+def _ends(pool: Credit) -> tuple[bool, str]:
+    return (pool.expires is None, pool.expires.isoformat() if pool.expires else "")
+
+
+def _assumptions(drawn: ServingDraft, told: tuple[Assumption, ...]) -> tuple[Assumption, ...]:
+    """What the month rests on."""
+    month = Assumption(name="a month", value=f"{HOURS_PER_MONTH:g}", unit="hours", source="8,760 hours a year over 12")
+    if drawn.estimate is None or drawn.fleet is None:
+        return (month,)
+    return (
+        *told,
+        *fleet_lines(drawn.serve, drawn.estimate, drawn.fleet),
+        month,
+        *(drawn.hazard.assumptions if drawn.hazard is not None else ()),
+        *around_assumptions(),
+    )
+
+
+def _findings(drawn: ServingDraft) -> Iterator[Finding]:
+    """What is to be said of one candidate."""
+    price, place = drawn.offer.price, drawn.place
+    if isinstance(price, Price) and price.market is not Market.OPEN:
+        message = f"{place.az_id or place.region} shows no spot market for {place.instance_type}"
+        yield warning("no-spot-market", "purchase.option", message)
+    if place.option is PurchaseOption.SPOT:
+        message = "spot instances are taken back at two minutes' notice, and their requests with them"
+        yield warning("spot-serving", "purchase.option", message, "two zones, or spot beside instances that stay")
+    terms = drawn.bedrock
+    if terms is not None:
+        same = f" has the weights of {terms.same_weights};" if terms.same_weights else ":"
+        message = f"{terms.model_id}{same} that {place.region} has it was not checked"
+        yield warning("bedrock-region", "target.region", message, "the Bedrock console lists the models of a region")
+    if terms is not None and (drawn.serve.max_ttft_ms is not None or drawn.serve.max_tpot_ms is not None):
+        message = "Bedrock publishes no latency: the limits were not held against it"
+        yield warning("bedrock-latency", "workload.serve", message, "measure it before you rely on it")
+    if terms is not None and drawn.serve.model_uri is not None:
+        message = "Bedrock serves the published weights, not those of model_uri"
+        yield warning("other-weights", "workload.serve.model_uri", message)
+    yield from age_findings(price, place.option, drawn.desk.rules)
+    for each in drawn.components:
+        if each.unpriced is not None and each.group != "compute":
+            yield warning("unpriced-line", "", f"{each.name}: {each.unpriced}; the total is incomplete")
+
+
+def _policies(drawn: ServingDraft) -> tuple[Policy, ...]:
+    """The safety policies, the ones that are off included."""
+    request, serve, load = drawn.desk.request, drawn.serve, drawn.fleet
+    budget = request.budget
+    scaling = way = zones = None
+    if load is not None:
+        most = serve.max_instances or load.instances.most
+        scaling = f"{serve.min_instances} to {most} instances"
+        way = f"{rollout(serve, load.instances.most).value}, with alarms and rollback"
+        zones = f"{serve.zones} zones" if serve.zones > 1 else None
+    settings = {
+        "budget": None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate of a month",
+        "hourly budget": None if budget.max_usd_per_hour is None else f"${budget.max_usd_per_hour:f} an hour",
+        "autoscaling": scaling,
+        "deployment": way,
+        "redundancy": zones,
+        "data capture": "requests and answers in S3" if serve.data_capture else None,
+        "notifications": ", ".join(request.guardrails.notify) or None,
+    }
+    return tuple(Policy(name=name, value=value or "off", on=value is not None) for name, value in settings.items())
+
+
+def _note(drawn: ServingDraft) -> str:
+    """The one thing worth saying of a row."""
+    terms = drawn.bedrock
+    if terms is not None:
+        return f"Bedrock {terms.mode.value.replace('-', ' ')}, {terms.model_id}"
+    if drawn.estimate is None:
+        return ""
+    layout = drawn.estimate.layout
+    kind = "measured" if drawn.estimate.measured else "estimated"
+    return f"{layout.copies} × TP{layout.tensor_parallel}, batch {layout.batch}, {kind}"

@@ -1,0 +1,259 @@
+"""What to serve on: Bedrock, Inferentia and Trainium, or GPUs; why, and what would turn it round."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from launcher.model.enums import CustomKernels
+from launcher.model.quote import Quote
+from launcher.model.workload import ServingWorkload
+from launcher.pricing.port import weeks_words
+from launcher.pricing.reasoning import PORT_WEEKS, UPKEEP_WEEKS_PER_MONTH
+from launcher.pricing.serving.traffic import requests_per_month
+
+ENGINEER_USD_PER_WEEK = Decimal(5000)
+"""What an engineer-week costs: the default of a training plan's engineer_usd_per_week."""
+HORIZON_MONTHS = 24.0
+"""A port that takes longer to be paid back is not made: the two years of the worked example of the buying guides."""
+CLOSE = Decimal("0.15")
+"""Months nearer than this are too close to call for estimates whose error is as large."""
+
+
+class ServingChoice(StrEnum):
+    """What to do."""
+
+    BEDROCK = "bedrock"
+    NEURON = "neuron"
+    GPU = "gpu"
+    MEASURE_FIRST = "measure-first"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingVerdict:
+    """A choice in a sentence, the reasons for it, and what would flip it."""
+
+    choice: ServingChoice
+    text: str
+    reasons: tuple[str, ...]
+    flips: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """The cheapest of each kind, with the volume where machines and Bedrock cost the same.
+
+    Months are those of the bill; `upkeep_usd` is what running machines takes in people, `port_usd` what the port to
+    Neuron does, once. `volume` is None when Bedrock is cheaper at every volume, or has no price.
+    """
+
+    serve: ServingWorkload
+    neuron: Quote | None
+    gpu: Quote | None
+    hosted: Quote | None
+    port_weeks: float
+    port_usd: Decimal
+    upkeep_usd: Decimal
+    upkeep_given: bool
+    volume: float | None
+    closed: bool
+
+    @property
+    def neuron_months(self) -> float | None:
+        """Months until the port is paid back against the cheapest of the others; None when it never is."""
+        others = [each for each in (self.gpu_usd, self.hosted_usd) if each is not None]
+        return self._paid_back(min(others)) if others else None
+
+    @property
+    def neuron_months_over_gpu(self) -> float | None:
+        """Months until the port is paid back against GPUs; None when it never is."""
+        return None if self.gpu_usd is None else self._paid_back(self.gpu_usd)
+
+    @property
+    def neuron_months_over_bedrock(self) -> float | None:
+        """Months until the port is paid back against Bedrock; None when it never is."""
+        return None if self.hosted_usd is None else self._paid_back(self.hosted_usd)
+
+    def _paid_back(self, other_usd: Decimal) -> float | None:
+        """Months until the port is paid back against something else a month."""
+        if self.neuron_usd is None or other_usd <= self.neuron_usd:
+            return None
+        return float(self.port_usd / (other_usd - self.neuron_usd))
+
+    @property
+    def neuron_usd(self) -> Decimal | None:
+        """A month on Neuron with its upkeep."""
+        return self._with_people(self.neuron)
+
+    @property
+    def gpu_usd(self) -> Decimal | None:
+        """A month on GPUs with its upkeep."""
+        return self._with_people(self.gpu)
+
+    @property
+    def hosted_usd(self) -> Decimal | None:
+        """A month of Bedrock, which needs nobody."""
+        return self.hosted.usd.mid if self.hosted is not None and self.hosted.usd is not None else None
+
+    def _with_people(self, quoted: Quote | None) -> Decimal | None:
+        return quoted.usd.mid + self.upkeep_usd if quoted is not None and quoted.usd is not None else None
+
+
+def sides(
+    serve: ServingWorkload,
+    *,
+    neuron: Quote | None,
+    gpu: Quote | None,
+    hosted: Quote | None,
+    volume: float | None,
+    closed: bool,
+) -> Sides:
+    """The sides with the people they take: the plan's figures, or those of the buying guides."""
+    return Sides(
+        serve=serve,
+        neuron=neuron,
+        gpu=gpu,
+        hosted=hosted,
+        port_weeks=port_weeks(serve),
+        port_usd=Decimal(repr(port_weeks(serve))) * ENGINEER_USD_PER_WEEK,
+        upkeep_usd=upkeep_usd(serve),
+        upkeep_given=serve.operations_usd_per_month is not None,
+        volume=volume,
+        closed=closed,
+    )
+
+
+def port_weeks(serve: ServingWorkload) -> float:
+    """Engineer-weeks of the port to Neuron: the plan's, or those of a standard transformer."""
+    return serve.port_weeks if serve.port_weeks is not None else PORT_WEEKS[CustomKernels.NONE].mid
+
+
+def upkeep_usd(serve: ServingWorkload) -> Decimal:
+    """What running machines takes in people, a month: the plan's, or half a day of an engineer."""
+    assumed = Decimal(repr(UPKEEP_WEEKS_PER_MONTH)) * ENGINEER_USD_PER_WEEK
+    return assumed if serve.operations_usd_per_month is None else serve.operations_usd_per_month
+
+
+def judge(found: Sides) -> ServingVerdict:
+    """The verdict."""
+    machine, choice = _machine(found)
+    if found.closed:
+        return _closed(found)
+    if machine is None:
+        return _without_machines(found)
+    if found.hosted_usd is not None and found.hosted_usd <= machine:
+        return _bedrock(found, machine)
+    return _deploy(found, machine, choice)
+
+
+def _machine(found: Sides) -> tuple[Decimal | None, ServingChoice]:
+    """The month of the better machines: Neuron where the port is paid back in time."""
+    months = found.neuron_months_over_gpu
+    in_time = months is not None and months <= HORIZON_MONTHS
+    if found.neuron_usd is not None and (found.gpu_usd is None or in_time):
+        return found.neuron_usd, ServingChoice.NEURON
+    if found.gpu_usd is not None:
+        return found.gpu_usd, ServingChoice.GPU
+    return None, ServingChoice.NONE
+
+
+def _closed(found: Sides) -> ServingVerdict:
+    model = found.serve.model
+    if found.hosted_usd is None:
+        text = f"{model} is closed, and no price of it on Bedrock is known."
+        return ServingVerdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
+    text = f"Use Bedrock: {model} is a closed model, which runs nowhere else."
+    return ServingVerdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=("an open model does the job",))
+
+
+def _without_machines(found: Sides) -> ServingVerdict:
+    if found.hosted_usd is None:
+        text = "No candidate has a price: there is nothing to compare."
+        return ServingVerdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
+    text = "Use Bedrock: no machine that can serve the model at these limits has a price here."
+    flips = ("a price of a machine that fits (purchase.price_overrides)", "other latency limits")
+    return ServingVerdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=flips)
+
+
+def _bedrock(found: Sides, machine: Decimal) -> ServingVerdict:
+    """Bedrock is cheaper at this volume."""
+    now = requests_per_month(found.serve)
+    hosted = found.hosted_usd or Decimal(0)
+    if found.volume is None:
+        text = f"Do not deploy: Bedrock is cheaper at every volume (${hosted:,.0f} against ${machine:,.0f} a month)."
+    else:
+        text = (
+            f"Do not deploy: Bedrock is cheaper until {_count(found.volume)} requests a month, and there are "
+            f"{_count(now)} (${hosted:,.0f} against ${machine:,.0f} a month)."
+        )
+    return ServingVerdict(
+        choice=ServingChoice.BEDROCK, text=text, reasons=tuple(_reasons(found)), flips=tuple(_bedrock_flips(found))
+    )
+
+
+def _bedrock_flips(found: Sides) -> Iterator[str]:
+    if found.volume is not None:
+        yield f"{_count(found.volume)} requests a month or more, of the same shape over the day"
+    yield "weights of your own: Bedrock's price is that of the published ones"
+    yield "a lower rate: a commitment, or target.kind eks, where the machines cost less than SageMaker's"
+
+
+def _deploy(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVerdict:
+    """Machines are cheaper, or the only way."""
+    name = {ServingChoice.NEURON: "Inferentia and Trainium", ServingChoice.GPU: "GPUs"}[choice]
+    other = found.hosted_usd
+    if other is not None and other > 0 and (other - machine) / other < CLOSE and not _measured(found, choice):
+        text = f"Too close to call: ${machine:,.0f} a month on {name}, ${other:,.0f} on Bedrock. Measure first."
+        return ServingVerdict(
+            choice=ServingChoice.MEASURE_FIRST, text=text, reasons=tuple(_reasons(found)), flips=tuple(_flips(found))
+        )
+    against = f", ${other:,.0f} on Bedrock" if other is not None else "; Bedrock does not have these weights"
+    text = f"Deploy on {name}: ${machine:,.0f} a month with its upkeep{against}."
+    return ServingVerdict(choice=choice, text=text, reasons=tuple(_reasons(found)), flips=tuple(_flips(found)))
+
+
+def _measured(found: Sides, choice: ServingChoice) -> bool:
+    quoted = found.neuron if choice is ServingChoice.NEURON else found.gpu
+    told = quoted.serving.estimate if quoted is not None and quoted.serving is not None else None
+    return told is not None and told.measured
+
+
+def _reasons(found: Sides) -> Iterator[str]:
+    """The months side by side, and the port."""
+    for name, quoted, usd in (("Neuron", found.neuron, found.neuron_usd), ("GPU", found.gpu, found.gpu_usd)):
+        if quoted is None or usd is None or quoted.serving is None:
+            continue
+        used = quoted.serving.utilisation or 0.0
+        yield f"{name}: ${usd:,.0f} a month with ${found.upkeep_usd:,.0f} of upkeep; {used:.0%} of it is used"
+    weeks = weeks_words(found.port_weeks)
+    if found.neuron_usd is not None:
+        pairs = [("GPUs", found.gpu_usd, found.neuron_months_over_gpu)]
+        pairs += [("Bedrock", found.hosted_usd, found.neuron_months_over_bedrock)]
+        told = ", ".join(f"{_back(months)} against {name}" for name, usd, months in pairs if usd is not None)
+        yield f"the port to Neuron takes {weeks} and ${found.port_usd:,.0f}" + (f"; it is {told}" if told else "")
+    if not found.upkeep_given and (found.neuron is not None or found.gpu is not None):
+        yield "the upkeep is assumed: workload.serve.operations_usd_per_month replaces it"
+
+
+def _back(months: float | None) -> str:
+    """When the port is paid back."""
+    return "never paid back" if months is None else f"paid back after {months:.1f} months"
+
+
+def _flips(found: Sides) -> Iterator[str]:
+    if found.volume is not None:
+        yield f"fewer than {_count(found.volume)} requests a month: there Bedrock is cheaper"
+    if found.neuron_usd is not None and found.gpu_usd is not None:
+        yield f"a month on Neuron at ${found.gpu_usd - found.upkeep_usd:,.0f}: there it costs what GPUs do"
+
+
+def _count(value: float) -> str:
+    """A number of requests to three digits.
+
+    >>> _count(17_520_000.0), _count(1_234.4), _count(2.51e9)
+    ('17.5 million', '1,234', '2.51 billion')
+    """
+    if value >= 1e9:  # noqa: PLR2004 - a billion
+        return f"{value / 1e9:.3g} billion"
+    return f"{value / 1e6:.3g} million" if value >= 1e6 else f"{value:,.0f}"  # noqa: PLR2004 - a million

@@ -1,0 +1,99 @@
+"""The shipped Bedrock prices and measured serving rows."""
+
+import csv
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from launcher.catalog.bedrock import DATA, BedrockCatalog
+from launcher.catalog.load import load
+from launcher.catalog.serving import load_serving, model_of
+from launcher.model.enums import Basis
+
+CATALOG = BedrockCatalog()
+
+
+def test_prices_are_dated_and_sourced():
+    for rows in CATALOG.rows.values():
+        for each in rows:
+            assert each.as_of == date(2026, 11, 12)
+            assert each.input_usd >= 0
+            assert each.output_usd >= 0
+            assert (each.basis is Basis.UNVERIFIED) is each.source.endswith("without a source")
+
+
+def test_a_key_stands_once():
+    with (DATA / "bedrock.csv").open(encoding="utf-8", newline="") as file:
+        keys = [(row["model_id"], row["profile"], row["region"]) for row in csv.DictReader(file)]
+    assert len(keys) == len(set(keys))
+    assert keys == sorted(keys)
+
+
+def test_same_weights_are_models_of_both():
+    for model_id, model in CATALOG.same_weights.items():
+        assert model_id in CATALOG.rows
+        assert model in load().models
+        assert CATALOG.of_model(model) == model_id
+
+
+@pytest.mark.parametrize(
+    "name, inputs, outputs",
+    [
+        ("meta.llama3-1-8b-instruct-v1:0", "0.22", "0.22"),
+        ("meta.llama3-3-70b-instruct-v1:0", "0.72", "0.72"),
+        ("nova-micro", "0.035", "0.14"),
+        ("nova-premier", "2.5", "12.5"),
+        ("claude-haiku-4-5", "1.0", "5.0"),
+        ("Claude Opus 5.5", "4.0", "20.0"),
+        ("deepseek.r1-v1:0", "1.35", "5.4"),
+        ("openai.gpt-oss-120b-1:0", "0.15", "0.6"),
+    ],
+)
+def test_prices_that_were_read(name, inputs, outputs):
+    price = CATALOG.price(CATALOG.find(name) or "", "us-east-1")
+    assert price is not None
+    assert (price.input_usd, price.output_usd) == (Decimal(inputs), Decimal(outputs))
+
+
+def test_a_region_of_its_own_goes_first_and_a_profile_last():
+    rows = CATALOG.rows["amazon.nova-micro-v1:0"]
+    own = next(each for each in rows if each.region)
+    assert CATALOG.price("amazon.nova-micro-v1:0", own.region) == own
+    assert CATALOG.price("amazon.nova-micro-v1:0", "us-east-1").region == ""
+    assert CATALOG.price("amazon.nova-micro-v1:0", "eu-west-1", "eu").profile == "eu"
+    assert CATALOG.price("nothing", "us-east-1") is None
+
+
+def test_nothing_is_known_before_its_day():
+    early = BedrockCatalog(prices_as_of=date(2026, 11, 11))
+    assert early.price("amazon.nova-micro-v1:0", "us-east-1") is None
+    assert early.find("nova-micro") == "amazon.nova-micro-v1:0"
+
+
+def test_measured_rows_are_of_what_is_deployed():
+    found = load_serving().measured
+    assert found
+    for each in found:
+        assert each.accelerator in ("Inferentia2", "Trainium1")
+        assert each.model in load().models
+        assert each.tokens_per_s > 0
+        assert "optimum-neuron" in each.source
+
+
+@pytest.mark.parametrize(
+    "label, name",
+    [
+        ("Llama-3.1-8B-Instruct", "llama-3.1-8b"),
+        ("Llama-2-7b-hf", "llama-2-7b"),
+        ("Llama-2-70B-GPTQ", "llama-2-70b"),
+        ("CodeLlama-13b-hf", "llama-2-13b"),
+        ("Mistral-7B-Instruct-v0.2", "mistral-7b"),
+        ("Llama-3-8B (fine-tune)", "llama-3-8b"),
+        ("LLaMA-7B", "llama-1-7b"),
+        ("Nobody-7B", None),
+    ],
+)
+def test_labels_of_rows(label, name):
+    spec = model_of(label, load())
+    assert (spec.name if spec else None) == name

@@ -1,0 +1,228 @@
+#!/bin/bash
+# Sets up a machine of HyperPod (lifecycle script OnCreate, run as root on each when it is made).
+#
+# HyperPod itself writes Slurm's configuration and mounts the file system; this starts the daemons, checks what an instance
+# must show, and has the controller and the workers report to CloudWatch. A machine that fails a check is not made.
+# With SLIPWAY_DRY_RUN=1 commands are printed and not run, and files are read and written below SLIPWAY_ROOT.
+set -euo pipefail
+
+cluster=p5en-pod
+region=us-east-2
+type=p5en.48xlarge
+shared=/fsx
+user=ubuntu
+root="${SLIPWAY_ROOT:-}"
+dry="${SLIPWAY_DRY_RUN:-0}"
+tries="${SLIPWAY_TRIES:-60}"
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+slurm_conf="$root/opt/slurm/etc/slurm.conf"
+units="$root/etc/systemd/system"
+if [[ "$dry" == 1 && -z "$root" ]]; then
+    echo "on_create.sh: SLIPWAY_DRY_RUN=1 needs SLIPWAY_ROOT, the folder to work below" >&2
+    exit 2
+fi
+
+run() {
+    if [[ "$dry" == 1 ]]; then
+        printf '+'
+        printf ' %q' "$@"
+        printf '\n'
+    else
+        "$@"
+    fi
+}
+
+fail() {
+    echo "on_create.sh: $(hostname): $*" >&2
+    exit 1
+}
+
+# Tries a command every five seconds until it succeeds.
+patiently() {
+    local attempt
+    for ((attempt = 1; attempt <= tries; attempt++)); do
+        if "$@"; then
+            return 0
+        fi
+        if ((attempt < tries)); then
+            sleep 5
+        fi
+    done
+    return 1
+}
+
+# Prints the group of this machine, and the addresses of the controllers: HyperPod lists every instance by its address.
+who_am_i() {
+    local addresses=()
+    read -r -a addresses <<<"$(hostname -I)"
+    python3 - "${SAGEMAKER_RESOURCE_CONFIG_PATH:-$root/opt/ml/config/resource_config.json}" "${addresses[@]}" <<'PYTHON'
+import json
+import sys
+
+path, own = sys.argv[1], set(sys.argv[2:])
+with open(path, encoding="utf-8") as file:
+    groups = json.load(file)["InstanceGroups"]
+mine = [group["Name"] for group in groups for each in group["Instances"] if each.get("CustomerIpAddress") in own]
+heads = [
+    each["CustomerIpAddress"] for group in groups if group["Name"] == "controller" for each in group["Instances"]
+]
+if not mine or not heads:
+    sys.exit(f"on_create.sh: {path} has no controller, or none of {sorted(own)}")
+print(mine[0], ",".join(heads))
+PYTHON
+}
+
+is_mounted() {
+    grep -qE "^[^ ]+ $1 ${2:-[^ ]+} " "$root/proc/mounts"
+}
+
+# The home of the jobs: the only folder that all machines see.
+check_shared() {
+    patiently is_mounted "$shared" lustre || fail "$shared is not mounted: see the security groups (988, 1018-1023)"
+    mkdir -p "$root$shared/$user"
+    run chown "$user:$user" "$root$shared/$user"
+    echo "slipway: $shared is mounted"
+}
+
+# Slurm's own words for what the batch script returns; HyperPod keeps them (strategy Merge).
+add_setting() {
+    if ! grep -q "^$1=" "$slurm_conf"; then
+        echo "$1=$2" >>"$slurm_conf"
+    fi
+}
+
+names_controller() {
+    [[ -f "$slurm_conf" ]] && grep -qF "${1%%,*}" "$slurm_conf"
+}
+
+start_controller() {
+    patiently names_controller "$1" || fail "$slurm_conf does not name the controller $1"
+    add_setting JobRequeue 1
+    # The agent's exit code for "interrupted, a checkpoint is safe": back into the queue.
+    add_setting RequeueExit 75
+    run systemctl enable --now slurmctld
+    run systemctl disable --now slurmd
+    report_jobs
+}
+
+# The unit of HyperPod's image has a place for options; workers fetch the configuration from the controller.
+start_node() {
+    local unit="$units/slurmd.service"
+    if [[ -f "$unit" ]]; then
+        python3 - "$unit" "--conf-server $1" <<'PYTHON'
+import sys
+from pathlib import Path
+
+unit, options = Path(sys.argv[1]), sys.argv[2]
+unit.write_text(unit.read_text().replace("${SLURMD_OPTIONS}", options).replace("$SLURMD_OPTIONS", options))
+PYTHON
+    fi
+    run systemctl disable --now slurmctld
+    run systemctl daemon-reload
+    run systemctl enable --now slurmd
+}
+
+# The guard stops workers when no job has been in the queue for long; it hears of jobs from here.
+report_jobs() {
+    mkdir -p "$root/opt/slipway" "$units"
+    cat >"$root/opt/slipway/jobs.sh" <<JOBS
+#!/bin/bash
+export PATH="/opt/slurm/bin:\$PATH"
+while true; do
+    if queue="\$(squeue --noheader --format=%i)"; then
+        aws cloudwatch put-metric-data --region $region --namespace Slipway --metric-name QueuedJobs \\
+            --dimensions Cluster=$cluster --unit Count --value "\$(grep -c . <<<"\$queue" || true)"
+    fi
+    sleep 60
+done
+JOBS
+    cat >"$units/slipway-jobs.service" <<'UNIT'
+[Unit]
+Description=Slipway: number of jobs to CloudWatch
+After=network-online.target slurmctld.service
+
+[Service]
+ExecStart=/bin/bash /opt/slipway/jobs.sh
+Restart=always
+RestartSec=60
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+
+[Install]
+WantedBy=multi-user.target
+UNIT
+    run systemctl daemon-reload
+    run systemctl enable --now slipway-jobs.service
+}
+
+# expect NUMBER WHAT PATH...: so many of the paths exist.
+expect() {
+    local wanted="$1" what="$2" found=0 path
+    shift 2
+    for path in "$@"; do
+        if [[ -e "$path" ]]; then
+            found=$((found + 1))
+        fi
+    done
+    if ((found != wanted)); then
+        echo "slipway: $type has $wanted $what, found $found"
+        return 1
+    fi
+    echo "slipway: $found $what"
+}
+
+shows_chips() {
+    expect 8 "NVIDIA devices" "$root"/dev/nvidia[0-9]*
+}
+
+shows_efa() {
+    expect 16 "EFA interfaces" "$root"/sys/class/infiniband/*
+}
+
+# HyperPod's images have mounted the disks at one of these two; jobs look for them at /scratch.
+link_scratch() {
+    local path
+    for path in /opt/dlami/nvme /opt/sagemaker; do
+        if is_mounted "$path"; then
+            mkdir -p "$root$path/scratch"
+            chmod 1777 "$root$path/scratch"
+            ln -sfn "$root$path/scratch" "$root/scratch"
+            echo "slipway: /scratch is on $path"
+            return 0
+        fi
+    done
+    echo "slipway: warning: no NVMe disk of $type is mounted; /scratch is on the root volume" >&2
+    mkdir -p "$root/scratch"
+    chmod 1777 "$root/scratch"
+}
+
+check_worker() {
+    patiently shows_chips || fail "an accelerator is missing"
+    patiently shows_efa || fail "an EFA interface is missing"
+    link_scratch
+    bash "$here/node.sh" --cluster=p5en-pod --chips=nvidia --python=python3 --metrics="$here/metrics.py"
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || fail "Python 3.10 or later is needed"
+}
+
+main() {
+    local facts group heads
+    facts="$(who_am_i)"
+    group="${facts%% *}" heads="${facts##* }"
+    echo "slipway: $cluster: $(hostname) is of group $group"
+    check_shared
+    case "$group" in
+        controller) start_controller "$heads" ;;
+        login) start_node "$heads" ;;
+        workers)
+            check_worker
+            start_node "$heads"
+            ;;
+        *) fail "no group of the plan: $group" ;;
+    esac
+    echo "slipway: $cluster: $group is ready"
+}
+
+mkdir -p "$root/var/log/provision"
+main > >(tee -a "$root/var/log/provision/provisioning.log") 2>&1

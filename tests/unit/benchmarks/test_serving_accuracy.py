@@ -1,0 +1,169 @@
+"""The serving estimate held against published measurements, and rows it has never seen."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import fit_serving, serving_accuracy
+from benchmarks.report_sections import replace_section, sections
+from benchmarks.serving_rows import RowsError, read_rows
+from launcher.catalog.serving import COEFFICIENTS, ROWS
+
+ROW = {
+    "model": "Llama-3.1-8B-Instruct",
+    "hardware": "inf2.48xlarge",
+    "accel": "Inferentia2",
+    "engine": "vLLM + optimum-neuron",
+    "dtype": "bf16",
+    "tp": "8",
+    "dp": "1",
+    "batch": "32",
+    "concurrency": "32",
+    "input_len": "1500",
+    "output_len": "250",
+    "max_seq": "4096",
+    "output_tok_s": "440",
+    "ttft_ms": "",
+    "tpot_ms": "",
+    "date": "2026",
+    "source": "x",
+}
+
+
+def written(path: Path, *rows: dict[str, str]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, list(ROW))
+        table.writeheader()
+        table.writerows({**ROW, **each} for each in rows)
+    return path
+
+
+def errors(rows, family, coefficients):
+    found = [row for row in rows if row.neuron == (family == "neuron")]
+    return [abs(fit_serving.estimated(row, coefficients).tokens_per_s / row.tokens_per_s - 1) for row in found]
+
+
+def share(values, bound):
+    return sum(each <= bound for each in values) / len(values)
+
+
+def test_the_shipped_rows_meet_what_was_promised():
+    told = serving_accuracy.measure(*read_rows(ROWS))
+    assert told["inf2_trn1"]["median_abs_error"] <= 0.12
+    assert told["inf2_trn1"]["within_25"] >= 0.80
+    assert told["gpu"]["within_35"] >= 0.75
+    assert told["inf2_trn1"]["leave_one_model_out"]["within_25"] >= 0.75
+    assert told["gpu"]["leave_one_model_out"]["within_35"] >= 0.70
+    assert told["refused"] == len(told["refused_rows"]) == 6
+    assert told["inf2_trn1"]["n"] + told["gpu"]["n"] + told["refused"] == 154
+
+
+@pytest.mark.parametrize("family, bound, least", [("neuron", 0.25, 0.80), ("gpu", 0.35, 0.75)])
+def test_rows_that_were_not_fitted_are_estimated_as_well(family, bound, least):
+    rows = read_rows(ROWS)[0]
+    found = []
+    for seen, unseen in ((rows[::2], rows[1::2]), (rows[1::2], rows[::2])):
+        found += errors(unseen, family, fit_serving.fit(fit_serving.of_family(seen, family), family))
+    assert share(found, bound) >= least
+
+
+def test_the_shipped_coefficients_are_those_of_the_fit():
+    shipped = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
+    again = fit_serving.fit(fit_serving.of_family(read_rows(ROWS)[0], "neuron"), "neuron")
+    assert again == pytest.approx(shipped["neuron"], rel=1e-3)
+
+
+def test_no_coefficient_beats_the_chip():
+    shipped = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
+    rates = {name: value for family in ("neuron", "gpu") for name, value in shipped[family].items() if "rate" in name}
+    assert all(0 < value <= 1 for value in rates.values())
+    assert shipped["neuron"]["scheduling"] <= 1
+
+
+@pytest.mark.parametrize(
+    "changes, chip, tensor_parallel",
+    [
+        ({}, "Inferentia2", 8),
+        ({"hardware": "trn1.32xlarge (TP32)", "tp": "32", "accel": "Trainium1"}, "Trainium1", 32),
+        ({"hardware": "ml.g5.12xlarge", "accel": "GPU", "engine": "vLLM 0.10", "tp": "4"}, "A10G", 4),
+        ({"hardware": "2xA10G (half g5.12xlarge)", "accel": "GPU", "engine": "vLLM", "tp": "2"}, "A10G", 2),
+        ({"hardware": "8xA100-80GB", "accel": "GPU", "engine": "vLLM", "tp": "8"}, "A100-80GB", 8),
+        ({"hardware": "A100-40GB x1", "accel": "GPU", "engine": "vLLM", "tp": "1"}, "A100-40GB", 1),
+        ({"hardware": "H200 SXM 141GB x1", "accel": "GPU", "engine": "TensorRT-LLM 1.0", "tp": "1"}, "H200", 1),
+        ({"hardware": "L40S x1", "accel": "GPU", "engine": "TensorRT-LLM 0.6.1", "tp": "1"}, "L40S", 1),
+        ({"hardware": "1x L4 24GB", "accel": "GPU", "engine": "vLLM 0.9", "tp": "1", "model": "Qwen2.5-7B"}, "L4", 1),
+    ],
+)
+def test_hardware_is_read_from_words(tmp_path, changes, chip, tensor_parallel):
+    (row,), refused = read_rows(written(tmp_path / "rows.csv", changes))
+    assert not refused
+    assert (row.chip, row.copy.tensor_parallel) == (chip, tensor_parallel)
+    assert fit_serving.estimated(row, fit_serving.FAMILIES["neuron" if row.neuron else "gpu"][0]).tokens_per_s > 0
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"model": "Mixtral-8x7B-Instruct-v0.1"}, "mixture of experts"),
+        ({"model": "Qwen9-90B-A9B"}, "no dense size"),
+        ({"model": "Something"}, "no dense size"),
+        ({"hardware": "trn2.48xlarge (TP64)", "accel": "Trainium2", "tp": "64"}, "no serving estimate on Trainium2"),
+        ({"hardware": "MI300X", "accel": "GPU"}, "no accelerator of the catalog"),
+        ({"hardware": "8xB200", "accel": "GPU"}, "no published serving row on B200"),
+        ({"output_tok_s": ""}, "no output tokens per second"),
+    ],
+)
+def test_rows_out_of_reach_are_refused(tmp_path, changes, words):
+    rows, (refused,) = read_rows(written(tmp_path / "rows.csv", changes))
+    assert rows == []
+    assert words in refused.reason
+
+
+def test_an_unknown_model_is_taken_by_its_size(tmp_path):
+    (row,), _ = read_rows(written(tmp_path / "rows.csv", {"model": "NewLab-34B-chat"}))
+    assert row.copy.model.params_b == 34
+
+
+def test_neither_id_nor_order_nor_source_matters(tmp_path):
+    one = {"source": "here", "date": "2024"}
+    rows, _ = read_rows(written(tmp_path / "rows.csv", one, {"model": "Llama-2-7b"}, {"source": "there"}))
+    facts = fit_serving.FAMILIES["neuron"][0]
+    assert fit_serving.estimated(rows[0], facts) == fit_serving.estimated(rows[2], facts)
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "model,hardware,engine,dtype,tp,output_tok_s\n"])
+def test_a_file_of_another_kind_is_refused(tmp_path, text, capsys):
+    path = tmp_path / "rows.csv"
+    path.write_text(text, encoding="utf-8")
+    assert serving_accuracy.main([str(path), "--json"]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_a_row_with_a_figure_that_cannot_be_is_named(tmp_path):
+    with pytest.raises(RowsError, match="output_tok_s is '-5'"):
+        read_rows(written(tmp_path / "rows.csv", {"output_tok_s": "-5"}))
+
+
+def test_cells_that_are_empty_are_filled_in(tmp_path):
+    bare = {"hardware": "4xH100-80GB", "accel": "GPU", "engine": "SGLang 0.4", "tp": "", "batch": "", "max_seq": ""}
+    rows, _ = read_rows(written(tmp_path / "rows.csv", bare, {"batch": "", "concurrency": "8"}))
+    assert (rows[0].copy.tensor_parallel, rows[0].live) == (4, 32)
+    assert (rows[1].copy.batch, rows[1].live) == (8, 8)
+
+
+def test_json_writes_nothing_and_the_report_has_its_own_section(tmp_path, monkeypatch, capsys):
+    report = tmp_path / "accuracy.md"
+    replace_section(report, "training", "# Training\n\nkept")
+    monkeypatch.setattr(serving_accuracy, "REPORT", report)
+    path = written(tmp_path / "rows.csv", {})
+    assert serving_accuracy.main([str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["inf2_trn1"]["n"] == 1
+    assert "serving" not in sections(report.read_text(encoding="utf-8"))
+    assert serving_accuracy.main([str(path)]) == 0
+    told = sections(report.read_text(encoding="utf-8"))
+    assert told["training"] == "# Training\n\nkept"
+    assert told["serving"].startswith("# Accuracy of the serving estimate")
+    replace_section(report, "training", "# Training\n\nnew")
+    assert sections(report.read_text(encoding="utf-8"))["serving"] == told["serving"]

@@ -1,0 +1,198 @@
+"""`plan`, `quote`, `compare` and `portfolio` of serving plans: the pages, the JSON, and the exit codes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launcher.cli import explain, portfolio_page, serving_compare
+from launcher.cli.app import main
+from launcher.cli.plan_table import page
+from launcher.cli.quote_page import page as quote_page
+from launcher.workflow.compare import compare
+from launcher.workflow.portfolio import portfolio
+from launcher.workflow.price import Priced, PriceOptions, price
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+CHAT = """
+slipway: 1
+name: chat
+workload:
+  serve:
+    model: llama-3.1-8b
+    input_tokens: 1500
+    output_tokens: 250
+    hourly_requests_per_s: [1, 1, 1, 1, 1, 1, 2, 4, 8, 12, 14, 14, 12, 13, 14, 14, 13, 10, 8, 6, 4, 3, 2, 1]
+target: {region: us-east-1}
+"""
+SFT = """
+slipway: 1
+name: sft
+workload: {train: {model: llama-3.1-8b, method: full, tokens_b: 0.5, runs: 24, runs_per_month: 2}}
+target: {instance_type: [p5.48xlarge, trn1.32xlarge], region: [us-east-1, us-east-2]}
+"""
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Write a plan into a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def written(text: str, name: str = "plan.yaml") -> Path:
+        Path(name).write_text(text, encoding="utf-8")
+        return Path(name)
+
+    return written
+
+
+def priced(path: Path) -> Priced:
+    return price(path, NOW, PriceOptions())
+
+
+def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> tuple[int, str, str]:
+    monkeypatch.setattr("sys.argv", ["slipway", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr()
+    return int(ended.value.code or 0), told.out, told.err
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_page_of_a_serving_plan(plan, golden, width):
+    golden(f"plan/serving-table-{width}.txt", "\n".join(page(priced(plan(CHAT)), width, everything=False)) + "\n")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_page_of_a_serving_quote(plan, golden, width):
+    quoted = priced(plan(CHAT)).quote(2)
+    told = quote_page(quoted, 2, width, NOW.date(), "plan.yaml")
+    golden(f"plan/serving-quote-{width}.txt", "\n".join(told) + "\n")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_page_of_a_serving_comparison(plan, golden, width):
+    found = compare(plan(CHAT), NOW, PriceOptions())
+    golden(f"plan/serving-compare-{width}.txt", "\n".join(serving_compare.page(found, width)) + "\n")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_page_of_a_portfolio(plan, golden, width):
+    found = portfolio([plan(CHAT), plan(SFT, "sft.yaml")], NOW, PriceOptions())
+    golden(f"plan/portfolio-{width}.txt", "\n".join(portfolio_page.page(found, width)) + "\n")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_line_is_wider_than_the_terminal(plan, width):
+    found = priced(plan(CHAT))
+    lines = [*page(found, width, everything=False), *explain.page(found, 2, width), *explain.page(found, 1, width)]
+    lines += serving_compare.page(compare(Path("plan.yaml"), NOW, PriceOptions()), width)
+    long = [line for line in lines if len(line) > width and "://" not in line]
+    assert long == []
+
+
+def test_numbers_stay_at_80_columns(plan):
+    told = "\n".join(page(priced(plan(CHAT)), 80, everything=False))
+    assert "$/M out" in told
+    assert "used" in told
+    assert "1.54" in told
+
+
+def test_a_number_is_explained_step_by_step(plan):
+    told = "\n".join(explain.page(priced(plan(CHAT)), 2, 120))
+    assert "one decoding step of" in told
+    assert "requests/s of the instance" in told
+
+
+def test_json_of_plan_quote_and_comparison(plan, monkeypatch, capsys):
+    plan(CHAT)
+    code, out, _ = run(["plan", "plan.yaml", "--json"], monkeypatch, capsys)
+    told = json.loads(out)
+    assert (code, told["schema"]) == (0, "slipway.plan/1")
+    assert {each["purchase_option"] for each in told["candidates"]} == {"bedrock", "on-demand", "savings-plan"}
+    code, out, _ = run(["quote", "plan.yaml", "--pick", "2", "--json"], monkeypatch, capsys)
+    assert (code, json.loads(out)["schema"]) == (0, "slipway.quote/1")
+    code, out, _ = run(["compare", "plan.yaml", "--json"], monkeypatch, capsys)
+    told = json.loads(out)
+    assert (code, told["schema"], told["verdict"]["choice"]) == (0, "slipway.compare/1", "bedrock")
+    assert told["break_even"]["requests_per_month"] > 17.5e6
+    inf2 = [each for each in told["break_even"]["machines"] if each["instance_type"] == "inf2.48xlarge"]
+    assert inf2[0]["crossover_utilisation"] == pytest.approx(2.29, abs=0.01)
+
+
+def test_json_of_a_portfolio(plan, monkeypatch, capsys):
+    plan(CHAT)
+    plan(SFT, "sft.yaml")
+    code, out, _ = run(["portfolio", "plan.yaml", "sft.yaml", "--json"], monkeypatch, capsys)
+    told = json.loads(out)
+    assert (code, told["schema"]) == (0, "slipway.portfolio/1")
+    months = [float(each["usd_per_month"]["mid"]) for each in told["plans"]]
+    assert float(told["usd_per_month"]["mid"]) == pytest.approx(sum(months))
+    sft = next(each for each in told["plans"] if each["name"] == "sft")
+    assert float(sft["usd_per_month"]["mid"]) == pytest.approx(2 * float(sft["choice"]["usd"]["mid"]))
+    assert [each["kind"] for each in told["plans"]] == ["serve", "train"]
+    chips = {each["accelerator"]: each for each in told["one_chip"]}
+    assert chips["Trainium1"]["missing"] == []
+    assert float(chips["H100"]["difference_usd"]) > 0
+    assert "sft" in chips["Inferentia2"]["missing"]
+
+
+def test_a_portfolio_with_a_bad_plan_names_it(plan, monkeypatch, capsys):
+    plan(CHAT)
+    plan(CHAT.replace("llama-3.1-8b", "llama-9"), "bad.yaml")
+    code, _, err = run(["portfolio", "plan.yaml", "bad.yaml"], monkeypatch, capsys)
+    assert code == 5
+    assert "bad.yaml: no model llama-9" in err
+
+
+@pytest.mark.parametrize("command", ["render", "deploy", "launch"])
+def test_a_serving_plan_is_not_built(plan, monkeypatch, capsys, command):
+    plan(CHAT)
+    more = {"render": ["-o", "out"], "deploy": ["--dry-run"], "launch": ["--sandbox", "--yes"]}[command]
+    code, _, err = run([command, "plan.yaml", *more], monkeypatch, capsys)
+    assert code == 5
+    assert "priced and not deployed in this version" in err
+
+
+def test_a_plan_that_nothing_can_serve_ends_with_5(plan, monkeypatch, capsys):
+    plan(CHAT.replace("output_tokens: 250", "output_tokens: 250\n    tensor_parallel: 12"))
+    code, _, err = run(["plan", "plan.yaml"], monkeypatch, capsys)
+    assert code == 5
+    assert "1, 2, 4, 8, 24 on Inferentia2" in err
+
+
+def test_init_writes_a_serving_plan_that_works(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "--serve", "--name", "mine"], monkeypatch, capsys)[0] == 0
+    code, out, _ = run(["plan", "plan.yaml"], monkeypatch, capsys)
+    assert code == 0
+    assert "mine · serving llama-3.1-8b" in out
+    assert "# hourly_requests_per_s: null" in Path("plan.yaml").read_text(encoding="utf-8")
+
+
+def test_the_schema_has_the_serving_keys(monkeypatch, capsys):
+    code, out, _ = run(["schema"], monkeypatch, capsys)
+    workload = json.loads(out)["properties"]["workload"]["anyOf"][0]["properties"]["serve"]["anyOf"][0]["anyOf"][0]
+    assert code == 0
+    assert workload["properties"]["hourly_requests_per_s"]["anyOf"][0]["minItems"] == 24
+    assert "bedrock" in workload["properties"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "serve").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_serving_example_has_a_price(path):
+    best = priced(path).quote(1)
+    assert best.usd is not None
+    assert best.serving is not None
+
+
+def test_a_training_plan_loads_nothing_of_serving(plan):
+    plan(SFT)
+    code = "import sys; from launcher.cli.app import main; sys.argv = ['slipway', 'plan', 'plan.yaml']\n"
+    code += "try:\n    main()\nexcept SystemExit:\n    pass\n"
+    code += "print([each for each in sys.modules if '.serving' in each or 'bedrock' in each], file=sys.stderr)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stderr.strip() == "['launcher.model.serving']"

@@ -1,0 +1,104 @@
+"""Bad serving plans: what, got, allowed, and the fix, all at once."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.workflow.price import PriceOptions, price_request
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+CATALOG = load()
+GOOD = {"model": "llama-3.1-8b", "requests_per_s": 1}
+
+
+def price(serve, **sections):
+    text = yaml.safe_dump({"slipway": 1, "name": "x", "workload": {"serve": serve}, **sections})
+    return price_request(Path("plan.yaml"), plan_file.loads(text), CATALOG, NOW, PriceOptions())
+
+
+def codes(serve, **sections):
+    with pytest.raises(ImpossibleError) as refused:
+        price(serve, **sections)
+    return {each.code: each for each in refused.value.findings if each.level == "error"}
+
+
+@pytest.mark.parametrize(
+    "serve, sections, code, words",
+    [
+        ({**GOOD, "tensor_parallel": 12}, {}, "tensor-parallel", "1, 2, 4, 8, 24 on Inferentia2"),
+        ({**GOOD, "max_ttft_ms": 1}, {}, "latency-out-of-reach", "keeps the latency limits"),
+        ({**GOOD, "requests_per_s": None}, {}, "no-traffic", "no traffic is given"),
+        ({**GOOD, "hourly_requests_per_s": [1] * 24}, {}, "two-traffics", "stand together"),
+        ({**GOOD, "requests_per_s": 1e9}, {}, "too-much-traffic", "must be at most 1,000,000"),
+        ({**GOOD, "model": "llama-9-8b"}, {}, "unknown-model", "no model llama-9-8b"),
+        ({**GOOD, "output_tokens": 0}, {}, "no-answer", "at least 1 token"),
+        ({**GOOD, "sequence_length": 100}, {}, "sequence-too-short", "less than a request"),
+        ({**GOOD, "input_tokens": 200_000}, {}, "beyond-the-context", "131,072 positions"),
+        ({**GOOD, "min_instances": 3, "max_instances": 2}, {}, "min-above-max", "above max_instances 2"),
+        ({**GOOD, "deployment": "canary", "max_instances": 1}, {}, "rollout-of-one", "there is one"),
+        (GOOD, {"target": {"kind": "parallelcluster"}}, "unknown-target", "serves nothing"),
+        (GOOD, {"target": {"instance_type": "inf2.999xlarge"}}, "unknown-instance-type", "no instance type"),
+        (GOOD, {"purchase": {"option": "spot"}}, "ec2-only", "SageMaker sells no endpoint as spot"),
+        (GOOD, {"purchase": {"option": "capacity-block"}}, "no-serving-option", "a window of days"),
+        ({**GOOD, "model": "claude-haiku-4-5"}, {"purchase": {"option": "on-demand"}}, "closed-model", "only Bedrock"),
+        ({**GOOD, "model": "llama-2-7b"}, {"purchase": {"option": "bedrock"}}, "not-on-bedrock", "no model with these"),
+        (
+            {**GOOD, "model": "llama-3.3-70b"},
+            {"target": {"instance_type": "inf2.8xlarge"}},
+            "nothing-fits",
+            "its host of 128 GiB cannot load weights of 131.4 GiB",
+        ),
+        (
+            {**GOOD, "precision": "fp8"},
+            {"target": {"instance_type": "inf2.48xlarge"}},
+            "precision",
+            "fp8 weights are not served on Inferentia2",
+        ),
+    ],
+)
+def test_a_bad_plan_is_refused(serve, sections, code, words):
+    found = codes(serve, **sections)
+    assert code in found
+    assert words in found[code].message
+    assert found[code].path.startswith(("workload.serve", "target", "purchase"))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1])
+def test_traffic_is_a_finite_number(value):
+    with pytest.raises(ImpossibleError) as refused:
+        price({**GOOD, "requests_per_s": value})
+    assert refused.value.findings[0].path == "workload.serve.requests_per_s"
+
+
+@pytest.mark.parametrize("hours", [[1.0] * 23, [1.0] * 25, []])
+def test_a_day_has_24_hours(hours):
+    with pytest.raises(UnreadableInputError) as refused:
+        price({"model": "llama-3.1-8b", "hourly_requests_per_s": hours})
+    assert "a list of 24 values" in refused.value.findings[0].message
+
+
+def test_what_does_not_fit_names_what_does():
+    found = codes({**GOOD, "model": "llama-3.3-70b"}, target={"instance_type": "inf2.8xlarge"})
+    assert found["nothing-fits"].hint.startswith("it fits on g6e.12xlarge")
+
+
+def test_several_problems_are_told_at_once():
+    found = codes({"model": "llama-9", "tensor_parallel": 12, "output_tokens": 0})
+    assert {"unknown-model", "tensor-parallel", "no-answer", "no-traffic"} <= set(found)
+
+
+def test_a_mixture_of_experts_is_left_to_bedrock():
+    found = price({**GOOD, "model": "mixtral-8x7b"})
+    assert [each.place.option.value for each in found.drafts] == ["bedrock"]
+    assert "mixture of experts" in next(each.message for each in found.findings if each.code == "no-machine")
+
+
+def test_sleeping_at_zero_warns_of_the_cold_start():
+    assert "cold-start" in {each.code for each in price({**GOOD, "min_instances": 0}).findings}
+    quiet = price({**GOOD, "min_instances": 0, "asynchronous": True}).findings
+    assert "cold-start" not in {each.code for each in quiet}

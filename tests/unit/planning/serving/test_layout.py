@@ -1,0 +1,97 @@
+"""The best layout under latency limits, and the measured row that goes before the estimate."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.catalog.load import load
+from launcher.catalog.serving import load_serving
+from launcher.model.workload import ServingWorkload
+from launcher.planning.serving.layout import best
+from launcher.planning.serving.reach import beyond
+from launcher.planning.serving.served_model import served_model
+
+CATALOG, FACTS = load(), load_serving()
+CHAT = {"input_tokens": 1500, "output_tokens": 250}
+TYPES = ("inf2.24xlarge", "inf2.48xlarge", "trn1.32xlarge", "g6e.12xlarge", "p5.48xlarge")
+
+
+def test_a_measured_row_wins(choose):
+    told = choose("inf2.48xlarge", "llama-3.1-8b", **CHAT).estimate
+    assert told.measured
+    assert told.tokens_per_s.mid == 1226.1
+    assert (told.layout.tensor_parallel, told.layout.copies, told.layout.batch) == (8, 3, 32)
+    assert told.tpot_ms == 49.5
+    assert "optimum-neuron" in told.source
+
+
+def test_other_lengths_are_estimated(choose):
+    told = choose("inf2.48xlarge", "llama-3.1-8b", input_tokens=1400, output_tokens=250).estimate
+    assert not told.measured
+    assert told.steps
+
+
+def test_what_was_measured_bounds_the_other_layouts(choose):
+    fast = choose("inf2.48xlarge", "llama-3.1-8b", **CHAT, max_tpot_ms=30).estimate
+    assert not fast.measured
+    assert fast.tokens_per_s.mid <= 1226.1
+    assert fast.tpot_ms <= 30
+
+
+def test_limits_are_kept(choose):
+    told = choose("p5.48xlarge", "llama-3.1-8b", **CHAT, max_tpot_ms=25, max_ttft_ms=100).estimate
+    assert told.tpot_ms <= 25
+    assert told.ttft_ms <= 100
+
+
+def test_a_limit_that_nothing_keeps_says_what_is_fastest(choose):
+    told = choose("p5.48xlarge", "llama-3.1-8b", **CHAT, max_ttft_ms=1)
+    assert told.estimate is None
+    assert told.fastest is not None
+    assert told.fastest[0] > 1
+    assert "is the fastest here" in told.reason
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    instance_type=st.sampled_from(TYPES),
+    tight=st.floats(5, 400),
+    more=st.floats(0, 400),
+    inputs=st.sampled_from((200, 1500, 4000)),
+    first=st.booleans(),
+)
+def test_a_tighter_latency_never_gives_more_tokens(instance_type, tight, more, inputs, first):
+    limit = "max_ttft_ms" if first else "max_tpot_ms"
+    scale = 10 if first else 1
+
+    def tokens(limit_ms: float) -> float:
+        serve = ServingWorkload(
+            model="llama-3.1-8b", requests_per_s=1, input_tokens=inputs, output_tokens=250, **{limit: limit_ms * scale}
+        )
+        known = CATALOG.instance_types[instance_type]
+        spec = served_model(CATALOG.find_model("llama-3.1-8b"))
+        told = best(serve, spec, known, CATALOG.accelerators[known.accelerator], FACTS).estimate
+        return 0.0 if told is None else told.tokens_per_s.mid
+
+    assert tokens(tight) <= tokens(tight + more) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "name, chip, reason",
+    [
+        ("mixtral-8x7b", "Inferentia2", "mixture of experts: the estimate on Neuron"),
+        ("llama-4-scout", "H100", "mixture of experts: the estimate on GPUs"),
+        ("llama-3.1-8b", "Trainium2", "no serving estimate on Trainium2"),
+        ("llama-3.1-8b", "B200", "no published serving row on B200"),
+        ("deepseek-v2-lite", "H100", "mixture of experts"),
+        ("t5-11b", "A10G", "encoder-decoder"),
+        ("bert-base", "A10G", "generates no text"),
+    ],
+)
+def test_what_is_out_of_reach_is_refused_with_the_reason(catalog, model, name, chip, reason):
+    assert reason in (beyond(model(name), catalog.accelerators[chip]) or "")
+
+
+def test_a_range_is_wider_where_few_rows_stand_behind_it(choose):
+    few, many = (choose(name, "llama-3.1-8b", **CHAT).estimate for name in ("g6e.xlarge", "g5.xlarge"))
+    assert few.tokens_per_s.high / few.tokens_per_s.low > many.tokens_per_s.high / many.tokens_per_s.low

@@ -1,0 +1,72 @@
+"""Instances for a load, hour by hour."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.model.enums import Rollout
+from launcher.model.workload import ServingWorkload
+from launcher.pricing.serving.traffic import HOURS_PER_MONTH, TARGET, fleet, requests_per_month, rollout
+
+DAY = (0.0,) * 8 + (10.0,) * 8 + (1.0,) * 8
+
+
+def serve(**changes):
+    return ServingWorkload(model="llama-3.1-8b", **changes)
+
+
+def test_an_hour_has_as_many_as_its_requests_fill_to_the_target():
+    load = fleet(serve(hourly_requests_per_s=DAY), 2.0)
+    assert load.instances.most == 8
+    assert load.instances.least == 1
+    assert load.hours == pytest.approx((8 + 8 * 8 + 8) / 24 * HOURS_PER_MONTH)
+    assert load.used_hours == pytest.approx(sum(DAY) / 24 / 2.0 * HOURS_PER_MONTH)
+    assert TARGET >= 10.0 / (8 * 2.0)
+
+
+def test_requests_of_a_month():
+    assert requests_per_month(serve(requests_per_s=1.0)) == 3600 * 730
+    assert requests_per_month(serve(hourly_requests_per_s=DAY)) == pytest.approx(88 / 24 * 3600 * 730)
+
+
+def test_a_minimum_and_zones_stand_without_requests():
+    assert fleet(serve(requests_per_s=0, min_instances=2), 1.0).instances.mean == 2
+    assert fleet(serve(requests_per_s=0.1, zones=3), 1.0).instances.most == 3
+
+
+def test_nothing_stands_at_zero():
+    load = fleet(serve(requests_per_s=0, min_instances=0), 1.0)
+    assert (load.hours, load.instances.most, load.deployment_hours) == (0, 0, 0)
+
+
+def test_a_rare_request_is_paid_for_by_the_time_it_keeps_an_instance_up():
+    rare = fleet(serve(requests_per_s=1 / 36_000, min_instances=0), 1.0)
+    assert rare.hours == pytest.approx(HOURS_PER_MONTH * 0.0488, rel=0.01)
+    often = fleet(serve(requests_per_s=0.1, min_instances=0), 1.0)
+    assert often.hours == pytest.approx(HOURS_PER_MONTH, rel=1e-6)
+
+
+def test_a_deployment_doubles_a_single_instance_and_rolls_through_more():
+    one, many = serve(requests_per_s=0.1), serve(requests_per_s=10)
+    assert rollout(one, 1) is Rollout.ALL_AT_ONCE
+    assert rollout(many, 15) is Rollout.ROLLING
+    assert fleet(one, 1.0).deployment_hours == pytest.approx(1 * 0.75 * 2)
+    assert fleet(many, 1.0).deployment_hours == pytest.approx(4 * 0.75 * 2)
+    whole = serve(requests_per_s=10, deployment=Rollout.ALL_AT_ONCE)
+    assert fleet(whole, 1.0).deployment_hours == pytest.approx(15 * 0.75 * 2)
+
+
+@given(
+    shape=st.lists(st.floats(0, 100), min_size=24, max_size=24),
+    more=st.lists(st.floats(0, 100), min_size=24, max_size=24),
+    full=st.floats(0.01, 50),
+    least=st.integers(0, 3),
+)
+def test_more_traffic_never_takes_fewer_instances(shape, more, full, least):
+    little = fleet(serve(hourly_requests_per_s=tuple(shape), min_instances=least), full)
+    much = fleet(
+        serve(hourly_requests_per_s=tuple(a + b for a, b in zip(shape, more, strict=True)), min_instances=least), full
+    )
+    assert much.hours >= little.hours
+    assert much.deployment_hours >= little.deployment_hours
+    assert much.instances.most >= little.instances.most

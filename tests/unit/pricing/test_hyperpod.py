@@ -1,0 +1,154 @@
+"""HyperPod with Slurm: its candidates, their prices and bill, and what its surcharge has to bring in."""
+
+from decimal import Decimal
+
+import pytest
+
+from launcher.model.enums import Basis, Level, TargetKind
+from launcher.model.errors import ImpossibleError
+from launcher.model.money import Price
+from launcher.pricing.hyperpod import CPU_RATIO, machine_price
+
+POD = {"kind": "hyperpod-slurm"}
+BOTH = {"kind": ["parallelcluster", "hyperpod-slurm"]}
+ARN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/june"
+
+
+def targets(found):
+    return {each.place.target for each in found.drafts}
+
+
+def lines(quoted):
+    return {each.name: each for each in quoted.components}
+
+
+def codes(quoted):
+    return {each.code: each for each in quoted.findings}
+
+
+class TestCandidates:
+    def test_an_open_target_keeps_to_the_cheaper_one(self, priced):
+        assert targets(priced()) == {TargetKind.PARALLELCLUSTER}
+        assert targets(priced({"target": POD})) == {TargetKind.HYPERPOD_SLURM}
+        assert targets(priced({"target": BOTH})) == set(map(TargetKind, BOTH["kind"]))
+
+    def test_a_price_of_ones_own_brings_it_in_and_the_cheaper_is_kept(self, priced):
+        own = {"purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "40"}}}
+        (kept,) = priced(own).drafts
+        assert (kept.place.target, kept.offer.price.usd) == (TargetKind.HYPERPOD_SLURM, 40)
+        dear = {"purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "400"}}}
+        assert targets(priced(dear)) == {TargetKind.PARALLELCLUSTER}
+
+    def test_a_training_plan_asks_for_it(self, priced):
+        (only,) = priced({"purchase": {"option": "training-plan"}}).drafts
+        assert only.place.target is TargetKind.HYPERPOD_SLURM
+
+    def test_all_shows_it_where_the_plan_names_it(self, priced):
+        job = {"train": {"hours": None, "tokens_b": 1}}
+        found = priced({"workload": job, "target": {**BOTH, "nodes": {"min": 1, "max": 4}}}, everything=True)
+        assert {(each.place.target, each.place.nodes) for each in found.drafts} >= {
+            (TargetKind.HYPERPOD_SLURM, 2),
+            (TargetKind.PARALLELCLUSTER, 4),
+        }
+
+    @pytest.mark.parametrize(
+        "changes, code",
+        [
+            ({"target": {**POD, "instance_type": "trn1.2xlarge"}}, "not-on-hyperpod"),
+            ({"target": {**POD, "instance_type": "inf2.48xlarge"}, "workload": {"train": None}}, "not-on-hyperpod"),
+            ({"target": POD, "purchase": {"option": "capacity-block"}}, "hyperpod-ec2-capacity"),
+            ({"target": POD, "purchase": {"reservation": {"id": "cr-0123456789abcdef0"}}}, "hyperpod-ec2-capacity"),
+            ({"target": {**POD, "nodes": 3}, "purchase": {"training_plan": {"arn": ARN}}}, "training-plan-size"),
+            (
+                {"target": {**POD, "region": "us-west-2"}, "purchase": {"training_plan": {"arn": ARN}}},
+                "training-plan-region",
+            ),
+            (
+                {"target": {"kind": "parallelcluster"}, "purchase": {"training_plan": {"arn": ARN}}},
+                "training-plan-target",
+            ),
+        ],
+    )
+    def test_what_it_cannot_be_is_an_error_with_the_way_out(self, priced, changes, code):
+        with pytest.raises(ImpossibleError) as refusal:
+            priced(changes)
+        (found,) = [each for each in refusal.value.findings if each.code == code]
+        assert (found.level, bool(found.path)) == (Level.ERROR, True)
+        assert found.hint
+
+    def test_one_of_several_types_is_left_out_with_a_warning(self, priced):
+        job = {"train": {"hours": None, "tokens_b": 1}}
+        found = priced({"workload": job, "target": {**POD, "instance_type": ["p5.48xlarge", "trn1.2xlarge"]}})
+        assert [each.place.instance_type for each in found.drafts] == ["p5.48xlarge"]
+        assert [each.level for each in found.findings if each.code == "not-on-hyperpod"] == [Level.WARNING]
+
+
+class TestPrices:
+    def test_on_demand_is_sagemakers_rate_with_its_basis(self, priced):
+        quoted = priced({"target": POD}).quote(1)
+        assert quoted.price.usd == Decimal("63.296")
+        assert quoted.price.basis is Basis.DERIVED
+        assert "1 x ml.p5.48xlarge on-demand" in lines(quoted)
+        assert quoted.gate.exit_code == 0
+
+    def test_spot_has_no_rate_and_takes_the_users(self, priced):
+        spot = {"target": POD, "purchase": {"option": "spot"}}
+        quoted = priced(spot).quote(1)
+        assert "publishes no rate of spot" in quoted.unpriced
+        assert '"ml.p5.48xlarge/spot"' in quoted.gate.hint
+        own = {"option": "spot", "price_overrides": {"ml.p5.48xlarge/spot": "20"}}
+        found = priced({"target": POD, "purchase": own})
+        assert found.quote(1).price.usd == 20
+        assert "hyperpod-spot-unconfirmed" in {each.code for each in found.findings}
+
+    def test_savings_plans_of_ec2_do_not_reach_it(self, priced):
+        plan = {"option": "savings-plan", "term_years": 1}
+        quoted = priced({"target": POD, "purchase": plan}).quote(1)
+        assert quoted.plan.place.plan_kind == "sagemaker"
+        assert "no sagemaker Savings Plan rate of ml.p5.48xlarge" in quoted.unpriced
+
+    def test_the_fee_of_a_training_plan_is_the_price(self, priced):
+        paid = {"arn": ARN, "ends_at": "2026-12-02T11:30:00Z", "starts_at": "2026-12-01T11:30:00Z", "fee_usd": "720"}
+        quoted = priced({"target": POD, "purchase": {"training_plan": {**paid, "count": 1}}}).quote(1)
+        assert sum(each.usd for each in quoted.components if each.group == "compute") == 720
+
+    def test_a_machine_without_chips_costs_ec2_and_a_fifth(self, priced):
+        catalog = priced().catalog
+        found, plain = machine_price(catalog, "m6i.xlarge", "us-east-1"), catalog.on_demand("m6i.xlarge", "us-east-1")
+        assert isinstance(found, Price)
+        assert found.usd == plain.usd * CPU_RATIO
+        assert (found.basis, "ml.c5" in found.source) == (Basis.DERIVED, True)
+
+
+class TestBill:
+    def test_it_has_what_hyperpod_has_and_nothing_of_parallelcluster(self, priced):
+        found = lines(priced({"target": POD, "storage": {"login_nodes": 2}}).quote(1))
+        for name in ("FSx Lustre 1200 GiB, 250 MB/s/TiB", "controller ml.m6i.xlarge", "2 login nodes ml.m6i.large"):
+            assert found[name].usd > 0
+        for name in found:
+            assert not any(word in name for word in ("head node", "DNS", "gp3", "load balancer", "composite"))
+
+    def test_the_quote_says_what_is_not_on_it(self, priced):
+        names = {each.name for each in priced({"target": POD}).quote(1).assumptions}
+        assert "root volumes of HyperPod's machines" in names
+        assert "root volumes of HyperPod's machines" not in {each.name for each in priced().quote(1).assumptions}
+
+
+class TestSurcharge:
+    def test_it_is_held_against_the_failures_it_could_shorten(self, priced):
+        job = {"workload": {"train": {"hours": None, "tokens_b": 100}}, "target": {**POD, "nodes": 8}}
+        quoted = priced(job).quote(1)
+        found = codes(quoted)["hyperpod-surcharge"]
+        more = (Decimal("63.296") - Decimal("55.04")) * 8 * Decimal(repr(quoted.hours.mid))
+        failures = quoted.work.failures_per_h * quoted.hours.mid
+        minutes = float(more) / (failures * 63.296 * 8) * 60
+        assert f"${more:,.2f} more than ParallelCluster" in found.message
+        assert f"ends each {minutes:,.0f} minutes sooner" in found.message
+
+    def test_without_failures_there_is_nothing_to_shorten(self, priced):
+        quoted = priced({"target": POD}).quote(1)
+        assert quoted.work.failures_per_h == 0
+        assert "no failure is expected" in codes(quoted)["hyperpod-surcharge"].message
+
+    def test_parallelcluster_has_none(self, priced):
+        assert "hyperpod-surcharge" not in codes(priced().quote(1))
