@@ -1,12 +1,17 @@
-"""A bucket as S3 describes it."""
+"""A bucket as S3 describes it, what it holds, and its end."""
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from launcher.aws.session import Session, translated
+from launcher.model.errors import AwsError
+
+_AT_ONCE = 1000
+"""Versions that one DeleteObjects takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +24,21 @@ class BucketState:
     tls_only: bool
     versioned: bool
     lifecycle: tuple[dict[str, Any], ...]
+    logs_to: str | None
+    kms_key: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketContents:
+    """What is paid for in a bucket: every version of every object."""
+
+    versions: int
+    bytes: int
+
+    @property
+    def gib(self) -> float:
+        """Its size in GiB."""
+        return self.bytes / 2**30
 
 
 def describe(session: Session, name: str) -> BucketState:
@@ -34,14 +54,98 @@ def describe(session: Session, name: str) -> BucketState:
         policy = _optional(client.get_bucket_policy, "NoSuchBucketPolicy", Bucket=name)
         lifecycle = _optional(client.get_bucket_lifecycle_configuration, "NoSuchLifecycleConfiguration", Bucket=name)
         versioning = client.get_bucket_versioning(Bucket=name).get("Status") == "Enabled"
+        logging = client.get_bucket_logging(Bucket=name).get("LoggingEnabled", {})
     return BucketState(
         name=name,
-        encryption=_algorithm(rules),
+        encryption=_default_encryption(rules).get("SSEAlgorithm"),
         public_access_blocked=bool(block) and all(block["PublicAccessBlockConfiguration"].values()),
         tls_only=bool(policy) and _denies_plain_text(json.loads(policy["Policy"])),
         versioned=versioning,
         lifecycle=tuple(lifecycle.get("Rules", [])),
+        logs_to=logging.get("TargetBucket"),
+        kms_key=_default_encryption(rules).get("KMSMasterKeyID"),
     )
+
+
+def contents(session: Session, name: str) -> BucketContents | None:
+    """What a bucket holds, older versions included; None where there is no such bucket.
+
+    Every thousand versions take a call.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    count = size = 0
+    try:
+        for page in _pages(session, name, "list_object_versions"):
+            sizes = [int(each["Size"]) for each in page.get("Versions", [])]
+            count, size = count + len(sizes), size + sum(sizes)
+    except _NoBucketError:
+        return None
+    return BucketContents(versions=count, bytes=size)
+
+
+def delete(session: Session, name: str, tell: Callable[[int], None]) -> None:
+    """Delete a bucket with all it holds: every version, every delete marker, every unfinished upload.
+
+    Nothing is done where there is no such bucket, so that a removal that broke off can be run again.
+
+    Args:
+        session: AWS.
+        name: the bucket.
+        tell: is told how many versions and markers are gone so far.
+
+    Raises:
+        AwsError: a call failed, or S3 would not delete an object.
+    """
+    client, gone = session.client("s3"), 0
+    try:
+        for page in _pages(session, name, "list_multipart_uploads"):
+            for each in page.get("Uploads", []):
+                with translated(f"abort the upload of {each['Key']} to {name}"):
+                    client.abort_multipart_upload(Bucket=name, Key=each["Key"], UploadId=each["UploadId"])
+        for page in _pages(session, name, "list_object_versions"):
+            found = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+            for start in range(0, len(found), _AT_ONCE):
+                gone += _delete_versions(client, name, found[start : start + _AT_ONCE])
+                tell(gone)
+    except _NoBucketError:
+        return
+    with translated(f"delete bucket {name}"):
+        client.delete_bucket(Bucket=name)
+
+
+def _delete_versions(client: Any, name: str, found: list[dict[str, Any]]) -> int:
+    """Delete some versions; how many."""
+    wanted = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]
+    with translated(f"delete the objects of {name}"):
+        answer = client.delete_objects(Bucket=name, Delete={"Objects": wanted, "Quiet": True})
+    refused = answer.get("Errors", [])
+    if refused:
+        first = refused[0]
+        raise AwsError(f"{name}: {len(refused)} objects stay, the first {first['Key']}: {first.get('Message', '')}")
+    return len(wanted)
+
+
+class _NoBucketError(Exception):
+    """There is no such bucket."""
+
+
+def _pages(session: Session, name: str, call: str) -> Iterator[dict[str, Any]]:
+    """The pages of a listing of a bucket.
+
+    Raises:
+        _NoBucketError: there is none.
+        AwsError: a call failed.
+    """
+    try:
+        with translated(f"list bucket {name}"):
+            yield from session.client("s3").get_paginator(call).paginate(Bucket=name)
+    except AwsError as problem:
+        cause = problem.__cause__
+        if isinstance(cause, ClientError) and cause.response.get("Error", {}).get("Code") == "NoSuchBucket":
+            raise _NoBucketError from problem
+        raise
 
 
 def _optional(call: Any, absent: str, **arguments: str) -> dict[str, Any]:
@@ -54,11 +158,11 @@ def _optional(call: Any, absent: str, **arguments: str) -> dict[str, Any]:
         raise
 
 
-def _algorithm(answer: dict[str, Any]) -> str | None:
-    """The default encryption of a bucket."""
+def _default_encryption(answer: dict[str, Any]) -> dict[str, str]:
+    """What new objects are encrypted with unless they say otherwise; empty where S3 says nothing."""
     for rule in answer.get("ServerSideEncryptionConfiguration", {}).get("Rules", []):
-        return str(rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"])
-    return None
+        return dict(rule["ApplyServerSideEncryptionByDefault"])
+    return {}
 
 
 def _denies_plain_text(policy: dict[str, Any]) -> bool:

@@ -32,6 +32,11 @@ _UNUSABLE = (
 _EXPIRED = frozenset(("ExpiredToken", "ExpiredTokenException", "RequestExpired"))
 """Codes of credentials that have run out: any further call would fail alike."""
 
+_FORBIDDEN = frozenset(
+    ("AccessDenied", "AccessDeniedException", "AuthorizationError", "UnauthorizedOperation", "AccessDeniedFault")
+)
+"""Codes of a call that the credentials may not make; services do not agree on one."""
+
 NO_CREDENTIALS_HINT = "set AWS_PROFILE or AWS_ACCESS_KEY_ID, or run: aws configure sso"
 LOGIN_HINT = "log in again (aws sso login, or new keys) and run the same command: what was read is kept"
 TOKEN = "NextToken"  # noqa: S105 - the name of a field
@@ -135,3 +140,9 @@ def failed_with(problem: AwsError, *, code: str, words: str) -> bool:
         return False
     error = cause.response.get("Error", {})
     return bool(error.get("Code") == code and words in str(error.get("Message", "")).lower())
+
+
+def forbidden(problem: AwsError) -> bool:
+    """Whether AWS answered that the credentials may not make a call."""
+    cause = problem.__cause__
+    return isinstance(cause, ClientError) and cause.response.get("Error", {}).get("Code") in _FORBIDDEN

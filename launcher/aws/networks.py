@@ -1,5 +1,6 @@
 """Networks as EC2 describes them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,3 +79,91 @@ def security_group_rules(session: Session, group_id: str) -> dict[str, list[Any]
         answer = session.client("ec2").describe_security_groups(GroupIds=[group_id])
     group = answer["SecurityGroups"][0]
     return {"in": group["IpPermissions"], "out": group["IpPermissionsEgress"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NatState:
+    """One NAT gateway: whether it is up, and the allocations of the addresses it has."""
+
+    id: str
+    available: bool
+    allocations: frozenset[str]
+
+
+def nat_gateways(session: Session, ids: Sequence[str]) -> tuple[NatState, ...]:
+    """The NAT gateways of some ids.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated("describe NAT gateways"):
+        answer = session.client("ec2").describe_nat_gateways(NatGatewayIds=list(ids))
+    return tuple(
+        NatState(
+            id=str(each["NatGatewayId"]),
+            available=each["State"] == "available",
+            allocations=frozenset(str(one["AllocationId"]) for one in each["NatGatewayAddresses"]),
+        )
+        for each in answer["NatGateways"]
+    )
+
+
+def allocations(session: Session, addresses: Sequence[str]) -> tuple[str, ...]:
+    """The allocation ids of some elastic addresses.
+
+    Raises:
+        AwsError: one is not there, or the call failed.
+    """
+    with translated("describe addresses"):
+        answer = session.client("ec2").describe_addresses(PublicIps=list(addresses))
+    return tuple(str(each["AllocationId"]) for each in answer["Addresses"])
+
+
+def endpoint_services(session: Session, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
+    """The service and the kind, Gateway or Interface, of some VPC endpoints.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated("describe VPC endpoints"):
+        answer = session.client("ec2").describe_vpc_endpoints(VpcEndpointIds=list(ids))
+    return frozenset((str(each["ServiceName"]), str(each["VpcEndpointType"])) for each in answer["VpcEndpoints"])
+
+
+def flow_logs(session: Session, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
+    """What some flow logs watch and the traffic they take in.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated("describe flow logs"):
+        answer = session.client("ec2").describe_flow_logs(FlowLogIds=list(ids))
+    return frozenset((str(each["ResourceId"]), str(each["TrafficType"])) for each in answer["FlowLogs"])
+
+
+def attached_vpcs(session: Session, gateways: Sequence[str]) -> frozenset[str]:
+    """The VPCs that some internet gateways are attached to.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated("describe internet gateways"):
+        answer = session.client("ec2").describe_internet_gateways(InternetGatewayIds=list(gateways))
+    return frozenset(str(one["VpcId"]) for each in answer["InternetGateways"] for one in each["Attachments"])
+
+
+def tables_of(session: Session, subnet_ids: Sequence[str]) -> dict[str, str]:
+    """The route table of each of some subnets.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    wanted = [{"Name": "association.subnet-id", "Values": list(subnet_ids)}]
+    with translated("describe route tables"):
+        answer = session.client("ec2").describe_route_tables(Filters=wanted)
+    return {
+        str(each["SubnetId"]): str(table["RouteTableId"])
+        for table in answer["RouteTables"]
+        for each in table["Associations"]
+        if "SubnetId" in each
+    }

@@ -26,15 +26,15 @@ class Session:
         """The client of a service, made once."""
         if service not in self.clients:
             known = self.environment
-            session = boto3.Session(
-                aws_access_key_id=known.get("AWS_ACCESS_KEY_ID"),
-                aws_secret_access_key=known.get("AWS_SECRET_ACCESS_KEY"),
-                aws_session_token=known.get("AWS_SESSION_TOKEN"),
-                profile_name=known.get("AWS_PROFILE") if "AWS_ACCESS_KEY_ID" not in known else None,
-                region_name=self.region,
-            )
             endpoint = known.get(f"AWS_ENDPOINT_URL_{service.upper()}") or known.get("AWS_ENDPOINT_URL")
             with translated(service):
+                session = boto3.Session(
+                    aws_access_key_id=known.get("AWS_ACCESS_KEY_ID"),
+                    aws_secret_access_key=known.get("AWS_SECRET_ACCESS_KEY"),
+                    aws_session_token=known.get("AWS_SESSION_TOKEN"),
+                    profile_name=known.get("AWS_PROFILE") if "AWS_ACCESS_KEY_ID" not in known else None,
+                    region_name=self.region,
+                )
                 self.clients[service] = session.client(
                     service,
                     endpoint_url=endpoint,

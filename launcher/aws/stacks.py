@@ -1,14 +1,26 @@
-"""CloudFormation stacks: their state, outputs and resources."""
+"""CloudFormation stacks: their state, outputs and resources, who imports what, and their end."""
 
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import Any
 
+from launcher.aws.calls import failed_with
 from launcher.aws.session import Session, translated
+from launcher.model.errors import AwsError, DeploymentFailedError
+
+POLL_S = 5.0
+REMOVED, NOT_REMOVED = "DELETE_COMPLETE", "DELETE_FAILED"
+BEING_REMOVED = "DELETE_IN_PROGRESS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackState:
-    """One stack as CloudFormation describes it."""
+    """One stack as CloudFormation describes it; `id` still names it when it is gone."""
 
+    id: str
     name: str
     status: str
     protected: bool
@@ -27,21 +39,55 @@ class StackResource:
     status: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackEvent:
+    """One thing that happened to a resource of a stack; `reason` is empty where CloudFormation gives none."""
+
+    logical_id: str
+    type: str
+    status: str
+    reason: str
+
+
+def wait(seconds: float) -> None:
+    """Let some seconds pass."""
+    time.sleep(seconds)
+
+
 def describe(session: Session, name: str) -> StackState:
-    """The state of a stack.
+    """The state of a stack by its name or id.
 
     Raises:
         AwsError: there is none, or the call failed.
     """
     with translated(f"describe stack {name}"):
-        found = session.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]
-    return StackState(
-        name=found["StackName"],
-        status=found["StackStatus"],
-        protected=bool(found.get("EnableTerminationProtection", False)),
-        outputs={each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])},
-        tags={each["Key"]: each["Value"] for each in found.get("Tags", [])},
-    )
+        return _state(session.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0])
+
+
+def find(session: Session, name: str) -> StackState | None:
+    """The state of a stack, or None where there is none of that name or it is gone.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    try:
+        found = describe(session, name)
+    except AwsError as problem:
+        if failed_with(problem, code="ValidationError", words="does not exist"):
+            return None
+        raise
+    return None if found.status == REMOVED else found
+
+
+def names(session: Session) -> tuple[str, ...]:
+    """The names of all stacks of the region.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated("list the stacks"):
+        pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
+        return tuple(str(each["StackName"]) for page in pages for each in page["Stacks"])
 
 
 def resources(session: Session, name: str) -> tuple[StackResource, ...]:
@@ -63,3 +109,155 @@ def resources(session: Session, name: str) -> tuple[StackResource, ...]:
             for page in pages
             for each in page["StackResourceSummaries"]
         )
+
+
+def template(session: Session, name: str) -> dict[str, Any]:
+    """The template that a stack was last deployed from, as it was handed in.
+
+    Raises:
+        AwsError: there is no such stack, its template is no JSON object, or the call failed.
+    """
+    with translated(f"read the template of stack {name}"):
+        answer = session.client("cloudformation").get_template(StackName=name, TemplateStage="Original")
+    body = answer["TemplateBody"]
+    if not isinstance(body, dict):
+        raise AwsError(f"the template of stack {name} is not JSON, so slipway did not write it")
+    return dict(body)
+
+
+def exports(session: Session) -> dict[str, str]:
+    """The id of the stack behind each export of the region.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated("list the exports"):
+        pages = session.client("cloudformation").get_paginator("list_exports").paginate()
+        return {str(each["Name"]): str(each["ExportingStackId"]) for page in pages for each in page["Exports"]}
+
+
+def importers(session: Session, export: str) -> frozenset[str]:
+    """The names of the stacks that import an export.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    try:
+        with translated(f"list who imports {export}"):
+            pages = session.client("cloudformation").get_paginator("list_imports").paginate(ExportName=export)
+            return frozenset(str(name) for page in pages for name in page["Imports"])
+    except AwsError as problem:
+        if failed_with(problem, code="ValidationError", words="not imported by any stack"):
+            return frozenset()
+        raise
+
+
+def unprotect(session: Session, stack: StackState) -> None:
+    """Turn the termination protection of a stack off.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated(f"turn off the termination protection of {stack.name}"):
+        session.client("cloudformation").update_termination_protection(
+            EnableTerminationProtection=False, StackName=stack.name
+        )
+
+
+def remove(
+    session: Session,
+    stack: StackState,
+    on_event: Callable[[StackEvent], None],
+    pause: Callable[[float], None],
+) -> None:
+    """Remove a stack, or follow a removal that goes on, to its end.
+
+    Args:
+        session: AWS.
+        stack: the stack as it was described.
+        on_event: is told of each event once, oldest first.
+        pause: waits for some seconds.
+
+    Raises:
+        DeploymentFailedError: CloudFormation could not remove it, with the reasons it gives.
+        AwsError: a call failed.
+    """
+    seen = _seen_before(session, stack)
+    if stack.status != BEING_REMOVED:
+        with translated(f"remove stack {stack.name}"):
+            session.client("cloudformation").delete_stack(StackName=stack.id)
+    failed: list[dict[str, Any]] = []
+    while True:
+        fresh = list(takewhile(partial(_is_not, seen), _events(session, stack)))
+        for each in reversed(fresh):
+            on_event(_event(each))
+        failed += [each for each in reversed(fresh) if each["ResourceStatus"] == NOT_REMOVED]
+        ends = {each["ResourceStatus"] for each in fresh if _is_of(stack, each)}
+        if REMOVED in ends:
+            return
+        if NOT_REMOVED in ends:
+            raise _failure(session, stack, failed)
+        seen = str(fresh[0]["EventId"]) if fresh else seen
+        pause(POLL_S)
+
+
+def _is_not(seen: str | None, event: dict[str, Any]) -> bool:
+    """Whether an event is another than the one of an id."""
+    return bool(event["EventId"] != seen)
+
+
+def _seen_before(session: Session, stack: StackState) -> str | None:
+    """The id of the newest event that is no part of the removal; None where there is none."""
+    events = _events(session, stack)
+    if stack.status == BEING_REMOVED:
+        for each in events:
+            if _is_of(stack, each) and each["ResourceStatus"] == BEING_REMOVED:
+                break
+    newest = next(events, None)
+    return str(newest["EventId"]) if newest is not None else None
+
+
+def _is_of(stack: StackState, event: dict[str, Any]) -> bool:
+    """Whether an event is of the stack itself and not of one of its resources."""
+    return bool(event.get("PhysicalResourceId") == stack.id)
+
+
+def _events(session: Session, stack: StackState) -> Iterator[dict[str, Any]]:
+    """The events of a stack, newest first, page by page as they are asked for."""
+    with translated(f"read the events of stack {stack.name}"):
+        pages = session.client("cloudformation").get_paginator("describe_stack_events").paginate(StackName=stack.id)
+        for page in pages:
+            yield from page["StackEvents"]
+
+
+def _failure(session: Session, stack: StackState, failed: list[dict[str, Any]]) -> DeploymentFailedError:
+    """Why a stack is still there: every resource that would not go, or what CloudFormation says of the stack."""
+    resources = [each for each in failed if not _is_of(stack, each)] or failed
+    said = "\n".join(
+        f"  {each.logical_id} ({each.type}): {each.reason or 'no reason given'}" for each in map(_event, resources)
+    )
+    return DeploymentFailedError(
+        f"stack {stack.name} could not be removed:\n{said}",
+        hint="remove what stands in the way and run it again; the whole story: aws cloudformation "
+        f"describe-stack-events --region {session.region} --stack-name {stack.name}",
+    )
+
+
+def _event(raw: dict[str, Any]) -> StackEvent:
+    return StackEvent(
+        logical_id=str(raw["LogicalResourceId"]),
+        type=str(raw["ResourceType"]),
+        status=str(raw["ResourceStatus"]),
+        reason=str(raw.get("ResourceStatusReason", "")),
+    )
+
+
+def _state(found: dict[str, Any]) -> StackState:
+    return StackState(
+        id=found["StackId"],
+        name=found["StackName"],
+        status=found["StackStatus"],
+        protected=bool(found.get("EnableTerminationProtection", False)),
+        outputs={each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])},
+        tags={each["Key"]: each["Value"] for each in found.get("Tags", [])},
+    )

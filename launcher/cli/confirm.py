@@ -7,6 +7,21 @@ import typer
 from launcher.model.errors import UnreadableInputError
 
 
+def refuse_without_terminal(what: str, *, yes: bool, flags: str = "--yes") -> None:
+    """Refuse before any work where nobody could be asked afterwards.
+
+    Args:
+        what: what would be asked, as a verb.
+        yes: whether everything that would be asked is answered already.
+        flags: what answers it on the command line.
+
+    Raises:
+        UnreadableInputError: there is no terminal and no answer.
+    """
+    if not yes and not sys.stdin.isatty():
+        raise UnreadableInputError(f"nobody can be asked whether to {what}: there is no terminal", hint=f"add {flags}")
+
+
 def confirm(what: str, *, yes: bool) -> None:
     """Ask; without a terminal there is nobody to ask.
 
@@ -15,6 +30,26 @@ def confirm(what: str, *, yes: bool) -> None:
     """
     if yes:
         return
-    if not sys.stdin.isatty():
-        raise UnreadableInputError(f"nobody can be asked whether to {what}: there is no terminal", hint="add --yes")
+    refuse_without_terminal(what, yes=yes)
     typer.confirm(f"{what}?", abort=True, err=True)
+
+
+def confirm_by_name(what: str, name: str, *, given: str | None) -> None:
+    """Have a name typed before something that cannot be undone; --yes does not answer this.
+
+    Args:
+        what: what would be done, as a verb.
+        name: what has to be typed.
+        given: what the command line says already.
+
+    Raises:
+        UnreadableInputError: another name was given, or there is nobody to ask.
+    """
+    if given is None:
+        if not sys.stdin.isatty():
+            raise UnreadableInputError(
+                f"nobody can be asked whether to {what}: there is no terminal", hint=f"add --confirm {name}"
+            )
+        given = str(typer.prompt(f"type {name} to {what}", err=True))
+    if given != name:
+        raise UnreadableInputError(f"not confirmed: got {given!r}, expected {name!r}; nothing was removed")

@@ -32,6 +32,7 @@ def deploy(
     """Price a plan and deploy its cluster, without a job. --sandbox tries it on this machine."""
     from launcher.cli.launch_progress import Narrator
     from launcher.workflow.deployment import DeployOptions, deploy_quote
+    from launcher.workflow.ways_in import ways_in
 
     asked = PriceOptions(
         cache=options.price_cache(), region=region, max_price_age=max_price_age, max_usd=max_usd, sandbox=sandbox
@@ -56,5 +57,8 @@ def deploy(
         name: value for stack in done.values() for name, value in stack.items() if not name.startswith("ExportsOutput")
     }
     output.result([f"  {name}: {value}" for name, value in sorted(shown.items())])
+    if "Connect" in shown:
+        ways = ways_in(quoted.plan, shown)
+        output.result(["", "  ways in", *(f"    {what}: {command}" for what, command in ways)])
     if sandbox:
         output.say("\n  The sandbox has ended and all of this is gone; nothing was spent.")

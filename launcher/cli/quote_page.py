@@ -8,6 +8,7 @@ from itertools import groupby
 from launcher.cli import words
 from launcher.cli.lines import finding_line, wrapped
 from launcher.cli.table import Column, align_points, render
+from launcher.model.enums import PurchaseOption
 from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
@@ -21,7 +22,8 @@ def page(quoted: Quote, rank: int, width: int, today: date, file: str) -> list[s
     """The whole quote."""
     place, hours = quoted.plan.place, quoted.hours
     where = place.az_id or place.region
-    lines = ["", f"  {quoted.plan.name} · {words.machines(place)}, {words.option(place)} in {where}", ""]
+    how = "" if place.option is PurchaseOption.BEDROCK else f", {words.option(place)}"
+    lines = ["", f"  {quoted.plan.name} · {words.machines(place)}{how} in {where}", ""]
     lines += [f"  {line}" for line in _answer(quoted)]
     lines += ["", *_bill(quoted, width), ""]
     if quoted.serving is None:
@@ -147,8 +149,9 @@ def _price(quoted: Quote, today: date, width: int) -> list[str]:
     price = quoted.price
     note = f"; {price.note}" if price.note else ""
     origin = f"{price.source}, {price.basis.value}, {price.as_of}, {words.age(price.as_of, today)}{note}"
-    text = f"  ${price.usd:f} an instance-hour: {origin}"
-    return wrapped(text, width)
+    bedrock = quoted.plan.place.option is PurchaseOption.BEDROCK
+    what = "tokens" if bedrock else f"${price.usd:f} an instance-hour"
+    return wrapped(f"  {what}: {origin}", width)
 
 
 def _spot(quoted: Quote, width: int) -> list[str]:

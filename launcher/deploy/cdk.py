@@ -39,13 +39,17 @@ class Assembly:
     @property
     def stacks(self) -> tuple[str, ...]:
         """The names of its stacks."""
+        return tuple(self.templates)
+
+    @property
+    def templates(self) -> dict[str, Path]:
+        """The template file of each stack by its name."""
         manifest = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))
-        artifacts = manifest.get("artifacts", {}).items()
-        return tuple(
-            body.get("properties", {}).get("stackName", name)
-            for name, body in artifacts
+        return {
+            body.get("properties", {}).get("stackName", name): self.folder / body["properties"]["templateFile"]
+            for name, body in manifest.get("artifacts", {}).items()
             if body["type"] == "aws:cloudformation:stack"
-        )
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,21 +59,22 @@ class Cdk:
     runner: Runner
     environment: Mapping[str, str]
 
-    def synth(self, plan: Path, digest: str, folder: Path, usd_per_hour: Decimal | None = None) -> Assembly:
+    def synth(self, plan: Path, digest: str, folder: Path, amounts: Mapping[str, Decimal] | None = None) -> Assembly:
         """Synthesise a plan's stacks into a folder.
 
         Args:
             plan: the run folder's plan file.
             digest: the plan's digest.
             folder: where the assembly goes.
-            usd_per_hour: the quoted rate of all nodes, for the alarm on spending; None: no such alarm.
+            amounts: dollars for the alarm on spending: `usd_per_hour`, the quoted rate of all nodes, and `max_usd`, a
+                lower limit than the plan's budget; without them there is no such alarm, or only the plan's.
 
         Raises:
             ImpossibleError: the app refused the plan, or validation of the templates found something.
         """
         app = f"{sys.executable} -P -m infra.app"
-        rate = () if usd_per_hour is None else ("-c", f"usd_per_hour={usd_per_hour:f}")
-        done = self._run("synth", "--quiet", "--app", app, "-c", f"plan={plan.resolve()}", *rate, "-o", str(folder))
+        given = [word for name, usd in (amounts or {}).items() for word in ("-c", f"{name}={usd:f}")]
+        done = self._run("synth", "--quiet", "--app", app, "-c", f"plan={plan.resolve()}", *given, "-o", str(folder))
         problems = validation_problems(folder)
         if done.code != 0 or problems:
             said = "\n".join([*problems, *done.lines[-SHOWN_LINES:]])

@@ -126,6 +126,9 @@ def bill_assumptions(request: PlanRequest, target: TargetKind) -> tuple[Assumpti
         lines.append(_assumed("cluster stands before and after the job", f"{CLUSTER_OVERHEAD_H:g}", "h"))
         lines += network_assumptions(request)
         lines += monitoring_assumptions()
+    else:
+        what, cluster = "head node, network, file system and what watches them", request.target.cluster
+        lines.append(Assumption(name=what, value="paid by", unit=f"cluster {cluster}", source="target.cluster"))
     if target is TargetKind.HYPERPOD_SLURM:
         lines.append(volume_assumption())
     if request.checkpoint.mode is not CheckpointMode.NONE:

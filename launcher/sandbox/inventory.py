@@ -48,10 +48,10 @@ def not_emulated(
         clusters: what was left out of each cluster, by its name.
         stacks: the stacks to look at; None for all, the CDK's own among them.
 
-    >>> entry = {"stack": "s", "logical_id": "A", "type": "AWS::Budgets::Budget", "physical_id": "s-A"}
+    >>> entry = {"stack": "s", "logical_id": "A", "type": "AWS::XRay::Group", "physical_id": "s-A"}
     >>> entry |= {"model": "nothing", "reason": "moto has no model of this type", "ignored": []}
     >>> not_emulated({"resources": [entry], "actions": {}}, {})
-    (NotEmulated(name='AWS::Budgets::Budget', reason='moto has no model of this type'),)
+    (NotEmulated(name='AWS::XRay::Group', reason='moto has no model of this type'),)
     """
     found = set()
     for resource in [each for each in resources_of(ledger) if stacks is None or each.stack in stacks]:

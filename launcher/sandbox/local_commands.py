@@ -106,11 +106,13 @@ def _wait(tasks: "list[subprocess.Popen[bytes]]", *, strict: bool) -> int:
 
 
 def scontrol(words: list[str]) -> int:
-    """The calls that are made: `show hostnames`, `update nodename=N state=drain`, `requeue J`."""
+    """The calls that are made: `show hostnames`, `show node N`, `update nodename=N state=drain`, `requeue J`."""
     if words[:2] == ["show", "hostnames"]:
         nodes = words[2].split(",") if words[2:] else job_nodes()
         sys.stdout.write("".join(f"{node}\n" for node in nodes))
         return 0
+    if words[:2] == ["show", "node"]:
+        return _show_node([word for word in words[2:] if not word.startswith("-")])
     if words[:1] == ["requeue"] and words[1:]:
         return _note("requeue", words[1])
     settings = dict(word.lower().partition("=")[::2] for word in words[1:])
@@ -121,6 +123,16 @@ def scontrol(words: list[str]) -> int:
         return 0
     sys.stderr.write(f"scontrol: the local runner cannot do: {' '.join(words)}\n")
     return 1
+
+
+def _show_node(names: list[str]) -> int:
+    """Nodes of this job, one a line: all of them are this machine."""
+    for name in names:
+        if name not in job_nodes():
+            sys.stdout.write(f"Node {name} not found\n")
+            return 1
+        sys.stdout.write(f"NodeName={name} NodeAddr=127.0.0.1 NodeHostName={name}\n")
+    return 0
 
 
 def scancel(words: list[str]) -> int:

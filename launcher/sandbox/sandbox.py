@@ -30,6 +30,7 @@ from launcher.sandbox.embedded import EmbeddedServer
 from launcher.sandbox.inventory import NotEmulated, Resource, not_emulated, resources_of
 from launcher.sandbox.local_scheduler import LocalScheduler
 from launcher.sandbox.nodes import NodeView
+from launcher.sandbox.processes import MARK
 from launcher.sandbox.scheduler import Scheduler
 from launcher.sandbox.server import ACCESS_LOG
 from launcher.sandbox.slurm_scheduler import SlurmScheduler
@@ -116,8 +117,11 @@ class Sandbox:
         return environment.of_sandbox(self.endpoint, self.region)
 
     def process_environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """A whole environment for a process that talks to AWS: `base`, with the sandbox in the place of AWS."""
-        return {**environment.without_aws(base), **self.environment}
+        """A whole environment for a process that talks to AWS: `base`, with the sandbox in the place of AWS.
+
+        It carries the sandbox's mark: should this process be killed, what it started ends with the sandbox.
+        """
+        return {**environment.without_aws(base), **self.environment, MARK: self._mark}
 
     def job_environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """A whole environment to submit a job with. What is a node's own is added there, by its scheduler."""
@@ -164,6 +168,16 @@ class Sandbox:
         """
         left_out = {cluster["name"]: cluster["left_out"] for cluster in self._call("clusters")}
         return not_emulated(self._call("ledger"), left_out, stacks)
+
+    def furnish(self, *, vpc_id: str | None, zones: Mapping[str, str], buckets: Collection[str]) -> tuple[str, ...]:
+        """Make stand-ins for what a plan names as being there; the ids and names of those that were not.
+
+        Args:
+            vpc_id: a VPC, None for none.
+            zones: the availability zone id of each of its subnets, by the subnet's id.
+            buckets: names of buckets.
+        """
+        return tuple(self._call("furnish", region=self.region, vpc_id=vpc_id, zones=zones, buckets=list(buckets)))
 
     def notify(self, cluster: str, node: str, *, in_seconds: float = NOTICE_S, action: str = "terminate") -> None:
         """Give a node notice of its interruption through its metadata service."""

@@ -1,49 +1,12 @@
 """What a sandbox's two schedulers have in common: a job is a batch script, its life is a row of attempts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from launcher.model.errors import SlipwayError
+from launcher.submit.jobs import Attempt, JobState, SchedulerError
 
-
-class JobState(StrEnum):
-    """Where a job stands. A job that waits for another attempt is pending."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-    @property
-    def final(self) -> bool:
-        """Whether nothing more happens to it."""
-        return self in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """One run of a job's batch script. `number` counts from 1; what is not over has neither end nor exit code.
-
-    `signal` is the signal that ended the script, 0 for none. `nodes` are names. An attempt that ended because a node
-    was lost (`node_lost`) has no exit code either.
-    """
-
-    number: int
-    started_at: datetime
-    ended_at: datetime | None
-    exit_code: int | None
-    signal: int
-    nodes: tuple[str, ...]
-    node_lost: bool = False
-
-
-class SchedulerError(SlipwayError):
-    """A job that cannot be taken, or a scheduler that does not answer."""
+__all__ = ["Attempt", "JobState", "Scheduler", "SchedulerError"]
 
 
 class Scheduler(Protocol):

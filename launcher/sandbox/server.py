@@ -135,11 +135,18 @@ class Server:
         return {
             "clusters": lambda _: self._registry.documents(),
             "ledger": lambda _: self._ledger.document(),
+            "furnish": self._furnish,
             "arm": self._arm,
             "recommend_rebalance": self._recommend_rebalance,
             "lose_node": lambda args: self._registry.cluster(args["cluster"]).lose(args["node"]),
             "replace_node": lambda args: self._registry.cluster(args["cluster"]).replace(args["node"]),
         }
+
+    @staticmethod
+    def _furnish(args: Mapping[str, Any]) -> list[str]:
+        from launcher.sandbox.emulation.furniture import furnish  # noqa: PLC0415  moto again
+
+        return furnish(args["region"], args["vpc_id"], args["zones"], args["buckets"])
 
     def _arm(self, args: Mapping[str, Any]) -> str:
         node = self._registry.cluster(args["cluster"]).node(args["node"])

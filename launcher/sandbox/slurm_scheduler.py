@@ -1,7 +1,6 @@
 """Jobs on a sandbox's private Slurm, by Slurm's own commands."""
 
 import json
-import re
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,26 +10,10 @@ from typing import Any
 from launcher.sandbox.processes import MARK
 from launcher.sandbox.scheduler import Attempt, JobState, SchedulerError
 from launcher.sandbox.slurm import client_environment
+from launcher.submit import slurm_output
 
-_SUBMITTED = re.compile(r"(\d+)(?:;\S+)?\s*\Z")
-_STATES = {
-    "PENDING": JobState.PENDING,
-    "CONFIGURING": JobState.PENDING,
-    "REQUEUED": JobState.PENDING,
-    "REQUEUE_HOLD": JobState.PENDING,
-    "SPECIAL_EXIT": JobState.PENDING,
-    "COMPLETED": JobState.COMPLETED,
-    "CANCELLED": JobState.CANCELLED,
-    "FAILED": JobState.FAILED,
-    "NODE_FAIL": JobState.FAILED,
-    "BOOT_FAIL": JobState.FAILED,
-    "DEADLINE": JobState.FAILED,
-    "OUT_OF_MEMORY": JobState.FAILED,
-    "PREEMPTED": JobState.FAILED,
-    "TIMEOUT": JobState.FAILED,
-}
-"""Slurm's states (man squeue, job state codes). Every other lies between two of these and is called running: only what
-Slurm itself calls an end is final."""
+_NOT_PENDING = "no longer pending"
+"""Of ESLURM_JOB_NOT_PENDING, what scontrol says of a job that has begun."""
 
 
 class SlurmScheduler:
@@ -57,14 +40,11 @@ class SlurmScheduler:
         path = f"{environment.get('PATH', '')}:{client['PATH']}".lstrip(":")
         whole = {**environment, **client, "PATH": path, MARK: self._mark}
         printed = self._run("sbatch", "--parsable", str(script.resolve()), environment=whole, folder=folder)
-        match = _SUBMITTED.search(printed)
-        if match is None:
-            raise SchedulerError(f"sbatch printed no job id but {printed.strip()!r}")
-        return match[1]
+        return slurm_output.submitted(printed)
 
     def state(self, job: str) -> JobState:
         """Where a job stands."""
-        return _STATES.get(self._field(job, "JobState"), JobState.RUNNING)
+        return slurm_output.state_of(self._field(job, "JobState"))
 
     def attempts(self, job: str) -> tuple[Attempt, ...]:
         """The attempts of a job, oldest first."""
@@ -85,7 +65,7 @@ class SlurmScheduler:
                 ended_at=at if ended else None,
                 exit_code=int(code) if ended and code and not lost else None,
                 signal=int(number_of_signal or 0) if ended else 0,
-                nodes=_hosts(record["nodes"]),
+                nodes=slurm_output.hosts(record["nodes"]),
                 node_lost=lost,
             )
         return tuple(found[number] for number in sorted(found))
@@ -107,12 +87,12 @@ class SlurmScheduler:
         credential revoked"), and the job would count as failed. A job that Slurm starts between the question and the
         order needs no help, and Slurm's refusal of the order is no failure.
         """
-        if self.state(job) is not JobState.PENDING:
+        if self._field(job, "JobState") != "PENDING":
             return
         try:
             self._run("scontrol", "update", f"jobid={job}", "StartTime=now+1")
-        except SchedulerError:
-            if self.state(job) is JobState.PENDING:
+        except SchedulerError as problem:
+            if _NOT_PENDING not in str(problem):
                 raise
 
     def cancel(self, job: str) -> None:
@@ -140,10 +120,10 @@ class SlurmScheduler:
 
     def _field(self, job: str, field: str) -> str:
         printed = self._run("scontrol", "--oneliner", "show", "job", job)
-        match = re.search(rf"(?:^|\s){field}=(\S*)", printed)
-        if match is None:
+        value = slurm_output.field(printed, field)
+        if value is None:
             raise SchedulerError(f"scontrol says nothing of {field} of job {job}")
-        return match[1]
+        return value
 
     def _run(self, *words: str, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> str:
         whole = dict(environment) if environment is not None else client_environment(self._configuration)
@@ -154,22 +134,3 @@ class SlurmScheduler:
         if done.returncode != 0:
             raise SchedulerError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
         return done.stdout
-
-
-def _hosts(expression: str) -> tuple[str, ...]:
-    """The names in Slurm's short form of several.
-
-    >>> _hosts("p5-dy-x-[1-3,7]")
-    ('p5-dy-x-1', 'p5-dy-x-2', 'p5-dy-x-3', 'p5-dy-x-7')
-    >>> _hosts("a-1,b-2")
-    ('a-1', 'b-2')
-    """
-    names: list[str] = []
-    for prefix, ranges in re.findall(r"([^,\[]+)(?:\[([^\]]*)\])?", expression):
-        if not ranges:
-            names.append(prefix)
-        for part in ranges.split(",") if ranges else ():
-            first, _, last = part.partition("-")
-            width = len(first)
-            names.extend(f"{prefix}{number:0{width}}" for number in range(int(first), int(last or first) + 1))
-    return tuple(names)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
 from launcher.aws.session import Session
@@ -19,8 +20,10 @@ from launcher.model.sizing import head_node
 from launcher.records.documents import quote_document
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import deployed_names
+from launcher.workflow.hyperpod import is_hyperpod, refuse_unless_plan_fits
+from launcher.workflow.readback.reading import ClusterState
 from launcher.workflow.render import render_quote
-from launcher.workflow.verify import TRAINING_STACK, ClusterState, Verification, verify
+from launcher.workflow.verify import TRAINING_STACK, Verification, verify
 
 Tell = Callable[[str], None]
 RESOURCE_LINE = re.compile(r"\[[+~-]\] (AWS|Custom)::")
@@ -33,7 +36,7 @@ class Setting:
     """What a deployment happens in: who runs programs, with which environment, in which account.
 
     `cluster` asks the scheduler of a cluster what it runs; None where nothing answers that yet. `zone` is the
-    availability zone id of the machines.
+    availability zone id of the machines, `max_usd` a lower limit on spending than the plan's.
     """
 
     runner: Runner
@@ -43,6 +46,7 @@ class Setting:
     instances: Mapping[str, InstanceType]
     cluster: Callable[[str], ClusterState] | None
     tell: Tell
+    max_usd: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +86,9 @@ def synthesise(folder: RunFolder, quoted: Quote, setting: Setting) -> tuple[Cdk,
     """Synthesise the run folder's plan and show what would change."""
     cdk = Cdk(runner=setting.runner, environment=setting.environment)
     setting.tell("synthesising the stacks")
-    assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, quoted.usd_per_hour)
+    amounts = {"usd_per_hour": quoted.usd_per_hour, "max_usd": setting.max_usd}
+    known = {name: usd for name, usd in amounts.items() if usd is not None}
+    assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, known)
     return cdk, assembly
 
 
@@ -102,6 +108,8 @@ def plan_words(plan: Plan) -> list[str]:
     machines = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
     head = head_node(place.nodes, request.storage.head_node)
     lines = [f"cluster {plan.cluster_name}: head node {head}, at most {machines}"]
+    if is_hyperpod(plan):
+        lines = [f"HyperPod cluster {plan.cluster_name}: controller ml.{head}, workers {machines}, up from the start"]
     if request.network.vpc_id is None:
         lines.append(f"network {request.network.cidr}: one private subnet, a NAT gateway, an S3 endpoint")
     else:
@@ -137,6 +145,7 @@ def bring_up(
         DeploymentFailedError: CloudFormation failed, or what is there is not what was planned.
     """
     plan, tell = quoted.plan, setting.tell
+    refuse_unless_plan_fits(plan, Session(environment=setting.environment, region=plan.place.region), now)
     if setting.account is not None:
         tell("preparing the account (cdk bootstrap)")
         cdk.bootstrap(assembly, setting.account, plan.place.region, plan.request.security.qualifier)
@@ -146,12 +155,25 @@ def bring_up(
     )
     tell(f"deployed in {progress.elapsed():.0f} s: {', '.join(assembly.stacks)}")
     session = Session(environment=setting.environment, region=plan.place.region)
-    checked = verify(plan, session, assembly.stacks, setting.cluster, setting.zone)
+    checked = verify(
+        plan,
+        session,
+        assembly.stacks,
+        cluster=setting.cluster,
+        zone=setting.zone,
+        usd_per_hour=quoted.usd_per_hour,
+    )
     tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stacks")
+    return Deployed(outputs=outputs, bundle=final_files(folder, quoted, setting, outputs), verification=checked)
+
+
+def final_files(folder: RunFolder, quoted: Quote, setting: Setting, outputs: Mapping[str, Mapping[str, str]]) -> Bundle:
+    """The files as they refer to a cluster that is there, written into the run folder."""
     names = deployed_names(next(each for name, each in outputs.items() if name.endswith(TRAINING_STACK)))
-    final = render_quote(quoted, setting.instances, names=names, run=f"{plan.name}-{folder.path.name}".lower())
+    run = f"{quoted.plan.name}-{folder.path.name}".lower()
+    final = render_quote(quoted, setting.instances, names=names, run=run)
     folder.write_bundle(final)
-    return Deployed(outputs=outputs, bundle=final, verification=checked)
+    return final
 
 
 class _Progress:

@@ -6,59 +6,52 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from launcher.deploy.cdk import deploy
 from launcher.deploy.runner import RecordingRunner, Runner, SubprocessRunner
+from launcher.model.errors import ImpossibleError
 from launcher.model.quote import Quote
 from launcher.planning.pin import zone
 from launcher.records import run_folder
 from launcher.workflow.deploy import Setting, Tell, bring_up, plan_words, record, show_difference, synthesise
+from launcher.workflow.hyperpod import refuse_in_sandbox
 from launcher.workflow.price import Priced
+
+if TYPE_CHECKING:
+    from launcher.sandbox.sandbox import Sandbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
-    """Where and how a deployment goes; a dry run runs nothing and says what it would run."""
+    """Where and how a deployment goes; a dry run runs nothing and says what it would run.
+
+    `box` is a sandbox that runs already and goes on afterwards; None: with `sandbox` a new one, which ends with it.
+    """
 
     root: Path
     sandbox: bool
     dry_run: bool
     tell: Tell
+    box: "Sandbox | None" = None
 
 
 def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOptions) -> Mapping[str, Mapping[str, str]]:
     """Deploy a quoted plan's stacks; their outputs.
 
     Raises:
+        ImpossibleError: the plan's jobs go to a cluster that exists.
         SlipwayError: a step failed; the run folder holds what was done until then.
     """
-    tell = options.tell
+    tell, named = options.tell, quoted.plan.request.target.cluster
+    if named is not None:
+        message = f"target.cluster: cluster {named} exists, and {quoted.plan.name} is a job for it: nothing to deploy"
+        raise ImpossibleError(message, hint="slipway launch starts the job; drop target.cluster to build a cluster")
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
     bundle = record(folder, quoted, rank, priced.catalog.instance_types, priced.path.resolve().parent)
     tell(f"run folder {folder.path.relative_to(options.root)}")
     with ExitStack() as stack:
-        runner: Runner = SubprocessRunner()
-        environment, account, cluster = dict(os.environ), None, None
-        if options.dry_run:
-            runner = RecordingRunner()
-        elif options.sandbox:
-            from launcher.sandbox.environment import ACCOUNT
-            from launcher.sandbox.sandbox import Sandbox
-            from launcher.workflow.launch import cluster_state
-
-            tell("starting an embedded AWS on this machine")
-            box = stack.enter_context(Sandbox(region=quoted.plan.place.region))
-            environment, account = box.process_environment(os.environ), ACCOUNT
-            cluster = lambda name: cluster_state(box, name)  # noqa: E731 - bound to this sandbox
-        setting = Setting(
-            runner=runner,
-            environment=environment,
-            account=account,
-            zone=zone(quoted.plan.place, priced.catalog),
-            instances=priced.catalog.instance_types,
-            cluster=cluster,
-            tell=tell,
-        )
+        setting = _setting(priced, quoted, options, stack)
         cdk, assembly = synthesise(folder, quoted, setting)
         if options.dry_run:
             for line in plan_words(quoted.plan):
@@ -68,3 +61,28 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         show_difference(cdk, assembly, quoted, tell)
         done = bring_up(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
         return done.outputs
+
+
+def _setting(priced: Priced, quoted: Quote, options: DeployOptions, stack: ExitStack) -> Setting:
+    """What the deployment happens in; a sandbox of its own lasts as long as `stack`."""
+    plan = quoted.plan
+    if options.sandbox and not options.dry_run:
+        refuse_in_sandbox(plan)
+        from launcher.workflow.in_sandbox import furnished, sandbox_for, setting_in
+
+        # No job is submitted, so that the cluster needs no Slurm.
+        box = stack.enter_context(sandbox_for(plan.place.region, "local", options.box, options.tell))
+        for each in furnished(box, plan):
+            options.tell(f"{each} is a stand-in of that name: your own is not looked at")
+        return setting_in(box, priced, plan, options.tell)
+    runner: Runner = RecordingRunner() if options.dry_run else SubprocessRunner()
+    return Setting(
+        runner=runner,
+        environment=dict(os.environ),
+        account=None,
+        zone=zone(plan.place, priced.catalog),
+        instances=priced.catalog.instance_types,
+        cluster=None,
+        tell=options.tell,
+        max_usd=priced.desk.rules.max_usd,
+    )

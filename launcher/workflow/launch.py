@@ -4,31 +4,30 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from launcher.deploy.runner import SubprocessRunner
 from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.model.report import Report, RunStatus
-from launcher.planning.pin import zone
 from launcher.records import run_folder
 from launcher.records.documents import report_document
 from launcher.records.run_folder import RunFolder, write_whole
 from launcher.rendering.batch import AGENT_FILE
 from launcher.rendering.bundle import BATCH_FILE
-from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.scheduler import JobState, Scheduler, SchedulerError
 from launcher.workflow.attempts import attempts, read_events
-from launcher.workflow.deploy import Deployed, Setting, Tell, bring_up, record, show_difference, synthesise
+from launcher.workflow.deploy import Deployed, Tell, record
 from launcher.workflow.follow import Follower, Listeners, Progress
+from launcher.workflow.hyperpod import refuse_in_sandbox
+from launcher.workflow.in_sandbox import furnished, sandbox_for, setting_in
 from launcher.workflow.job_folder import make_job_folder
 from launcher.workflow.price import Priced
-from launcher.workflow.verify import ClusterState, QueueState
+from launcher.workflow.standing import cluster_for
 
 NOTICE_S = 120.0
 REQUEUE_S = 5.0
@@ -40,7 +39,8 @@ class LaunchOptions:
     """How a launch in the sandbox goes.
 
     `interrupt_after_s` is when a spot interruption is played, counted from the first whole checkpoint; None: never.
-    `scheduler` is "slurm", "local", or "auto": Slurm where it is installed.
+    `scheduler` is "slurm", "local", or "auto": Slurm where it is installed. `box` is a sandbox that runs already, with
+    the clusters in it, and goes on afterwards; None: a new one, which ends with the launch.
     """
 
     root: Path
@@ -48,6 +48,7 @@ class LaunchOptions:
     tell: Tell
     progress: Callable[[Progress], None]
     scheduler: str = "auto"
+    box: Sandbox | None = None
 
 
 def launch_in_sandbox(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions) -> tuple[RunFolder, Report]:
@@ -57,28 +58,18 @@ def launch_in_sandbox(priced: Priced, rank: int, quoted: Quote, options: LaunchO
         SlipwayError: a step failed; the run folder holds what was done until then.
         KeyboardInterrupt: the user ended it; the sandbox is gone and the report says so.
     """
+    refuse_in_sandbox(quoted.plan)
     tell, instances = options.tell, priced.catalog.instance_types
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
     story = _Story(folder=folder, quoted=quoted)
     try:
         bundle = record(folder, quoted, rank, instances, priced.path.resolve().parent)
         tell(f"run folder {folder.path.relative_to(options.root)}")
-        tell("starting an embedded AWS on this machine")
-        with Sandbox(region=quoted.plan.place.region, scheduler=options.scheduler) as box:
-            setting = Setting(
-                runner=SubprocessRunner(),
-                environment=box.process_environment(os.environ),
-                account=ACCOUNT,
-                zone=zone(quoted.plan.place, priced.catalog),
-                instances=instances,
-                cluster=lambda name: cluster_state(box, name),
-                tell=tell,
-            )
-            cdk, assembly = synthesise(folder, quoted, setting)
-            show_difference(cdk, assembly, quoted, tell)
-            deployed = bring_up(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+        with sandbox_for(quoted.plan.place.region, options.scheduler, options.box, tell) as box:
+            stand_ins = furnished(box, quoted.plan)
+            deployed = cluster_for(folder, quoted, bundle, setting_in(box, priced, quoted.plan, tell))
             story.deployed = deployed
-            story.not_emulated = _not_emulated(box, deployed)
+            story.not_emulated = _not_emulated(box, deployed, stand_ins)
             if quoted.plan.request.workload.train is not None:
                 try:
                     _run_job(box, deployed, priced, quoted, options=options, story=story)
@@ -126,25 +117,13 @@ class _Story:
         )
 
 
-def cluster_state(box: Sandbox, name: str) -> ClusterState:
-    """A cluster as its scheduler runs it: its nodes, gathered by queue."""
-    queues: dict[str, QueueState] = {}
-    for node in box.nodes(name):
-        before = queues.get(node.partition)
-        queues[node.partition] = QueueState(
-            name=node.partition,
-            instance_type=node.instance_type,
-            capacity_type=node.capacity_type,
-            maximum=(before.maximum if before else 0) + 1,
-        )
-    return ClusterState(name=name, queues=tuple(queues.values()))
-
-
-def _not_emulated(box: Sandbox, deployed: Deployed) -> tuple[str, ...]:
+def _not_emulated(box: Sandbox, deployed: Deployed, stand_ins: Iterable[str]) -> tuple[str, ...]:
     """What the sandbox did not make or nobody read back, each with the reason."""
-    known = {each.name: each.reason for each in box.not_emulated()}
-    unread = dict.fromkeys(deployed.verification.unread, "made, and not read back")
-    return tuple(f"{name}: {reason}" for name, reason in sorted({**unread, **known}.items()))
+    assumed = dict.fromkeys(stand_ins, "a stand-in of that name: your own is not looked at")
+    known = {each.name: each.reason for each in box.not_emulated([each.name for each in deployed.verification.stacks])}
+    return tuple(
+        f"{name}: {reason}" for name, reason in sorted({**deployed.verification.unread, **known, **assumed}.items())
+    )
 
 
 def _keep_requests(box: Sandbox, folder: RunFolder) -> None:

@@ -310,7 +310,7 @@ class TestWhatIsNotEmulated:
     def test_unknown_types_are_accepted_and_said(self, stack, sandbox):
         name = stack(
             {
-                "Budget": {"Type": "AWS::Budgets::Budget", "Properties": {"Budget": {}}},
+                "Group": {"Type": "AWS::XRay::Group", "Properties": {"GroupName": "g"}},
                 "Function": {"Type": "Custom::Thing", "Properties": {"ServiceToken": "arn:aws:lambda:x:1:function:f"}},
                 "Topic": {
                     "Type": "AWS::SNS::Topic",
@@ -322,7 +322,7 @@ class TestWhatIsNotEmulated:
 
         found = {each.name: each.reason for each in sandbox.not_emulated({name})}
 
-        assert "no model" in found["AWS::Budgets::Budget"]
+        assert "no model" in found["AWS::XRay::Group"]
         assert "Lambda" in found["Custom::Thing"]
         assert "not looked at" in found["AWS::EC2::VPC.Ipv4IpamPoolId"]
         assert "AWS::SNS::Topic" not in found

@@ -1,4 +1,7 @@
-"""Ctrl-C during a job: exit 130, a report that says so, nothing left running, and the next run works."""
+"""A launch that is ended at any moment, by Ctrl-C or by SIGKILL: nothing runs on, nothing is half-written.
+
+What belongs to a launch is found by its sandbox's mark, which every process of it carries, and by its folders.
+"""
 
 import json
 import os
@@ -6,65 +9,203 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from launcher.sandbox import processes
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PLAN = f"""
+PATIENCE_S = 300
+STEPS = 9000
+pytestmark = pytest.mark.xdist_group("interrupted")
+
+
+def plan(steps):
+    return f"""
 slipway: 1
 name: tiny
 workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, hours: 0.5}}}}
 target: {{kind: parallelcluster, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}}
 purchase: {{option: spot}}
 checkpoint: {{interval: 30, keep: 3, grace_seconds: 20}}
-run: {{command: {json.dumps([sys.executable, "train.py", "--steps", "9000", "--every", "30"])},
+run: {{command: {json.dumps([sys.executable, "train.py", "--steps", str(steps), "--every", "30"])},
        workdir: {json.dumps(str(EXAMPLES / "tiny_gpt"))}}}
 """
-PATIENCE_S = 120
 
 
-def servers_of(pid: int) -> set[str]:
-    """The process ids of the sandbox servers that a process has started."""
-    words = ["pgrep", "-P", str(pid), "-f", "launcher.sandbox"]
-    return set(subprocess.run(words, capture_output=True, text=True, check=False).stdout.split())
+@dataclass(frozen=True)
+class Launch:
+    """A running `slipway launch --sandbox`, with a temporary folder of its own."""
+
+    process: subprocess.Popen
+    log: Path
+    temporary: Path
+
+    def wait_for(self, words):
+        self.until(lambda: words in self.log.read_text())
+
+    def until(self, condition):
+        """Wait for something, which must come before the launch ends."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.05)
+
+    def mark(self):
+        """The mark of its sandbox, once there is one."""
+        self.until(self._words)
+        words = self._words()
+        return words[words.index("--mark") + 1]
+
+    def _words(self):
+        """The command line of its sandbox's server; empty before there is one."""
+        for pid in processes.with_descendants({self.process.pid}):
+            found = Path(f"/proc/{pid}/cmdline")
+            words = found.read_text().split("\0") if found.exists() else []
+            if "launcher.sandbox.server" in words and "--mark" in words:
+                return words
+        return []
 
 
-def running(pid: str) -> bool:
-    """Whether a process is there and more than a dead entry in the table."""
-    status = Path(f"/proc/{pid}/stat")
-    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+@pytest.fixture
+def launch(tmp_path):
+    """Starts `slipway launch --sandbox` in a folder."""
+    started = []
 
+    def go(name, steps=STEPS, where=None):
+        folder = where or tmp_path / name
+        folder.mkdir(exist_ok=True)
+        temporary = tmp_path / f"tmp-{name}"
+        temporary.mkdir()
+        (folder / f"{name}.yaml").write_text(plan(steps))
+        log = tmp_path / f"{name}.log"
+        with log.open("wb") as stream:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "launcher", "launch", f"{name}.yaml", "--sandbox", "--yes"],
+                cwd=folder,
+                env={**os.environ, "TMPDIR": str(temporary)},
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+            )
+        started.append(process)
+        return Launch(process=process, log=log, temporary=temporary)
 
-def wait_for(what: str, log: Path, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while what not in log.read_text():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.2)
-
-
-@pytest.mark.parametrize("moment", ["synthesising", "attempt 1 started"])
-def test_ctrl_c_ends_the_launch_and_leaves_nothing(moment: str, tmp_path: Path) -> None:
-    (tmp_path / "plan.yaml").write_text(PLAN)
-    command = [sys.executable, "-m", "launcher", "launch", "plan.yaml", "--sandbox", "--yes"]
-    log = tmp_path / "log"
-    with log.open("wb") as stream:
-        process = subprocess.Popen(
-            command, cwd=tmp_path, env=dict(os.environ), stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
-        )
-        try:
-            wait_for(moment, log, process)
-            servers = servers_of(process.pid)
-            process.send_signal(signal.SIGINT)
-            code = process.wait(PATIENCE_S)
-        finally:
+    yield go
+    for process in started:
+        if process.poll() is None:
             process.kill()
-    assert code == 130, log.read_text()
-    assert "Traceback" not in log.read_text()
-    assert servers
-    assert not [pid for pid in servers if running(pid)]
-    folder = tmp_path / ".slipway" / "runs" / "tiny" / "latest"
-    report = json.loads((folder / "report.json").read_text())
-    assert report["status"] == "cancelled"
-    assert not [each for each in folder.rglob(".*.*") if each.name.startswith(".") and each.is_file()]
+            process.wait()
+
+
+def gone(mark, temporary):
+    """Wait until no process carries a mark and the temporary folder is as it was."""
+    deadline = time.monotonic() + PATIENCE_S
+    while left := [
+        *processes.marked(processes.MARK, mark),
+        *temporary.glob("slw-*"),
+        *Path("/tmp").glob(f"slw-{mark[:8]}"),  # noqa: S108 - the short link of a sandbox in a deep folder
+    ]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+def run_folder(root):
+    return root / ".slipway" / "runs" / "tiny" / "latest"
+
+
+def slipway(root, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "launcher", *words],
+        cwd=root,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def assert_whole(folder):
+    """Every file that the launcher has written there is whole."""
+    own = [each for each in folder.rglob("*") if "cdk.out" not in each.parts and "job" not in each.parts]
+    for each in own:
+        if each.suffix == ".json":
+            json.loads(each.read_text())
+    for line in (folder / "events.jsonl").read_text().splitlines() if (folder / "events.jsonl").exists() else []:
+        json.loads(line)
+    assert not [each for each in own if each.is_file() and each.name.startswith(".")]
+
+
+MOMENTS = [
+    pytest.param("starting an embedded AWS", marks=pytest.mark.slow),
+    "synthesising",
+    pytest.param("preparing the account", marks=pytest.mark.slow),
+    pytest.param("AWS::EC2::VPC", marks=pytest.mark.slow),
+    pytest.param("Custom::PclusterCluster", marks=pytest.mark.slow),
+    pytest.param("submitted: job", marks=pytest.mark.slow),
+    "attempt 1 started",
+]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_ctrl_c_ends_the_launch_and_leaves_nothing(moment, launch, tmp_path):
+    running = launch("ended")
+    running.wait_for(moment)
+    mark = running.mark()
+
+    running.process.send_signal(signal.SIGINT)
+
+    assert running.process.wait(PATIENCE_S) == 130, running.log.read_text()
+    gone(mark, running.temporary)
+    assert "Traceback" not in running.log.read_text()
+    folder = run_folder(tmp_path / "ended")
+    assert json.loads((folder / "report.json").read_text())["status"] == "cancelled"
+    assert_whole(folder)
+
+
+@pytest.mark.parametrize(
+    "moment", [pytest.param("synthesising", marks=pytest.mark.slow), "preparing the account", "attempt 1 started"]
+)
+def test_a_killed_launch_leaves_nothing_and_what_it_wrote_is_whole(moment, launch, tmp_path):
+    running = launch("killed")
+    running.wait_for(moment)
+    mark = running.mark()
+
+    running.process.kill()
+
+    running.process.wait(PATIENCE_S)
+    gone(mark, running.temporary)
+    root = tmp_path / "killed"
+    assert_whole(run_folder(root))
+    assert slipway(root, "runs", "--json").returncode == 0
+    report = slipway(root, "report", "tiny")
+    assert report.returncode == 2
+    assert "report.json" in report.stderr
+    assert "Traceback" not in report.stderr
+
+
+def test_two_launches_in_one_folder_both_succeed_and_share_nothing(launch, tmp_path):
+    both = tmp_path / "both"
+    one = launch("one", steps=60, where=both)
+    other = launch("other", steps=60, where=both)
+    marks = {one.mark(), other.mark()}
+
+    codes = [each.process.wait(PATIENCE_S) for each in (one, other)]
+
+    assert codes == [0, 0], one.log.read_text() + other.log.read_text()
+    assert len(marks) == 2
+    runs = [each for each in (both / ".slipway" / "runs" / "tiny").iterdir() if not each.is_symlink()]
+    assert [json.loads((each / "report.json").read_text())["status"] for each in runs] == ["succeeded"] * 2
+    stores = {
+        line.split('"')[3]
+        for each in runs
+        for line in (each / "outputs.json").read_text().splitlines()
+        if '"BucketName"' in line
+    }
+    assert len(stores) == 2
+    for mark in marks:
+        gone(mark, one.temporary)
+        gone(mark, other.temporary)

@@ -268,6 +268,15 @@ class TestCommands:
 
         assert output().split() == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
 
+    def test_scontrol_knows_the_address_of_a_node_of_the_job(self, scheduler, submit, output):
+        ask = 'for each in $(scontrol show hostnames) other; do scontrol show node --oneliner "$each" || true; done'
+        end(scheduler, submit(ask, "--nodes=2"))
+
+        first, second, other = output().splitlines()
+        assert [each.split()[1] for each in (first, second)] == ["NodeAddr=127.0.0.1"] * 2
+        assert first != second
+        assert other == "Node other not found"
+
     def test_a_job_can_requeue_itself(self, scheduler, submit):
         job = submit('[ -n "${SLURM_RESTART_COUNT-}" ] || scontrol requeue $SLURM_JOB_ID')
 

@@ -1,10 +1,12 @@
 """API calls of CloudFormation that moto lacks, or answers without a look at the stack that is named.
 
-Emulated: UpdateTerminationProtection; ExecuteChangeSet, DescribeChangeSet and DeleteChangeSet by change set and stack.
+Emulated: UpdateTerminationProtection; ListImports; ExecuteChangeSet, DescribeChangeSet and DeleteChangeSet by change
+set and stack.
 """
 
 from typing import Any
 
+from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation.responses import CloudFormationResponse
 from moto.core.responses import ActionResult, EmptyResult
 
@@ -18,6 +20,19 @@ def update_termination_protection(response: Any) -> ActionResult:
     enabled = str(_parameter(response, "EnableTerminationProtection")).lower() == "true"
     stack = response.cloudformation_backend.protect(_parameter(response, "StackName"), enabled=enabled)
     return ActionResult({"StackId": stack.stack_id})
+
+
+def list_imports(response: Any) -> ActionResult:
+    """The names of the stacks that import an export.
+
+    Raises:
+        ValidationError: none does, as on AWS.
+    """
+    export = _parameter(response, "ExportName")
+    users = response.cloudformation_backend.importers(export)
+    if not users:
+        raise ValidationError(message=f"Export '{export}' is not imported by any stack.")
+    return ActionResult({"Imports": users})
 
 
 def describe_change_set(response: Any) -> ActionResult:
@@ -41,5 +56,5 @@ def _change_set(response: Any) -> Any:
 
 def install() -> None:
     """Give them to moto's CloudFormation."""
-    for call in (update_termination_protection, describe_change_set, delete_change_set):
+    for call in (update_termination_protection, list_imports, describe_change_set, delete_change_set):
         setattr(CloudFormationResponse, call.__name__, call)

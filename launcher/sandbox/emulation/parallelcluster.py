@@ -1,32 +1,24 @@
-"""ParallelCluster: AWS's provider stack for CloudFormation and the custom resource Custom::PclusterCluster.
+"""ParallelCluster: the custom resource Custom::PclusterCluster; its provider's stack is in `published`.
 
-Emulated: the provider's output ServiceToken; the check of the configuration; instances in EC2 for the head node and
+Emulated: the check of the configuration; instances in EC2 for the head node and
 for every node, with ParallelCluster's tags; a Slurm with the configuration's queues and counts; the attributes of
 `describe-cluster`. Not emulated: anything that would run on the head node, storage, login nodes, images, launch
 templates, and that nodes of an idle queue are stopped: all nodes up to MaxCount are there from the beginning. The
 stack that ParallelCluster itself makes for a cluster, under the cluster's name, does not exist.
 """
 
-import re
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from moto.cloudformation.models import cloudformation_backends
-from moto.cloudformation.utils import generate_stack_id
 
 from launcher.sandbox.cluster import ClusterSpec
 from launcher.sandbox.cluster_configuration import ConfigurationRefusedError, read
 from launcher.sandbox.emulation.fleet import EmulatedEc2
 from launcher.sandbox.emulation.model import Made, Model, ResourceRefusedError, Wanted
 
-_TEMPLATE = re.compile(
-    r"https://(?P<region>[a-z0-9-]+)-aws-parallelcluster\.s3\.(?P=region)\.amazonaws\.com(?:\.cn)?"
-    r"/parallelcluster/(?P<version>\d+\.\d+\.\d+)/templates/custom_resource/cluster\.yaml"
-)
-_PARAMETERS = frozenset({"CustomLambdaRole", "AdditionalIamPolicies", "CustomBucket"})
 _PROPERTIES = frozenset(
     {"ServiceToken", "ServiceTimeout", "ClusterName", "ClusterConfiguration", "DeletionPolicy", "SuppressValidators"}
     | {"ValidationFailureLevel", "RollbackOnFailure"}
@@ -53,47 +45,14 @@ class Clusters(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ParallelCluster:
-    """The two models, over what runs the clusters. `versions` holds the provider's version by the token it gave out."""
+    """The model, over what runs the clusters. `versions` holds a provider's release by the token that it gave out."""
 
     clusters: Clusters
-    versions: dict[str, str]
+    versions: Mapping[str, str]
 
-    def models(self) -> tuple[Model, ...]:
-        """Both."""
-        return (
-            Model(
-                type="AWS::CloudFormation::Stack", make=self._stack, change=self._same_stack, remove=self._remove_stack
-            ),
-            Model(type="Custom::PclusterCluster", make=self._create, change=self._update, remove=self._delete),
-        )
-
-    def _stack(self, wanted: Wanted) -> Made:
-        url = wanted.need("TemplateURL")
-        match = _TEMPLATE.fullmatch(url)
-        if match is None:
-            raise ResourceRefusedError(f"the sandbox has no nested stack but ParallelCluster's provider, got {url}")
-        if match["region"] != wanted.region_name:
-            raise ResourceRefusedError(f"the provider of {match['region']} does not work in {wanted.region_name}")
-        unknown = set(wanted.get("Parameters", {})) - _PARAMETERS
-        if unknown:
-            raise ResourceRefusedError(f"Parameters: [{', '.join(sorted(unknown))}] do not exist in the template")
-        suffix = secrets.token_hex(6)
-        token = f"arn:aws:lambda:{wanted.region_name}:{wanted.account_id}:function:pcluster-cfn-{suffix}"
-        self.versions[token] = match["version"]
-        arn = generate_stack_id(wanted.name, wanted.region_name, wanted.account_id)
-        return Made(physical_resource_id=arn, attributes={"Outputs.ServiceToken": token})
-
-    def _same_stack(self, wanted: Wanted, before: Made) -> Made:
-        url = wanted.need("TemplateURL")
-        match = _TEMPLATE.fullmatch(url)
-        if match is None:
-            raise ResourceRefusedError(f"the sandbox has no nested stack but ParallelCluster's provider, got {url}")
-        self.versions[before.attributes["Outputs.ServiceToken"]] = match["version"]
-        return before
-
-    def _remove_stack(self, wanted: Wanted, stack: Made) -> None:
-        del wanted
-        self.versions.pop(stack.attributes["Outputs.ServiceToken"], None)
+    def model(self) -> Model:
+        """It."""
+        return Model(type="Custom::PclusterCluster", make=self._create, change=self._update, remove=self._delete)
 
     def _create(self, wanted: Wanted) -> Made:
         name = wanted.need("ClusterName")

@@ -4,21 +4,30 @@ from typing import Any
 
 from moto.cloudformation import parsing
 
-from launcher.sandbox.emulation import buckets, calls, intrinsics, network, roles, security_groups, stacks
+from launcher.sandbox.emulation import buckets, calls, guards, intrinsics, network, roles, security_groups, stacks
 from launcher.sandbox.emulation.ledger import Ledger
 from launcher.sandbox.emulation.parallelcluster import Clusters, ParallelCluster
 from launcher.sandbox.emulation.placeholder import METADATA, NOTHING_MADE
+from launcher.sandbox.emulation.published import PublishedStacks
 from launcher.sandbox.emulation.resources import Resources
 
 
 def install(ledger: Ledger, clusters: Clusters) -> None:
     """Have this process's moto deploy with our models, into `ledger`, with clusters run by `clusters`."""
-    cluster_models = ParallelCluster(clusters, {}).models()
+    nested = PublishedStacks()
+    of_parallelcluster = (nested.model(), ParallelCluster(clusters, nested.versions).model())
     own = {
         model.type: model
-        for model in (*buckets.MODELS, *network.MODELS, *roles.MODELS, *security_groups.MODELS, METADATA)
+        for model in (
+            *buckets.MODELS,
+            *guards.MODELS,
+            *network.MODELS,
+            *roles.MODELS,
+            *security_groups.MODELS,
+            *of_parallelcluster,
+            METADATA,
+        )
     }
-    own.update({model.type: model for model in cluster_models})
 
     def model_of(resource_type: str) -> Any:
         """The model that makes resources of a type: ours, else moto's, else one that makes nothing."""

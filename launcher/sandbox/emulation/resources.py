@@ -143,7 +143,12 @@ class Resources(ResourceMap):
         model, json, physical_name = self._resolved(name)
         if json == before.made_from.get(name):
             return False
-        original, wanted = before[name], self._want(name, json, physical_name)
+        original = before[name]
+        named = parsing.resource_name_property_from_type(self.type_of(name))
+        if original is not None and (not named or named not in json["Properties"]):
+            # A name that CloudFormation made up stays with the resource.
+            physical_name = original.physical_resource_id.rpartition(":")[2].rpartition("/")[2]
+        wanted = self._want(name, json, physical_name)
         change = _change_of(model)
         if change is None or original is None:
             self.ledger.remark(self["AWS::StackName"], name, "an update (it stays as it was created)")

@@ -346,6 +346,10 @@ class EmulatedCloudFormation(CloudFormationBackend):
                     raise ValidationError(message=text)
                 self._delete(self._own(stack))
 
+    def importers(self, export: str) -> list[str]:
+        """The names of the stacks that import an export."""
+        return [stack.name for stack in self.stacks.values() if export in imports_of(stack.template_dict)]
+
     def protect(self, name: str, *, enabled: bool) -> EmulatedStack:
         """Turn the termination protection of a stack on or off."""
         with _LOCK:
@@ -360,7 +364,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
 
     def _delete(self, stack: EmulatedStack) -> None:
         for export in stack.exports:
-            users = [s.name for s in self.stacks.values() if export.name in imports_of(s.template_dict)]
+            users = self.importers(export.name)
             if users:
                 stack.say("DELETE_FAILED", f"Export {export.name} cannot be deleted as it is in use by {users[0]}")
                 return

@@ -4,6 +4,7 @@ import json
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,16 @@ def test_an_assembly_with_a_failed_validation_is_refused_even_when_cdk_exits_0(t
     with pytest.raises(ImpossibleError, match="the bucket is open"):
         Cdk(runner=Synthesised(), environment={"PATH": "/usr/bin:/bin"}).synth(plan, "d", tmp_path)
     assert validation_problems(tmp_path) == ["S1: the bucket is open"]
+
+
+def test_amounts_reach_the_app_as_context(tmp_path: Path) -> None:
+    runner = RecordingRunner()
+    amounts = {"usd_per_hour": Decimal("98.32"), "max_usd": Decimal(250)}
+    plan = tmp_path / "plan.json"
+    Cdk(runner=runner, environment={"PATH": "/usr/bin:/bin"}).synth(plan, "d", tmp_path, amounts)
+    (command,) = runner.commands
+    context = [command.argv[at + 1] for at, word in enumerate(command.argv) if word == "-c"]
+    assert context == [f"plan={plan.resolve()}", "usd_per_hour=98.32", "max_usd=250"]
 
 
 def test_the_lines_of_a_failure_name_the_resource() -> None:

@@ -20,11 +20,11 @@ class TestNotEmulated:
         assert not_emulated(ledger({}), {}) == ()
 
     def test_each_thing_stands_once(self):
-        nothing = {"type": "AWS::Budgets::Budget", "model": "nothing", "reason": "no model"}
+        nothing = {"type": "AWS::XRay::Group", "model": "nothing", "reason": "no model"}
 
         found = not_emulated(ledger(nothing | {"logical_id": "A"}, nothing | {"logical_id": "B"}), {})
 
-        assert found == (NotEmulated(name="AWS::Budgets::Budget", reason="no model"),)
+        assert found == (NotEmulated(name="AWS::XRay::Group", reason="no model"),)
 
     def test_properties_calls_and_parts_of_clusters(self):
         found = not_emulated(ledger({"ignored": ["Ipv4IpamPoolId"]}, actions={"ec2: X": 1}), {"demo": ["Monitoring"]})

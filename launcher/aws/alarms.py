@@ -1,0 +1,52 @@
+"""Alarms and dashboards as CloudWatch describes them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.aws.session import Session, translated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmState:
+    """One alarm on a metric: its limit, what it does with missing data, and the ARNs it tells."""
+
+    name: str
+    metric: str
+    dimensions: Mapping[str, str]
+    threshold: float
+    missing: str
+    actions: frozenset[str]
+
+
+def alarms(session: Session, names: Iterable[str]) -> tuple[AlarmState, ...]:
+    """The alarms of some names; one that is not there is left out.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated("describe the alarms"):
+        pages = session.client("cloudwatch").get_paginator("describe_alarms").paginate(AlarmNames=list(names))
+        return tuple(
+            AlarmState(
+                name=str(each["AlarmName"]),
+                metric=str(each["MetricName"]),
+                dimensions={str(pair["Name"]): str(pair["Value"]) for pair in each.get("Dimensions", [])},
+                threshold=float(each["Threshold"]),
+                missing=str(each.get("TreatMissingData", "missing")),
+                actions=frozenset(map(str, each.get("AlarmActions", []))),
+            )
+            for page in pages
+            for each in page["MetricAlarms"]
+        )
+
+
+def dashboard(session: Session, name: str) -> dict[str, Any]:
+    """The body of a dashboard.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"read dashboard {name}"):
+        return dict(json.loads(session.client("cloudwatch").get_dashboard(DashboardName=name)["DashboardBody"]))

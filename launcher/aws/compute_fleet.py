@@ -1,0 +1,72 @@
+"""The compute fleet of a ParallelCluster: whether it runs, and starting it again after the guard has stopped it.
+
+`pcluster update-compute-fleet` writes the wish into the cluster's DynamoDB table, where a daemon on the head node reads
+it (pcluster/models/compute_fleet_status_manager.py of ParallelCluster 3.16.1); so do templates/guard/guard.py and this.
+"""
+
+from datetime import datetime
+
+from botocore.exceptions import ClientError
+
+from launcher.aws.session import Session, translated
+from launcher.model.errors import AwsError
+
+STARTABLE = frozenset({"STOPPED", "STOPPING", "STOP_REQUESTED", "PROTECTED"})
+"""States in which nodes do not come. ParallelCluster itself goes into PROTECTED when nodes keep failing to start."""
+RUNNING = "RUNNING"
+_KEY = {"Id": {"S": "COMPUTE_FLEET"}}
+
+
+def status(session: Session, cluster: str) -> str | None:
+    """ParallelCluster's word for the state of a cluster's fleet; None where it has no such record.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    try:
+        with translated(f"the compute fleet of {cluster}"):
+            answer = session.client("dynamodb").get_item(TableName=_table(cluster), Key=_KEY, ConsistentRead=True)
+    except AwsError as problem:
+        if _code(problem) == "ResourceNotFoundException":
+            return None
+        raise
+    item = answer.get("Item")
+    return None if item is None else str(item["Data"]["M"]["status"]["S"])
+
+
+def request_start(session: Session, cluster: str, found: str, now: datetime) -> bool:
+    """Ask ParallelCluster to start a fleet; False where its state is not `found` any more.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    try:
+        with translated(f"start the compute fleet of {cluster}"):
+            session.client("dynamodb").update_item(
+                TableName=_table(cluster),
+                Key=_KEY,
+                UpdateExpression="set #data.#status = :wanted, #data.#time = :now",
+                ConditionExpression="#data.#status = :found",
+                ExpressionAttributeNames={"#data": "Data", "#status": "status", "#time": "lastStatusUpdatedTime"},
+                ExpressionAttributeValues={
+                    ":wanted": {"S": "START_REQUESTED"},
+                    ":found": {"S": found},
+                    ":now": {"S": str(now)},
+                },
+            )
+    except AwsError as problem:
+        if _code(problem) == "ConditionalCheckFailedException":
+            return False
+        raise
+    return True
+
+
+def _table(cluster: str) -> str:
+    """The table of a cluster; `cluster` is ParallelCluster's name for it."""
+    return f"parallelcluster-{cluster}"
+
+
+def _code(problem: AwsError) -> str:
+    """AWS's word for an error."""
+    cause = problem.__cause__
+    return str(cause.response.get("Error", {}).get("Code", "")) if isinstance(cause, ClientError) else ""

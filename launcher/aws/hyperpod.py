@@ -1,0 +1,135 @@
+"""HyperPod clusters, their file systems, and training plans that were bought, as AWS describes them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from launcher.aws.session import Session, translated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupState:
+    """An instance group: its SageMaker type, the instances that are there and that are wanted, Slurm's part."""
+
+    name: str
+    instance_type: str
+    current: int
+    wanted: int
+    status: str
+    node_type: str | None
+    partitions: tuple[str, ...]
+    health_checks: tuple[str, ...]
+    training_plan_arn: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodState:
+    """A cluster: its state, whether faulty instances are replaced, where it stands, and its groups by name."""
+
+    name: str
+    arn: str
+    status: str
+    node_recovery: str | None
+    subnets: tuple[str, ...]
+    security_groups: tuple[str, ...]
+    groups: Mapping[str, GroupState]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LustreState:
+    """A file system: capacity in GiB, throughput in MB/s per TiB, and where it stands."""
+
+    lifecycle: str
+    capacity_gib: int
+    mb_s_per_tib: int | None
+    subnets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanState:
+    """A training plan: what it is for, its window, its instances by SageMaker type and zone id, and its fee."""
+
+    status: str
+    targets: frozenset[str]
+    starts_at: datetime | None
+    ends_at: datetime | None
+    instances: int
+    types: frozenset[str]
+    zones: frozenset[str]
+    fee_usd: Decimal | None
+
+
+def describe_cluster(session: Session, name: str) -> PodState:
+    """The state of a cluster.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe HyperPod cluster {name}"):
+        found = session.client("sagemaker").describe_cluster(ClusterName=name)
+    network = found.get("VpcConfig", {})
+    groups = [_group(each) for each in found.get("InstanceGroups", ())]
+    return PodState(
+        name=str(found["ClusterName"]),
+        arn=str(found["ClusterArn"]),
+        status=str(found["ClusterStatus"]),
+        node_recovery=found.get("NodeRecovery"),
+        subnets=tuple(network.get("Subnets", ())),
+        security_groups=tuple(network.get("SecurityGroupIds", ())),
+        groups={each.name: each for each in groups},
+    )
+
+
+def _group(found: Mapping[str, Any]) -> GroupState:
+    slurm = found.get("SlurmConfig", {})
+    return GroupState(
+        name=str(found["InstanceGroupName"]),
+        instance_type=str(found.get("InstanceType", "")),
+        current=int(found.get("CurrentCount", 0)),
+        wanted=int(found.get("TargetCount", 0)),
+        status=str(found.get("Status", "")),
+        node_type=slurm.get("NodeType"),
+        partitions=tuple(slurm.get("PartitionNames", ())),
+        health_checks=tuple(found.get("OnStartDeepHealthChecks", ())),
+        training_plan_arn=found.get("TrainingPlanArn"),
+    )
+
+
+def describe_file_system(session: Session, id_: str) -> LustreState:
+    """The state of a file system of FSx for Lustre.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe file system {id_}"):
+        (found,) = session.client("fsx").describe_file_systems(FileSystemIds=[id_])["FileSystems"]
+    return LustreState(
+        lifecycle=str(found["Lifecycle"]),
+        capacity_gib=int(found["StorageCapacity"]),
+        mb_s_per_tib=found.get("LustreConfiguration", {}).get("PerUnitStorageThroughput"),
+        subnets=tuple(found.get("SubnetIds", ())),
+    )
+
+
+def describe_plan(session: Session, arn: str) -> PlanState:
+    """The state of a training plan.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe training plan {arn}"):
+        found = session.client("sagemaker").describe_training_plan(TrainingPlanName=arn.rpartition("/")[2])
+    parts = found.get("ReservedCapacitySummaries", ())
+    fee = found.get("UpfrontFee")
+    return PlanState(
+        status=str(found["Status"]),
+        targets=frozenset(found.get("TargetResources", ())),
+        starts_at=found.get("StartTime"),
+        ends_at=found.get("EndTime"),
+        instances=int(found.get("TotalInstanceCount", 0)),
+        types=frozenset(str(each["InstanceType"]) for each in parts if "InstanceType" in each),
+        zones=frozenset(str(each["AvailabilityZoneId"]) for each in parts if "AvailabilityZoneId" in each),
+        fee_usd=Decimal(fee) if fee and found.get("CurrencyCode") == "USD" else None,
+    )

@@ -1,0 +1,137 @@
+"""Objects below one place in S3: found, read, sent, deleted."""
+
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from boto3.exceptions import Boto3Error
+from botocore.exceptions import ClientError
+
+from launcher.aws.session import Session, translated
+from launcher.model.errors import AwsError
+
+DELETED_A_CALL = 1000
+"""DeleteObjects takes no more keys (S3 API reference, read 2026-11-20)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """One object; `key` is relative to the place."""
+
+    key: str
+    bytes: int
+    modified: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objects:
+    """What lies below `s3://bucket/prefix`; keys are relative to it."""
+
+    session: Session
+    bucket: str
+    prefix: str
+
+    @classmethod
+    def at(cls, session: Session, uri: str) -> "Objects":
+        """The objects below a URI, `s3://bucket/prefix`."""
+        bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+        folder = prefix.strip("/")
+        return cls(session=session, bucket=bucket, prefix=f"{folder}/" if folder else "")
+
+    @property
+    def uri(self) -> str:
+        """Where they lie."""
+        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+
+    def found(self) -> tuple[StoredObject, ...]:
+        """All of them.
+
+        Raises:
+            AwsError: they cannot be listed.
+        """
+        with translated(f"list {self.uri}"):
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.prefix)
+            return tuple(
+                StoredObject(
+                    key=each["Key"].removeprefix(self.prefix), bytes=int(each["Size"]), modified=each["LastModified"]
+                )
+                for page in pages
+                for each in page.get("Contents", ())
+            )
+
+    def size(self, key: str) -> int | None:
+        """An object's size, None where there is none.
+
+        Raises:
+            AwsError: the call failed.
+        """
+        try:
+            with translated(f"look for {self.uri}/{key}"):
+                answer = self._client.head_object(Bucket=self.bucket, Key=self.prefix + key)
+        except AwsError as problem:
+            if _code(problem) in ("404", "NoSuchKey", "NotFound"):
+                return None
+            raise
+        return int(answer["ContentLength"])
+
+    def read(self, key: str) -> bytes:
+        """A small object's content.
+
+        Raises:
+            AwsError: it cannot be read.
+        """
+        with translated(f"read {self.uri}/{key}"), self._body(key) as body:
+            return bytes(body.read())
+
+    def blocks(self, key: str, take: Callable[[bytes], None], size: int = 1 << 20) -> None:
+        """Read an object block by block.
+
+        Raises:
+            AwsError: it cannot be read to its end.
+        """
+        with translated(f"read {self.uri}/{key}"), self._body(key) as body:
+            for block in body.iter_chunks(size):
+                take(block)
+
+    def send(self, path: Path, key: str) -> None:
+        """Upload a file, in parts where it is large.
+
+        Raises:
+            AwsError: it is not there afterwards.
+        """
+        with translated(f"send {path.name} to {self.uri}/{key}"):
+            try:
+                self._client.upload_file(str(path), self.bucket, self.prefix + key)
+            except (Boto3Error, OSError) as problem:
+                raise AwsError(f"send {path.name} to {self.uri}/{key}: {problem}") from problem
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects, 1,000 a call.
+
+        Raises:
+            AwsError: some are still there, with the first of them.
+        """
+        wanted = sorted(keys)
+        for start in range(0, len(wanted), DELETED_A_CALL):
+            batch = [{"Key": self.prefix + key} for key in wanted[start : start + DELETED_A_CALL]]
+            with translated(f"delete below {self.uri}"):
+                answer = self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": batch, "Quiet": True})
+            for failed in answer.get("Errors", ()):
+                raise AwsError(f"delete s3://{self.bucket}/{failed['Key']}: {failed['Code']}: {failed['Message']}")
+
+    def _body(self, key: str) -> Any:
+        """An object's content as a stream that is held to its length: entering it by itself would give the bare one."""
+        return closing(self._client.get_object(Bucket=self.bucket, Key=self.prefix + key)["Body"])
+
+    @property
+    def _client(self) -> Any:
+        return self.session.client("s3")
+
+
+def _code(problem: AwsError) -> str:
+    """S3's word for an error."""
+    cause = problem.__cause__
+    return str(cause.response.get("Error", {}).get("Code", "")) if isinstance(cause, ClientError) else ""

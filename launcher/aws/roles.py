@@ -1,0 +1,58 @@
+"""Roles and policies as IAM describes them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from launcher.aws.session import Session, translated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleState:
+    """One role: its permissions boundary's ARN, and the services that may take it."""
+
+    name: str
+    boundary_arn: str | None
+    services: frozenset[str]
+
+
+def role(session: Session, name: str) -> RoleState:
+    """The state of a role.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe role {name}"):
+        found = session.client("iam").get_role(RoleName=name)["Role"]
+    trusted = [each.get("Principal", {}).get("Service", []) for each in _document(found)["Statement"]]
+    return RoleState(
+        name=name,
+        boundary_arn=found.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn"),
+        services=frozenset(
+            service for each in trusted for service in ([each] if isinstance(each, str) else map(str, each))
+        ),
+    )
+
+
+def policy_statements(session: Session, arn: str) -> tuple[dict[str, Any], ...]:
+    """The statements of a managed policy's default version.
+
+    Raises:
+        AwsError: there is none, or a call failed.
+    """
+    client = session.client("iam")
+    with translated(f"describe policy {arn}"):
+        version = client.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
+        found = client.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
+    return tuple(_parsed(found)["Statement"])
+
+
+def _document(found: dict[str, Any]) -> dict[str, Any]:
+    """The trust policy of a role."""
+    return _parsed(found["AssumeRolePolicyDocument"])
+
+
+def _parsed(document: Any) -> dict[str, Any]:
+    """A policy document, which botocore hands over parsed or as IAM sent it."""
+    return dict(json.loads(unquote(document)) if isinstance(document, str) else document)

@@ -1,0 +1,37 @@
+"""Event rules as EventBridge describes them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.aws.session import Session, translated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleState:
+    """One rule: whether it is on, when or on what it acts, and the ARNs it calls."""
+
+    arn: str
+    enabled: bool
+    schedule: str | None
+    pattern: dict[str, Any]
+    targets: frozenset[str]
+
+
+def describe(session: Session, name: str) -> RuleState:
+    """The state of a rule of the default bus.
+
+    Raises:
+        AwsError: there is none, or a call failed.
+    """
+    client = session.client("events")
+    with translated(f"describe rule {name}"):
+        found = client.describe_rule(Name=name)
+        targets = client.list_targets_by_rule(Rule=name)["Targets"]
+    return RuleState(
+        arn=str(found["Arn"]),
+        enabled=found["State"] == "ENABLED",
+        schedule=found.get("ScheduleExpression") or None,
+        pattern=json.loads(found.get("EventPattern") or "{}"),
+        targets=frozenset(str(each["Arn"]) for each in targets),
+    )

@@ -1,0 +1,38 @@
+"""Topics as SNS describes them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.aws.session import Session, translated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """One topic: what it is called, its policy's statements, and who is subscribed as (protocol, endpoint)."""
+
+    arn: str
+    display_name: str
+    statements: tuple[dict[str, Any], ...]
+    subscribers: frozenset[tuple[str, str]]
+
+
+def describe(session: Session, arn: str) -> TopicState:
+    """The state of a topic.
+
+    Raises:
+        AwsError: there is none, or a call failed.
+    """
+    client = session.client("sns")
+    with translated(f"describe topic {arn}"):
+        attributes = client.get_topic_attributes(TopicArn=arn)["Attributes"]
+        pages = client.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=arn)
+        subscribers = frozenset(
+            (str(each["Protocol"]), str(each["Endpoint"])) for page in pages for each in page["Subscriptions"]
+        )
+    return TopicState(
+        arn=arn,
+        display_name=str(attributes.get("DisplayName", "")),
+        statements=tuple(json.loads(attributes.get("Policy") or "{}").get("Statement", [])),
+        subscribers=subscribers,
+    )

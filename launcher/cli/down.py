@@ -1,0 +1,59 @@
+"""`slipway down`: take a cluster down, and say what stays."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import options, output
+from launcher.cli.confirm import confirm, confirm_by_name, refuse_without_terminal
+from launcher.cli.down_page import page
+from launcher.cli.table import terminal_width
+from launcher.records.removal_document import removal_document
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("down")(down)
+
+
+def down(
+    what: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A cluster's name, or the plan file it is of.")],
+    *,
+    region: Annotated[str | None, typer.Option("--region", help="Where it is, if neither file nor run says.")] = None,
+    checkpoints: Annotated[bool, typer.Option("--checkpoints", help="Delete the checkpoint store too.")] = False,
+    confirmed: Annotated[
+        str | None,
+        typer.Option("--confirm", metavar="NAME", help="With --checkpoints: the name, instead of typing it."),
+    ] = None,
+    yes: options.Yes = False,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    """Remove a cluster and its network, keep its checkpoints, and say what stays and what that costs."""
+    from launcher.aws.session import Session
+    from launcher.catalog.load import load
+    from launcher.cli.launch_progress import Narrator
+    from launcher.workflow.down import subject, survey, take_down
+
+    asked = subject(what, region, Path.cwd(), os.environ)
+    if not dry_run:
+        answered = yes and (not checkpoints or confirmed is not None)
+        flags = f"--yes --confirm {asked.cluster}" if checkpoints else "--yes"
+        refuse_without_terminal(f"take {asked.cluster} down", yes=answered, flags=flags)
+    session = Session(environment=dict(os.environ), region=asked.region)
+    catalog = load(overlay=options.price_cache())
+    found = survey(asked, session, catalog, erase=checkpoints)
+    removal = found.removal
+    if not dry_run and found.going:
+        for line in page(removal, terminal_width()):
+            output.say(line)
+        confirm(f"take {asked.cluster} down in {asked.region}", yes=yes)
+        if checkpoints:
+            confirm_by_name("delete its checkpoints for good", asked.cluster, given=confirmed)
+        removal = take_down(found, session, catalog, Narrator().tell)
+    if json:
+        output.document(removal_document(removal))
+    else:
+        output.result(page(removal, terminal_width()))

@@ -1,0 +1,43 @@
+"""The page of `slipway down`: what goes or is gone, what stays, and what that costs a month."""
+
+from launcher.cli import words
+from launcher.cli.lines import wrapped
+from launcher.model.removal import Kept, Removal
+
+
+def page(removal: Removal, width: int) -> list[str]:
+    """The whole page."""
+    lines = ["", f"  cluster {removal.cluster} in {removal.region}", "", "  gone" if removal.done else "  goes"]
+    lines += [f"    {name}  {status}" for name, status in removal.stacks] or ["    nothing: it is down already"]
+    if removal.instances and not removal.done:
+        running = ", ".join(f"{count} x {each}" for each, count in removal.instances)
+        lines += ["", *wrapped(f"  {running} run now, and the jobs on them end", width)]
+    lines += ["", "  stays"]
+    lines += [piece for each in removal.kept for piece in _kept(each, width)] or ["    nothing"]
+    if removal.kept:
+        more = ", and what has no price here" if removal.incomplete else ""
+        lines += ["", f"  ${words.dollars(removal.usd_per_month)} a month for what stays{more}"]
+    return lines
+
+
+def _kept(each: Kept, width: int) -> list[str]:
+    """One thing that stays: its name, then size, price and reason."""
+    facts = []
+    if each.gib is not None:
+        facts.append(size(each.gib))
+    if each.usd_per_month is not None:
+        facts.append(f"${words.dollars(each.usd_per_month)} a month")
+    elif each.unpriced is not None:
+        facts.append(f"unpriced: {each.unpriced}")
+    return [f"    {each.kind.value}  {each.name}", *wrapped(f"      {'; '.join([*facts, each.reason])}", width)]
+
+
+def size(gib: float) -> str:
+    """A size as a person reads it.
+
+    >>> size(1536.0), size(312.04), size(0.0)
+    ('1,536 GiB', '312.0 GiB', '0 GiB')
+    """
+    if not gib:
+        return "0 GiB"
+    return f"{gib:,.0f} GiB" if gib >= 1000 else f"{gib:.1f} GiB" if gib >= 0.05 else "under 0.1 GiB"  # noqa: PLR2004

@@ -1,0 +1,56 @@
+"""What taking a cluster down comes to: which stacks go, and what stays and costs on."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+
+class KeptKind(StrEnum):
+    """What kind of thing stays."""
+
+    CHECKPOINTS = "checkpoints"
+    NETWORK = "network"
+    LOGS = "logs"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """One thing that stays, and why.
+
+    `gib` is its size, None where it has none or nobody looked. `usd_per_month` is None where there is no price, with
+    the reason in `unpriced`; both are None for what is not this cluster's to pay.
+    """
+
+    kind: KeptKind
+    name: str
+    reason: str
+    gib: float | None = None
+    usd_per_month: Decimal | None = None
+    unpriced: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """A cluster taken down, or about to be.
+
+    `stacks` are the names of those that go, in the order of their going, and how each stands; `instances` the cluster's
+    running machines by type before it went.
+    """
+
+    cluster: str
+    region: str
+    done: bool
+    stacks: tuple[tuple[str, str], ...]
+    instances: tuple[tuple[str, int], ...]
+    kept: tuple[Kept, ...]
+
+    @property
+    def usd_per_month(self) -> Decimal:
+        """What stays, as far as it is priced."""
+        return sum((each.usd_per_month for each in self.kept if each.usd_per_month is not None), Decimal(0))
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether something that stays and is paid for has no price."""
+        return any(each.unpriced is not None for each in self.kept)

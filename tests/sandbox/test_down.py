@@ -1,0 +1,321 @@
+"""`slipway down` against the embedded AWS: what goes, what stays, what is refused."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+import pytest
+
+from launcher.cli.app import main
+from launcher.sandbox.sandbox import Sandbox
+
+REGION = "us-east-2"
+pytestmark = pytest.mark.xdist_group("sandbox-down")
+
+NETWORK = {
+    "Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.0.0.0/16"}},
+    "Subnet": {"Type": "AWS::EC2::Subnet", "Properties": {"VpcId": {"Ref": "Vpc"}, "CidrBlock": "10.0.0.0/24"}},
+    "Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}},
+    "Nat": {
+        "Type": "AWS::EC2::NatGateway",
+        "Properties": {"SubnetId": {"Ref": "Subnet"}, "AllocationId": {"Fn::GetAtt": ["Address", "AllocationId"]}},
+    },
+}
+STORE = {
+    "Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain"}},
+    "Outputs": {"BucketName": {"Value": {"Ref": "Bucket"}}},
+}
+TRAINING = {
+    "Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {}}},
+    "Outputs": {"StoreUri": {"Value": "s3://weights/runs"}, "PrivateSubnetId": {"Value": "subnet-0123"}},
+}
+
+
+def shared(name):
+    """A network's template with the export that clusters import."""
+    return {
+        "Resources": NETWORK,
+        "Outputs": {"VpcId": {"Value": {"Ref": "Vpc"}, "Export": {"Name": f"slipway-{name}-shared-network:VpcId"}}},
+    }
+
+
+def using(name):
+    """A cluster's template that imports a network."""
+    group = {"GroupDescription": "nodes", "VpcId": {"Fn::ImportValue": f"slipway-{name}-shared-network:VpcId"}}
+    return {"Resources": {"Nodes": {"Type": "AWS::EC2::SecurityGroup", "Properties": group}}}
+
+
+@dataclass(frozen=True)
+class Account:
+    sandbox: Sandbox
+
+    def client(self, service):
+        known = self.sandbox.environment
+        return boto3.client(
+            service,
+            endpoint_url=self.sandbox.endpoint,
+            region_name=REGION,
+            aws_access_key_id=known["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=known["AWS_SECRET_ACCESS_KEY"],
+        )
+
+    def make(self, name, template, *, protected=False):
+        body = template if "Resources" in template else {"Resources": template}
+        self.client("cloudformation").create_stack(
+            StackName=name, TemplateBody=json.dumps(body), EnableTerminationProtection=protected
+        )
+
+    def cluster(self, name, *, objects=0):
+        """A cluster of three stacks with as many kibibytes in its checkpoint bucket; the bucket."""
+        self.make(f"slipway-{name}-network", NETWORK)
+        self.make(f"slipway-{name}-checkpoints", STORE, protected=True)
+        self.make(f"slipway-{name}-training", TRAINING)
+        (stack,) = self.client("cloudformation").describe_stacks(StackName=f"slipway-{name}-checkpoints")["Stacks"]
+        bucket = stack["Outputs"][0]["OutputValue"]
+        for number in range(objects):
+            self.client("s3").put_object(Bucket=bucket, Key=f"jobs/{name}/step-{number}/a", Body=b"x" * 1024)
+        return bucket
+
+    def stacks(self, part):
+        return {
+            each["StackName"]
+            for each in self.client("cloudformation").describe_stacks()["Stacks"]
+            if part in each["StackName"]
+        }
+
+    def buckets(self):
+        return {each["Name"] for each in self.client("s3").list_buckets()["Buckets"]}
+
+
+@pytest.fixture(scope="module")
+def account():
+    with Sandbox(region=REGION, scheduler="local") as sandbox:
+        yield Account(sandbox)
+
+
+@pytest.fixture
+def down(account, tmp_path, monkeypatch, capsys):
+    """Runs `slipway down` in an empty folder: exit code, standard output, standard error."""
+    for name, value in account.sandbox.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr("sys.argv", ["slipway", "down", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        return int(left.value.code or 0), said.out, said.err
+
+    return run
+
+
+def kept(out):
+    return {each["kind"]: each for each in json.loads(out)["kept"]}
+
+
+class TestWhatGoes:
+    def test_all_but_the_checkpoints(self, account, down):
+        bucket = account.cluster("alpha", objects=2)
+
+        code, out, err = down("alpha", "--yes", "--json")
+
+        assert code == 0, err
+        assert account.stacks("-alpha-") == {"slipway-alpha-checkpoints"}
+        assert bucket in account.buckets()
+        document = json.loads(out)
+        assert document["schema"] == "slipway.down/1"
+        assert document["done"] is True
+        assert [each["name"] for each in document["stacks"]] == ["slipway-alpha-training", "slipway-alpha-network"]
+        assert {each["status"] for each in document["stacks"]} == {"DELETE_COMPLETE"}
+        store = kept(out)["checkpoints"]
+        assert (store["name"], store["gib"] * 2**30) == (bucket, 2048)
+        assert float(document["usd_per_month"]) == float(store["usd_per_month"])
+        assert "NatGateway" in err
+
+    def test_a_second_time_finds_nothing_to_do(self, account, down):
+        account.cluster("again")
+        assert down("again", "--yes")[0] == 0
+
+        code, out, _ = down("again", "--yes")
+
+        assert code == 0
+        assert "nothing: it is down already" in out
+        assert account.stacks("-again-") == {"slipway-again-checkpoints"}
+
+    def test_a_dry_run_shows_the_same_and_does_nothing(self, account, down):
+        account.cluster("shown", objects=1)
+
+        code, out, _ = down("shown", "--dry-run")
+
+        assert code == 0
+        assert "slipway-shown-training  CREATE_COMPLETE" in out
+        assert "1 objects; slipway down shown --checkpoints deletes them" in out
+        assert len(account.stacks("-shown-")) == 3
+
+    def test_the_store_goes_when_told_with_its_versions_and_uploads(self, account, down):
+        bucket = account.cluster("wiped", objects=3)
+        s3 = account.client("s3")
+        s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+        s3.put_object(Bucket=bucket, Key="jobs/wiped/step-0/a", Body=b"newer")
+        s3.delete_object(Bucket=bucket, Key="jobs/wiped/step-1/a")
+        s3.create_multipart_upload(Bucket=bucket, Key="jobs/wiped/step-9/a")
+
+        code, out, err = down("wiped", "--checkpoints", "--yes", "--confirm", "wiped", "--json")
+
+        assert code == 0, err
+        assert account.stacks("-wiped-") == set()
+        assert bucket not in account.buckets()
+        assert "checkpoints" not in kept(out)
+
+    def test_a_removal_of_the_store_that_broke_off_is_taken_up(self, account, down):
+        bucket = account.cluster("halfway")
+        account.client("s3").delete_bucket(Bucket=bucket)
+
+        code, _, err = down("halfway", "--checkpoints", "--yes", "--confirm", "halfway")
+
+        assert code == 0, err
+        assert account.stacks("-halfway-") == set()
+
+
+class TestWhatStays:
+    def test_a_shared_network_goes_with_the_last_that_uses_it(self, account, down):
+        account.make("slipway-team-shared-network", shared("team"))
+        account.make("slipway-one-training", using("team"))
+        account.make("slipway-two-training", using("team"))
+
+        code, out, _ = down("one", "--yes", "--json")
+
+        assert code == 0
+        network = kept(out)["network"]
+        assert network["name"] == "slipway-team-shared-network"
+        assert network["reason"].startswith("used by slipway-two-training")
+        # A NAT gateway and its address, $0.045 and $0.005 an hour in us-east-2, for AWS's month of 730 hours.
+        assert float(network["usd_per_month"]) == pytest.approx(36.5)
+        assert account.stacks("-shared-network")
+
+        assert down("two", "--yes")[0] == 0
+        assert not account.stacks("-shared-network")
+
+    def test_a_shared_network_that_a_plan_names_goes_when_nobody_is_left(self, account, down, tmp_path):
+        account.make("slipway-lone-shared-network", shared("lone"))
+        (tmp_path / "plan.yaml").write_text(
+            "slipway: 1\nname: last\ntarget: {region: us-east-2}\nnetwork: {name: lone, az_ids: [use2-az1]}\n"
+        )
+
+        code, _, err = down("plan.yaml", "--yes")
+
+        assert code == 0, err
+        assert not account.stacks("-lone-shared-network")
+
+    def test_what_the_plan_only_named_is_left(self, account, down):
+        account.make("slipway-guest-training", TRAINING)
+
+        code, out, _ = down("guest", "--yes", "--json")
+
+        assert code == 0
+        assert kept(out)["checkpoints"]["name"] == "s3://weights/runs"
+        assert kept(out)["network"]["name"] == "subnet-0123"
+
+    def test_logs_are_those_of_the_cluster_alone(self, account, down):
+        account.cluster("logged")
+        logs = account.client("logs")
+        for name in ("slipway-logged-202611201200", "slipway-logged-too-202611201200"):
+            logs.create_log_group(logGroupName=f"/aws/parallelcluster/{name}")
+        logs.put_retention_policy(logGroupName="/aws/parallelcluster/slipway-logged-202611201200", retentionInDays=30)
+
+        _, out, _ = down("logged", "--dry-run", "--json")
+
+        found = [each for each in json.loads(out)["kept"] if each["kind"] == "logs"]
+        assert [each["name"] for each in found] == ["/aws/parallelcluster/slipway-logged-202611201200"]
+        assert found[0]["reason"] == "each line is kept for 30 days"
+
+    def test_a_cluster_that_its_provider_left_behind_is_named(self, account, down):
+        account.make("slipway-lost-checkpoints", STORE)
+        account.make("slipway-lost", TRAINING)
+
+        _, out, _ = down("lost", "--dry-run", "--json")
+
+        assert kept(out)["cluster"]["name"] == "slipway-lost"
+        assert (
+            "pcluster delete-cluster --region us-east-2 --cluster-name slipway-lost" in kept(out)["cluster"]["reason"]
+        )
+        assert json.loads(out)["incomplete"] is True
+
+
+class TestRefusals:
+    def test_nobody_to_ask(self, account, down):
+        account.cluster("asked")
+
+        code, _, err = down("asked")
+
+        assert code == 2
+        assert "add --yes" in err
+        assert len(account.stacks("-asked-")) == 3
+
+    @pytest.mark.parametrize("words", [(), ("--confirm", "another")])
+    def test_yes_does_not_delete_checkpoints(self, account, down, words):
+        name = f"held{len(words)}"
+        bucket = account.cluster(name)
+
+        code, _, err = down(name, "--checkpoints", "--yes", *words)
+
+        assert code == 2
+        assert name in err
+        assert bucket in account.buckets()
+        assert len(account.stacks(f"-{name}-")) == 3
+
+    def test_a_name_that_is_not_there(self, account, down):
+        account.cluster("near")
+
+        code, _, err = down("naer", "--yes", "--region", REGION)
+
+        assert code == 5
+        assert "did you mean near?" in err
+
+    def test_a_stack_protected_by_somebody(self, account, down):
+        account.make("slipway-locked-training", TRAINING, protected=True)
+
+        code, _, err = down("locked", "--yes")
+
+        assert code == 5
+        assert "--no-enable-termination-protection" in err
+        assert account.stacks("-locked-") == {"slipway-locked-training"}
+
+    def test_a_plan_whose_cluster_is_not_its_own(self, down, tmp_path):
+        (tmp_path / "plan.yaml").write_text("slipway: 1\nname: job\ntarget: {cluster: common, region: us-east-2}\n")
+
+        code, _, err = down("plan.yaml", "--yes")
+
+        assert code == 5
+        assert "slipway down common" in err
+
+    def test_no_region(self, down, monkeypatch):
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+            monkeypatch.delenv(name)
+
+        code, _, err = down("somewhere", "--yes")
+
+        assert code == 2
+        assert "add --region" in err
+
+    def test_a_refusal_as_json(self, down):
+        code, out, _ = down("nobody", "--yes", "--json")
+
+        assert code == 5
+        assert json.loads(out)["schema"] == "slipway.error/1"
+
+
+def test_the_region_is_where_the_newest_run_was(account, down, tmp_path, monkeypatch):
+    account.cluster("placed")
+    folder = Path(tmp_path, ".slipway", "runs", "placed", "20261120T120000Z")
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(json.dumps({"slipway": 1, "name": "placed", "target": {"region": REGION}}))
+    (folder.parent / "latest").symlink_to(folder.name)
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.setenv(name, "eu-west-1")
+
+    assert down("placed", "--yes")[0] == 0
+
+    assert account.stacks("-placed-") == {"slipway-placed-checkpoints"}

@@ -1,0 +1,168 @@
+"""Every example deploys into the sandbox, is read back whole, and goes away again but for its checkpoints."""
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launcher.aws import stacks
+from launcher.aws.session import Session
+from launcher.cli.app import main
+from launcher.model.errors import DeploymentFailedError
+from launcher.records.run_folder import latest
+from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.deployment import DeployOptions, deploy_quote
+from launcher.workflow.price import PriceOptions, pick, price
+from launcher.workflow.verify import READERS, verify
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+BUILT = [
+    each
+    for each in sorted(EXAMPLES.glob("*.yaml"))
+    if "kind: parallelcluster" in each.read_text() and each.stem not in ("p5-spot", "tiny-gpt")
+]
+"""The examples of ParallelCluster; p5-spot has tests of its own below, tiny-gpt is launched by others."""
+QUICK = ("p5en-capacity-block",)
+"""In every run: a block with a boundary, a bootstrap and a key of the account's own."""
+PLANS = [pytest.param(each, marks=[] if each.stem in QUICK else [pytest.mark.slow], id=each.stem) for each in BUILT]
+pytestmark = pytest.mark.xdist_group("examples")
+
+
+class World:
+    """An example deployed as `slipway deploy --sandbox` does it, and what a person then does with it."""
+
+    def __init__(self, path, box, root):
+        self.path, self.box, self.root = path, box, root
+        self.session = Session(environment=box.process_environment({}), region=box.region)
+        self.told = []
+        priced = price(path, datetime.now(UTC), PriceOptions(sandbox=True))
+        rank, self.quoted = pick(priced, None)
+        self.name = self.quoted.plan.cluster_name
+        options = DeployOptions(root=root, sandbox=True, dry_run=False, tell=self.told.append, box=box)
+        deploy_quote(priced, rank, self.quoted, options)
+
+    def stacks(self):
+        return {each for each in stacks.names(self.session) if each.startswith("slipway-")}
+
+    def ids(self, part, kind):
+        """The physical ids of the resources of a type in one of its stacks."""
+        found = stacks.resources(self.session, f"slipway-{self.name}-{part}")
+        return [each.physical_id for each in found if each.type == kind]
+
+    def complaints(self):
+        """What reading it back complains of."""
+        names = [f"slipway-{self.name}-{part}" for part in ("network", "checkpoints", "training")]
+        rate = self.quoted.usd_per_hour
+        try:
+            verify(self.quoted.plan, self.session, names, cluster=None, zone=None, usd_per_hour=rate)
+        except DeploymentFailedError as problem:
+            return {line.strip() for line in problem.message.splitlines()[1:]}
+        return set()
+
+    def down(self, monkeypatch, capsys):
+        """What `slipway down FILE` says, as JSON."""
+        monkeypatch.chdir(self.root)
+        for name, value in self.box.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr("sys.argv", ["slipway", "down", str(self.path), "--yes", "--json"])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        assert not left.value.code, said.err
+        return json.loads(said.out)
+
+
+def region_of(path):
+    found = re.search(r"region: ([a-z0-9-]+)", path.read_text())
+    assert found is not None
+    return found[1]
+
+
+def assert_read_back(world):
+    """Every type of the templates has a reader, and something that it could read."""
+    assert any(re.search(r"read back and as planned: \d+ facts", line) for line in world.told), world.told
+    assembly = latest(world.quoted.plan.name, world.root).assembly
+    templates = [json.loads(each.read_text()) for each in assembly.glob("*.template.json")]
+    types = {resource["Type"] for each in templates for resource in each["Resources"].values()}
+    assert types <= {each for _, types in READERS for each in types}
+    made = world.stacks()
+    assert not types & {each.type for each in world.box.resources() if each.stack in made and each.model == "nothing"}
+
+
+def assert_gone(world, document):
+    """All stacks but the checkpoints', all machines, and the scheduler."""
+    assert world.stacks() <= {f"slipway-{world.name}-checkpoints"}
+    assert "checkpoints" in {each["kind"] for each in document["kept"]}
+    assert world.box.clusters() == ()
+    reservations = world.session.client("ec2").describe_instances()["Reservations"]
+    assert {one["State"]["Name"] for each in reservations for one in each["Instances"]} == {"terminated"}
+
+
+@pytest.mark.parametrize("path", PLANS)
+def test_it_deploys_is_read_back_and_goes_away(path, tmp_path, monkeypatch, capsys):
+    with Sandbox(region=region_of(path), scheduler="local") as box:
+        world = World(path, box, tmp_path)
+        assert_read_back(world)
+
+        document = world.down(monkeypatch, capsys)
+
+        assert_gone(world, document)
+
+
+@pytest.fixture(scope="module")
+def p5_spot(tmp_path_factory):
+    with Sandbox(region="us-east-2", scheduler="local") as box:
+        yield World(EXAMPLES / "p5-spot.yaml", box, tmp_path_factory.mktemp("p5-spot"))
+
+
+class TestP5Spot:
+    """One example step by step; the last step takes it down."""
+
+    def test_it_is_read_back(self, p5_spot):
+        assert_read_back(p5_spot)
+
+    def test_what_was_changed_behind_the_plan_is_found_by_each_service(self, p5_spot):
+        session, before = p5_spot.session, p5_spot.complaints()
+        outputs = stacks.describe(session, "slipway-p5-spot-training").outputs
+        (function,) = p5_spot.ids("training", "AWS::Lambda::Function")
+        (group,) = p5_spot.ids("training", "AWS::Logs::LogGroup")
+        (bucket,) = p5_spot.ids("checkpoints", "AWS::S3::Bucket")
+        (budget,) = p5_spot.ids("training", "AWS::Budgets::Budget")
+        limit = {"Amount": "4000", "Unit": "USD"}
+        changed = {"BudgetName": budget, "BudgetType": "COST", "TimeUnit": "MONTHLY", "BudgetLimit": limit}
+        budgets = session.client("budgets")
+
+        session.client("lambda").update_function_configuration(
+            FunctionName=function, Environment={"Variables": {"CLUSTER": "another"}}
+        )
+        session.client("logs").put_retention_policy(logGroupName=group, retentionInDays=365)
+        session.client("events").disable_rule(Name=p5_spot.ids("training", "AWS::Events::Rule")[0])
+        session.client("s3").delete_public_access_block(Bucket=bucket)
+        budgets.delete_budget(AccountId="123456789012", BudgetName=budget)
+        budgets.create_budget(AccountId="123456789012", Budget=changed)
+        session.client("cloudwatch").delete_alarms(AlarmNames=p5_spot.ids("training", "AWS::CloudWatch::Alarm")[:1])
+        session.client("sns").set_topic_attributes(
+            TopicArn=outputs["NotifyTopicArn"], AttributeName="DisplayName", AttributeValue="another"
+        )
+        session.client("ec2").authorize_security_group_ingress(
+            GroupId=outputs["NodeSecurityGroupId"], IpProtocol="tcp", FromPort=22, ToPort=22, CidrIp="0.0.0.0/0"
+        )
+
+        found = p5_spot.complaints() - before
+
+        for start in (
+            "guard: planned CLUSTER p5-spot",
+            f"days that {group} is kept: planned 30, found 365",
+            "event rules are on: planned yes, found no",
+            "checkpoint bucket blocks public access: planned yes, found no",
+            "budget of a month, $: planned 400, found 4000",
+            "alarms on: planned",
+            "topic: planned slipway p5-spot, found another",
+            "nodes are open to nobody else: planned yes, found no",
+        ):
+            assert any(line.startswith(start) for line in found), (start, found)
+
+    def test_it_goes_away(self, p5_spot, monkeypatch, capsys):
+        assert_gone(p5_spot, p5_spot.down(monkeypatch, capsys))

@@ -1,0 +1,159 @@
+"""A cluster and a job are two things: jobs go to a cluster that stands, and nothing is deployed for them."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import boto3
+import pytest
+
+from launcher.cli.app import main
+from launcher.model.errors import ImpossibleError
+from launcher.model.report import RunStatus
+from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.launch import LaunchOptions, launch_in_sandbox
+from launcher.workflow.price import PriceOptions, pick, price
+
+REGION, ZONE = "us-east-2", "use2-az1"
+pytestmark = pytest.mark.xdist_group("shared-cluster")
+TARGET = {"region": REGION, "az_id": ZONE, "instance_type": "p5.48xlarge", "nodes": 2, "kind": "parallelcluster"}
+PURCHASE = {"option": "spot", "price_overrides": {"p5.48xlarge/spot": "20"}}
+
+
+def plan(name, **changed):
+    """A plan with a job that ends at once, on one of two nodes."""
+    found = {
+        "slipway": 1,
+        "name": name,
+        "workload": {"train": {"model": {"params_b": 0.0002}, "method": "pretrain", "hours": 0.5}},
+        "target": TARGET,
+        "purchase": PURCHASE,
+        "run": {"command": ["sh", "-c", f"echo this is {name}"], "workdir": "."},
+    }
+    return {**found, **changed}
+
+
+def job(name, **target):
+    """A plan for the cluster `team`."""
+    return plan(name, target={**TARGET, "nodes": 1, "cluster": "team", **target})
+
+
+class Account:
+    def __init__(self, sandbox, root):
+        self.sandbox, self.root = sandbox, root
+        self.told = []
+
+    def launch(self, wanted):
+        path = self.root / f"{wanted['name']}.json"
+        path.write_text(json.dumps(wanted))
+        priced = price(path, datetime.now(UTC), PriceOptions(sandbox=True))
+        rank, quoted = pick(priced, None)
+        self.told = []
+        asked = LaunchOptions(
+            root=self.root, interrupt_after_s=None, tell=self.told.append, progress=lambda _: None, box=self.sandbox
+        )
+        return launch_in_sandbox(priced, rank, quoted, asked)
+
+    def deployments(self):
+        """Every event of every stack: a deployment adds some."""
+        client = boto3.client(
+            "cloudformation",
+            endpoint_url=self.sandbox.endpoint,
+            region_name=REGION,
+            aws_access_key_id="SANDBOX",
+            aws_secret_access_key="sandbox",
+        )
+        stacks = [each["StackName"] for each in client.describe_stacks()["Stacks"]]
+        return {name: len(client.describe_stack_events(StackName=name)["StackEvents"]) for name in stacks}
+
+
+@pytest.fixture(scope="module")
+def account(tmp_path_factory):
+    """A sandbox in which the cluster `team` stands, deployed by a plan without a job."""
+    root = tmp_path_factory.mktemp("shared")
+    with Sandbox(region=REGION, scheduler="local") as sandbox:
+        made = Account(sandbox, root)
+        made.launch({key: value for key, value in plan("team").items() if key not in ("workload", "run")})
+        yield made
+
+
+def test_two_jobs_go_to_one_cluster_and_deploy_nothing(account):
+    before = account.deployments()
+
+    for name in ("first", "second"):
+        folder, report = account.launch(job(name))
+
+        assert report.status is RunStatus.SUCCEEDED
+        assert [name for name, _ in report.stacks] == ["slipway-team-training"]
+        assert "cluster team is there: nothing is deployed" in account.told
+        assert f"this is {name}" in (folder.logs / "attempt-1.log").read_text()
+        assert not (folder.path / "cdk.out").exists()
+        outputs = folder.read_json("outputs.json")["slipway-team-training"]
+        spec = json.loads((folder.rendered / "job.json").read_text())
+        assert spec["checkpoint"]["uri"] == f"{outputs['StoreUri']}/{name}"
+
+    assert account.deployments() == before
+    assert account.sandbox.clusters() == ("slipway-team",)
+
+
+def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(account):
+    account.launch(plan("solo"))
+    before = account.deployments()
+
+    _, again = account.launch(plan("solo", run={"command": ["sh", "-c", "echo another"], "workdir": "."}))
+
+    assert again.status is RunStatus.SUCCEEDED
+    assert account.deployments() == before
+    assert "cluster solo stands as planned: nothing is deployed" in account.told
+
+
+@pytest.mark.slow
+def test_a_price_that_moved_deploys_nothing_and_a_guard_that_changed_does(account):
+    account.launch(plan("moved"))
+    before = account.deployments()
+
+    account.launch(plan("moved", purchase={"option": "spot", "price_overrides": {"p5.48xlarge/spot": "25"}}))
+
+    assert account.deployments() == before
+
+    account.launch(plan("moved", guardrails={"idle_minutes": 10}))
+
+    assert account.deployments()["slipway-moved-training"] > before["slipway-moved-training"]
+
+
+@pytest.mark.parametrize(
+    "changed,words,fix",
+    [
+        ({"cluster": "taem"}, "no cluster taem in us-east-2", "did you mean team?"),
+        ({"nodes": 3}, "no queue of team has 3 x p5.48xlarge, spot", "target.nodes"),
+        ({"az_id": "use2-az2"}, "team stands in use2-az1, and the price is of use2-az2", "target.az_id: use2-az1"),
+    ],
+)
+def test_a_cluster_that_does_not_fit_is_refused(account, changed, words, fix):
+    before = account.deployments()
+
+    with pytest.raises(ImpossibleError) as told:
+        account.launch(job("misfit", **changed))
+
+    assert words in told.value.message
+    assert fix in told.value.hint
+    assert account.deployments() == before
+
+
+def test_a_queue_bought_otherwise_does_not_fit(account):
+    asked = {**job("bought"), "purchase": {"option": "on-demand"}}
+
+    with pytest.raises(ImpossibleError, match="on demand; there are: p5-48xlarge"):
+        account.launch(asked)
+
+
+def test_a_sandbox_of_its_own_has_no_cluster_yet(tmp_path, monkeypatch, capsys):
+    Path(tmp_path, "plan.json").write_text(json.dumps(job("lonely")))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["slipway", "launch", "plan.json", "--sandbox", "--yes"])
+
+    with pytest.raises(SystemExit) as left:
+        main()
+
+    assert left.value.code == 5
+    assert "no cluster team in us-east-2" in capsys.readouterr().err

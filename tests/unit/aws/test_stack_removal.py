@@ -1,0 +1,142 @@
+"""A stack's removal followed to its end, through real boto3 with answers in botocore's shapes."""
+
+from datetime import UTC, datetime, timedelta
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from launcher.aws import stacks
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
+from launcher.model.errors import AwsError, DeploymentFailedError
+
+ID = "arn:aws:cloudformation:us-east-2:123456789012:stack/slipway-a-training/0"
+BEGAN = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def state(status="CREATE_COMPLETE"):
+    return StackState(id=ID, name="slipway-a-training", status=status, protected=False, outputs={}, tags={})
+
+
+def event(number, status, logical="", kind="AWS::EC2::VPC", reason=None):
+    """An event of a resource, or without a logical id of the stack itself."""
+    made = {
+        "StackId": ID,
+        "EventId": str(number),
+        "StackName": "slipway-a-training",
+        "LogicalResourceId": logical or "slipway-a-training",
+        "PhysicalResourceId": "vpc-1" if logical else ID,
+        "ResourceType": kind if logical else "AWS::CloudFormation::Stack",
+        "Timestamp": BEGAN + timedelta(seconds=number),
+        "ResourceStatus": status,
+    }
+    return made if reason is None else {**made, "ResourceStatusReason": reason}
+
+
+CREATED = event(1, "CREATE_COMPLETE")
+BEGUN = event(2, "DELETE_IN_PROGRESS")
+LEFT = event(3, "DELETE_COMPLETE", "Vpc")
+GONE = event(4, "DELETE_COMPLETE")
+
+
+@pytest.fixture
+def aws():
+    """A session whose CloudFormation answers as a test says."""
+    client = boto3.client("cloudformation", region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="x")
+    with Stubber(client) as stub:
+        yield Session(environment={}, region="us-east-2", clients={"cloudformation": client}), stub
+        stub.assert_no_pending_responses()
+
+
+def removed(session, stack):
+    """The events that were told, and how often it waited."""
+    told, waits = [], []
+    stacks.remove(session, stack, lambda each: told.append((each.logical_id, each.status)), waits.append)
+    return told, len(waits)
+
+
+def answer(stub, *events):
+    stub.add_response("describe_stack_events", {"StackEvents": list(events)}, {"StackName": ID})
+
+
+def test_it_is_followed_to_its_end_and_each_event_is_told_once(aws):
+    session, stub = aws
+    answer(stub, CREATED)
+    stub.add_response("delete_stack", {}, {"StackName": ID})
+    answer(stub, BEGUN, CREATED)
+    answer(stub, LEFT, BEGUN, CREATED)
+    answer(stub, GONE, LEFT, BEGUN, CREATED)
+
+    told, waits = removed(session, state())
+
+    assert told == [
+        ("slipway-a-training", "DELETE_IN_PROGRESS"),
+        ("Vpc", "DELETE_COMPLETE"),
+        ("slipway-a-training", "DELETE_COMPLETE"),
+    ]
+    assert waits == 2
+
+
+def test_a_failed_removal_before_this_one_does_not_count(aws):
+    session, stub = aws
+    old = (event(3, "DELETE_FAILED"), BEGUN, CREATED)
+    answer(stub, *old)
+    stub.add_response("delete_stack", {}, {"StackName": ID})
+    answer(stub, *old)
+    answer(stub, event(9, "DELETE_COMPLETE"), *old)
+
+    assert removed(session, state("DELETE_FAILED")) == ([("slipway-a-training", "DELETE_COMPLETE")], 1)
+
+
+def test_a_removal_that_goes_on_is_joined_and_not_begun_again(aws):
+    session, stub = aws
+    answer(stub, LEFT, BEGUN, CREATED)
+    answer(stub, GONE, LEFT, BEGUN, CREATED)
+
+    told, _ = removed(session, state("DELETE_IN_PROGRESS"))
+
+    assert [status for _, status in told] == ["DELETE_IN_PROGRESS", "DELETE_COMPLETE", "DELETE_COMPLETE"]
+
+
+def test_every_reason_of_a_failure_is_given(aws):
+    session, stub = aws
+    answer(stub, CREATED)
+    stub.add_response("delete_stack", {}, {"StackName": ID})
+    stuck = event(3, "DELETE_FAILED", "Nodes", "AWS::EC2::SecurityGroup", "sg-1 has a dependent object")
+    answer(stub, event(4, "DELETE_FAILED", reason="failed to delete: [Nodes]"), stuck, BEGUN, CREATED)
+
+    with pytest.raises(DeploymentFailedError, match=r"Nodes \(AWS::EC2::SecurityGroup\): sg-1 has a dependent") as told:
+        removed(session, state())
+    assert told.value.exit_code == 6
+    assert "--stack-name slipway-a-training" in told.value.hint
+
+
+def test_an_export_in_use_is_the_reason_where_no_resource_is(aws):
+    session, stub = aws
+    answer(stub, CREATED)
+    stub.add_response("delete_stack", {}, {"StackName": ID})
+    answer(stub, event(2, "DELETE_FAILED", reason="Export net:VpcId cannot be deleted as it is in use by b"), CREATED)
+
+    with pytest.raises(DeploymentFailedError, match="in use by b"):
+        removed(session, state())
+
+
+def test_a_stack_that_is_not_there_is_none_and_a_refusal_is_an_error(aws):
+    session, stub = aws
+    missing = "Stack with id slipway-a-training does not exist"
+    stub.add_client_error("describe_stacks", "ValidationError", missing)
+    stub.add_client_error("describe_stacks", "AccessDenied", "not authorized")
+
+    assert stacks.find(session, "slipway-a-training") is None
+    with pytest.raises(AwsError, match="AccessDenied"):
+        stacks.find(session, "slipway-a-training")
+
+
+def test_an_export_that_nobody_imports_has_no_importers(aws):
+    session, stub = aws
+    stub.add_client_error("list_imports", "ValidationError", "Export 'net:VpcId' is not imported by any stack.")
+    stub.add_response("list_imports", {"Imports": ["a", "b"]}, {"ExportName": "net:VpcId"})
+
+    assert stacks.importers(session, "net:VpcId") == frozenset()
+    assert stacks.importers(session, "net:VpcId") == {"a", "b"}
