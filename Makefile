@@ -73,20 +73,26 @@ $(bin)/cdk: Makefile $(made)/venv
 components: setup setup-slurm setup-torch
 	@if $(call uses,pcluster); then $(MAKE) --no-print-directory setup-pcluster; fi
 
-setup-slurm: ## slurmctld, slurmd and munged from apt, where root may install them
+# The tests start daemons of their own: none of the packages' is started, and an sshd that was not there stays disabled.
+setup-slurm: ## Slurm's daemons, munged and sshd from apt, where root may install them
 	@PATH="$$PATH:/usr/sbin"; \
-	if [ "$(SLURM)" = 0 ] || { command -v slurmctld && command -v slurmd && command -v munged; } >/dev/null; then :; \
+	if [ "$(SLURM)" = 0 ] || \
+	    { command -v slurmctld && command -v slurmd && command -v munged && command -v sshd && command -v ssh; } >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    echo "apt-get install slurm-wlm munge"; \
+	    echo "apt-get install slurm-wlm munge openssh-server"; \
+	    had_sshd=$$(command -v sshd); policy=/usr/sbin/policy-rc.d; \
+	    if [ -e $$policy ]; then policy=; else printf '#!/bin/sh\nexit 101\n' >$$policy && chmod +x $$policy; fi; \
 	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-	        apt-get install -y -qq --no-install-recommends slurm-wlm munge; } >/dev/null || \
-	        echo "Slurm could not be installed; its tests are skipped"; \
-	else echo "Slurm is not installed (sudo apt-get install slurm-wlm munge); its tests are skipped"; fi
+	        apt-get install -y -qq --no-install-recommends slurm-wlm munge openssh-server openssh-client; } >/dev/null || \
+	        echo "Slurm or sshd could not be installed; their tests are skipped"; \
+	    rm -f $$policy; [ -n "$$had_sshd" ] || systemctl disable --quiet ssh.service ssh.socket 2>/dev/null || true; \
+	else echo "Slurm or sshd is not installed (sudo apt-get install slurm-wlm munge openssh-server); their tests are skipped"; fi
 
 # A step of its own and without hashes: which build it is depends on the machine.
-setup-torch: setup ## torch, for the tests of the torch examples
-	@if [ "$(TORCH)" != 0 ] && $(call uses,torch) && ! $(bin)/python -c 'import torch' 2>/dev/null; then \
-	    echo "pip install torch==2.13.0"; $(pip) install --quiet torch==2.13.0; fi
+setup-torch: setup ## torch and its S3 connector, for the tests of the torch examples
+	@if [ "$(TORCH)" != 0 ] && $(call uses,torch) && ! $(bin)/python -c 'import torch, s3torchconnector.dcp' 2>/dev/null; then \
+	    echo "pip install torch==2.13.0 s3torchconnector[dcp]==1.5.0"; \
+	    $(pip) install --quiet torch==2.13.0 's3torchconnector[dcp]==1.5.0'; fi
 
 # ParallelCluster pins version 1 of the CDK, so it lives in an environment of its own.
 setup-pcluster: .venv-pcluster/.made ## ParallelCluster's own validators

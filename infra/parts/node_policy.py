@@ -6,6 +6,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
+from infra.parts.registry import pull_statements
+
 PATH = "/parallelcluster/"
 """ParallelCluster's own provider may attach policies below this path alone (its policies.yaml, statement IamPolicy)."""
 
@@ -43,6 +45,8 @@ class NodePolicy(Construct):
         fetched: tuple[assets.Asset, ...],
         secrets: tuple[str, ...],
         compile_cache: bool,
+        image: str | None,
+        path: str = PATH,
     ) -> None:
         """Make the policy.
 
@@ -54,6 +58,8 @@ class NodePolicy(Construct):
             fetched: the scripts that nodes fetch.
             secrets: ARNs of secrets and parameters that jobs fetch.
             compile_cache: whether jobs keep a cache of compiled programs, whose lock files they delete.
+            image: the container image of the plan's job, if it has one.
+            path: of the policy's name.
         """
         super().__init__(scope, id_)
         statements = [
@@ -85,10 +91,11 @@ class NodePolicy(Construct):
             scripts = [each.bucket.arn_for_objects(each.s3_object_key) for each in fetched]
             statements.append(iam.PolicyStatement(sid="FetchSetUp", actions=["s3:GetObject"], resources=scripts))
         statements.extend(_secret_statements(secrets))
+        statements.extend(pull_statements(image))
         self.resource = iam.CfnManagedPolicy(
             self,
             "Policy",
-            path=PATH,
+            path=path,
             description="Slipway nodes: checkpoints of their jobs",
             policy_document=iam.PolicyDocument(statements=statements),
         )

@@ -7,7 +7,7 @@ from aws_cdk import CfnOutput
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
-from infra.parts.dashboard import Dashboard
+from infra.parts.dashboard import Dashboard, parallelcluster_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.guardrails import Guardrails, Limits, guardrail_words
 from infra.parts.node_policy import NodePolicy, StoreAccess
@@ -78,13 +78,9 @@ class TrainingStack(PlanStack):
         # Nodes that started without the rules would have no EFA until somebody restarts them.
         self.cluster.resource.node.add_dependency(*group.rules)
         guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits)
-        dashboard = Dashboard(
-            self,
-            "Overview",
-            plan=plan,
-            limits=limits,
-            head_node=self.cluster.resource.get_att_string("headNode.instanceId"),
-        )
+        head_node = self.cluster.resource.get_att_string("headNode.instanceId")
+        own = parallelcluster_widgets(plan, head_node)
+        dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)
         self._outputs(plan, names)
         self._guard_outputs(plan, limits, topic=guardrails.topic.ref, dashboard=dashboard.url)
 
@@ -110,6 +106,7 @@ class TrainingStack(PlanStack):
             fetched=tuple(each for each in (script, metrics) if each is not None),
             secrets=tuple(plan.request.run.secrets.values()),
             compile_cache=any(each.family.startswith("trn1") for each in types),
+            image=plan.request.run.image,
         )
         return ClusterNames(
             subnet_id=surroundings.subnet_id,

@@ -15,7 +15,8 @@ from launcher.cli.coercion import lighten
 from launcher.model.errors import SlipwayError
 
 COMMANDS = (
-    *("init", "schema", "plan", "quote", "compare", "render", "deploy", "launch", "report", "runs", "logs", "prices"),
+    *("init", "schema", "plan", "quote", "compare", "portfolio", "render", "deploy", "launch", "down"),
+    *("status", "logs", "cancel", "checkpoints", "report", "runs", "prices"),
 )
 """Modules of this package, each of which registers the commands it is named after; in the order of --help."""
 INTERRUPTED, INTERNAL = 130, 1

@@ -1,19 +1,24 @@
 """`slipway launch`: price it, then launch it."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.confirm import confirm
+from launcher.cli.confirm import confirm, refuse_without_terminal
 from launcher.cli.plan_table import page
 from launcher.cli.quote_page import page as quote_page
 from launcher.cli.table import terminal_width
-from launcher.model.errors import ImpossibleError
+from launcher.model.errors import UnreadableInputError
+from launcher.model.quote import Quote
+from launcher.model.report import Report
 from launcher.records.documents import report_document
-from launcher.workflow.fresh import refuse_unless_allowed
-from launcher.workflow.price import PriceOptions, pick, price
+from launcher.records.run_folder import RunFolder
+from launcher.workflow.fresh import fresh_quote, refuse_unless_allowed
+from launcher.workflow.price import Priced, PriceOptions, pick, price
 
 
 def register(app: typer.Typer) -> None:
@@ -33,36 +38,86 @@ def launch(
         typer.Option("--interrupt-after", min=0, metavar="SECONDS", help="Play a spot interruption (sandbox)."),
     ] = None,
     region: options.Region = None,
+    max_price_age: options.MaxPriceAge = None,
     max_usd: options.MaxUsd = None,
 ) -> None:
-    """Price a plan, deploy its cluster, run its job to the end, and report. Nothing starts without an allowed quote."""
-    if not sandbox:
-        raise ImpossibleError(
-            "launch runs in the sandbox only, so far: a job cannot be submitted to a cluster in AWS yet",
-            hint="add --sandbox, or slipway deploy FILE for the cluster alone",
-        )
-    from launcher.cli.launch_progress import Narrator
-    from launcher.cli.report_page import page as report_page
-    from launcher.workflow.launch import LaunchOptions, launch_in_sandbox
+    """Price a plan, deploy its cluster, run its job to the end, and report. Nothing starts without an allowed quote.
 
-    priced = price(
-        file, options.now(), PriceOptions(cache=options.price_cache(), region=region, max_usd=max_usd, sandbox=True)
+    Where the plan names a cluster (target.cluster) or a head node (target.ssh_host), nothing is deployed: the job goes
+    there. Ctrl-C stops following; the job goes on.
+    """
+    asked = PriceOptions(
+        cache=options.price_cache(), region=region, max_price_age=max_price_age, max_usd=max_usd, sandbox=sandbox
     )
-    rank, quoted = pick(priced, wanted)
-    for line in (
-        *page(priced, terminal_width(), everything=False),
-        *quote_page(quoted, rank, terminal_width(), priced.now.date(), str(file)),
-    ):
-        output.say(line)
-    refuse_unless_allowed(quoted)
-    confirm(f"launch {quoted.plan.name} in the sandbox", yes=yes)
-    narrator = Narrator()
-    asked = LaunchOptions(
-        root=Path.cwd(), interrupt_after_s=interrupt_after, tell=narrator.tell, progress=narrator.progress
-    )
-    folder, report = launch_in_sandbox(priced, rank, quoted, asked)
+    if sandbox:
+        folder, report = _in_sandbox(file, asked, wanted=wanted, yes=yes, interrupt_after=interrupt_after)
+    else:
+        if interrupt_after is not None:
+            raise UnreadableInputError("--interrupt-after plays an interruption in the sandbox", hint="add --sandbox")
+        folder, report = _on_a_cluster(file, asked, wanted=wanted, yes=yes)
     if json:
         output.document(report_document(report))
     else:
+        from launcher.cli.report_page import page as report_page
+
         output.result(report_page(report, terminal_width()))
     output.say(f"\n  {folder.path / 'report.json'}\n\n  next: slipway logs {report.name}")
+
+
+def _in_sandbox(
+    file: Path, asked: PriceOptions, *, wanted: str | None, yes: bool, interrupt_after: float | None
+) -> tuple[RunFolder, Report]:
+    """Launch into an embedded AWS that ends with this command."""
+    from launcher.cli.launch_progress import Narrator
+    from launcher.workflow.launch import LaunchOptions, launch_in_sandbox
+
+    priced = price(file, options.now(), asked)
+    rank, quoted = pick(priced, wanted)
+    for line in page(priced, terminal_width(), everything=False):
+        output.say(line)
+    _show(priced, rank, quoted, file)
+    refuse_unless_allowed(quoted)
+    confirm(f"launch {quoted.plan.name} in the sandbox", yes=yes)
+    narrator = Narrator()
+    how = LaunchOptions(
+        root=Path.cwd(), interrupt_after_s=interrupt_after, tell=narrator.tell, progress=narrator.progress
+    )
+    return launch_in_sandbox(priced, rank, quoted, how)
+
+
+def _on_a_cluster(file: Path, asked: PriceOptions, *, wanted: str | None, yes: bool) -> tuple[RunFolder, Report]:
+    """Launch on current prices; where no machines come, go on to the next candidate, quoted and approved anew."""
+    from launcher.cli.launch_progress import Narrator
+    from launcher.workflow.fallback import Candidate, Fallback, place_words
+    from launcher.workflow.launch_aws import LaunchSetting
+
+    refuse_without_terminal("launch", yes=yes)
+    environment, every_zone = dict(os.environ), replace(asked, everything=True)
+
+    def approve(found: Candidate) -> None:
+        priced, rank, quoted = found
+        _show(priced, rank, quoted, file)
+        confirm(f"launch {quoted.plan.name}: {place_words(quoted.plan.place)}", yes=yes)
+
+    def requote(digest: str) -> Candidate:
+        return fresh_quote(file, options.now(), every_zone, wanted=digest, environment=environment, say=output.say)
+
+    first = fresh_quote(file, options.now(), asked, wanted=wanted, environment=environment, say=output.say)
+    for line in page(first[0], terminal_width(), everything=False):
+        output.say(line)
+    approve(first)
+    narrator = Narrator()
+    setting = LaunchSetting(root=Path.cwd(), environment=environment, tell=narrator.tell, progress=narrator.progress)
+    story = Fallback(
+        setting=setting,
+        candidates=lambda: price(file, options.now(), every_zone),
+        requote=requote,
+        approve=approve,
+    )
+    return story.launch(first)
+
+
+def _show(priced: Priced, rank: int, quoted: Quote, file: Path) -> None:
+    """The quote, on standard error."""
+    for line in quote_page(quoted, rank, terminal_width(), priced.now.date(), str(file)):
+        output.say(line)

@@ -1,5 +1,7 @@
 """`slipway logs`: what the attempts of a run printed."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -19,9 +21,19 @@ def logs(
     name: Annotated[str, typer.Argument(help="The plan's name.")],
     *,
     attempt: Annotated[int | None, typer.Option("--attempt", min=1, help="One attempt; all without.")] = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as the job prints, until it ends.")] = False,
 ) -> None:
     """Print the logs of a plan's newest run, attempt by attempt."""
     folder = latest(name, Path.cwd())
+    if (folder.path / "submission.json").is_file():
+        from launcher.workflow.status_logs import follow_logs, refresh_logs
+
+        if follow:
+            follow_logs(name, folder, os.environ, write=_write, say=output.say)
+            return
+        refresh_logs(name, folder, os.environ, output.say)
+    elif follow:
+        raise UnreadableInputError(f"{name} has no job on a cluster to follow", hint=f"slipway logs {name}")
     paths = sorted(folder.logs.glob("attempt-*.log"), key=lambda path: int(path.stem.rpartition("-")[2]))
     wanted = [path for path in paths if attempt is None or path.stem == f"attempt-{attempt}"]
     if not wanted:
@@ -29,3 +41,9 @@ def logs(
         raise UnreadableInputError(f"{name} has no such log", hint=f"logs here: {have}")
     for path in wanted:
         output.result(path.read_text(encoding="utf-8", errors="replace").splitlines())
+
+
+def _write(data: bytes) -> None:
+    """Pass on what a job printed as it is: a piece may end within a letter."""
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

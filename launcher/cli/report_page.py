@@ -1,5 +1,7 @@
 """The page of `slipway report`."""
 
+from collections.abc import Sequence
+
 from launcher.cli import words
 from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, render
@@ -13,7 +15,7 @@ def page(report: Report, width: int) -> list[str]:
     where = f" on a {report.scheduler} scheduler" + (", simulated" if report.simulated else "")
     count = len(report.attempts)
     lines = ["", f"  {report.name}: {report.status.value} after {count} attempt{'s' if count != 1 else ''}{where}", ""]
-    lines += _attempts(report, width)
+    lines += attempt_rows(report.attempts, width)
     lines += ["", *(piece for line in _money(report) for piece in wrapped(line, width))]
     lines += ["", "  stacks"]
     lines += [f"    {name}  {status}" for name, status in report.stacks] or ["    none"]
@@ -25,7 +27,7 @@ def page(report: Report, width: int) -> list[str]:
     return lines
 
 
-def _attempts(report: Report, width: int) -> list[str]:
+def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
     """One row an attempt."""
     columns = [
         Column(title="attempt", right=True),
@@ -36,7 +38,7 @@ def _attempts(report: Report, width: int) -> list[str]:
         Column(title="from step", right=True),
         Column(title="to step", right=True),
     ]
-    return render(columns, [_row(number, each) for number, each in enumerate(report.attempts, start=1)], width)
+    return render(columns, [_row(number, each) for number, each in enumerate(attempts, start=1)], width)
 
 
 def _row(number: int, attempt: Attempt) -> list[str]:

@@ -1,16 +1,19 @@
 """The batch script of a plan and the job description that its agent reads."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from launcher.agent.errors import JobSpecError
 from launcher.agent.job import CheckpointSpec, JobSpec
-from launcher.model.enums import CheckpointMode
+from launcher.model.enums import CheckpointMode, PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
+from launcher.model.hyperpod import BLOCK_RECLAIM_MINUTES, RECLAIM_MINUTES
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
+from launcher.model.request import Reservation, RunSpec, TrainingPlanReference
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.contexts import BatchContext, SecretContext
 from launcher.rendering.engine import rendered
@@ -21,11 +24,26 @@ AGENT_FILE = "slipway-agent.pyz"
 """The agent's one file, beside job.json in the job folder."""
 WORK_FOLDER = "work"
 """The folder of the job folder that `run.workdir` is copied to; the command starts in it."""
+FETCH_FILE = "fetch_work.py"
+"""What fetches that folder from S3, where it is not shipped with the rest of the job folder."""
+FETCH_SCRIPT = "templates/slurm/fetch_work.py"
 EFA_CHECK = "templates/slurm/check_efa.sh"
+CONTAINER_SCRIPT = "templates/slurm/container.sh"
+CONTAINER = "enroot"
+"""What `run.container: auto` stands for: ParallelCluster's images have carried enroot since 3.11, and not Docker (its
+cookbook, pull requests 2820 and 2826, 2024-10)."""
+NEURON_WORKERS_PER_CHIP = {"trn1": 2, "trn1n": 2, "trn2": 4, "trn2u": 4}
+"""Logical NeuronCores a chip: trn1 has two cores, trn2 eight that are used in pairs (NEURON_LOGICAL_NC_CONFIG=2, the
+default). Source: Neuron documentation v2.33.0, trn1 and trn2 architecture."""
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*|/[^:\s]*\.sqsh")
 _JOB_FOLDER = "${SLURM_SUBMIT_DIR}"
 _NVME_SCRATCH = "/scratch"
 """Where ParallelCluster mounts a node's NVMe disks."""
 _OTHER_SCRATCH = "${TMPDIR:-/tmp}/slipway"
+_TO_THE_STORE_S = 180
+"""Before a time limit, beside the grace time: a minute by which Slurm may be late, and two for the last upload."""
+_LEAVE_MINUTES = 15
+"""Between a job's last checkpoint and the moment from which its capacity is taken back."""
 _LEAST_GRACE_S = 0.1
 """The agent's grace time is above zero; a plan may say 0."""
 
@@ -34,12 +52,15 @@ _LEAST_GRACE_S = 0.1
 class JobSettings:
     """What a submission decides beside the plan: its id, and how often to save (seconds; None where nothing is saved).
 
-    `drain` has the agent drain its node in Slurm when an interruption is announced, so that the job does not land on it
-    again. `imds_poll_s` is the time between two looks for a notice.
+    `mtbf_s`, mean seconds between the losses of work that the interval was priced with, has the interval follow the
+    write time that is measured on the node; None: it stays. `drain` has the agent drain its node in Slurm when an
+    interruption is announced, so that the job does not land on it again. `imds_poll_s` is the time between two looks
+    for a notice.
     """
 
     run: str
     checkpoint_interval_s: float | None
+    mtbf_s: float | None = None
     drain: bool = True
     imds_poll_s: float = 2.0
 
@@ -48,9 +69,15 @@ def findings(plan: Plan) -> tuple[Finding, ...]:
     """What a plan asks of its job that a Slurm job of this version does not do."""
     run = plan.request.run
     found = []
-    if run.image is not None:
-        message = "the command runs on the node itself, not in a container"
-        found.append(error("no-container", "run.image", message, "install what it needs in run.setup, or bake an ami"))
+    if run.image is not None and not _IMAGE.fullmatch(run.image):
+        message = f"must name an image as a registry does, or a .sqsh file by its absolute path, got {run.image}"
+        found.append(error("not-an-image", "run.image", message, "registry/team/trainer:tag, or /fsx/trainer.sqsh"))
+    if run.image is not None and run.container == "none":
+        message = "nothing may run the image: run.container is none"
+        found.append(error("no-container", "run.container", message, "auto, enroot or docker, or leave out run.image"))
+    if run.image is None and run.container in ("enroot", "docker"):
+        message = f"{run.container} is given no image to run"
+        found.append(error("no-image", "run.image", message, "name the image, or leave out run.container"))
     for name, arn in run.secrets.items():
         if arn.split(":")[2:3] not in (["secretsmanager"], ["ssm"]):
             message = f"must be the ARN of a secret or of a parameter, got {arn}"
@@ -69,8 +96,10 @@ def batch_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: C
         region=plan.place.region,
         nodes=plan.place.nodes,
         time_limit=time_limit(run.time_limit_h),
+        warning_s=warning_s(run.time_limit_h, plan.request.checkpoint.grace_seconds),
         agent_file=AGENT_FILE,
         work_folder=WORK_FOLDER,
+        fetch_file=FETCH_FILE,
         python=PYTHONS[plan.request.target.os],
         scratch=_NVME_SCRATCH if facts.nvme_gb > 0 else _OTHER_SCRATCH,
         instance_type=facts.name,
@@ -82,7 +111,18 @@ def batch_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: C
         compile_cache_uri=compile_cache_uri(names) if facts.family.startswith("trn1") else None,
         secrets=tuple(_secret(variable, arn) for variable, arn in run.secrets.items()),
         retries=run.retries,
+        workers_per_node=workers_per_node(facts),
+        shutdown_s=max(1, math.ceil(plan.request.checkpoint.grace_seconds)),
+        docker=run.image is not None and run.container == "docker",
+        auto_resume=plan.place.target is TargetKind.HYPERPOD_SLURM,
     )
+
+
+def workers_per_node(facts: InstanceType) -> int:
+    """How many processes train on one node: one a GPU, one a logical NeuronCore; 0 where neither is known."""
+    if not is_neuron(facts):
+        return facts.accelerators
+    return facts.accelerators * NEURON_WORKERS_PER_CHIP.get(facts.family, 0)
 
 
 def efa_check() -> str:
@@ -100,6 +140,19 @@ def time_limit(hours: float | None) -> str | None:
         return None
     minutes = math.ceil(hours * 60)
     return f"{minutes // 1440}-{minutes // 60 % 24:02}:{minutes % 60:02}:00"
+
+
+def warning_s(hours: float | None, grace_s: float) -> int | None:
+    """How many seconds before its time limit a job is told to save: the grace time and the way to the store.
+
+    Half of the limit at most: a job that is told at its start does nothing else.
+
+    >>> warning_s(25.5, 90), warning_s(0.02, 90), warning_s(None, 90)
+    (270, 60, None)
+    """
+    if hours is None:
+        return None
+    return min(math.ceil(grace_s) + _TO_THE_STORE_S, math.ceil(hours * 60) * 30)
 
 
 def _secret(variable: str, arn: str) -> SecretContext:
@@ -120,45 +173,68 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings) -> JobSpec:
         ImpossibleError: the agent would not take it, with all reasons.
     """
     run = plan.request.run
-    env = dict(run.env)
-    if plan.request.checkpoint.mode is CheckpointMode.DCP:
-        env.setdefault("SLIPWAY_CHECKPOINT_URI", checkpoint_uri(plan, names))
     try:
         return JobSpec(
             run=job.run,
             name=plan.name,
-            command=_command(run.setup, run.command),
+            command=_command(run),
             workdir=f"{_JOB_FOLDER}/{WORK_FOLDER}",
-            env=env,
+            env=dict(run.env),
             checkpoint=_checkpoint(plan, names=names, job=job),
             scratch="${SLIPWAY_SCRATCH}",
             events=f"{_JOB_FOLDER}/events.jsonl",
             metrics=f"{_JOB_FOLDER}/metrics.jsonl",
             drain=job.drain,
             imds_poll_s=job.imds_poll_s,
+            ends_at=_ends_at(plan),
+            leave_before_s=_leave_before_s(plan),
+            hung_minutes=plan.request.guardrails.hung_minutes or None,
         )
     except JobSpecError as refusal:
         found = [error("job-refused", "run", problem) for problem in refusal.problems]
         raise ImpossibleError(f"{plan.name} makes no job", findings=found) from refusal
 
 
+def _ends_at(plan: Plan) -> str | None:
+    """When a Capacity Block or a training plan ends, which takes its instances away; other reservations leave them."""
+    own: Reservation | TrainingPlanReference | None = None
+    if plan.place.option is PurchaseOption.CAPACITY_BLOCK:
+        own = plan.request.purchase.reservation
+    elif plan.place.option is PurchaseOption.TRAINING_PLAN:
+        own = plan.request.purchase.training_plan
+    return None if own is None or own.ends_at is None else own.ends_at.isoformat()
+
+
+def _leave_before_s(plan: Plan) -> float:
+    """Seconds before that at which a job saves for the last time: a quarter of an hour before instances are taken."""
+    minutes = RECLAIM_MINUTES if plan.place.option is PurchaseOption.TRAINING_PLAN else BLOCK_RECLAIM_MINUTES
+    return (minutes + _LEAVE_MINUTES) * 60.0
+
+
 def _checkpoint(plan: Plan, *, names: ClusterNames, job: JobSettings) -> CheckpointSpec:
-    """A plan's checkpoint policy as the agent has it; a trainer that writes to S3 itself needs nothing of the agent."""
+    """A plan's checkpoint policy as the agent has it."""
     policy = plan.request.checkpoint
-    by_agent = policy.mode is CheckpointMode.AGENT
     spec = CheckpointSpec(
-        uri=checkpoint_uri(plan, names) if by_agent else None,
-        mode="agent" if by_agent else "none",
+        uri=None if policy.mode is CheckpointMode.NONE else checkpoint_uri(plan, names),
+        mode=policy.mode.value,
         keep=policy.keep,
         grace_seconds=max(policy.grace_seconds, _LEAST_GRACE_S),
+        mtbf_s=job.mtbf_s,
         max_mb_s=policy.max_mb_s,
     )
     return spec if job.checkpoint_interval_s is None else replace(spec, interval_s=job.checkpoint_interval_s)
 
 
-def _command(setup: tuple[str, ...], command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command, behind its set-up lines when there are any: one shell, so that they can prepare its environment."""
-    if not setup:
+def _command(run: RunSpec) -> tuple[str, ...]:
+    """The command, behind its set-up lines when there are any, and in its container when it has an image.
+
+    The lines and the command share one shell, so that they can prepare its environment.
+    """
+    command = run.command
+    if run.setup:
+        command = ("bash", "-c", "\n".join(("set -euo pipefail", *run.setup, 'exec "$@"')), "setup", *command)
+    if run.image is None:
         return command
-    script = "\n".join(("set -euo pipefail", *setup, 'exec "$@"'))
-    return ("bash", "-c", script, "setup", *command)
+    own = tuple(run.env) + tuple(run.secrets)
+    words = (run.container or CONTAINER, run.image, str(len(own)), *own)
+    return ("bash", "-c", script_text(CONTAINER_SCRIPT), "container", *words, *command)

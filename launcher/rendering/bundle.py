@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from launcher.model.bundle import Bundle, RenderedFile
+from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering import batch, cluster
+from launcher.rendering import batch, cluster, hyperpod
 from launcher.rendering.batch import JobSettings, batch_context, batch_script, job_spec
 from launcher.rendering.cluster import cluster_context, cluster_yaml
 from launcher.rendering.image import image_files
@@ -23,6 +24,7 @@ COLLECTIVE_FILE = "preflight.py"
 ENVIRONMENT_FILE = "environment.sh"
 BATCH_FILE = "job.sbatch"
 JOB_FILE = "job.json"
+LIFECYCLE_FOLDER = "lifecycle"
 
 
 def render(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings) -> Bundle:
@@ -31,7 +33,7 @@ def render(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterN
     A plan for a cluster that exists has no cluster configuration, one without a workload no job.
 
     Args:
-        plan: a plan for ParallelCluster.
+        plan: a plan for ParallelCluster or for HyperPod with Slurm.
         instances: the catalog's types, by name.
         names: what the files refer to.
         job: the submission.
@@ -39,7 +41,8 @@ def render(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterN
     Raises:
         ImpossibleError: the plan cannot be written as files, with all reasons.
     """
-    found = (*cluster.findings(plan, instances), *batch.findings(plan))
+    target = hyperpod if _is_hyperpod(plan) else cluster
+    found = (*target.findings(plan, instances), *batch.findings(plan))
     if found:
         raise ImpossibleError(f"{plan.name} cannot be rendered", findings=found)
     files: list[RenderedFile] = []
@@ -54,7 +57,9 @@ def render(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterN
 
 
 def _cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
-    """The cluster's configuration, and its nodes' set-up script when they need one."""
+    """The cluster's configuration, and what its nodes are set up with."""
+    if _is_hyperpod(plan):
+        return _hyperpod_files(plan, instances, names)
     context = cluster_context(plan, instances=instances, names=names)
     files = [RenderedFile(path=CLUSTER_FILE, text=cluster_yaml(context))]
     if any(queue.node_setup for queue in context.queues):
@@ -62,6 +67,19 @@ def _cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: Clu
     if any(is_measured(instances[queue.instance_type]) for queue in context.queues):
         files.append(RenderedFile(path=METRICS_FILE, text=script_text(METRICS_SCRIPT)))
     files.extend(RenderedFile(path=path, text=text) for path, text in image_files(plan, instances).items())
+    return files
+
+
+def _is_hyperpod(plan: Plan) -> bool:
+    return plan.place.target is TargetKind.HYPERPOD_SLURM
+
+
+def _hyperpod_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
+    """The request that makes the cluster, and the folder that HyperPod fetches for every machine."""
+    text = hyperpod.cluster_text(hyperpod.hyperpod_context(plan, instances=instances, names=names))
+    scripts = hyperpod.lifecycle_files(plan, instances).items()
+    files = [RenderedFile(path=CLUSTER_FILE, text=text)]
+    files += [RenderedFile(path=f"{LIFECYCLE_FOLDER}/{name}", text=each, executable=True) for name, each in scripts]
     return files
 
 

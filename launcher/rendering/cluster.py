@@ -1,7 +1,7 @@
 """The ParallelCluster configuration of a plan: every decision of it, for what is shown and for what is deployed."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -69,12 +69,17 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
     found += [error("unknown-instance-type", "target", f"no instance type {name} in the catalog") for name in unknown]
     if len({queue_name(name) for name in types}) < len(types):
         found.append(error("duplicate-queue", "target.fallback_types", "a type stands twice", "name every type once"))
+    found += notify_findings(plan)
+    return tuple(found)
+
+
+def notify_findings(plan: Plan) -> Iterator[Finding]:
+    """Addresses that nothing can be sent to."""
     for each in plan.request.guardrails.notify:
         if each.startswith("arn:") and each.split(":")[2:3] not in (["sns"], ["sqs"], ["lambda"]):
             message = f"nothing can be sent to {each}"
             hint = "an email address, an https URL, or the ARN of a topic, a queue or a function"
-            found.append(error("notify-unreachable", "guardrails.notify", message, hint))
-    return tuple(found)
+            yield error("notify-unreachable", "guardrails.notify", message, hint)
 
 
 def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> ClusterContext:

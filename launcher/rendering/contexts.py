@@ -90,9 +90,12 @@ class BatchContext:
     """A batch script (templates/slurm/job.sbatch.j2).
 
     `family` is the accelerator's, "nvidia" or "neuron", None without one. `efa_interfaces` is the number every node
-    must show, `efa_check` the shell function that looks. `old_kernel` says that the operating system's kernel is older
-    than 5.15. `time_limit` is in sbatch's form, None for no limit. `scratch` is a folder as a double-quoted shell
-    string takes it. `agent_file` and `work_folder` are names in the job folder.
+    must show, `efa_check` the shell function that looks. `old_kernel` says that the operating system's kernel is
+    older than 5.15. `time_limit` is in sbatch's form, None for no limit, and `warning_s` how long before it the job
+    is told. `scratch` is a folder as a double-quoted shell string takes it. `agent_file`, `work_folder` and
+    `fetch_file` (what fetches that folder, where it is not shipped with the rest) are names in the job folder.
+    `workers_per_node` counts GPUs or logical NeuronCores, 0 where none are known; `shutdown_s` is how long torchrun
+    waits for workers that it has told to save. `docker` says that the command runs in a container of Docker's.
     """
 
     job_name: str
@@ -100,8 +103,10 @@ class BatchContext:
     region: str
     nodes: int
     time_limit: str | None
+    warning_s: int | None
     agent_file: str
     work_folder: str
+    fetch_file: str
     python: str
     scratch: str
     instance_type: str
@@ -112,6 +117,10 @@ class BatchContext:
     compile_cache_uri: str | None
     secrets: tuple[SecretContext, ...]
     retries: int
+    workers_per_node: int
+    shutdown_s: int
+    docker: bool
+    auto_resume: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,3 +172,148 @@ class ImageContext:
     permissions_boundary_arn: str | None
     packages: tuple[str, ...]
     script: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupContext:
+    """An instance group of HyperPod.
+
+    `node_type` is Slurm's part as SageMaker names it (Controller, Login, Compute), `partition` the queue of a Compute
+    group. `health_checks` run before its instances take jobs. `interface_type` is the kind of its EFA interfaces, None
+    for the service's own choice.
+    """
+
+    name: str
+    node_type: str
+    instance_type: str
+    count: int
+    partition: str | None
+    health_checks: tuple[str, ...]
+    training_plan_arn: str | None
+    spot: bool
+    interface_type: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperPodContext:
+    """A request that makes a HyperPod cluster with Slurm (templates/hyperpod/cluster.yaml.j2).
+
+    `continuous` has HyperPod provide instances one by one and try again. `lifecycle_uri` is a folder in S3 that holds
+    the scripts, `entry_point` the one that is run. Ids, ARNs and names may be CDK tokens.
+    """
+
+    cluster_name: str
+    groups: tuple[GroupContext, ...]
+    continuous: bool
+    ami: str | None
+    role_arn: str
+    subnet_id: str
+    security_group_id: str
+    lifecycle_uri: str
+    entry_point: str
+    lustre_dns_name: str
+    lustre_mount_name: str
+    mount_path: str
+    volume_key_arn: str | None
+    tags: tuple[Tag, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleContext:
+    """What HyperPod runs on every machine that it makes (templates/hyperpod/on_create.sh.j2).
+
+    `controller`, `login` and `workers` are instance groups. `family` is the workers' accelerators, "nvidia", "neuron"
+    or None; `accelerators` and `efa_interfaces` are the numbers that every worker must show; `nvme` says whether it
+    has disks. `node_setup` holds the arguments of node.sh, empty when workers need none.
+    """
+
+    cluster: str
+    region: str
+    controller: str
+    login: str
+    workers: str
+    instance_type: str
+    family: str | None
+    accelerators: int
+    efa_interfaces: int
+    nvme: bool
+    mount_path: str
+    user: str
+    node_setup: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileContext:
+    """The job that compiles a model for its shape (templates/serving/compile.sh.j2).
+
+    `source` is a folder in S3, or the model's name on the hub where `from_hub`; `destination` the folder in S3 that an
+    endpoint is given. `target` is Neuron's name of the chip's generation; `disk_gib` must be free.
+    """
+
+    name: str
+    model: str
+    source: str
+    from_hub: bool
+    destination: str
+    image: str
+    registry: str
+    region: str
+    task: str
+    target: str
+    tensor_parallel: int
+    batch_size: int
+    sequence_length: int
+    cores: int
+    disk_gib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentVariable:
+    """One variable of a container."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceContext:
+    """A model served by pods of an EKS cluster (templates/kubernetes/*.yaml.j2).
+
+    `resource` is what a node's device plugin calls its chips, `chips` how many of them a pod has; `device_plugin` is
+    its image where the cluster's nodes need one. `bucket` holds the model, None where it
+    comes from the hub. Callers in other namespaces need `caller_label`; `isolated` pods reach no network. `surge` and
+    `unavailable` are the pods that a rollout adds and takes away. Memory in GiB, times in seconds.
+    """
+
+    name: str
+    namespace: str
+    caller_label: str
+    region: str
+    az_id: str | None
+    instance_type: str
+    zones: int
+    replicas: int
+    image: str
+    registry: str
+    environment: tuple[EnvironmentVariable, ...]
+    arguments: tuple[str, ...]
+    port: int
+    resource: str
+    chips: int
+    cpus: int
+    memory_gib: int
+    shared_memory_gib: int
+    device_plugin: str | None
+    bucket: str | None
+    mount_options: tuple[str, ...]
+    model_gib: int
+    model_folder: str
+    isolated: bool
+    start_up_s: int
+    start_up_probes: int
+    probe_every_s: int
+    drain_s: int
+    grace_s: int
+    surge: int
+    unavailable: int
+    digest: str

@@ -14,6 +14,8 @@ class ClusterNames:
     In infra they are CDK tokens, after a deployment the stack's outputs, before one the words of `symbolic_names`.
     `store_uri` is the folder in S3 that the cluster's nodes may write to, `s3://bucket/prefix`; `node_setup_uri` the
     nodes' set-up script and `node_metrics_uri` what it makes report of the accelerators, None where nodes need neither.
+    HyperPod alone has `role_arn`, the role of its machines, `lifecycle_uri`, the folder of their scripts in S3, and the
+    two names of its file system.
     """
 
     subnet_id: str
@@ -22,6 +24,10 @@ class ClusterNames:
     store_uri: str
     node_setup_uri: str | None = None
     node_metrics_uri: str | None = None
+    role_arn: str | None = None
+    lifecycle_uri: str | None = None
+    lustre_dns_name: str | None = None
+    lustre_mount_name: str | None = None
 
 
 OUTPUTS: Mapping[str, str] = {
@@ -33,6 +39,13 @@ OUTPUTS: Mapping[str, str] = {
     "node_metrics_uri": "NodeMetricsUri",
 }
 """The training stack's output for each name."""
+HYPERPOD_OUTPUTS: Mapping[str, str] = {
+    "role_arn": "RoleArn",
+    "lifecycle_uri": "LifecycleUri",
+    "lustre_dns_name": "LustreDnsName",
+    "lustre_mount_name": "LustreMountName",
+}
+"""Its output for each name that only HyperPod has."""
 
 
 def stack_name(plan: Plan, part: str) -> str:
@@ -61,6 +74,10 @@ def symbolic_names(plan: Plan) -> ClusterNames:
         store_uri=plan.request.checkpoint.uri or f"s3://{cluster}-checkpoints/jobs",
         node_setup_uri=f"s3://{cluster}-assets/node.sh",
         node_metrics_uri=f"s3://{cluster}-assets/metrics.py",
+        role_arn=f"arn:aws:iam::000000000000:role/{cluster}",
+        lifecycle_uri=f"s3://{cluster}-assets/lifecycle",
+        lustre_dns_name=f"fs-00000000000000000.fsx.{plan.place.region}.amazonaws.com",
+        lustre_mount_name="fsx00000",
     )
 
 
@@ -77,6 +94,7 @@ def deployed_names(outputs: Mapping[str, str]) -> ClusterNames:
         store_uri=outputs[OUTPUTS["store_uri"]],
         node_setup_uri=outputs.get(OUTPUTS["node_setup_uri"]),
         node_metrics_uri=outputs.get(OUTPUTS["node_metrics_uri"]),
+        **{name: outputs.get(output) for name, output in HYPERPOD_OUTPUTS.items()},
     )
 
 

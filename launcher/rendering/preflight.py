@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering.batch import efa_check
+from launcher.rendering.batch import efa_check, workers_per_node
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.contexts import PreflightContext
 from launcher.rendering.engine import rendered
@@ -12,9 +12,6 @@ from launcher.rendering.node import is_neuron
 
 COLLECTIVE = "templates/slurm/preflight.py"
 """What the job runs on GPUs; Neuron's tools bring their own."""
-NEURON_WORKERS_PER_CHIP = {"trn1": 2, "trn1n": 2, "trn2": 4, "trn2u": 4}
-"""Logical NeuronCores a chip: trn1 has two cores, trn2 eight that are used in pairs (NEURON_LOGICAL_NC_CONFIG=2, the
-default). Source: Neuron documentation v2.33.0, trn1 and trn2 architecture."""
 LINE_RATE_SHARE = 0.25
 """Of the line rate, below which a collective across nodes has not used EFA: this project's choice. Without EFA the one
 ENA interface carries a few per cent of it, and published all-reduces with EFA reach half and more."""
@@ -23,9 +20,7 @@ ENA interface carries a few per cent of it, and published all-reduces with EFA r
 def preflight_script(plan: Plan, instances: Mapping[str, InstanceType]) -> str | None:
     """The batch script of a plan's preflight; None where nothing is known to measure its type with."""
     facts = instances[plan.place.instance_type]
-    workers = facts.accelerators
-    if is_neuron(facts):
-        workers *= NEURON_WORKERS_PER_CHIP.get(facts.family, 0)
+    workers = workers_per_node(facts)
     if workers == 0:
         return None
     across_nodes = plan.place.nodes > 1 and facts.efa_interfaces > 0

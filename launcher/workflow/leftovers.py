@@ -83,11 +83,12 @@ def provider_log(session: Session, training: StackState | None) -> str | None:
 
 
 def kept_logs(session: Session, catalog: Catalog, region: str, cluster: str, provider: str | None) -> Iterator[Kept]:
-    """Log groups that nothing removes but their time: ParallelCluster's own and its provider's."""
+    """Log groups that nothing removes but their time: ParallelCluster's own and its provider's, HyperPod's."""
     own = re.compile(rf"/aws/parallelcluster/{re.escape(cluster)}-\d{{12}}")
     found = [
         each for each in log_groups.log_groups(session, f"/aws/parallelcluster/{cluster}-") if own.fullmatch(each.name)
     ]
+    found += log_groups.log_groups(session, f"/aws/sagemaker/Clusters/{cluster}/")
     if provider is not None:
         found += [each for each in log_groups.log_groups(session, provider) if each.name == provider]
     for each in found:

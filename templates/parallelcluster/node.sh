@@ -1,7 +1,7 @@
 #!/bin/bash
-# Sets up a compute node of ParallelCluster (OnNodeConfigured, run as root).
+# Sets up a compute node: of ParallelCluster (OnNodeConfigured), or of HyperPod (called by on_create.sh). Run as root.
 #
-#   node.sh [--metrics=s3://bucket/metrics.py --cluster=NAME --chips=nvidia|neuron --python=python3] [PACKAGE[=VERSION] ...]
+#   node.sh [--metrics=s3://bucket/metrics.py|FILE --cluster=NAME --chips=nvidia|neuron --python=python3] [PACKAGE[=VERSION] ...]
 #
 # Installs the packages; where one is aws-neuronx-..., Neuron's package repository is added first. With --metrics a service
 # reports the accelerators to CloudWatch. SLIPWAY_BAKE=1 (while an image is made): drivers are installed and not loaded.
@@ -107,7 +107,11 @@ load_neuron() {
 
 report_metrics() {
     mkdir -p "$root/opt/slipway" "$root/etc/systemd/system" || return 1
-    run aws s3 cp --only-show-errors "$1" "$root/opt/slipway/metrics.py" || return 1
+    if [[ "$1" == s3://* ]]; then
+        run aws s3 cp --only-show-errors "$1" "$root/opt/slipway/metrics.py" || return 1
+    else
+        cp "$1" "$root/opt/slipway/metrics.py" || return 1
+    fi
     cat >"$root/etc/systemd/system/slipway-metrics.service" <<UNIT || return 1
 [Unit]
 Description=Slipway: accelerator metrics to CloudWatch

@@ -43,7 +43,11 @@ CASES = [
     (GOOD.replace("on-demand", "spot") + "checkpoint: {mode: none}\n", 5, "spot with checkpoint.mode none"),
     (GOOD.replace("region: us-east-1", "region: us-east-1, az_id: use2-az1"), 5, "lies in us-east-2"),
     (GOOD.replace("option: on-demand", "option: spot, reservation: {id: cr-01234567}"), 5, "cannot be used by spot"),
-    (GOOD.replace("nodes: 1", "nodes: 3").replace("on-demand", "capacity-block"), 5, "no candidate is left"),
+    (
+        GOOD.replace("nodes: 1", "nodes: 3").replace("on-demand", "capacity-block"),
+        5,
+        "1, 2, 4, 8, 16, 32, 64 instances, got 3",
+    ),
     (GOOD.replace("llama-3.1-8b", "llama-3.1-405b"), 5, "GiB on each chip"),
 ]
 

@@ -38,10 +38,10 @@ class TestFiles:
         assert "s3://slipway-shared-checkpoints/jobs/small" in bundle.file("job.json").text
 
     def test_every_reason_is_given_at_once(self, bundle_of, plan_of):
-        plan = plan_of(purchase={"option": "capacity-block"}, run={"image": "team/trainer:1"})
+        plan = plan_of(purchase={"option": "capacity-block"}, run={"container": "docker"})
         with pytest.raises(ImpossibleError) as refusal:
             bundle_of(plan)
-        assert [each.code for each in refusal.value.findings] == ["block-without-id", "no-container"]
+        assert [each.code for each in refusal.value.findings] == ["block-without-id", "no-image"]
 
 
 def test_every_file_of_every_plan_can_be_read(bundle):

@@ -246,7 +246,10 @@ class TestRefusals:
         "extra, code",
         [
             ({"purchase": {"option": "capacity-block"}}, "block-without-id"),
-            ({"purchase": {"option": "training-plan"}}, "option-without-nodes"),
+            (
+                {"target": {"kind": "parallelcluster"}, "purchase": {"option": "training-plan"}},
+                "option-without-nodes",
+            ),
             ({"target": {"fallback_types": ["p5.48xlarge"]}}, "duplicate-queue"),
             ({"guardrails": {"notify": ["arn:aws:s3:::a-bucket"]}}, "notify-unreachable"),
         ],

@@ -1,0 +1,148 @@
+"""`slipway checkpoints`: what a job has saved, whether it is whole, and having it here."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from launcher.cli import options, output
+from launcher.cli.confirm import confirm
+from launcher.cli.table import terminal_width
+from launcher.model.errors import ImpossibleError
+from launcher.records.run_folder import latest
+
+if TYPE_CHECKING:
+    from launcher.aws.objects import Objects
+
+Source = Annotated[
+    str, typer.Argument(metavar="NAME|URI", help="The plan's name, for its newest run, or s3://bucket/prefix.")
+]
+Step = Annotated[int | None, typer.Option("--step", min=0, help="One step; the newest whole one without.")]
+FALLBACK_REGION = "us-east-1"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="Checkpoints of a job: list, verify, prune, restore them.", no_args_is_help=True)
+    group.command("list")(list_them)
+    group.command("verify")(verify)
+    group.command("prune")(prune)
+    group.command("restore")(restore)
+    app.add_typer(group, name="checkpoints")
+
+
+def list_them(source: Source, *, region: options.Region = None, json: options.Json = False) -> None:
+    """List the checkpoints in the store, newest first, and whether each is whole by names and sizes."""
+    from launcher.cli.checkpoints_page import page
+    from launcher.workflow.checkpoints import checkpoints_document, survey
+
+    store = _store(source, region)
+    found = survey(store)
+    if json:
+        output.document(checkpoints_document(source, store.uri, found))
+    else:
+        output.result(page(store.uri, found, terminal_width()))
+
+
+def verify(
+    source: Source,
+    *,
+    step: Step = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every checkpoint, not only the newest whole one.")] = False,
+    region: options.Region = None,
+) -> None:
+    """Read checkpoints to the last byte and hold every file to its SHA-256; PyTorch's own to their sizes."""
+    from launcher.workflow.checkpoints import chosen, survey
+    from launcher.workflow.checkpoints_transfer import damaged
+
+    store = _store(source, region)
+    found = survey(store)
+    wanted = found if everything and step is None else (chosen(found, step),)
+    bad = []
+    for each in wanted:
+        with _bar(f"step {each.step}", sum(file.bytes for file in each.files)) as advance:
+            wrong = damaged(store, each, advance)
+        hashes = "hashes" if each.form == "agent" else "sizes; PyTorch keeps no hashes"
+        output.result([f"  step {each.step}: " + (f"whole, {len(each.files)} files, by {hashes}" if not wrong else "")])
+        output.result([f"    {line}" for line in wrong])
+        bad += [each.step] if wrong else []
+    if bad:
+        steps = ", ".join(str(number) for number in bad)
+        raise ImpossibleError(f"not whole: step {steps}", hint="a restore takes the newest whole one")
+
+
+def prune(
+    source: Source,
+    *,
+    keep: Annotated[int, typer.Option("--keep", min=1, help="How many whole checkpoints stay.")] = 3,
+    yes: options.Yes = False,
+    dry_run: options.DryRun = False,
+    region: options.Region = None,
+) -> None:
+    """Delete what the newest whole checkpoints do not need. The newest whole one always stays."""
+    from launcher.cli.checkpoints_page import size_words
+    from launcher.workflow import checkpoints_transfer
+    from launcher.workflow.checkpoints import step_of_folder_key, survey
+
+    store = _store(source, region)
+    sizes = checkpoints_transfer.prunable(store, survey(store), keep)
+    steps = sorted({step for key in sizes if (step := step_of_folder_key(key)) is not None})
+    what = f"{len(sizes):,} objects of {len(steps)} steps, {size_words(sum(sizes.values()))}"
+    if not sizes or dry_run:
+        output.result([f"  would delete {what}" if sizes else f"  nothing to delete: {store.uri} holds what is kept"])
+        return
+    output.say(f"  steps {', '.join(str(step) for step in steps)}")
+    confirm(f"delete {what}, below {store.uri}", yes=yes)
+    with _bar("deleting", len(sizes), of_bytes=False) as advance:
+        checkpoints_transfer.prune(store, sizes, options.now(), advance)
+    output.result([f"  deleted {what}"])
+
+
+def restore(
+    source: Source,
+    *,
+    step: Step = None,
+    target: Annotated[Path, typer.Option("-o", "--output", help="The folder to put it in.")] = Path("checkpoints"),
+    node: Annotated[int, typer.Option("--node", min=0, help="Whose files, where nodes stored one name each.")] = 0,
+    region: options.Region = None,
+) -> None:
+    """Bring a checkpoint here: every file held to its hash, the folder there whole or not at all."""
+    from launcher.cli.checkpoints_page import size_words
+    from launcher.workflow import checkpoints_transfer
+    from launcher.workflow.checkpoints import chosen, survey
+
+    store = _store(source, region)
+    wanted = chosen(survey(store), step)
+    size = sum(file.bytes for file in checkpoints_transfer.files_for(wanted, node))
+    with _bar(f"step {wanted.step}", size) as advance:
+        place = checkpoints_transfer.restore(store, wanted, target, advance, node=node)
+    output.result([f"  {place}: step {wanted.step}, {size_words(size)}"])
+
+
+def _store(source: str, region: str | None) -> "Objects":
+    """The store that a name or a URI stands for."""
+    from launcher.workflow.checkpoints import place_of, store_at
+
+    if source.startswith("s3://"):
+        known = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or FALLBACK_REGION
+        return store_at(source, region or known, os.environ)
+    uri, known = place_of(latest(source, Path.cwd()))
+    return store_at(uri, region or known, os.environ)
+
+
+@contextmanager
+def _bar(what: str, total: int, *, of_bytes: bool = True) -> Iterator[Callable[[int], None]]:
+    """A progress bar on standard error, where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (DownloadColumn(), TransferSpeedColumn()) if of_bytes else (MofNCompleteColumn(),)
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("  {task.description}"), BarColumn(), *columns, console=console, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.advance(task, done)

@@ -1,0 +1,313 @@
+"""Slurm on a head node: submit once, look, read on, cancel.
+
+A submission is named by a key that nothing else has. The key is the job's name in Slurm, and the job folder keeps the
+job's id, so that whoever is unsure asks again and gets the same job: after a timeout, after a lost connection, after
+the launcher itself has died. Nothing counts as submitted before Slurm has given an id.
+"""
+
+import base64
+import binascii
+import re
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from launcher.submit import slurm_output
+from launcher.submit.jobs import Attempt, JobFacts, NoPartitionError, SchedulerError, UnreachableError
+from launcher.submit.shell import Answer, Shell
+
+TRIES = 5
+"""How often a submission is asked for before its outcome counts as unknown."""
+_FIRST_PAUSE_S, _SLOWER = 2.0, 2.0
+_KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
+_JOB = re.compile(r"\d{1,12}")
+_NO_CONTROLLER, _REFUSED, _NOT_THERE, _UNSURE = 70, 71, 72, 75
+
+_SUBMIT = """trap '' HUP PIPE
+cd {folder} || exit 66
+exec 9>.slipway-submission && flock -w 60 9 || exit {unsure}
+if [ -s .slipway-job ]; then cat .slipway-job; exit 0; fi
+# Has Slurm taken it without the answer coming back? The queue knows, or its accounting, or the job's own output.
+found="$(squeue --noheader --states=all --name={key} --format=%i)" || exit {no_controller}
+[ -n "$found" ] || found="$(sacct --noheader --allocations --parsable2 --name={key} --starttime=now-7days \
+--format=JobIDRaw 2>/dev/null)" || found=""
+[ -n "$found" ] || found="$(ls | sed -n 's/^slurm-\\([0-9][0-9]*\\)\\.out$/\\1/p')"
+found="$(printf '%s\\n' "$found" | sed -n '/^[0-9][0-9]*$/p' | sort -n | head -n 1)"
+if [ -z "$found" ] && [ {only_look} = 1 ]; then exit {not_there}; fi
+if [ -z "$found" ]; then
+    printed="$(sbatch --parsable --job-name={key}{partition} {script} 2>.slipway-refusal)"
+    code=$?
+    if [ $code -ne 0 ]; then
+        cat .slipway-refusal >&2
+        # The controller may have taken it all the same.
+        grep -qiE 'timed out|unable to contact|zero bytes|communication|connection' .slipway-refusal && exit {unsure}
+        exit {refused}
+    fi
+    found="${{printed%%;*}}"
+fi
+printf '%s\\n' "$found" >.slipway-job.new && mv .slipway-job.new .slipway-job && cat .slipway-job
+"""
+
+_SHOW = """export SLURM_TIME_FORMAT={time_format}
+printed="$(scontrol --oneliner show job {job} 2>&1)"
+code=$?
+if [ $code -eq 0 ] && printf '%s\\n' "$printed" | grep -qE '(^| )JobName={key}( |$)'; then
+    echo queue
+    printf '%s\\n' "$printed"
+    exit 0
+fi
+if [ $code -ne 0 ] && ! printf '%s\\n' "$printed" | grep -qi 'invalid job id'; then
+    printf '%s\\n' "$printed" >&2
+    exit {no_controller}
+fi
+echo accounting
+sacct --noheader --allocations --duplicates --parsable2 --jobs={job} --name={key} --format={columns} 2>/dev/null || true
+"""
+
+_ACCOUNTING = """export SLURM_TIME_FORMAT={time_format}
+sacct --noheader --allocations --duplicates --parsable2 --jobs={job} --name={key} --format={columns} 2>/dev/null || true
+"""
+
+_READ = """cd {folder} || exit 66
+chunk() {{
+    if [ -f "$1" ]; then
+        printf '%s ' "$(stat -c %s "$1")"
+        tail -c "+$(($2 + 1))" "$1" | head -c {chunk} | base64 -w 0
+        echo
+    else
+        echo -
+    fi
+}}
+{chunks}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """A job that Slurm has taken. `key` is its name there, `folder` its folder on the head node."""
+
+    job: str
+    key: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A piece of a file from an offset on; `size` is the whole file's."""
+
+    data: bytes
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slurm:
+    """The Slurm that a shell reaches."""
+
+    shell: Shell
+    sleep: Callable[[float], None] = time.sleep
+
+    def partition(self, wanted: str, instance_type: str) -> str:
+        """The partition for a job: of that name, or of nodes of that type.
+
+        Raises:
+            NoPartitionError: there is none.
+            SchedulerError: Slurm does not answer.
+        """
+        answer = self._asked("sinfo --noheader --format='%R %f'", "the partitions")
+        found = slurm_output.partition_of(answer.out.strip(), wanted, instance_type)
+        if found is None:
+            there = ", ".join(sorted({line.partition(" ")[0] for line in answer.out.split("\n") if line.strip()}))
+            raise NoPartitionError(
+                f"{self.shell.name}: no partition {wanted} and no node with the feature {instance_type}, "
+                f"there are: {there or 'none'}",
+                hint=f"name a partition {wanted}, or give its nodes Feature={instance_type} in slurm.conf",
+            )
+        return found
+
+    def submit(self, key: str, folder: str, script: str, *, partition: str | None = None) -> Submitted:
+        """Have a job run, once: where the outcome of a try is not known, look for the job before the next.
+
+        Args:
+            key: names this submission and no other.
+            folder: the job folder on the head node, absolute; the batch script stands in it and starts there.
+            script: the batch script's name.
+            partition: replaces that of the script.
+
+        Raises:
+            UnreachableError: the last try ended like the first; the job may have been taken.
+            SchedulerError: Slurm refuses it.
+        """
+        found = self._submission(key, folder, script, partition=partition, only_look=False)
+        if found is None:
+            raise SchedulerError(f"{self.shell.name}: the job is neither taken nor refused")
+        return found
+
+    def find(self, key: str, folder: str) -> Submitted | None:
+        """The job that an earlier submission of a key has made; None where there is none, and none is made.
+
+        Raises:
+            UnreachableError: it cannot be found out.
+            SchedulerError: the folder is not there.
+        """
+        return self._submission(key, folder, "none", partition=None, only_look=True)
+
+    def _submission(
+        self, key: str, folder: str, script: str, *, partition: str | None, only_look: bool
+    ) -> Submitted | None:
+        """Look for a job and, where that is wanted, have it made; tried until the outcome is known."""
+        asked = _SUBMIT.format(
+            folder=shlex.quote(folder),
+            key=_check(_KEY, key, "a key"),
+            script=shlex.quote(f"./{script}"),
+            partition="" if partition is None else f" --partition={shlex.quote(partition)}",
+            only_look=int(only_look),
+            unsure=_UNSURE,
+            no_controller=_NO_CONTROLLER,
+            refused=_REFUSED,
+            not_there=_NOT_THERE,
+        )
+        pause, problem = _FIRST_PAUSE_S, UnreachableError("never asked")
+        for attempt in range(TRIES):
+            if attempt:
+                self.sleep(pause)
+                pause *= _SLOWER
+            try:
+                answer = self.shell.run(asked)
+            except UnreachableError as error:
+                problem = error
+                continue
+            if answer.code in (_UNSURE, _NO_CONTROLLER):
+                problem = UnreachableError(f"{self.shell.name}: Slurm does not answer: {_reason(answer)}")
+                continue
+            if answer.code == _NOT_THERE:
+                return None
+            if answer.code != 0:
+                what = "sbatch refuses the job" if answer.code == _REFUSED else f"the job folder {folder}"
+                raise SchedulerError(f"{self.shell.name}: {what}: {_reason(answer)}")
+            return Submitted(job=slurm_output.submitted(answer.out), key=key, folder=folder)
+        raise UnreachableError(
+            f"{problem.message}; after {TRIES} tries it is not known whether the job was taken", hint=problem.hint
+        ) from problem
+
+    def facts(self, job: Submitted) -> JobFacts | None:
+        """How a job stands; None where Slurm has forgotten it.
+
+        Raises:
+            SchedulerError: Slurm does not answer.
+        """
+        source, _, printed = self._asked(_SHOW.format(**self._words(job)), f"job {job.job}").out.partition("\n")
+        if source == "queue":
+            return slurm_output.described(printed)
+        found = slurm_output.accounted(printed)
+        return None if found is None else found[0]
+
+    def attempts(self, job: Submitted) -> tuple[Attempt, ...]:
+        """The attempts that Slurm knows of: all with accounting, else the last alone.
+
+        Raises:
+            SchedulerError: Slurm does not answer.
+        """
+        asked = _ACCOUNTING.format(**self._words(job))
+        found = slurm_output.accounted(self._asked(asked, f"job {job.job}").out)
+        if found is not None:
+            return found[1]
+        facts = self.facts(job)
+        return () if facts is None or facts.attempt is None else (facts.attempt,)
+
+    def release(self, job: Submitted) -> None:
+        """Let a job that was put back into the queue start a second from now; Slurm would have it wait two minutes.
+
+        A refusal is no failure: the job may have started by itself.
+
+        Raises:
+            UnreachableError: no whole answer came.
+        """
+        self.shell.run(f"scontrol update jobid={self._words(job)['job']} StartTime=now+1")
+
+    def cancel(self, job: Submitted, *, only_pending: bool = False) -> None:
+        """End a job for good; one that has ended already is left alone. By id and name: an id alone is used again.
+
+        Args:
+            job: the job.
+            only_pending: leave it alone where it runs.
+
+        Raises:
+            SchedulerError: Slurm does not answer, or refuses.
+        """
+        words = self._words(job)
+        state = "--state=PENDING " if only_pending else ""
+        answer = self.shell.run(f"scancel {state}--name={words['key']} {words['job']}")
+        if answer.code != 0 and "invalid job id" not in answer.err.lower():
+            raise SchedulerError(f"{self.shell.name}: job {job.job} is not cancelled: {_reason(answer)}")
+
+    def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
+        """What the files of a job folder hold from an offset on, as much as one answer carries.
+
+        Args:
+            job: the job.
+            offsets: a file's name in the job folder, and from where it is read.
+
+        Returns:
+            A chunk for each file; None for one that is not there.
+
+        Raises:
+            SchedulerError: the folder cannot be read.
+        """
+        calls = "\n".join(f"chunk {shlex.quote(name)} {int(offset)}" for name, offset in offsets.items())
+        share = max(1, self.shell.chunk_bytes // max(1, len(offsets)))
+        script = _READ.format(folder=shlex.quote(job.folder), chunk=share, chunks=calls)
+        lines = self._asked(script, f"the folder of job {job.job}").out.splitlines()
+        if len(lines) != len(offsets):
+            raise UnreachableError(f"{self.shell.name}: {len(offsets)} files were asked for, {len(lines)} came")
+        return {name: _chunk(line) for name, line in zip(offsets, lines, strict=True)}
+
+    def _words(self, job: Submitted) -> dict[str, str | int]:
+        """What the scripts say of a job."""
+        return {
+            "job": _check(_JOB, job.job, "a job id"),
+            "key": _check(_KEY, job.key, "a key"),
+            "columns": ",".join(slurm_output.ACCOUNTED),
+            "time_format": slurm_output.TIME_FORMAT,
+            "no_controller": _NO_CONTROLLER,
+        }
+
+    def _asked(self, script: str, what: str) -> Answer:
+        """The answer of a script that must not fail."""
+        answer = self.shell.run(script)
+        if answer.code == _NO_CONTROLLER:
+            raise UnreachableError(f"{self.shell.name}: Slurm does not answer: {_reason(answer)}")
+        if answer.code != 0:
+            raise SchedulerError(f"{self.shell.name}: {what}: {_reason(answer)}")
+        return answer
+
+
+def _check(form: re.Pattern[str], word: str, what: str) -> str:
+    """A word that stands in a script, held to its form.
+
+    Raises:
+        SchedulerError: it has another.
+    """
+    if not form.fullmatch(word):
+        raise SchedulerError(f"not {what} of a submission: {word!r}")
+    return word
+
+
+def _reason(answer: Answer) -> str:
+    """The last words of a failure."""
+    return " | ".join(answer.err.strip().splitlines()[-3:]) or f"exit {answer.code}"
+
+
+def _chunk(line: str) -> Chunk | None:
+    """One line of `_READ`.
+
+    Raises:
+        UnreachableError: it is damaged.
+    """
+    if line == "-":
+        return None
+    size, _, packed = line.partition(" ")
+    try:
+        return Chunk(data=base64.b64decode(packed, validate=True), size=int(size))
+    except (binascii.Error, ValueError) as error:
+        raise UnreachableError(f"a piece of a file came damaged: {line[:60]!r}") from error

@@ -1,0 +1,106 @@
+"""A head node over ssh: the OpenSSH client, with the keys, hosts and jumps of the person's own configuration.
+
+Nobody is asked anything: no password, and a host whose key is not known is refused. One connection is made and shared
+by all that follows (ControlMaster), so that a look at a job costs no handshake.
+"""
+
+import contextlib
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, started, text, unpacking
+
+CONFIG_VARIABLE = "SLIPWAY_SSH_CONFIG"
+"""Names an ssh configuration file to use in the place of ~/.ssh/config."""
+_OPTIONS = {
+    "BatchMode": "yes",
+    "StrictHostKeyChecking": "yes",
+    "PasswordAuthentication": "no",
+    "KbdInteractiveAuthentication": "no",
+    "ConnectTimeout": "20",
+    "ServerAliveInterval": "15",
+    "ServerAliveCountMax": "4",
+    "ControlMaster": "auto",
+    "ControlPersist": "60",
+}
+"""They stand on the command line, where the person's configuration cannot loosen them."""
+_CLOSE_S = 10.0
+_REFUSALS = {
+    "Host key verification failed": "look at the host's key and accept it once: ssh {host}",
+    "Permission denied": "load a key that the host knows into ssh-agent (ssh-add), or name it in ~/.ssh/config",
+    "Could not resolve hostname": "target.ssh_host is a host name, an address, or a Host of ~/.ssh/config",
+}
+"""What ssh says when it certainly ran nothing, and the way out."""
+
+
+class SshShell:
+    """A head node that ssh reaches; entering is not needed, `close` is."""
+
+    chunk_bytes = 4_000_000
+    look_s = 2.0
+
+    def __init__(self, host: str, environment: Mapping[str, str]) -> None:
+        """Keep where it leads; nothing is connected yet.
+
+        Args:
+            host: as `ssh HOST` has it.
+            environment: of the ssh client (PATH, HOME, SSH_AUTH_SOCK); `SLIPWAY_SSH_CONFIG` names a configuration.
+
+        Raises:
+            SchedulerError: there is no ssh.
+        """
+        program = shutil.which("ssh", path=environment.get("PATH"))
+        if program is None:
+            raise SchedulerError("ssh is not installed", hint="apt-get install openssh-client")
+        self.name = f"ssh {host}"
+        self._host = host
+        self._environment = dict(environment)
+        # A socket's path has 108 bytes at most; %C is 40 of them.
+        self._sockets = Path(tempfile.mkdtemp(prefix="slipway-ssh-"))
+        options = {**_OPTIONS, "ControlPath": f"{self._sockets}/%C"}
+        configuration = environment.get(CONFIG_VARIABLE)
+        self._words = [program, *(["-F", configuration] if configuration else []), "-T"]
+        self._words += [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+
+    def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
+        """Run a bash script in a login shell, which knows where Slurm is."""
+        frame = Frame.fresh()
+        return self._answer(frame, "exec bash -l -s", frame.around(script).encode(), timeout_s)
+
+    def put(self, archive: Path, folder: str) -> str:
+        """Unpack an archive into a new folder below the user's home."""
+        frame = Frame.fresh()
+        # The archive is on standard input, which the frame keeps from the script.
+        script = frame.around(unpacking(folder, "cat <&3"))
+        command = f"exec bash -c {shlex.quote(script)} 3<&0"
+        return placed(self._answer(frame, command, archive.read_bytes(), PUT_S), folder, self.name)
+
+    def close(self) -> None:
+        """End the shared connection."""
+        if self._sockets.is_dir():
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(
+                    [*self._words, "-O", "exit", "--", self._host],
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=_CLOSE_S,
+                    check=False,
+                )
+            shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def _answer(self, frame: Frame, command: str, sent: bytes, timeout_s: float) -> Answer:
+        done = started([*self._words, "--", self._host, command], self._environment, self.name, timeout_s, sent)
+        out, err = text(done.stdout), text(done.stderr)
+        try:
+            return frame.answer(out, err, self.name)
+        except UnreachableError as problem:
+            for said, way_out in _REFUSALS.items():
+                if said in err and not out:
+                    raise SchedulerError(problem.message, hint=way_out.format(host=self._host)) from problem
+            raise

@@ -1,0 +1,120 @@
+"""A head node over Systems Manager: no key, no open port. Commands are sent and their outcome is asked for.
+
+Systems Manager hands back the first 24,000 characters of what a command printed. Answers here are far shorter: a file
+is read in chunks, and an answer whose end mark is missing is refused (launcher/submit/shell.py).
+"""
+
+import base64
+import math
+import re
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, unpacking
+
+OUTPUT_LIMIT = 24_000
+"""Characters of standard output that GetCommandInvocation returns (its API reference, read 2026-11-20)."""
+_FIRST_LOOK_S, _SLOWER, _LONGEST_S = 0.4, 1.6, 5.0
+_NEVER_RAN = {"DeliveryTimedOut", "Undeliverable", "InvalidPlatform", "AccessDenied"}
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.+")
+
+
+class Invocation(Protocol):
+    """A command's outcome on one machine, as GetCommandInvocation has it."""
+
+    @property
+    def status(self) -> str:
+        """Pending, InProgress, Delayed, Success, Cancelled, TimedOut, Failed or Cancelling."""
+
+    @property
+    def details(self) -> str:
+        """The same in more detail."""
+
+    @property
+    def out(self) -> str:
+        """The first 24,000 characters of standard output."""
+
+    @property
+    def err(self) -> str:
+        """The first 8,000 characters of standard error."""
+
+
+class Commands(Protocol):
+    """Systems Manager's Run Command for one machine (launcher/aws/ssm.py)."""
+
+    def send(self, lines: list[str], timeout_s: int) -> str:
+        """Send a shell script, run by root; the command's id."""
+
+    def outcome(self, command: str) -> Invocation | None:
+        """How it stands; None where the command is not known to the machine's record yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SsmShell:
+    """A head node that Systems Manager reaches.
+
+    `user` is whose jobs they are; commands arrive as root. `stage` puts a file where the head node can fetch it and
+    returns its `s3://` URI: a command carries no file.
+    """
+
+    name: str
+    commands: Commands
+    user: str
+    stage: Callable[[Path], str]
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    chunk_bytes = 15_000
+    """In base64 20,000 characters."""
+    look_s = 10.0
+
+    def __post_init__(self) -> None:
+        """Refuse a user name that a command line would not take for one.
+
+        Raises:
+            SchedulerError: it is none.
+        """
+        if not _USER.fullmatch(self.user):
+            raise SchedulerError(f"no user name of a Linux machine: {self.user!r}")
+
+    def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
+        """Run a bash script in the user's login shell, and wait for its outcome with growing pauses."""
+        frame = Frame.fresh()
+        packed = base64.b64encode(frame.around(script).encode()).decode()
+        line = f"printf %s {packed} | base64 -d | runuser -l {self.user} -c 'exec bash -l -s'"
+        command = self.commands.send([line], math.ceil(timeout_s))
+        end, pause = self.clock() + timeout_s, _FIRST_LOOK_S
+        while True:
+            self.sleep(pause)
+            found = self.commands.outcome(command)
+            if found is not None and found.status not in ("Pending", "InProgress", "Delayed", "Cancelling"):
+                return self._answer(frame, found)
+            if self.clock() > end:
+                state = "not begun" if found is None else found.status
+                raise UnreachableError(f"{self.name}: command {command} is {state} after {timeout_s:g} s")
+            pause = min(pause * _SLOWER, _LONGEST_S)
+
+    def put(self, archive: Path, folder: str) -> str:
+        """Unpack an archive into a new folder below the user's home, by way of S3."""
+        uri = self.stage(archive)
+        if not _URI.fullmatch(uri):
+            raise SchedulerError(f"no place in S3: {uri!r}")
+        script = unpacking(folder, f"aws s3 cp --only-show-errors {shlex.quote(uri)} -")
+        return placed(self.run(script, timeout_s=PUT_S), folder, self.name)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _answer(self, frame: Frame, found: Invocation) -> Answer:
+        if found.details in _NEVER_RAN:
+            hint = "aws ssm describe-instance-information shows whether its agent is online"
+            raise SchedulerError(f"{self.name}: the command did not reach it: {found.details}", hint=hint)
+        if len(found.out) >= OUTPUT_LIMIT:
+            raise UnreachableError(f"{self.name}: the answer is longer than {OUTPUT_LIMIT:,} characters")
+        return frame.answer(found.out, found.err or found.details, self.name)

@@ -1,0 +1,230 @@
+"""The user's folder as one archive: the same bytes for the same files, whoever owns them and whenever it is packed.
+
+In a git tree it holds what git would show: tracked files as they stand, and new ones that are not ignored. Elsewhere it
+holds everything but what is plainly made or private. Links stay links as long as they stay inside.
+"""
+
+import gzip
+import hashlib
+import os
+import stat
+import subprocess
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding, error
+
+MAX_BYTES = 512 * 1024 * 1024
+"""Of all files together, before packing: code, not data."""
+MAX_FILES = 50_000
+NEVER_SHIPPED = frozenset(
+    (
+        *(".DS_Store", ".aws", ".env", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache"),
+        *(".ruff_cache", ".slipway", ".ssh", ".svn", ".tox", ".venv", "__pycache__", "cdk.out", "node_modules"),
+    )
+)
+"""Names that are left out wherever they stand, unless git tracks them. A folder with a pyvenv.cfg is left out too."""
+_SHOWN = 5
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitState:
+    """Which revision a folder is at; `dirty`: it holds changes or new files that no commit has."""
+
+    revision: str | None
+    dirty: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkArchive:
+    """An archive that was packed; `bytes` is its own size, `files` how many it holds. `git` is None outside git."""
+
+    path: Path
+    sha256: str
+    bytes: int
+    files: int
+    git: GitState | None
+
+
+def pack(folder: Path, target: Path, environment: Mapping[str, str]) -> WorkArchive:
+    """Pack a folder into a tar.gz archive.
+
+    Args:
+        folder: the user's folder.
+        target: the archive to write; not inside the folder.
+        environment: for git.
+
+    Raises:
+        ImpossibleError: there is no such folder, it is too large, or it holds what cannot be shipped.
+    """
+    if not folder.is_dir():
+        raise ImpossibleError(
+            f"run.workdir: no folder {folder}", hint="the path is taken from the plan file's own folder"
+        )
+    root = folder.resolve()
+    git = git_state(root, environment)
+    names = sorted(_listed(root, environment) if git is not None else _found(root))
+    names = [name for name in names if os.path.lexists(root / name)]
+    _refuse_what_cannot_go(root, names)
+    with target.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
+        _write(root, names, packed)
+    digest = hashlib.sha256()
+    with target.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return WorkArchive(path=target, sha256=digest.hexdigest(), bytes=target.stat().st_size, files=len(names), git=git)
+
+
+def git_state(folder: Path, environment: Mapping[str, str]) -> GitState | None:
+    """The revision of a folder; None where it is in no git tree, is ignored by one, or git is not installed.
+
+    Raises:
+        ImpossibleError: git refuses to look at it.
+    """
+    inside = _git(folder, environment, "rev-parse", "--is-inside-work-tree")
+    if inside is None or (inside.returncode != 0 and b"not a git repository" in inside.stderr):
+        return None
+    if inside.returncode != 0:
+        reason = inside.stderr.decode(errors="replace").strip().splitlines()
+        raise ImpossibleError(f"run.workdir: git: {reason[0] if reason else 'failed'}", hint=" ".join(reason[1:3]))
+    ignored = _git(folder, environment, "check-ignore", "--quiet", ".")
+    if inside.stdout.strip() != b"true" or (ignored is not None and ignored.returncode == 0):
+        return None
+    head = _git(folder, environment, "rev-parse", "--verify", "--quiet", "HEAD")
+    status = _git(folder, environment, "status", "--porcelain=v1", "--untracked-files=all", "--", ".")
+    known = head is not None and head.returncode == 0
+    return GitState(
+        revision=head.stdout.decode().strip() if known and head is not None else None,
+        dirty=status is None or status.returncode != 0 or bool(status.stdout.strip()),
+    )
+
+
+def _git(folder: Path, environment: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[bytes] | None:
+    """Run git in a folder; None where there is no git. Variables that point it at another tree are left out."""
+    own = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+    try:
+        return subprocess.run(
+            ["git", "-C", str(folder), *words], env={**own, "LC_ALL": "C"}, capture_output=True, check=False
+        )
+    except OSError:
+        return None
+
+
+def _listed(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
+    """What git shows of a folder, with the files of submodules."""
+    tracked = _lines(_git(folder, environment, "ls-files", "-z", "--cached"))
+    fresh = _lines(_git(folder, environment, "ls-files", "-z", "--others", "--exclude-standard"))
+    new = [name for name in fresh if not NEVER_SHIPPED & set(PurePosixPath(name).parts)]
+    for name in {*tracked, *new}:
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            inner = path.resolve()
+            below = _listed(inner, environment) if git_state(inner, environment) is not None else _found(inner)
+            yield from (f"{name.rstrip('/')}/{each}" for each in below)
+        else:
+            yield name
+
+
+def _lines(done: subprocess.CompletedProcess[bytes] | None) -> list[str]:
+    """The names that git printed.
+
+    Raises:
+        ImpossibleError: git failed.
+    """
+    if done is None or done.returncode != 0:
+        reason = "" if done is None else done.stderr.decode(errors="replace").strip()
+        raise ImpossibleError(f"run.workdir: git ls-files failed: {reason}")
+    return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+
+
+def _found(folder: Path) -> Iterator[str]:
+    """Everything in a folder but what is plainly made or private."""
+    for place, folders, files in os.walk(folder):
+        below = Path(place).relative_to(folder)
+        folders[:] = [
+            each for each in folders if each not in NEVER_SHIPPED and not (Path(place) / each / "pyvenv.cfg").is_file()
+        ]
+        links = [each for each in folders if (Path(place) / each).is_symlink()]
+        for name in (*files, *links):
+            if name not in NEVER_SHIPPED:
+                yield (below / name).as_posix()
+
+
+def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
+    """Look at every file before the first is packed.
+
+    Raises:
+        ImpossibleError: with everything that stands against it.
+    """
+    found: list[Finding] = []
+    sizes: dict[str, int] = {}
+    for name in names:
+        reason, size = _judged(root, name)
+        sizes[name] = size
+        if reason:
+            found.append(error("not-shippable", "run.workdir", f"{_printable(name)} {reason[0]}", reason[1]))
+    total = sum(sizes.values())
+    if total > MAX_BYTES or len(sizes) > MAX_FILES:
+        largest = sorted(sizes, key=lambda name: -sizes[name])[:_SHOWN]
+        listed = ", ".join(f"{_printable(name)} {sizes[name] / _MIB:,.0f} MiB" for name in largest)
+        message = (
+            f"holds {total / _MIB:,.0f} MiB in {len(sizes):,} files, allowed are {MAX_BYTES // _MIB} MiB in "
+            f"{MAX_FILES:,}; the largest: {listed}"
+        )
+        hint = "keep data in S3 and checkpoints out of the folder; .gitignore leaves out what it names"
+        found.append(error("workdir-too-large", "run.workdir", message, hint))
+    if not sizes:
+        found.append(error("workdir-empty", "run.workdir", "holds no file that would be shipped"))
+    if found:
+        raise ImpossibleError(f"{root} cannot be shipped", findings=found[: 4 * _SHOWN])
+
+
+def _judged(root: Path, name: str) -> tuple[tuple[str, str] | None, int]:
+    """What stands against one file, with the way out, and its size."""
+    path = root / name
+    try:
+        name.encode("utf-8")
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            target = path.readlink()
+            if target.is_absolute() or not path.resolve().is_relative_to(root):
+                way_out = "put a copy in its place, or ignore it"
+                return (f"is a link that leads out of the folder, to {target}", way_out), 0
+            return None, 0
+        if not stat.S_ISREG(status.st_mode):
+            return ("is neither a file nor a link", "remove it, or ignore it in .gitignore"), 0
+        with path.open("rb"):
+            return None, status.st_size
+    except UnicodeEncodeError:
+        return ("has a name that is not UTF-8", "rename it"), 0
+    except OSError as problem:
+        return (f"cannot be read: {problem.strerror}", "make it readable, or ignore it in .gitignore"), 0
+
+
+def _printable(name: str) -> str:
+    return name.encode("utf-8", errors="replace").decode()
+
+
+def _write(root: Path, names: Iterable[str], packed: gzip.GzipFile) -> None:
+    """Write the files in order, with nothing of whose they are or when they were made."""
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name in names:
+            path = root / name
+            member = tarfile.TarInfo(name)
+            try:
+                status = path.lstat()
+                if stat.S_ISLNK(status.st_mode):
+                    member.type, member.linkname, member.mode = tarfile.SYMTYPE, str(path.readlink()), 0o777
+                    archive.addfile(member)
+                    continue
+                member.size, member.mode = status.st_size, 0o755 if status.st_mode & stat.S_IXUSR else 0o644
+                with path.open("rb") as content:
+                    archive.addfile(member, content)
+            except OSError as problem:
+                raise ImpossibleError(
+                    f"run.workdir: {name} changed or went away while it was packed: {problem}", hint="run it again"
+                ) from problem

@@ -1,0 +1,100 @@
+"""What goes to the cluster: the user's folder as an archive in S3, and the job folder that names it.
+
+The archive lies under the hash of its content, so that the same folder is sent once. Nothing here holds a secret: a
+plan names secrets by their ARN, and the batch script fetches the values at every start.
+"""
+
+import json
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.agent.build import build
+from launcher.aws.objects import Objects
+from launcher.catalog.assets import asset
+from launcher.model.bundle import Bundle
+from launcher.records.run_folder import write_bundle, write_whole
+from launcher.rendering.batch import AGENT_FILE, FETCH_FILE, FETCH_SCRIPT, WORK_FOLDER
+from launcher.submit.work_archive import GitState, WorkArchive, pack
+
+WORK_FILE = "work.json"
+"""Beside the batch script: where the archive is, its size and its hash (templates/slurm/fetch_work.py reads it)."""
+_MIB = 1024 * 1024
+_FAST = 1
+"""The agent in it is packed already: more effort takes ten times as long and saves a sixth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipment:
+    """A folder that is in S3; `sent` is False where it was there already."""
+
+    uri: str
+    archive: WorkArchive
+    sent: bool
+
+    def document(self) -> dict[str, Any]:
+        """What the node and the run's record are told."""
+        git = self.archive.git
+        return {
+            "folder": WORK_FOLDER,
+            "uri": self.uri,
+            "sha256": self.archive.sha256,
+            "bytes": self.archive.bytes,
+            "files": self.archive.files,
+            "git": None if git is None else {"revision": git.revision, "dirty": git.dirty},
+        }
+
+    def words(self) -> str:
+        """What a person is told."""
+        size = f"{self.archive.files:,} files, {self.archive.bytes / _MIB:,.1f} MiB"
+        return f"run.workdir: {size}, {revision_words(self.archive.git)}, {'sent' if self.sent else 'already'} in S3"
+
+
+def revision_words(git: GitState | None) -> str:
+    """Which revision a folder was shipped at."""
+    if git is None:
+        return "not in git"
+    at = "no commit yet" if git.revision is None else f"git {git.revision[:12]}"
+    return f"{at}, with changes that are not committed" if git.dirty else at
+
+
+def ship_work(folder: Path, store: Objects, environment: Mapping[str, str]) -> Shipment:
+    """Bring the user's folder to S3.
+
+    Args:
+        folder: `run.workdir`.
+        store: the cluster's store; the archive goes below `.work/`, where no plan's name leads.
+        environment: for git.
+
+    Raises:
+        ImpossibleError: the folder cannot be shipped.
+        AwsError: S3 does not take it.
+    """
+    with tempfile.TemporaryDirectory(prefix="slipway-work-") as temporary:
+        archive = pack(folder, Path(temporary) / "work.tar.gz", environment)
+        key = f".work/{archive.sha256}.tar.gz"
+        there = store.size(key) == archive.bytes
+        if not there:
+            store.send(archive.path, key)
+    return Shipment(uri=f"{store.uri}/{key}", archive=archive, sent=not there)
+
+
+@contextmanager
+def job_archive(bundle: Bundle, shipment: Shipment) -> Iterator[tuple[Path, str]]:
+    """A job folder as a tar.gz archive, and the hash of the agent in it; gone at the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="slipway-job-") as temporary:
+        folder = Path(temporary) / "job"
+        folder.mkdir()
+        write_bundle(bundle, folder)
+        write_whole(folder / WORK_FILE, json.dumps(shipment.document(), indent=2) + "\n")
+        write_whole(folder / FETCH_FILE, asset(FETCH_SCRIPT).read_text(encoding="utf-8"))
+        agent = build(folder / AGENT_FILE)
+        target = Path(temporary) / "job.tar.gz"
+        with tarfile.open(target, "w:gz", compresslevel=_FAST) as archive:
+            for path in sorted(folder.rglob("*")):
+                archive.add(path, path.relative_to(folder).as_posix(), recursive=False)
+        yield target, agent

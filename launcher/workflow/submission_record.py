@@ -1,0 +1,110 @@
+"""Where a job went, as its run folder keeps it: enough to find it again from a new terminal, and no secret."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.records.run_folder import RunFolder
+from launcher.submit.slurm import Submitted
+
+FILE = "submission.json"
+SCHEMA = "slipway.submission/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadNode:
+    """A head node and the way to it.
+
+    `via` is "ssh", "ssm" or "local"; `host` is what ssh calls it, `instance` its EC2 id; `user` is whose jobs they are
+    where commands arrive as root.
+    """
+
+    via: str
+    host: str | None = None
+    instance: str | None = None
+    region: str | None = None
+    user: str | None = None
+
+    def words(self) -> str:
+        """Where that is."""
+        return {"ssh": f"{self.host} over ssh", "ssm": f"{self.instance} over Systems Manager"}.get(
+            self.via, "this machine"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """One submission. `job` is None as long as Slurm has not given an id; `work` says what was shipped."""
+
+    key: str
+    head_node: HeadNode
+    cluster: str
+    folder: str
+    store_uri: str
+    checkpoint_uri: str
+    work: dict[str, Any]
+    asked_at: datetime
+    job: str | None = None
+
+    @property
+    def submitted(self) -> Submitted:
+        """The job.
+
+        Raises:
+            ImpossibleError: it is not known whether there is one.
+        """
+        if self.job is None:
+            raise ImpossibleError(f"whether {self.key} was submitted is not known", hint="slipway status looks again")
+        return Submitted(job=self.job, key=self.key, folder=self.folder)
+
+    def taken(self, job: Submitted) -> "Submission":
+        """The same with its job."""
+        return replace(self, job=job.job)
+
+    def write(self, folder: RunFolder) -> None:
+        """Keep it in the run folder."""
+        node = self.head_node
+        folder.write_json(
+            FILE,
+            {
+                "schema": SCHEMA,
+                "key": self.key,
+                "job": self.job,
+                "scheduler": "slurm",
+                "cluster": self.cluster,
+                "head_node": {name: getattr(node, name) for name in ("via", "host", "instance", "region", "user")},
+                "folder": self.folder,
+                "store_uri": self.store_uri,
+                "checkpoint_uri": self.checkpoint_uri,
+                "work": self.work,
+                "asked_at": self.asked_at.isoformat(),
+            },
+        )
+
+
+def recorded(folder: RunFolder) -> Submission | None:
+    """What a run folder says of a submission; None where nothing was submitted from it outside the sandbox.
+
+    Raises:
+        UnreadableInputError: the record is damaged.
+    """
+    if not (folder.path / FILE).is_file():
+        return None
+    found = folder.read_json(FILE)
+    if found.get("schema") != SCHEMA:
+        raise UnreadableInputError(f"{folder.path / FILE}: schema {found.get('schema')!r}, expected {SCHEMA!r}")
+    try:
+        return Submission(
+            key=found["key"],
+            job=found["job"],
+            head_node=HeadNode(**found["head_node"]),
+            cluster=found["cluster"],
+            folder=found["folder"],
+            store_uri=found["store_uri"],
+            checkpoint_uri=found["checkpoint_uri"],
+            work=found["work"],
+            asked_at=datetime.fromisoformat(found["asked_at"]),
+        )
+    except (KeyError, TypeError, ValueError) as problem:
+        raise UnreadableInputError(f"{folder.path / FILE} is no submission: {problem}") from problem

@@ -1,0 +1,117 @@
+# ruff: noqa: INP001, T201 - one file that is shipped as it is and runs beside the batch script; what it prints is the job's log
+"""Fetches the command's folder from S3 into the job folder: `python3 fetch_work.py` in the job folder, once a job.
+
+work.json says where the archive is, how long it is and what its hash is. It is unpacked beside its place and renamed
+into it, so that a folder that is there is whole. Links that lead out of it, and anything that is neither file, folder
+nor link, are refused. Standard library and the agent's own boto3.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tarfile
+import tempfile
+import time
+import zipimport
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+AGENT = Path(os.environ.get("SLIPWAY_AGENT", "slipway-agent.pyz"))
+TRIES = 5
+
+
+class Refusal(Exception):  # noqa: N818 - a refusal, said to a person
+    """The archive is not what it should be."""
+
+
+def client() -> Any:
+    """An S3 client, from the agent's own copy of boto3: a node need not have one."""
+    bootstrap = {"__name__": "bootstrap"}
+    exec(zipimport.zipimporter(str(AGENT)).get_code("__main__"), bootstrap)  # noqa: S102 - the agent's own start
+    sys.path.insert(0, str(bootstrap["unpacked"](AGENT, bootstrap["file_hash"](AGENT))))
+    import boto3  # noqa: PLC0415 - it is there only now
+    from botocore.config import Config  # noqa: PLC0415 - the same
+
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    style = {"addressing_style": "path"} if endpoint else {}
+    return boto3.client("s3", config=Config(retries={"mode": "standard", "total_max_attempts": TRIES}, s3=style))
+
+
+def download(work: Mapping[str, Any], target: Path) -> None:
+    """Download the archive and hold it to its size and hash."""
+    bucket, _, key = work["uri"].removeprefix("s3://").partition("/")
+    digest, size = hashlib.sha256(), 0
+    with target.open("wb") as stream:
+        body = client().get_object(Bucket=bucket, Key=key)["Body"]
+        for block in iter(lambda: body.read(1 << 20), b""):
+            stream.write(block)
+            digest.update(block)
+            size += len(block)
+    if (size, digest.hexdigest()) != (work["bytes"], work["sha256"]):
+        raise Refusal(f"{work['uri']} has {size} bytes and SHA-256 {digest.hexdigest()}, not those of work.json")
+
+
+def checked(member: tarfile.TarInfo, links: set[str]) -> None:
+    """Refuse a member that would end up outside, by its name, by its target or by way of an earlier link."""
+    path = PurePosixPath(member.name)
+    if path.is_absolute() or ".." in path.parts or not path.parts:
+        raise Refusal(f"{member.name} lies outside")
+    if any(str(parent) in links for parent in path.parents):
+        raise Refusal(f"{member.name} lies behind a link")
+    if member.issym():
+        target = os.path.normpath(path.parent / member.linkname)
+        if PurePosixPath(member.linkname).is_absolute() or target == ".." or target.startswith("../"):
+            raise Refusal(f"{member.name} leads outside, to {member.linkname}")
+        links.add(str(path))
+    elif not (member.isreg() or member.isdir()):
+        raise Refusal(f"{member.name} is neither file, folder nor link")
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack an archive into a folder; links come last, so that nothing is written through one."""
+    with tarfile.open(archive, "r:gz") as packed:
+        members = packed.getmembers()
+        links: set[str] = set()
+        for member in members:
+            checked(member, links)
+        if any(str(parent) in links for member in members for parent in PurePosixPath(member.name).parents):
+            raise Refusal("a file lies behind a link")
+        for member in members:
+            place = folder / member.name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if member.issym():
+                place.symlink_to(member.linkname)
+            elif member.isdir():
+                place.mkdir(exist_ok=True)
+            else:
+                with packed.extractfile(member) as content, place.open("xb") as stream:
+                    shutil.copyfileobj(content, stream)
+                place.chmod(0o755 if member.mode & 0o100 else 0o644)
+
+
+def main() -> int:
+    """Fetch what work.json names, if it is not there yet."""
+    work = json.loads(Path("work.json").read_text(encoding="utf-8"))
+    target, began = Path(work["folder"]), time.monotonic()
+    if target.is_dir():
+        return 0
+    fresh = Path(tempfile.mkdtemp(prefix=".work-", dir="."))
+    try:
+        download(work, fresh / "archive")
+        (fresh / "work").mkdir()
+        unpack(fresh / "archive", fresh / "work")
+        (fresh / "work").rename(target)
+    except (Refusal, OSError, tarfile.TarError, EOFError) as problem:
+        print(f"slipway: the command's folder cannot be fetched: {problem}", file=sys.stderr)
+        return 1
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    print(f"slipway: fetched {work['uri']} ({work['bytes']:,} bytes) in {time.monotonic() - began:.1f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

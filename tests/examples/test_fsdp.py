@@ -1,0 +1,137 @@
+"""The FSDP example on two gloo ranks: an interruption leaves no trace, in S3 and in a folder."""
+
+import importlib.util
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.examples.conftest import ROOT, TORCHRUN, code_of
+
+pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch")]
+
+TRAINER = ROOT / "examples" / "fsdp" / "train.py"
+COMMAND = [sys.executable, "-m", "torch.distributed.run", str(TRAINER)]
+STEPS = 24
+SMALL = ["--steps", str(STEPS), "--batch", "4", "--context", "16", "--log-every", "1"]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(life):
+    """The losses and the weights' hash of a run that nothing disturbs and that saves nothing."""
+    run = life(*COMMAND, **TORCHRUN)
+    assert code_of(run.alone(*SMALL)) == 0, run.output()
+    assert "2 ranks on cpu, checkpoints: none\n" in run.output()
+    losses = run.losses()
+    assert sorted(losses) == list(range(1, STEPS + 1))
+    assert losses[STEPS] < losses[1] - 1
+    return losses, run.weights()
+
+
+def test_a_notice_and_a_resume_leave_no_trace(life, store, s3torchconnector, uninterrupted):
+    """The agent in mode dcp, s3torchconnector, torchrun; a notice in the middle reaches both ranks."""
+    environment, keys = store
+    run = life(*COMMAND, **TORCHRUN, **environment)
+    first = run.supervised(*SMALL, "--every", "4", "--pause-s", "0.3", mode="dcp")
+    run.wait_for_step(6)
+    first.send_signal(signal.SIGUSR1)
+    assert code_of(first) == 75, run.output()
+    left = max(line["step"] for line in run.metrics())
+    assert 6 <= left < STEPS
+    assert {f"step-{left}/.metadata", f"step-{left}/__0_0.distcp", f"step-{left}/__1_0.distcp"} <= set(keys())
+
+    assert code_of(run.supervised(*SMALL, mode="dcp")) == 0, run.output()
+    assert f"resumed from step {left} (s3://checkpoints/run/step-{left})" in run.output()
+    assert (run.losses(), run.weights()) == uninterrupted
+    assert [event["step"] for event in run.events("checkpoint-uploaded")][-1] == STEPS
+    assert any("checkpoint_seconds" in line for line in run.metrics())
+
+
+@pytest.mark.slow
+def test_a_kill_and_a_resume_from_an_older_checkpoint_leave_no_trace(life, uninterrupted):
+    """Without the agent, in a folder: what was written while training went on is that step's state and no later one."""
+    run = life(*COMMAND, **TORCHRUN)
+    folder = run.folder / "checkpoints"
+    run.alone(*SMALL, "--every", "8", "--pause-s", "0.3", "--checkpoints", str(folder))
+    run.wait_for_step(11)
+    run.kill()
+    assert (folder / "step-8" / ".metadata").is_file()
+    assert code_of(run.alone(*SMALL, "--resume", str(folder / "step-8"))) == 0, run.output()
+    assert (run.losses(), run.weights()) == uninterrupted
+
+
+def test_its_order_of_data_does_not_depend_on_the_ranks():
+    import torch
+
+    data = load_module(TRAINER.parent / "data.py")
+    content = torch.arange(250, dtype=torch.uint8)
+
+    def windows():
+        return data.Windows(content, context=4, batch=6, seed=3)
+
+    whole, parts = windows(), [windows(), windows()]
+    seen = []
+    for _ in range(25):  # into the third epoch
+        inputs, targets = whole.next(0, 1)
+        shared = [each.next(rank, 2)[0] for rank, each in enumerate(parts)]
+        assert torch.equal(inputs[0::2], shared[0])
+        assert torch.equal(inputs[1::2], shared[1])
+        assert torch.equal(inputs[:, 1:], targets[:, :-1])
+        seen.append(sorted(inputs[:, 0].tolist()))
+    one_epoch = [start for batch in seen[:10] for start in batch]
+    assert len(set(one_epoch)) == 60
+    assert seen[0] != seen[10]
+    again = windows()
+    again.load_state_dict(parts[0].state_dict())
+    assert torch.equal(again.next(0, 1)[0], whole.next(0, 1)[0])
+
+
+def load_module(path: Path):
+    spec = importlib.util.spec_from_file_location(f"example_{path.parent.name}_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+@pytest.mark.slurm
+@pytest.mark.server
+def test_two_nodes_of_slurm_meet_again_after_one_was_taken_back(tmp_path, s3torchconnector, uninterrupted):
+    """The example's own plan, smaller: the batch script tells torchrun where to meet, before and after the requeue."""
+    plan = yaml.safe_load((TRAINER.parent / "plan.yaml").read_text())
+    plan["run"] |= {
+        "command": ["torchrun", "train.py", *SMALL, "--every", "4", "--pause-s", "1"],
+        "setup": [f"source {shlex.quote(sys.prefix)}/bin/activate", "export PYTHONDONTWRITEBYTECODE=1"],
+        "workdir": str(TRAINER.parent),
+    }
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(plan))
+    words = [sys.executable, "-m", "launcher", "launch", "plan.yaml", "--sandbox", "--yes", "--interrupt-after", "2"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    answer = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    folder = tmp_path / ".slipway" / "runs" / "fsdp" / "latest"
+    attempts = json.loads((folder / "report.json").read_text())["attempts"]
+    assert [each["ended_by"] for each in attempts] == ["spot-interruption", "completed"]
+    assert 0 < attempts[1]["resumed_from_step"] == attempts[0]["last_step"] < STEPS
+    assert uninterrupted[1] in (folder / "logs" / "attempt-2.log").read_text()
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_cannot_be_written_stops_no_training_and_is_not_called_a_success(life):
+    run = life(*COMMAND, **TORCHRUN)
+    place = run.folder / "checkpoints"
+    place.mkdir()
+    (place / "tmp-step-4").mkdir()
+    (place / "tmp-step-4" / "__1_0.distcp").mkdir()  # where rank 1 would write its shard
+    options = ["--steps", "4", "--batch", "4", "--context", "16", "--log-every", "1", "--every", "2"]
+    assert code_of(run.alone(*options, "--checkpoints", str(place))) != 0
+    assert sorted(run.losses()) == [1, 2, 3, 4]
+    assert (place / "step-2" / ".metadata").is_file()
+    assert not (place / "step-4").exists()
+    assert "step 4 could not be saved, training goes on: rank 1: " in run.output()

@@ -1,0 +1,317 @@
+"""A real Slurm on a head node that a real sshd leads to, all on loopback and below temporary folders."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.config import Config
+from moto.server import ThreadedMotoServer
+
+from launcher.sandbox.cluster import ClusterSpec, NodeGroup, Queue
+from launcher.sandbox.slurm import PrivateSlurm, client_environment
+from launcher.sandbox.slurm_files import SlurmPlaces, node_environment, write_node_environment
+from launcher.submit.shell import LocalShell
+from launcher.submit.slurm import Slurm
+from launcher.submit.ssh import SshShell
+from launcher.workflow.launch_aws import LaunchSetting, launch_quote
+from launcher.workflow.price import PriceOptions, pick, price
+
+PATIENCE_S = 120.0
+KEY_ID, KEY = "AKIAFARAWAYTEST00000", "wJalrXUtnFEMIK7MDENGfarawaytestsecret000"
+BUCKET = "far-checkpoints"
+PLAN = """
+slipway: 1
+name: far
+workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, hours: 0.5}}}}
+target: {{kind: parallelcluster, region: us-east-2, instance_type: trn1.2xlarge, nodes: 1, {where}}}
+purchase: {{option: on-demand, price_overrides: {{trn1.2xlarge/on-demand: "1.34"}}}}
+checkpoint: {{uri: {uri}, interval: 30, keep: 3, grace_seconds: 20}}
+run: {{command: {command}, workdir: work, secrets: {secrets}}}
+"""
+TYPE = "p5.48xlarge"
+
+
+def group(instance_type, nodes, **more):
+    """The nodes of one type, in the queue that ParallelCluster's configuration gives them."""
+    return NodeGroup(
+        queue=instance_type.replace(".", "-"),
+        name="nodes",
+        instance_type=instance_type,
+        capacity_type="SPOT",
+        min_count=0,
+        max_count=nodes,
+        subnet_id="subnet-1",
+        security_groups=(),
+        placement_group=True,
+        memory_mib=32768,
+        **{"efa": False, "cpus": 8, "gpus": 0, "settings": {}, **more},
+    )
+
+
+GROUP = group(TYPE, 2, efa=True, cpus=192, gpus=8, settings={"Sockets": "2", "CoresPerSocket": "48"})
+GROUPS = (GROUP, group("trn1.2xlarge", 1), group("p4d.24xlarge", 1))
+SPEC = ClusterSpec(
+    name="head",
+    head_instance_type="m5.large",
+    head_subnet_id="subnet-1",
+    head_security_groups=(),
+    queues=tuple(Queue(name=each.queue, exclusive=True, settings={}) for each in GROUPS),
+    groups=GROUPS,
+    settings=(("JobRequeue", "1"), ("RequeueExit", "75")),
+    tags={},
+    left_out=(),
+)
+
+
+def until(condition, patience_s=PATIENCE_S):
+    """Wait until something holds; the test fails when it never does."""
+    deadline = time.monotonic() + patience_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+    return found
+
+
+@pytest.fixture(scope="session")
+def running():
+    """A private Slurm with two nodes."""
+    # Sockets need a short path.
+    folder = Path(tempfile.mkdtemp(prefix="slt-", dir="/tmp"))
+    places = SlurmPlaces(folder=folder, nodes=folder / "n")
+    for name in [name for each in GROUPS for name in each.node_names()]:
+        scratch = folder / "n" / name / "scratch"
+        scratch.mkdir(parents=True)
+        own = node_environment(metadata="http://127.0.0.1:9", scratch=str(scratch), life=f"{folder.name}-{name}")
+        write_node_environment(places, name, own)
+    slurm = PrivateSlurm(places, SPEC, "test-submit")
+    slurm.start()
+    yield slurm
+    slurm.stop()
+    shutil.rmtree(folder)
+
+
+class HeadNode:
+    """The machine that people log in to: a home folder, Slurm's commands, and whatever a test puts in their way."""
+
+    def __init__(self, folder, slurm):
+        self.folder = folder
+        self.home = folder / "home"
+        self.bin = self.home / "bin"
+        self.bin.mkdir(parents=True)
+        self.slurm = slurm
+        own = client_environment(slurm.places.configuration)
+        self.environment = {
+            **own,
+            "HOME": str(self.home),
+            "PATH": f"{self.bin}:{os.environ['PATH']}:{own['PATH']}",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+        # A login shell sets PATH anew; the profile is where a head node puts its own.
+        (self.home / ".bash_profile").write_text(f'echo "welcome to the cluster"\nexport PATH="{self.bin}:$PATH"\n')
+
+    def jobs(self, *options):
+        """Name and state of every job that Slurm remembers."""
+        printed = self.slurm.run("squeue", "--noheader", "--states=all", "--format=%j %i %T", *options)
+        return [line.split() for line in printed.splitlines()]
+
+    def folder_with(self, text, *options, name="job"):
+        """A job folder with a batch script, as an archive of it would be unpacked."""
+        made = self.home / name
+        made.mkdir()
+        lines = "".join(
+            f"#SBATCH {option}\n" for option in ("--output=slurm-%j.out", "--nodes=1", "--exclusive", *options)
+        )
+        (made / "job.sbatch").write_text(f"#!/bin/bash\n{lines}{text}\n")
+        return str(made)
+
+    def in_the_way(self, program, text):
+        """A program that is found before the real one; {real} in its text is the real one's path."""
+        real = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin")
+        path = self.bin / program
+        path.write_text("#!/bin/bash\n" + text.replace("{real}", str(real)))
+        path.chmod(0o755)
+
+
+@pytest.fixture
+def head(tmp_path, running):
+    node = HeadNode(tmp_path, running)
+    yield node
+    for _, job, state in node.jobs():
+        if state in ("PENDING", "RUNNING", "COMPLETING"):
+            running.run("scancel", job)
+    until(lambda: not running.run("squeue", "--noheader", "--format=%i").strip())
+
+
+@pytest.fixture
+def local(head):
+    return Slurm(shell=LocalShell(head.environment), sleep=lambda _: time.sleep(0.2))
+
+
+class Sshd:
+    """A server of one's own: throwaway keys, on loopback, for this user alone."""
+
+    def __init__(self, folder, head):
+        folder.mkdir()
+        self.folder, self.head = folder, head
+        for name in ("host", "user"):
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)], check=True
+            )
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))
+            self.port = held.getsockname()[1]
+        shutil.copy(folder / "user.pub", folder / "authorized_keys")
+        self.known = folder / "known_hosts"
+        key = (folder / "host.pub").read_text().split()
+        self.known.write_text(f"[127.0.0.1]:{self.port} {key[0]} {key[1]}\n")
+        self.configuration = folder / "ssh_config"
+        self.configuration.write_text(
+            f"Host gpu1\n  HostName 127.0.0.1\n  Port {self.port}\n  IdentityFile {folder}/user\n  IdentitiesOnly yes\n"
+            f"  UserKnownHostsFile {self.known}\n  GlobalKnownHostsFile /dev/null\n"
+        )
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "SLIPWAY_SSH_CONFIG": str(self.configuration),
+        }
+        self.daemon = None
+
+    def start(self, **variables):
+        """Start it; sessions get these variables beside the head node's."""
+        pairs = {**self.head.environment, **variables}
+        words = " ".join(json.dumps(f"{name}={value}") for name, value in pairs.items())
+        (self.folder / "sshd_config").write_text(
+            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host\nPidFile none\nUsePAM no\n"
+            f"AuthorizedKeysFile {self.folder}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
+            f"PermitRootLogin prohibit-password\nMaxSessions 20\nSetEnv {words}\n"
+        )
+        if os.getuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        program = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
+        with (self.folder / "log").open("ab") as log:
+            self.daemon = subprocess.Popen(
+                [program, "-D", "-e", "-f", str(self.folder / "sshd_config")], stdout=log, stderr=log
+            )
+        until(self.answers)
+
+    def answers(self):
+        assert self.daemon.poll() is None, (self.folder / "log").read_text()
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+        except OSError:
+            return False
+        return True
+
+    def stop(self):
+        if self.daemon is not None:
+            self.daemon.terminate()
+            self.daemon.wait()
+            self.daemon = None
+
+
+@pytest.fixture
+def sshd(tmp_path, head):
+    if shutil.which("sshd", path="/usr/sbin:/usr/local/sbin") is None:
+        pytest.skip("not installed: sshd (apt-get install openssh-server)")
+    server = Sshd(tmp_path / "sshd", head)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def shell(sshd):
+    made = SshShell("gpu1", sshd.environment)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def remote(shell):
+    return Slurm(shell=shell, sleep=lambda _: time.sleep(0.2))
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint():
+    """An S3 on loopback."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    yield "http://{}:{}".format(*server.get_host_and_port())
+    server.stop()
+
+
+@pytest.fixture
+def keys(s3_endpoint):
+    return {
+        "AWS_ACCESS_KEY_ID": KEY_ID,
+        "AWS_SECRET_ACCESS_KEY": KEY,
+        "AWS_REGION": "us-east-2",
+        "AWS_ENDPOINT_URL": s3_endpoint,
+    }
+
+
+@pytest.fixture
+def s3(keys):
+    client = boto3.client(
+        "s3",
+        endpoint_url=keys["AWS_ENDPOINT_URL"],
+        region_name="us-east-2",
+        aws_access_key_id=KEY_ID,
+        aws_secret_access_key=KEY,
+        config=Config(s3={"addressing_style": "path"}),
+    )
+    client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
+    yield client
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+    for each in [each for page in pages for each in page.get("Contents", ())]:
+        client.delete_object(Bucket=BUCKET, Key=each["Key"])
+    client.delete_bucket(Bucket=BUCKET)
+    client.close()
+
+
+@pytest.fixture
+def far(s3, sshd, keys, tmp_path):
+    """The head node with what its jobs need, and a plan whose work lies in a git tree."""
+    sshd.stop()
+    sshd.start(**keys, SLIPWAY_PYTHON=sys.executable, SLIPWAY_AGENT_CACHE=str(tmp_path / "cache"))
+    return Far(sshd, keys, tmp_path / "user", s3)
+
+
+class Far:
+    def __init__(self, sshd, keys, root, s3):
+        self.sshd, self.head, self.root, self.s3 = sshd, sshd.head, root, s3
+        self.environment = {**sshd.environment, **keys}
+        self.work = root / "work"
+        self.work.mkdir(parents=True)
+        self.told = []
+
+    def plan(self, command, secrets=None, where="ssh_host: gpu1", uri=f"s3://{BUCKET}/team"):
+        text = PLAN.format(command=json.dumps(command), secrets=json.dumps(secrets or {}), where=where, uri=uri)
+        (self.root / "plan.yaml").write_text(text)
+        return self.root / "plan.yaml"
+
+    def launch(self, path, **changes):
+        priced = price(path, datetime.now(UTC), PriceOptions())
+        rank, quoted = pick(priced, None)
+        assert quoted.gate.allowed, quoted.gate.reason
+        setting = {
+            "root": self.root,
+            "environment": self.environment,
+            "tell": self.told.append,
+            "progress": lambda now: self.told.append(str(now)),
+            "look_s": 0.5,
+        }
+        return launch_quote(priced, rank, quoted, LaunchSetting(**setting | changes))
+
+    def stored(self):
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+        return [each["Key"] for page in pages for each in page.get("Contents", ())]

@@ -1,0 +1,224 @@
+"""Checkpoints that the real agent saved, listed, verified, pruned and restored by command."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.agent.job import CheckpointSpec, JobSpec
+from launcher.cli.app import main
+from tests.sandbox.submit.conftest import BUCKET
+
+ROOT = Path(__file__).parents[3]
+URI = f"s3://{BUCKET}/jobs/a"
+TRAINER = """import hashlib, os, sys
+from pathlib import Path
+folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
+first = int(resume.rpartition("-")[2]) if resume else 0
+for step in range(first + 1, int(sys.argv[1]) + 1):
+    made = folder / f"tmp-{step}"
+    (made / "deep").mkdir(parents=True)
+    (made / "data").write_bytes(hashlib.shake_256(str(step).encode()).digest(300_000))
+    (made / "deep" / "base").write_bytes(b"never changes" * 1000)
+    made.rename(folder / f"step-{step}")
+    while not Path(os.environ["SEEN"]).exists() or f'"step": {step}' not in Path(os.environ["SEEN"]).read_text():
+        pass
+"""
+
+
+@pytest.fixture
+def agent(tmp_path, keys, s3):
+    """Runs the agent, one attempt a call, until a step."""
+
+    def run(steps, attempt=1, keep=10):
+        folder = tmp_path / "node"
+        folder.mkdir(exist_ok=True)
+        (folder / "train.py").write_text(TRAINER)
+        spec = JobSpec(
+            run="r1",
+            name="tiny",
+            command=(sys.executable, str(folder / "train.py"), str(steps)),
+            workdir=str(folder),
+            checkpoint=CheckpointSpec(uri=URI, interval_s=1.0, keep=keep),
+            scratch=str(folder / "scratch"),
+            events=str(folder / "events.jsonl"),
+            metrics=str(folder / "metrics.jsonl"),
+            env={"SEEN": str(folder / "events.jsonl")},
+            imds=False,
+        )
+        (folder / "job.json").write_text(spec.to_json())
+        subprocess.run(
+            [sys.executable, "-m", "launcher.agent", "run", "--config", str(folder / "job.json")],
+            cwd=ROOT,
+            env={**os.environ, **keys, "SLIPWAY_ATTEMPT": str(attempt)},
+            capture_output=True,
+            check=True,
+        )
+
+    return run
+
+
+@pytest.fixture
+def slipway(keys, monkeypatch, capsys, tmp_path):
+    for name, value in keys.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["slipway", "checkpoints", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return ended.value.code, out, err
+
+    return run
+
+
+def stored(s3):
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+    return {each["Key"].removeprefix("jobs/a/") for page in pages for each in page.get("Contents", ())}
+
+
+def spoil(s3, key, change):
+    body = s3.get_object(Bucket=BUCKET, Key=f"jobs/a/{key}")["Body"].read()
+    s3.put_object(Bucket=BUCKET, Key=f"jobs/a/{key}", Body=change(body))
+
+
+def data_of(s3, step):
+    (key,) = [key for key in stored(s3) if key.startswith(f"step-{step}/") and key.endswith("/data")]
+    return key
+
+
+def test_they_are_listed_with_what_is_not_whole(agent, slipway, s3):
+    agent(3)
+    s3.delete_object(Bucket=BUCKET, Key=f"jobs/a/{data_of(s3, 2)}")
+    s3.put_object(Bucket=BUCKET, Key="jobs/a/step-9/r1.a1/0-aa/data", Body=b"on its way")
+    code, out, _ = slipway("list", URI, "--json")
+    found = json.loads(out)
+    assert (code, found["schema"], found["uri"]) == (0, "slipway.checkpoints/1", URI)
+    assert [(each["step"], each["whole"], each["reason"]) for each in found["checkpoints"]] == [
+        (9, False, "its upload was not finished"),
+        (3, True, None),
+        (2, False, "data is not there"),
+        (1, True, None),
+    ]
+    code, out, _ = slipway("list", URI)
+    assert (code, "step 2: data is not there" in out, "attempt 1 of r1" in out) == (0, True, True)
+
+
+def test_a_store_without_any_says_so(slipway, s3):
+    code, out, _ = slipway("list", URI)
+    assert (code, "no checkpoint yet" in out) == (0, True)
+    code, _, err = slipway("restore", URI)
+    assert (code, "no whole checkpoint is there" in err) == (5, True)
+
+
+def test_a_changed_byte_is_found_by_verify_and_by_restore_and_by_nothing_else(agent, slipway, s3, tmp_path):
+    agent(2)
+    assert slipway("verify", URI, "--all")[0] == 0
+    spoil(s3, data_of(s3, 2), lambda body: body[:-1] + bytes([body[-1] ^ 1]))
+    assert json.loads(slipway("list", URI, "--json")[1])["checkpoints"][0]["whole"]
+    code, out, err = slipway("verify", URI, "--all")
+    assert (code, "data has SHA-256" in out, "step 1: whole, 2 files, by hashes" in out) == (5, True, True)
+    assert "not whole: step 2" in err
+    code, _, err = slipway("restore", URI, "-o", "here")
+    assert (code, "step 2 is damaged" in err) == (5, True)
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_what_is_restored_is_what_was_saved(agent, slipway, s3, tmp_path):
+    agent(3)
+    code, out, _ = slipway("restore", URI, "--step", "2", "-o", "here")
+    assert (code, "step 2, 305.7 KiB" in out) == (0, True)
+    place = tmp_path / "here" / "step-2"
+    assert (place / "data").read_bytes() == hashlib.shake_256(b"2").digest(300_000)
+    assert (place / "deep" / "base").read_bytes() == b"never changes" * 1000
+    assert [each.name for each in (tmp_path / "here").iterdir()] == ["step-2"]
+    code, _, err = slipway("restore", URI, "--step", "2", "-o", "here")
+    assert (code, "is there already" in err) == (5, True)
+    code, _, err = slipway("restore", URI, "--step", "7", "-o", "here")
+    assert (code, "whole steps: 3, 2, 1" in err) == (5, True)
+
+
+def test_prune_keeps_what_the_kept_ones_point_to(agent, slipway, s3, tmp_path):
+    agent(4)
+    s3.put_object(Bucket=BUCKET, Key="jobs/a/step-9/r1.a1/0-aa/data", Body=b"on its way")
+    s3.put_object(Bucket=BUCKET, Key="jobs/a/notes.txt", Body=b"mine")
+    before = stored(s3)
+    code, out, _ = slipway("prune", URI, "--keep", "2", "--dry-run")
+    assert (code, "would delete" in out, stored(s3)) == (0, True, before)
+    code, out, err = slipway("prune", URI, "--keep", "2")
+    assert (code, "there is no terminal" in err, stored(s3)) == (2, True, before)
+    assert slipway("prune", URI, "--keep", "2", "--yes")[0] == 0
+    left = stored(s3)
+    # The file that never changed lies with the first step and is still pointed to.
+    assert [key.rpartition("/")[2] for key in left if key.startswith("step-1/")] == ["base"]
+    assert not [key for key in left if key.startswith("step-2/")]
+    assert {"step-9/r1.a1/0-aa/data", "notes.txt"} < left
+    assert slipway("verify", URI, "--step", "3")[0] == slipway("verify", URI, "--step", "4")[0] == 0
+    code, out, _ = slipway("prune", URI, "--keep", "2", "--yes")
+    assert (code, "nothing to delete" in out, stored(s3)) == (0, True, left)
+    agent(5, attempt=2)
+    assert slipway("verify", URI, "--step", "5")[0] == 0
+
+
+def test_prune_stays_away_from_a_job_that_writes(agent, slipway, s3):
+    agent(3)
+    owner = json.loads(s3.get_object(Bucket=BUCKET, Key="jobs/a/claim.json")["Body"].read())
+    assert owner["released"]
+    s3.put_object(Bucket=BUCKET, Key="jobs/a/claim.json", Body=json.dumps({**owner, "released": False}).encode())
+    before = stored(s3)
+    code, _, err = slipway("prune", URI, "--keep", "1", "--yes")
+    assert (code, "r1 is writing checkpoints there now" in err, stored(s3)) == (5, True, before)
+
+
+def test_a_manifest_that_names_a_path_outside_is_not_whole(agent, slipway, s3):
+    agent(2)
+    spoil(s3, "step-2/manifest.json", lambda body: body.replace(b'"path": "data"', b'"path": "../../data"'))
+    found = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    assert [each["whole"] for each in found] == [False, True]
+    assert "must lie below" in found[0]["reason"]
+    code, out, _ = slipway("restore", URI)
+    assert (code, "step 1" in out) == (0, True)
+
+
+SAVE = """
+import sys
+import torch
+import torch.distributed.checkpoint as dcp
+
+state = {"weight": torch.arange(4096.0), "bias": torch.ones(16), "step": 7}
+dcp.save(state, storage_writer=dcp.FileSystemWriter(sys.argv[1], single_file_per_rank=False), no_dist=True)
+"""
+
+
+@pytest.mark.torch
+def test_checkpoints_of_pytorch_are_known_by_their_metadata(slipway, s3, tmp_path):
+    sample = tmp_path / "sample"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", SAVE, str(sample)], check=True, timeout=300)
+    names = sorted(each.name for each in sample.iterdir())
+    for folder in ("step-006", "step-007", "step-008", "step-009"):
+        for name in names:
+            s3.put_object(Bucket=BUCKET, Key=f"jobs/a/{folder}/{name}", Body=(sample / name).read_bytes())
+    shard = next(name for name in names if name.endswith(".distcp"))
+    spoil(s3, f"step-008/{shard}", lambda body: body[:-1])
+    s3.delete_object(Bucket=BUCKET, Key="jobs/a/step-009/.metadata")
+    found = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    assert [(each["step"], each["format"], each["whole"]) for each in found] == [
+        (9, None, False),
+        (8, "dcp", False),
+        (7, "dcp", True),
+        (6, "dcp", True),
+    ]
+    assert "bytes instead of" in found[1]["reason"]
+    code, out, _ = slipway("verify", URI)
+    assert (code, "step 7: whole" in out, "PyTorch keeps no hashes" in out) == (0, True, True)
+    assert slipway("restore", URI, "-o", "here")[0] == 0
+    place = tmp_path / "here" / "step-007"
+    assert {each.name: each.read_bytes() for each in place.iterdir()} == {n: (sample / n).read_bytes() for n in names}
+    assert slipway("prune", URI, "--keep", "1", "--yes")[0] == 0
+    assert {key.partition("/")[0] for key in stored(s3)} == {"step-007", "step-008", "step-009"}

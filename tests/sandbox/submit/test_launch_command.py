@@ -1,0 +1,69 @@
+"""`slipway launch` itself: prices read from a stand-in for AWS's price services, the job on a real Slurm over ssh."""
+
+import json
+import sys
+
+import pytest
+
+from launcher.cli.app import main
+from tests.sandbox.submit.conftest import BUCKET
+from tests.stand_ins.aws_prices import AwsPrices, ec2_product, served, term
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+PLAN = f"""
+slipway: 1
+name: far
+workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, hours: 0.5}}}}
+target: {{kind: parallelcluster, region: us-east-2, instance_type: trn1.2xlarge, nodes: 1, ssh_host: gpu1}}
+purchase: {{option: on-demand}}
+checkpoint: {{uri: s3://{BUCKET}/team, interval: 30}}
+budget: {{max_usd: 20}}
+run: {{command: [{json.dumps(sys.executable)}, train.py], workdir: work}}
+"""
+
+
+@pytest.fixture
+def slipway(far, monkeypatch, capsys, tmp_path):
+    """A command where AWS gives a price."""
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    (far.root / "plan.yaml").write_text(PLAN)
+    (far.work / "train.py").write_text("print('hello')\n")
+    with served(AwsPrices()) as prices:
+        prices.products = [ec2_product("trn1.2xlarge", "us-east-2", term("1.35"))]
+        for name, value in {**prices.environment(tmp_path / "cache"), **far.environment}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(far.root)
+
+        def run(*words):
+            monkeypatch.setattr(sys, "argv", ["slipway", *words])
+            with pytest.raises(SystemExit) as ended:
+                main()
+            return (ended.value.code, *capsys.readouterr())
+
+        yield prices, run
+
+
+def test_a_job_is_launched_at_the_price_of_today(far, slipway):
+    prices, run = slipway
+    code, out, err = run("launch", "plan.yaml", "--yes", "--json")
+    assert code == 0, err
+    report = json.loads(out)
+    assert (report["status"], report["simulated"], report["quoted"]["usd_per_hour"]) == ("succeeded", False, "1.35")
+    assert prices.operations()
+    told = err.splitlines()
+    order = [
+        next(index for index, line in enumerate(told) if words in line)
+        for words in ("reading current prices", "run.workdir: ", "submitted: job ", "attempt 1 started", "completed")
+    ]
+    assert order == sorted(order)
+    assert "next: slipway logs far" in told[-1]
+
+
+def test_a_price_above_the_budget_submits_nothing(far, slipway):
+    prices, run = slipway
+    prices.products = [ec2_product("trn1.2xlarge", "us-east-2", term("135.00"))]
+    before = far.head.jobs()
+    code, out, _ = run("launch", "plan.yaml", "--yes", "--json")
+    assert (code, json.loads(out)["exit_code"]) == (3, 3)
+    assert far.head.jobs() == before
+    assert not (far.root / ".slipway").exists()

@@ -1,0 +1,131 @@
+"""A launch on a Slurm that exists: priced, gated, shipped through S3, submitted over ssh, interrupted, finished."""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.model.errors import DeploymentFailedError, ImpossibleError
+from launcher.model.report import RunStatus
+from launcher.records.run_folder import latest
+from tests.sandbox.submit.conftest import BUCKET, KEY, KEY_ID
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+SECRET = "hf_the-value-that-nobody-writes-down"
+ARN = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
+AWS = f"""[ "$1 $2" = "secretsmanager get-secret-value" ] || exit 64
+echo {SECRET}
+"""
+SECRETIVE = "import hashlib, os; print('secret', hashlib.sha256(os.environ['HF_TOKEN'].encode()).hexdigest())\n"
+
+
+def test_an_interrupted_job_comes_back_and_ends_with_the_weights_of_one_that_was_not(far):
+    for name in ("model.py", "train.py"):
+        (far.work / name).write_text((EXAMPLES / "tiny_gpt" / name).read_text())
+    trainer = [sys.executable, "train.py", "--steps", "160", "--every", "20"]
+    took_away = []
+
+    def interrupt(now):
+        # As Slurm does it for a node that is gone: back into the queue, with a checkpoint in S3.
+        if now.saved_step and not took_away:
+            took_away.append(far.head.jobs()[-1][1])
+            far.head.slurm.run("scontrol", "requeue", took_away[0])
+
+    folder, report = far.launch(far.plan(trainer), progress=interrupt)
+    assert report.status is RunStatus.SUCCEEDED
+    assert not report.simulated
+    _, last = report.attempts
+    assert (last.ended_by, last.exit_code, last.last_step) == ("completed", 0, 160)
+    assert last.resumed_from_step > 0
+    alone = subprocess.run(
+        trainer, cwd=far.work, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True
+    )
+    wanted = re.search(r"weights sha256 (\w+)", alone.stdout)[1]
+    logs = "".join(path.read_text() for path in sorted(folder.logs.glob("attempt-*.log")))
+    assert re.findall(r"weights sha256 (\w+)", logs)[-1] == wanted
+    assert logs.count("slipway: fetched s3://far-checkpoints/team/.work/") == 1
+    (job,) = {each[1] for each in far.head.jobs() if each[0].startswith("far-")}
+    assert any(line.startswith(f"submitted: job {job} on gpu1 over ssh") for line in far.told)
+    submission = folder.read_json("submission.json")
+    assert (submission["job"], submission["head_node"]["host"], submission["work"]["git"]) == (job, "gpu1", None)
+
+
+def test_no_secret_is_written_down(far):
+    far.head.in_the_way("aws", AWS)
+    (far.work / "train.py").write_text(SECRETIVE)
+    folder, report = far.launch(far.plan([sys.executable, "train.py"], {"HF_TOKEN": ARN}))
+    assert report.status is RunStatus.SUCCEEDED
+    assert hashlib.sha256(SECRET.encode()).hexdigest() in (folder.logs / "attempt-1.log").read_text()
+    place = Path(folder.read_json("submission.json")["folder"])
+    written = [
+        path for root in (far.root, place) for path in root.rglob("*") if path.is_file() and not path.is_symlink()
+    ]
+    assert len(written) > 10
+    for secret in (SECRET, KEY, KEY_ID):
+        assert [path for path in written if secret.encode() in path.read_bytes()] == []
+        assert [
+            k for k in far.stored() if secret.encode() in far.s3.get_object(Bucket=BUCKET, Key=k)["Body"].read()
+        ] == []
+
+
+def test_a_job_that_fails_is_exit_6_and_the_report_says_so(far):
+    (far.work / "train.py").write_text("raise SystemExit(3)\n")
+    with pytest.raises(DeploymentFailedError, match="the job failed") as failed:
+        far.launch(far.plan([sys.executable, "train.py"]))
+    assert failed.value.exit_code == 6
+    report = latest("far", far.root).read_json("report.json")
+    assert (report["status"], report["attempts"][0]["exit_code"]) == ("failed", 3)
+
+
+def test_the_same_work_is_sent_once(far):
+    (far.work / "train.py").write_text("print('hello')\n")
+    path = far.plan([sys.executable, "train.py"])
+    far.launch(far.plan([sys.executable, "train.py"]))
+    far.launch(path)
+    shipped = [line for line in far.told if line.startswith("run.workdir: ")]
+    assert [line.rpartition(", ")[2] for line in shipped] == ["sent in S3", "already in S3"]
+    assert len([key for key in far.stored() if "/.work/" in key]) == 1
+
+
+def test_following_can_be_stopped_and_the_job_goes_on(far):
+    (far.work / "train.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(60)\n")
+
+    def stop(now):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        far.launch(far.plan([sys.executable, "train.py"]), progress=stop)
+    folder = latest("far", far.root)
+    assert folder.read_json("report.json")["status"] == "running"
+    assert far.told[-1] == "the job goes on: slipway status far, slipway cancel far"
+    job = folder.read_json("submission.json")["job"]
+    assert [state for _, each, state in far.head.jobs() if each == job] == ["RUNNING"]
+
+
+def test_a_server_that_goes_away_while_the_job_runs_is_waited_for(far):
+    (far.work / "train.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(6)\n")
+    cut = []
+
+    def lose(now):
+        if not cut:
+            cut.append(now)
+            for process in subprocess.run(
+                ["ps", "-o", "pid=", "--ppid", str(far.sshd.daemon.pid)], capture_output=True, text=True, check=True
+            ).stdout.split():
+                os.kill(int(process), 9)
+
+    folder, report = far.launch(far.plan([sys.executable, "train.py"]), progress=lose)
+    assert cut
+    assert report.status is RunStatus.SUCCEEDED
+    assert (folder.logs / "attempt-1.log").is_file()
+
+
+def test_over_ssh_a_place_for_checkpoints_must_be_known(far):
+    with pytest.raises(ImpossibleError, match=r"checkpoint\.uri: auto is the bucket of a cluster"):
+        far.launch(far.plan(["true"], uri="auto"))

@@ -1,0 +1,198 @@
+"""status, logs -f, cancel and the fallback, on jobs that went to a real Slurm over a real sshd."""
+
+import json
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.cli.app import main
+from launcher.model.errors import SlipwayError
+from launcher.model.report import RunStatus
+from launcher.records.run_folder import latest
+from launcher.workflow.fallback import Fallback
+from launcher.workflow.launch_aws import LaunchSetting
+from launcher.workflow.price import PriceOptions, pick, price
+from tests.sandbox.submit.conftest import BUCKET, until
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+TALKER = """import json, os, time
+from pathlib import Path
+for step in range(1, 4):
+    print("step", step, "é", flush=True)
+    with Path(os.environ["SLIPWAY_METRICS"]).open("a") as lines:
+        lines.write(json.dumps({"step": step, "steps": 3, "loss": 1.5}) + "\\n")
+while not Path("..", "go").exists():
+    time.sleep(0.1)
+print("done", flush=True)
+"""
+
+
+@pytest.fixture
+def left(far, monkeypatch):
+    """A job that runs, and a terminal that has been closed."""
+    (far.work / "train.py").write_text(TALKER)
+
+    def stop(now):
+        if now.step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        far.launch(far.plan([sys.executable, "train.py"]), progress=stop)
+    monkeypatch.chdir(far.root)
+    for name, value in far.environment.items():
+        monkeypatch.setenv(name, value)
+    return far
+
+
+@pytest.fixture
+def slipway(left, monkeypatch, capsysbinary):
+    """A command; its exit code, its result, its chatter."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["slipway", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsysbinary.readouterr()
+        return ended.value.code, out.decode(), err.decode()
+
+    return run
+
+
+def test_a_run_is_found_again_followed_and_reported(left, slipway):
+    code, out, _ = slipway("status", "far", "--json")
+    found = json.loads(out)
+    assert (code, found["schema"], found["status"], found["state"]) == (0, "slipway.status/1", "running", "RUNNING")
+    assert (found["step"], found["steps"], found["loss"], found["restarts"]) == (3, 3, 1.5, 0)
+    assert found["nodes"] == ["trn1-2xlarge-dy-nodes-1"]
+    assert found["checkpoint_uri"] == f"s3://{BUCKET}/team"
+    assert [each["ended_by"] for each in found["attempts"]] == [None]
+    code, out, _ = slipway("status", "far")
+    assert code == 0
+    assert f"far: running, job {found['job']} RUNNING on trn1-2xlarge-dy-nodes-1" in out
+    assert "step 3 of 3, loss 1.500" in out
+
+    place = latest("far", left.root).read_json("submission.json")["folder"]
+    (left.head.home / "slipway" / place.rpartition("/")[2] / "go").touch()
+    code, out, err = slipway("logs", "far", "-f")
+    assert (code, err.splitlines()[-1]) == (0, "far: succeeded")
+    assert out.count("step 1 é\n") == 1
+    assert out.count("done\n") == 1
+    code, out, _ = slipway("logs", "far", "--attempt", "1")
+    assert (code, "step 3 é" in out, "done" in out) == (0, True, True)
+    code, out, _ = slipway("report", "far", "--json")
+    report = json.loads(out)
+    assert (report["status"], report["attempts"][0]["exit_code"], report["attempts"][0]["last_step"]) == (
+        "succeeded",
+        0,
+        3,
+    )
+    code, out, _ = slipway("runs", "--json")
+    assert [each["status"] for each in json.loads(out)["runs"]] == ["succeeded"]
+
+
+def test_cancel_ends_the_job_and_says_what_goes_on(left, slipway):
+    code, out, err = slipway("cancel", "far", "--yes")
+    assert (code, "far: cancelled, job " in out, "slipway down far" in err) == (0, True, True)
+    job = latest("far", left.root).read_json("submission.json")["job"]
+    assert [state for _, each, state in left.head.jobs() if each == job] == ["CANCELLED"]
+    assert json.loads(slipway("status", "far", "--json")[1])["status"] == "cancelled"
+    assert latest("far", left.root).read_json("report.json")["status"] == "cancelled"
+
+
+def test_a_launcher_that_died_before_the_answer_finds_its_job(left, slipway):
+    folder = latest("far", left.root)
+    record = folder.read_json("submission.json")
+    folder.write_json("submission.json", {**record, "job": None})
+    assert json.loads(slipway("status", "far", "--json")[1])["job"] == record["job"]
+    assert folder.read_json("submission.json") == record
+
+
+def test_a_head_node_that_cannot_be_reached_is_said(left, slipway):
+    left.sshd.stop()
+    code, out, err = slipway("status", "far")
+    assert (code, out, "Connection refused" in err) == (1, "", True)
+    code, out, err = slipway("logs", "far")
+    assert (code, "as of the last look" in err, "step 1" in out) == (0, True, True)
+
+
+PLAN = """
+slipway: 1
+name: far
+workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, tokens_b: 0.0001, sequence_length: 64}}}}
+target:
+  {{kind: parallelcluster, region: us-east-2, instance_type: [trn1.2xlarge, p4d.24xlarge], nodes: 1, ssh_host: gpu1}}
+purchase:
+  option: on-demand
+  wait_for_capacity_minutes: 0.02
+  price_overrides: {{trn1.2xlarge/on-demand: "1.34", p4d.24xlarge/on-demand: "21.96"}}
+checkpoint: {{uri: s3://{bucket}/team, interval: 30, keep: 3, grace_seconds: 20}}
+run: {{command: [{python}, train.py], workdir: work}}
+"""
+NO_EFA = {"SLIPWAY_SANDBOX": "1"}
+"""The p4d of this test has no EFA interfaces that could be counted."""
+
+
+class TestFallback:
+    @pytest.fixture
+    def story(self, far, keys, tmp_path):
+        far.sshd.stop()
+        own = {"SLIPWAY_PYTHON": sys.executable, "SLIPWAY_AGENT_CACHE": str(tmp_path / "cache")}
+        far.sshd.start(**keys, **own, **NO_EFA)
+        (far.work / "train.py").write_text("print('hello')\n")
+        path = far.root / "plan.yaml"
+        path.write_text(PLAN.format(bucket=BUCKET, python=sys.executable))
+        candidates = lambda: price(path, datetime.now(UTC), PriceOptions(everything=True))  # noqa: E731
+        setting = LaunchSetting(
+            root=far.root, environment=far.environment, tell=far.told.append, progress=far.told.append, look_s=0.5
+        )
+        node = "trn1-2xlarge-dy-nodes-1"
+        far.head.slurm.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=no capacity")
+        made = Fallback(
+            setting=setting,
+            candidates=candidates,
+            requote=lambda digest: (priced := candidates(), *pick(priced, digest)),
+            approve=lambda found: far.told.append(f"approved {found[2].plan.place.instance_type}"),
+        )
+        yield made
+        if "drain" in far.head.slurm.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T"):
+            far.head.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
+
+    def test_no_machines_lead_to_the_next_candidate(self, far, story):
+        priced = story.candidates()
+        rank, quoted = pick(priced, None)
+        assert quoted.plan.place.instance_type == "trn1.2xlarge"
+        folder, report = story.launch((priced, rank, quoted))
+        assert report.status is RunStatus.SUCCEEDED
+        assert folder.read_json("quote.json")["instance_type"] == "p4d.24xlarge"
+        assert "approved p4d.24xlarge" in far.told
+        first, second = sorted(each for each in folder.path.parent.iterdir() if not each.is_symlink())
+        keys = [json.loads((each / "submission.json").read_text())["key"] for each in (first, second)]
+        states = {name: state for name, _, state in far.head.jobs()}
+        assert [states[key] for key in keys] == ["CANCELLED", "COMPLETED"]
+        assert json.loads((first / "report.json").read_text())["status"] == "cancelled"
+
+    def test_without_another_candidate_the_job_keeps_waiting(self, far, story):
+        def refuse(digest):
+            raise SlipwayError("never asked")
+
+        story.requote = refuse
+        priced = price(far.root / "plan.yaml", datetime.now(UTC), PriceOptions())
+        only = lambda: price(far.root / "one.yaml", datetime.now(UTC), PriceOptions(everything=True))  # noqa: E731
+        text = (far.root / "plan.yaml").read_text().replace("[trn1.2xlarge, p4d.24xlarge]", "trn1.2xlarge")
+        (far.root / "one.yaml").write_text(text)
+        story.candidates = only
+
+        def tell(text):
+            far.told.append(str(text))
+            if "keeps waiting" in str(text):
+                far.head.slurm.run("scontrol", "update", "nodename=trn1-2xlarge-dy-nodes-1", "state=resume")
+
+        story.setting = LaunchSetting(
+            root=far.root, environment=far.environment, tell=tell, progress=far.told.append, look_s=0.5
+        )
+        rank, quoted = pick(priced, None)
+        _, report = story.launch((priced, rank, quoted))
+        assert report.status is RunStatus.SUCCEEDED
+        assert any("keeps waiting" in str(line) for line in far.told)
+        until(lambda: not far.head.slurm.run("squeue", "--noheader", "--format=%i").strip())

@@ -1,0 +1,148 @@
+"""Submitting over a real sshd on loopback, with keys that were made for the test."""
+
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from launcher.submit.jobs import JobState, SchedulerError, UnreachableError
+from launcher.submit.ssh import SshShell
+from tests.sandbox.submit.conftest import until
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+
+CUT = """{real} "$@" >/dev/null
+if [ ! -e "$HOME/cut" ]; then
+    touch "$HOME/cut"
+    # The connection goes, and with it the shell that waits for this.
+    kill -9 $(cat "$HOME/connection") $PPID
+fi
+exit 1
+"""
+
+
+def archive_of(folder, path):
+    with tarfile.open(path, "w:gz") as archive:
+        for each in sorted(folder.rglob("*")):
+            archive.add(each, each.relative_to(folder), recursive=False)
+    return path
+
+
+def sessions(sshd):
+    """The processes that sshd has made for connections."""
+    printed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(sshd.daemon.pid)], capture_output=True, text=True, check=False
+    ).stdout
+    return printed.split()
+
+
+class TestShell:
+    def test_what_a_login_prints_is_not_the_answer(self, shell):
+        answer = shell.run("echo one; echo two >&2; exit 7")
+        assert (answer.code, answer.out, answer.err.strip()) == (7, "one\n", "two")
+
+    def test_one_connection_serves_all(self, shell, sshd):
+        for _ in range(3):
+            shell.run("true")
+        assert len(sessions(sshd)) == 1
+
+    def test_closing_leaves_nothing(self, sshd):
+        shell = SshShell("gpu1", sshd.environment)
+        shell.run("true")
+        sockets = shell._sockets
+        shell.close()
+        until(lambda: not sessions(sshd))
+        assert not sockets.exists()
+
+    def test_a_host_whose_key_is_not_known_is_refused(self, sshd):
+        sshd.known.write_text("")
+        shell = SshShell("gpu1", sshd.environment)
+        with pytest.raises(SchedulerError, match="Host key verification failed") as refused:
+            shell.run("touch $HOME/ran")
+        shell.close()
+        assert "accept it once" in refused.value.hint
+        assert not (sshd.head.home / "ran").exists()
+
+    def test_a_key_that_is_not_allowed_is_refused_without_a_password_being_asked_for(self, sshd):
+        (sshd.folder / "authorized_keys").write_text("")
+        shell = SshShell("gpu1", sshd.environment)
+        with pytest.raises(SchedulerError, match="Permission denied") as refused:
+            shell.run("true")
+        shell.close()
+        assert "ssh-agent" in refused.value.hint
+
+    def test_a_persons_configuration_cannot_loosen_it(self, sshd):
+        text = sshd.configuration.read_text()
+        sshd.configuration.write_text(f"{text}  StrictHostKeyChecking no\n")
+        sshd.known.write_text("")
+        shell = SshShell("gpu1", sshd.environment)
+        with pytest.raises(SchedulerError, match="Host key verification failed"):
+            shell.run("true")
+        shell.close()
+
+    def test_a_host_that_looks_like_an_option_is_a_host(self, sshd):
+        shell = SshShell("-oProxyCommand=touch x", sshd.environment)
+        with pytest.raises(SchedulerError):
+            shell.run("true")
+        shell.close()
+        assert not Path("x").exists()
+
+    def test_no_server_is_said(self, sshd):
+        sshd.stop()
+        shell = SshShell("gpu1", sshd.environment)
+        with pytest.raises(UnreachableError, match=r"there was no answer: .*Connection refused"):
+            shell.run("true")
+        shell.close()
+
+    def test_an_answer_that_is_cut_off_is_none(self, sshd, shell):
+        with pytest.raises(UnreachableError, match="the answer was cut off"):
+            shell.run("echo half; kill -9 $(ps -o ppid= $PPID) $PPID")
+
+
+class TestPut:
+    def test_a_folder_is_put_whole_and_once(self, sshd, shell, tmp_path):
+        made = tmp_path / "folder"
+        (made / "deep").mkdir(parents=True)
+        (made / "deep" / "data").write_bytes(bytes(range(256)) * 4000)
+        (made / "run").write_text("#!/bin/sh\n")
+        (made / "run").chmod(0o755)
+        archive = archive_of(made, tmp_path / "folder.tar.gz")
+        place = Path(shell.put(archive, "slipway/it's one"))
+        assert place == sshd.head.home.resolve() / "slipway" / "it's one"
+        assert (place / "deep" / "data").read_bytes() == (made / "deep" / "data").read_bytes()
+        assert (place / "run").stat().st_mode & 0o111
+        (place / "deep" / "data").write_text("in use")
+        assert Path(shell.put(archive, "slipway/it's one")) == place
+        assert (place / "deep" / "data").read_text() == "in use"
+
+    def test_half_an_archive_leaves_no_folder(self, sshd, shell, tmp_path):
+        made = tmp_path / "folder"
+        made.mkdir()
+        (made / "data").write_bytes(bytes(range(256)) * 4000)
+        archive = archive_of(made, tmp_path / "folder.tar.gz")
+        archive.write_bytes(archive.read_bytes()[:-200])
+        with pytest.raises(SchedulerError, match="cannot be put there"):
+            shell.put(archive, "slipway/half")
+        assert list((sshd.head.home / "slipway").iterdir()) == []
+
+
+class TestSubmit:
+    def test_a_job_runs(self, head, remote):
+        job = remote.submit("far-1", head.folder_with("echo $SLURM_JOB_NAME"), "job.sbatch")
+        until(lambda: remote.facts(job).state is JobState.COMPLETED)
+        assert remote.read(job, {f"slurm-{job.job}.out": 0})[f"slurm-{job.job}.out"].data == b"far-1\n"
+
+    def test_a_connection_that_is_cut_after_slurm_took_the_job(self, head, remote, sshd):
+        remote.shell.run("true")
+        (head.home / "connection").write_text("\n".join(sessions(sshd)))
+        head.in_the_way("sbatch", CUT)
+        job = remote.submit("far-2", head.folder_with("sleep 60"), "job.sbatch")
+        assert (head.home / "cut").exists()
+        assert [each[:2] for each in head.jobs("--name=far-2")] == [["far-2", job.job]]
+
+    def test_a_server_that_stays_away_leaves_the_outcome_unknown(self, head, remote, sshd):
+        sshd.stop()
+        with pytest.raises(UnreachableError, match="after 5 tries it is not known whether the job was taken"):
+            remote.submit("far-3", head.folder_with("true"), "job.sbatch")
+        assert head.jobs("--name=far-3") == []

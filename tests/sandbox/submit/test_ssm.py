@@ -1,0 +1,122 @@
+"""Submitting over Systems Manager: real boto3, scripts really run, a real Slurm; the service itself is a stand-in."""
+
+import time
+
+import pytest
+
+from launcher.aws.session import Session
+from launcher.aws.ssm import MachineCommands
+from launcher.model.errors import AwsError
+from launcher.submit.jobs import JobState, SchedulerError, UnreachableError
+from launcher.submit.slurm import Slurm
+from launcher.submit.ssm import SsmShell
+from tests.sandbox.submit.conftest import until
+from tests.sandbox.submit.test_ssh import archive_of
+from tests.stand_ins.run_command import Machine, served
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+HEAD_NODE = "i-0123456789abcdef0"
+RUNUSER = """[ "$1 $2 $3" = "-l ubuntu -c" ] || exit 64
+exec env -i HOME="$HOME" SLURM_CONF="$SLURM_CONF" PATH="$PATH" bash -c "$4"
+"""
+AWS = """[ "$1 $2 $3 $5" = "s3 cp --only-show-errors -" ] || exit 64
+cat "$HOME/bucket/${4##*/}"
+"""
+"""The AWS CLI as the head node has it, with a folder for S3."""
+
+
+@pytest.fixture
+def machine(head):
+    head.in_the_way("runuser", RUNUSER)
+    head.in_the_way("aws", AWS)
+    (head.home / "bucket").mkdir()
+    return Machine(HEAD_NODE, head.environment)
+
+
+@pytest.fixture
+def session(machine):
+    with served(machine) as endpoint:
+        keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL_SSM": endpoint}
+        made = Session(environment=keys, region="us-east-2")
+        yield made
+        made.client("ssm").close()
+
+
+@pytest.fixture
+def shell(session, head):
+    def stage(path):
+        (head.home / "bucket" / path.name).write_bytes(path.read_bytes())
+        return f"s3://bucket/{path.name}"
+
+    return SsmShell(
+        name=f"ssm {HEAD_NODE}",
+        commands=MachineCommands(session=session, instance=HEAD_NODE),
+        user="ubuntu",
+        stage=stage,
+        sleep=lambda seconds: time.sleep(seconds / 8),
+    )
+
+
+def test_a_job_is_put_submitted_followed_and_cancelled(head, shell, tmp_path):
+    folder = tmp_path / "job"
+    folder.mkdir()
+    text = "#!/bin/bash\n#SBATCH --output=slurm-%j.out\n#SBATCH --exclusive\ncat data\nsleep 60\n"
+    (folder / "job.sbatch").write_text(text)
+    (folder / "data").write_text("shipped\n")
+    slurm = Slurm(shell=shell)
+    place = shell.put(archive_of(folder, tmp_path / "job.tar.gz"), "slipway/far-1")
+    job = slurm.submit("far-ssm-1", place, "job.sbatch")
+    log = f"slurm-{job.job}.out"
+    until(lambda: (found := slurm.read(job, {log: 0})[log]) is not None and found.data == b"shipped\n")
+    slurm.cancel(job)
+    until(lambda: slurm.facts(job).state is JobState.CANCELLED)
+
+
+def test_what_is_sent_says_what_it_is_and_how_long_it_may_take(machine, shell):
+    assert shell.run("whoami; echo \"$0\" '$HOME'", timeout_s=77).code == 0
+    (sent,) = machine.sent
+    assert (sent["DocumentName"], sent["Parameters"]["executionTimeout"]) == ("AWS-RunShellScript", ["77"])
+
+
+def test_a_long_file_comes_in_pieces_that_the_service_does_not_cut(head, shell):
+    folder = head.folder_with("sleep 60")
+    content = "".join(f"{number} äöü\n" for number in range(4000)).encode()
+    (head.home / "job" / "log").write_bytes(content)
+    slurm = Slurm(shell=shell)
+    job = slurm.submit("far-ssm-2", folder, "job.sbatch")
+    got = b""
+    while len(got) < len(content):
+        chunk = slurm.read(job, {"log": len(got)})["log"]
+        assert chunk.data
+        got += chunk.data
+    assert got == content
+
+
+@pytest.mark.parametrize("size", [23_970, 24_000, 90_000])
+def test_an_answer_that_the_service_cut_is_refused(shell, size):
+    with pytest.raises(UnreachableError, match="longer than 24,000 characters"):
+        shell.run(f"head -c {size} /dev/zero | tr '\\0' x")
+
+
+def test_a_command_that_does_not_end_in_time_leaves_the_outcome_unknown(shell):
+    with pytest.raises(UnreachableError, match=r"is InProgress after 0\.5 s"):
+        shell.run("sleep 2", timeout_s=0.5)
+
+
+def test_a_machine_whose_agent_is_silent(machine, shell):
+    machine.details = "DeliveryTimedOut"
+    with pytest.raises(SchedulerError, match="did not reach it: DeliveryTimedOut"):
+        shell.run("true")
+
+
+def test_a_machine_that_is_not_there(session, shell):
+    gone = MachineCommands(session=session, instance="i-00000000000000000")
+    with pytest.raises(AwsError, match="InvalidInstanceId") as refused:
+        gone.send(["true"], 60)
+    assert "agent is not online" in refused.value.hint
+
+
+@pytest.mark.parametrize("user", ["root;id", "-l", ""])
+def test_a_user_is_a_user(user):
+    with pytest.raises(SchedulerError, match="no user name"):
+        SsmShell(name="x", commands=None, user=user, stage=str)

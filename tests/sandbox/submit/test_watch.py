@@ -1,0 +1,70 @@
+"""When a followed job counts as ended, seen on jobs of a real Slurm."""
+
+import itertools
+
+import pytest
+
+from launcher.submit.jobs import JobState, UnreachableError
+from launcher.submit.slurm import Slurm, Submitted
+from launcher.workflow.follow import FIRST_LINE
+from launcher.workflow.submission_watch import PATIENCE_S, Mirror, RemoteWatch, log_name
+from tests.sandbox.submit.conftest import until
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+
+
+@pytest.fixture
+def watch(tmp_path):
+    def made(slurm, job, **more):
+        mirror = Mirror(slurm=slurm, job=job, folder=tmp_path / "mirror")
+        told = []
+        return RemoteWatch(mirror=mirror, look_s=0.0, tell=told.append, **more), told
+
+    return made
+
+
+def test_an_interrupted_job_is_not_over_and_need_not_wait_two_minutes(head, local, watch):
+    text = f'echo "{FIRST_LINE}"\n[ "${{SLURM_RESTART_COUNT:-0}}" = 1 ] || exit 75\necho done'
+    job = local.submit("again-2", head.folder_with(text, "--requeue", "--open-mode=append"), "job.sbatch")
+    seen, told = watch(local, job)
+    until(seen.ended)
+    assert (seen.facts.state, seen.facts.restarts) == (JobState.COMPLETED, 1)
+    assert (seen.mirror.folder / log_name(job)).read_text() == f"{FIRST_LINE}\n{FIRST_LINE}\ndone\n"
+    assert any("waits" in line for line in told)
+
+
+def test_a_job_that_failed_is_over_at_once(head, local, watch):
+    job = local.submit("fails-1", head.folder_with("exit 3"), "job.sbatch")
+    seen, _ = watch(local, job)
+    until(seen.ended)
+    assert seen.facts.state is JobState.FAILED
+
+
+def test_a_job_that_slurm_has_forgotten_is_over(head, local, watch):
+    folder = head.folder_with("true")
+    seen, _ = watch(local, Submitted(job="999999", key="gone-1", folder=folder))
+    assert seen.ended()
+    assert seen.facts is None
+
+
+def test_a_file_that_was_begun_anew_is_copied_anew(head, local, watch):
+    job = local.submit("file-1", head.folder_with("sleep 60"), "job.sbatch")
+    seen, _ = watch(local, job)
+    metrics = head.home / "job" / "metrics.jsonl"
+    metrics.write_text("a long first line\n")
+    seen.mirror.sync()
+    metrics.write_text("short\n")
+    seen.mirror.sync()
+    assert (seen.mirror.folder / "metrics.jsonl").read_text() == "short\n"
+
+
+def test_silence_is_said_once_and_borne_for_an_hour(head, remote, sshd, watch):
+    job = remote.submit("quiet-1", head.folder_with("sleep 60"), "job.sbatch")
+    sshd.stop()
+    remote.shell.close()
+    clock = itertools.count(0, PATIENCE_S / 8)
+    seen, told = watch(Slurm(shell=remote.shell), job, clock=lambda: float(next(clock)))
+    with pytest.raises(UnreachableError):
+        until(seen.ended)
+    assert next(clock) > 10
+    assert len([line for line in told if "looks again" in line]) == 1

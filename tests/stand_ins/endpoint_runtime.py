@@ -1,0 +1,206 @@
+"""A stand-in on loopback for a deployed endpoint: SageMaker, its runtime, S3 and CloudFormation, as far as it is asked.
+
+It speaks chat completions with streaming, embeddings and asynchronous invocations, and can be slow, refuse, stall or
+break off in the middle of an answer, or serve the old configuration.
+"""
+
+import json
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote
+
+NAME = "slipway-small"
+
+
+@dataclass
+class Runtime:
+    """What it does, and what it was asked."""
+
+    tokens: int = 8
+    first_s: float = 0.0
+    token_s: float = 0.0
+    stall_after: int | None = None
+    break_after: int | None = None
+    refuse: int = 0
+    empty: bool = False
+    usage: bool = True
+    status: str = "InService"
+    config: str = "config-new"
+    mode: str = "variant"
+    queue_s: float = 0.0
+    queue_fails: bool = False
+    alarming: tuple = ()
+    deployed: bool = True
+    url: str = ""
+    asked: list = field(default_factory=list)
+    objects: dict = field(default_factory=dict)
+    due: dict = field(default_factory=dict)
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def environment(self):
+        """What points a session at it."""
+        keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_ENDPOINT_URL": self.url}
+        return keys
+
+    @property
+    def outputs(self):
+        """Of the endpoint's stack."""
+        found = {
+            "EndpointName": NAME,
+            "EndpointConfigName": "config-new",
+            "Mode": self.mode,
+            **({"InferenceComponentName": NAME} if self.mode == "components" else {}),
+        }
+        if self.mode == "asynchronous":
+            return {**found, "RequestsUri": "s3://kept/requests"}
+        return found if self.mode == "embedding" else {**found, "OpenAiUrl": f"{self.url}/endpoints/{NAME}/openai/v1"}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_PUT(self):
+        self.server.state.objects[unquote(self.path)] = self.body()
+        self.answer(b"")
+
+    def do_GET(self):
+        state, path = self.server.state, unquote(self.path).partition("?")[0]
+        if path in state.due and time.monotonic() >= state.due[path][0]:
+            state.objects[path] = state.due.pop(path)[1]
+        if path in state.objects:
+            return self.answer(state.objects[path])
+        return self.answer(b"<Error><Code>NoSuchKey</Code></Error>", 404, "application/xml")
+
+    def do_POST(self):
+        state, body, path = self.server.state, self.body(), self.path
+        target = self.headers.get("X-Amz-Target", "")
+        if path.endswith("/chat/completions"):
+            self.chat(json.loads(body))
+        elif path.endswith("/async-invocations"):
+            self.take(self.headers["X-Amzn-SageMaker-InputLocation"])
+        elif path.endswith("/invocations"):
+            state.asked.append(("invoke", json.loads(body), dict(self.headers)))
+            data = [] if state.empty else [{"embedding": [0.1] * 3}]
+            self.send({"data": data, "usage": {"prompt_tokens": 11}})
+        elif target.endswith("DescribeEndpoint"):
+            variants = [{"VariantName": "main", "CurrentInstanceCount": 2}]
+            described = {"EndpointName": NAME, "EndpointStatus": state.status, "EndpointConfigName": state.config}
+            self.send({**described, "ProductionVariants": variants})
+        else:
+            self.query(parse_qs(body.decode()), target)
+
+    def query(self, asked, target):
+        """CloudFormation and CloudWatch."""
+        state, action = self.server.state, asked.get("Action", [target.rpartition(".")[2]])[0]
+        if action == "DescribeAlarms":
+            return self.send({"MetricAlarms": [{"AlarmDescription": each} for each in state.alarming]})
+        if action == "ListStackResources":
+            members = "".join(
+                f"<member><LogicalResourceId>{each}</LogicalResourceId><PhysicalResourceId>{each}</PhysicalResourceId>"
+                "<ResourceType>AWS::CloudWatch::Alarm</ResourceType><ResourceStatus>CREATE_COMPLETE</ResourceStatus>"
+                "<LastUpdatedTimestamp>2026-11-20T00:00:00Z</LastUpdatedTimestamp></member>"
+                for each in ("Errors",)
+            )
+            inner = f"<StackResourceSummaries>{members}</StackResourceSummaries>"
+            return self.xml("ListStackResources", inner)
+        if not state.deployed:
+            error = "<Error><Code>ValidationError</Code><Message>Stack does not exist</Message></Error>"
+            return self.answer(f"<ErrorResponse>{error}</ErrorResponse>".encode(), 400, "text/xml")
+        outputs = "".join(
+            f"<member><OutputKey>{key}</OutputKey><OutputValue>{value}</OutputValue></member>"
+            for key, value in state.outputs.items()
+        )
+        stack = (
+            "<StackId>id</StackId><StackName>slipway-small-serving</StackName><StackStatus>CREATE_COMPLETE</StackStatus>"
+            f"<CreationTime>2026-11-20T00:00:00Z</CreationTime><Outputs>{outputs}</Outputs>"
+        )
+        return self.xml("DescribeStacks", f"<Stacks><member>{stack}</member></Stacks>")
+
+    def chat(self, asked):
+        """An answer, token by token."""
+        state = self.server.state
+        state.asked.append(("chat", asked, dict(self.headers)))
+        if state.refuse:
+            return self.answer(b'{"error": "no"}', state.refuse)
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        time.sleep(state.first_s)
+        count = 0 if state.empty else min(state.tokens, asked["max_tokens"])
+        for index in range(count):
+            if index == state.break_after:
+                return None
+            if index == state.stall_after:
+                state.released.wait(30)
+                return None
+            self.event({"choices": [{"delta": {"content": f"word{index} "}}]})
+            time.sleep(state.token_s)
+        if state.usage:
+            self.event({"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": count}})
+        self.wfile.write(b"data: [DONE]\n\n")
+        return None
+
+    def event(self, data):
+        self.wfile.write(f"data: {json.dumps(data)}\n\n".encode())
+        self.wfile.flush()
+
+    def take(self, location):
+        """A request of the queue, answered later in S3."""
+        state = self.server.state
+        asked = json.loads(state.objects["/" + location.removeprefix("s3://")])
+        state.asked.append(("queue", asked, dict(self.headers)))
+        usage = {"prompt_tokens": 12, "completion_tokens": 0 if state.empty else state.tokens}
+        answer = {"choices": [{"message": {"content": "" if state.empty else "one two"}}], "usage": usage}
+        path = "/kept/failures/1" if state.queue_fails else "/kept/answers/1"
+        state.due[path] = (time.monotonic() + state.queue_s, json.dumps(answer).encode())
+        headers = {
+            "X-Amzn-SageMaker-OutputLocation": "s3://kept/answers/1",
+            "X-Amzn-SageMaker-FailureLocation": "s3://kept/failures/1",
+        }
+        self.answer(b'{"InferenceId": "1"}', 202, **headers)
+
+    def xml(self, action, inner):
+        text = f'<{action}Response xmlns="http://cloudformation.amazonaws.com/doc/2010-05-15/">'
+        body = f"{text}<{action}Result>{inner}</{action}Result></{action}Response>"
+        self.answer(body.encode(), 200, "text/xml")
+
+    def send(self, data):
+        self.answer(json.dumps(data).encode())
+
+    def answer(self, body, status=200, kind="application/json", **headers):
+        self.send_response(status)
+        for key, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(key, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def body(self):
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+
+@contextmanager
+def served(state):
+    """Serve it on a port of loopback."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.state = state
+    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield state
+    finally:
+        state.released.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()

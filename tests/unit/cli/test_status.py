@@ -1,0 +1,95 @@
+"""status, cancel, logs and checkpoints on run folders that no cluster needs to be asked about."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launcher.cli.app import main
+from launcher.records import run_folder
+
+REPORT = {
+    "schema": "slipway.report/1",
+    "name": "tiny",
+    "status": "succeeded",
+    "scheduler": "local",
+    "simulated": True,
+    "attempts": [
+        {
+            "started_at": "2026-11-20T12:00:00+00:00",
+            "ended_at": "2026-11-20T12:01:00+00:00",
+            "exit_code": 0,
+            "ended_by": "completed",
+            "resumed_from_step": 0,
+            "last_step": 60,
+        }
+    ],
+    "quoted": {"usd": "12.5", "hours": 0.5, "usd_per_hour": "25", "prices_as_of": "2026-11-20"},
+    "actual": {"hours": 0.0167, "usd_at_quoted_rate": "0.4167"},
+    "stacks": [],
+    "verified_resources": [],
+    "not_emulated": [],
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+
+
+@pytest.fixture
+def slipway(monkeypatch, capsys):
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["slipway", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+def test_a_run_of_the_sandbox_stands_as_its_report_says(folder, slipway):
+    folder.write_json("report.json", REPORT)
+    code, out, _ = slipway("status", "tiny", "--json")
+    found = json.loads(out)
+    assert (code, found["schema"], found["run"], found["status"]) == (
+        0,
+        "slipway.status/1",
+        "20261120T120000Z",
+        "succeeded",
+    )
+    assert (found["simulated"], found["job"], found["step"], len(found["attempts"])) == (True, None, 60, 1)
+    code, out, _ = slipway("status", "tiny")
+    assert (code, "tiny: succeeded" in out, "completed" in out) == (0, True, True)
+
+
+def test_a_folder_that_was_only_deployed_has_no_job(folder, slipway):
+    code, out, _ = slipway("status", "tiny", "--json")
+    assert (code, json.loads(out)["status"]) == (0, "not-submitted")
+    code, _, err = slipway("cancel", "tiny", "--yes")
+    assert (code, "no job on a cluster" in err) == (5, True)
+    code, _, err = slipway("logs", "tiny", "-f")
+    assert (code, "no job on a cluster to follow" in err) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"schema": "other/1"}', '{"schema": "slipway.submission/1"}'])
+def test_a_damaged_record_is_said(folder, slipway, text):
+    (folder.path / "submission.json").write_text(text)
+    code, out, err = slipway("status", "tiny")
+    assert (code, out, "submission.json" in err) == (2, "", True)
+    assert "internal" not in err
+
+
+def test_nothing_is_cancelled_without_an_answer(folder, slipway):
+    code, _, err = slipway("cancel", "tiny")
+    assert (code, "add --yes" in err) == (2, True)
+
+
+def test_checkpoints_of_a_run_that_is_not_there(folder, slipway):
+    code, _, err = slipway("checkpoints", "list", "other")
+    assert (code, "no run of other" in err) == (2, True)
+    code, _, err = slipway("checkpoints", "list", "tiny")
+    assert (code, Path("quote.json").name in err) == (2, True)

@@ -1,0 +1,334 @@
+"""What a plan's command gets, run through all of it: its words and variables byte for byte, bare and in a container.
+
+The batch script, the agent and the container's script are the real ones. What they start is a stand-in: srun, Docker
+and enroot, which begin with an empty environment as the real ones do, and a trainer that writes down what it was given.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from launcher.agent.job import parse
+
+ROOT = Path(__file__).resolve().parents[3]
+BASH = shutil.which("bash")
+SECRET = "arn:aws:secretsmanager:us-east-2:123456789012:secret:key-AbCdEf"
+SHELLS_OWN = {
+    "_",
+    "BASHOPTS",
+    "BASHPID",
+    "BASH_ARGC",
+    "EUID",
+    "GROUPS",
+    "OLDPWD",
+    "PPID",
+    "PWD",
+    "SHELLOPTS",
+    "SHLVL",
+    "UID",
+}
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
+AWKWARD = st.sampled_from(
+    [
+        *("$(touch injected)", "`touch injected`", "'; touch injected; '", '"; touch injected; "', "&& touch injected"),
+        *(
+            "",
+            " ",
+            "--",
+            "-x",
+            "*",
+            "~",
+            "!!",
+            "#",
+            "%s",
+            "a=b",
+            "\\",
+            "${HOME}",
+            "$'\\n'",
+            "a\nb\n",
+            "\r",
+            "é\x80\u2028",
+        ),
+    ]
+)
+WORDS = st.lists(TEXT | AWKWARD, max_size=4)
+NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True).filter(
+    lambda name: name.upper() not in SHELLS_OWN and not name.upper().startswith(("BASH", "SLIPWAY", "SLURM", "OUT"))
+) | st.sampled_from(["PYTHONPATH", "HOME", "LD_LIBRARY_PATH_2", "HTTP_PROXY", "LC_ALL", "XDG_DATA_HOME"])
+VARIABLES = st.dictionaries(NAMES.filter(lambda name: name != "PATH"), TEXT | AWKWARD, max_size=4)
+
+TRAINER = 'printf "%s\\0" "$@" >"$OUT/words"; env -0 >"$OUT/environment"; pwd >"$OUT/folder"'
+PROGRAMS = {
+    "trainer": TRAINER,
+    "agent-python": f'export PYTHONPATH={ROOT}; unset PYTHONHOME; exec {sys.executable} -m launcher.agent "${{@:2}}"',
+    "srun": 'shift 3; exec "$@"',
+    "scontrol": 'case "$2" in hostnames) echo a1; echo a2;; node) echo "NodeName=a1 NodeAddr=127.0.0.1 X=y";; esac',
+    "aws": 'printf "%s\\0" "$@" >>"$OUT/aws"; cat "$OUT/secret" 2>/dev/null || echo token',
+    "docker": """
+printf '%s\\0' "$@" >>"$OUT/docker"
+if [[ "$1" == login ]]; then cat >"$OUT/login"; fi
+if [[ "$1" == run ]]; then
+    while [[ "$1" != team/* && "$1" != *.amazonaws.com/* ]]; do shift; done
+    shift
+    exec env -i PATH="$PATH" HOME=/inside FROM_IMAGE=1 bash "$@"
+fi
+""",
+    "enroot": """
+printf '%s\\0' "$@" >>"$OUT/enroot"
+case "$1" in
+    import) touch "$3" ;;
+    create) [[ -f "$4" ]] ;;
+    start)
+        while [[ "$1" != slipway-* ]]; do shift; done
+        shift
+        cd /
+        exec env -i PATH="$PATH" HOME=/inside FROM_IMAGE=1 "$@"
+        ;;
+esac
+""",
+}
+
+
+@pytest.fixture
+def render(bundle_of, plan_of):
+    """The bundle of BASE with more keys laid over it."""
+    return lambda **extra: bundle_of(plan_of(**extra))
+
+
+@pytest.fixture
+def node(tmp_path):
+    """A node with the programs above, and no others of their names."""
+    for name in ("bin", "job/work", "out", "scratch"):
+        (tmp_path / name).mkdir(parents=True)
+    for name, body in PROGRAMS.items():
+        path = tmp_path / "bin" / name
+        path.write_text(f"#!/bin/bash\n{body}\n", encoding="utf-8")
+        path.chmod(0o755)
+    return tmp_path
+
+
+def environment_of(node, **more):
+    return {
+        "PATH": f"{node / 'bin'}:/usr/bin:/bin",
+        "HOME": "/outside",
+        "OUT": str(node / "out"),
+        "SLURM_SUBMIT_DIR": str(node / "job"),
+        "SLURM_JOB_ID": "12",
+        "SLURM_JOB_NODELIST": "a[1-2]",
+        "SLIPWAY_SANDBOX": "1",
+        "SLIPWAY_PYTHON": "agent-python",
+        "SLIPWAY_SCRATCH": str(node / "scratch"),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        **more,
+    }
+
+
+def started(node, bundle, nodes=1):
+    """Run a bundle's batch script as Slurm does."""
+    for path in (node / "out").iterdir():
+        if path.name != "secret":
+            path.unlink()
+    (node / "job" / "job.json").write_text(bundle.file("job.json").text, encoding="utf-8")
+    return subprocess.run(
+        [BASH, "-s"],
+        input=bundle.file("job.sbatch").text,
+        env=environment_of(node, SLURM_JOB_NUM_NODES=str(nodes)),
+        cwd=node,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def run_command(node, bundle):
+    """Start the command of a bundle's job as the agent does, without the agent: quicker."""
+    job = parse(bundle.file("job.json").text)
+    answer = subprocess.run(
+        job.command,
+        env=environment_of(node, **job.env),
+        cwd=node / "job" / "work",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+
+
+def given_to_the_trainer(node):
+    """Its words, its environment and its folder, as bytes."""
+    words = (node / "out" / "words").read_bytes().split(b"\0")[:-1]
+    entries = (node / "out" / "environment").read_bytes().split(b"\0")[:-1]
+    return words, dict(each.split(b"=", 1) for each in entries)
+
+
+def as_bytes(value):
+    if isinstance(value, dict):
+        return {name.encode(): text.encode() for name, text in value.items()}
+    return [word.encode() for word in value]
+
+
+def holds(environment, variables):
+    return {name: environment.get(name) for name in variables} == variables
+
+
+def nothing_was_injected(node):
+    return not list(node.rglob("injected"))
+
+
+IMAGES = {
+    "bare": {},
+    "docker": {"image": "team/trainer:1", "container": "docker"},
+    "enroot": {"image": "team/trainer:1"},
+}
+WAYS = pytest.mark.parametrize("way", sorted(IMAGES))
+quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+class TestTheCommandItself:
+    @WAYS
+    @quick
+    @given(words=WORDS, variables=VARIABLES)
+    def test_words_and_variables_are_the_plans(self, way, node, render, words, variables):
+        run = {"command": ["trainer", *words], "env": variables, **IMAGES[way]}
+        run_command(node, render(run=run))
+        found, environment = given_to_the_trainer(node)
+        if words:
+            assert found == as_bytes(words)
+        assert holds(environment, as_bytes(variables))
+        assert nothing_was_injected(node)
+
+    @WAYS
+    def test_setup_lines_come_first_in_the_same_shell(self, way, node, render):
+        run = {"command": ["trainer", "a b"], "setup": ["cd ..", "export A='x y'", "false || true"], **IMAGES[way]}
+        run_command(node, render(run=run))
+        words, environment = given_to_the_trainer(node)
+        assert (words, environment[b"A"]) == ([b"a b"], b"x y")
+        assert (node / "out" / "folder").read_text() == f"{node / 'job'}\n"
+
+    @WAYS
+    def test_its_exit_code_is_handed_on(self, way, node, render):
+        job = parse(render(run={"command": ["bash", "-c", "exit 7"], **IMAGES[way]}).file("job.json").text)
+        answer = subprocess.run(job.command, env=environment_of(node), cwd=node / "job/work", check=False)
+        assert answer.returncode == 7
+
+
+class TestTheWholeWay:
+    @WAYS
+    @pytest.mark.parametrize("nodes", [1, 2])
+    def test_from_the_batch_script_to_the_trainer(self, way, nodes, node, render):
+        words, variables = ["a'b", "$(touch injected)", "c\nd", "é"], {"A": "`touch injected`", "PYTHONPATH": "x\ny"}
+        run = {"command": ["trainer", *words], "env": variables, "secrets": {"TOKEN": SECRET}, **IMAGES[way]}
+        bundle = render(target={"nodes": nodes}, run=run, checkpoint={"mode": "none"})
+        (node / "out" / "secret").write_text("s3cr$t `touch injected` 'ü\n", encoding="utf-8")
+        answer = started(node, bundle, nodes)
+        assert answer.returncode == 0, answer.stderr
+        found, environment = given_to_the_trainer(node)
+        assert found == as_bytes(words)
+        assert holds(environment, as_bytes(variables))
+        assert environment[b"TOKEN"].decode() == "s3cr$t `touch injected` 'ü"
+        assert environment[b"PET_RDZV_ID"] == b"12.0"
+        assert environment[b"SLIPWAY_RUN"] == b"20261120T120000Z"
+        assert environment[b"AWS_REGION"] == b"us-east-2"
+        assert (node / "out" / "folder").read_text() == f"{node / 'job/work'}\n"
+        assert nothing_was_injected(node)
+        written = [path for path in node.rglob("*") if path.is_file() and path.name not in {"secret", "environment"}]
+        assert [path for path in written if b"s3cr$t" in path.read_bytes()] == []
+
+    @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(words=WORDS, variables=VARIABLES, secret=TEXT | AWKWARD)
+    def test_nothing_changes_on_it(self, node, render, words, variables, secret):
+        variables = {name: text for name, text in variables.items() if name not in {"TOKEN", "PYTHONPATH", "HOME"}}
+        run = {"command": ["trainer", *words], "env": variables, "secrets": {"TOKEN": SECRET}, **IMAGES["docker"]}
+        bundle = render(target={"nodes": 1}, run=run, checkpoint={"mode": "none"})
+        (node / "out" / "secret").write_bytes(secret.encode() + b"\n")
+        answer = started(node, bundle)
+        assert answer.returncode == 0, answer.stderr
+        found, environment = given_to_the_trainer(node)
+        assert found == as_bytes(words) or not words
+        assert holds(environment, as_bytes(variables))
+        assert environment[b"TOKEN"] == secret.encode().rstrip(b"\n")
+        assert nothing_was_injected(node)
+
+
+class TestContainers:
+    def words_of(self, node, program):
+        return (node / "out" / program).read_text().split("\0")[:-1]
+
+    def test_docker_is_given_the_network_the_memory_and_the_folders(self, node, render):
+        run_command(node, render(run={"command": ["trainer"], **IMAGES["docker"]}))
+        words = self.words_of(node, "docker")
+        assert words[:3] == ["rm", "--force", f"slipway-{os.getuid()}"]
+        told = words[3 : words.index("team/trainer:1")]
+        for pair in (("--network", "host"), ("--ipc", "host"), ("--ulimit", "memlock=-1"), ("--entrypoint", "bash")):
+            assert told[told.index(pair[0]) + 1] == pair[1]
+        assert {"--rm", "--interactive", "--init"} <= set(told)
+        assert told[told.index("--user") + 1] == f"{os.getuid()}:{os.getgid()}"
+        assert {f"{node / name}:{node / name}" for name in ("job", "scratch")} <= set(told)
+
+    def test_the_images_own_variables_stay_and_the_nodes_do_not_go_in(self, node, render):
+        for way in ("docker", "enroot"):
+            run_command(node, render(run={"command": ["trainer"], **IMAGES[way]}))
+            environment = given_to_the_trainer(node)[1]
+            assert (environment[b"HOME"], environment[b"FROM_IMAGE"]) == (b"/inside", b"1")
+            assert not [name for name in environment if name.startswith(b"ENROOT_")]
+
+    def test_enroot_imports_an_image_once_a_node(self, node, render):
+        bundle = render(run={"command": ["trainer"], **IMAGES["enroot"]})
+        run_command(node, bundle)
+        run_command(node, bundle)
+        words = self.words_of(node, "enroot")
+        assert words.count("import") == 1
+        assert words[words.index("import") + 3] == "docker://team/trainer:1"
+        assert words.count("create") == words.count("start") == 2
+
+    @pytest.mark.parametrize(
+        "image, uri",
+        [
+            ("nvcr.io/nvidia/pytorch:25.10-py3", "docker://nvcr.io#nvidia/pytorch:25.10-py3"),
+            ("localhost:5000/trainer:1", "docker://localhost:5000#trainer:1"),
+            ("ubuntu:24.04", "docker://ubuntu:24.04"),
+            ("team/trainer@sha256:0abc", "docker://team/trainer:sha256:0abc"),
+        ],
+    )
+    def test_enroot_is_told_of_a_registry_in_its_own_way(self, node, render, image, uri):
+        run_command(node, render(run={"command": ["trainer"], "image": image}))
+        words = self.words_of(node, "enroot")
+        assert words[words.index("import") + 3] == uri
+
+    def test_a_squashed_file_needs_no_registry(self, node, render):
+        image = node / "trainer.sqsh"
+        image.touch()
+        run_command(node, render(run={"command": ["trainer"], "image": str(image)}))
+        words = self.words_of(node, "enroot")
+        assert "import" not in words
+        assert words[words.index("create") + 3] == str(image)
+
+    def test_ecrs_password_is_fetched_and_written_nowhere(self, node, render):
+        image = "123456789012.dkr.ecr.us-west-2.amazonaws.com/team/trainer:1"
+        run_command(node, render(run={"command": ["trainer"], "image": image, "container": "docker"}))
+        words = self.words_of(node, "docker")
+        assert words[:5] == ["login", "--username", "AWS", "--password-stdin", image.partition("/")[0]]
+        assert (node / "out" / "login").read_text() == "token\n"
+        assert "us-west-2" in (node / "out" / "aws").read_text()
+        run_command(node, render(run={"command": ["trainer"], "image": image}))
+        (credentials,) = node.rglob(".credentials")
+        assert credentials.read_text() == (
+            f"machine {image.partition('/')[0]} login AWS password $(aws ecr get-login-password --region us-west-2)\n"
+        )
+
+    def test_a_runtime_that_is_not_there_is_named(self, node, render):
+        (node / "bin" / "enroot").unlink()
+        bundle = render(run={"command": ["trainer"], **IMAGES["enroot"]}, checkpoint={"mode": "none"})
+        answer = started(node, bundle, 2)
+        assert answer.returncode == 127
+        assert "run.container: enroot is not on this node" in answer.stderr
+
+    def test_its_script_is_well_formed(self, shellcheck):
+        assert shellcheck(ROOT / "templates" / "slurm" / "container.sh") == ""

@@ -1,0 +1,166 @@
+"""How a batch script starts its job: the check for EFA, where torchrun meets, what the environment is then."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+BASH = shutil.which("bash")
+SRUN = 'echo "$@" >>"$SLURM_SUBMIT_DIR/srun"; shift 3; exec "$@"'
+SCONTROL = """
+echo "$@" >>"$SLURM_SUBMIT_DIR/scontrol"
+case "$2" in
+    hostnames) printf '%s\\n' a1 a2 ;;
+    node) echo "NodeName=$4 Arch=x86_64 NodeAddr=10.1.2.3 NodeHostName=$4 Version=24.05" ;;
+esac
+"""
+AGENT = 'env -0 >"$SLURM_SUBMIT_DIR/environment"'
+
+
+@pytest.fixture
+def start(tmp_path, bundle_of, plan_of):
+    """Run the script of a plan, with programs of one's own in place of Slurm's and of the agent."""
+    job, programs, sysfs = (tmp_path / name for name in ("job", "bin", "sys"))
+    for folder in (job, programs, sysfs):
+        folder.mkdir()
+
+    def run(*, target=None, nodes=1, programs_too=None, sandbox=False, checkpoint=None, **environment):
+        plan = plan_of(target={"nodes": nodes, **(target or {})}, checkpoint=checkpoint or {})
+        stand_ins = {"srun": SRUN, "scontrol": SCONTROL, "agent-python": AGENT, **(programs_too or {})}
+        for name, body in stand_ins.items():
+            (programs / name).write_text(f"#!/bin/bash\n{body}\n", encoding="utf-8")
+            (programs / name).chmod(0o755)
+        variables = {
+            "PATH": f"{programs}:/usr/bin:/bin",
+            "SLURM_SUBMIT_DIR": str(job),
+            "SLURM_JOB_ID": "1234",
+            "SLURM_JOB_NUM_NODES": str(nodes),
+            "SLURM_JOB_NODELIST": "a[1-2]",
+            "SLIPWAY_PYTHON": "agent-python",
+            "SLIPWAY_SYSFS": str(sysfs),
+            **({"SLIPWAY_SANDBOX": "1"} if sandbox else {}),
+            **environment,
+        }
+        (job / "environment").unlink(missing_ok=True)
+        script = bundle_of(plan).file("job.sbatch").text
+        answer = subprocess.run(
+            [BASH, "-s"], input=script, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        entries = (job / "environment").read_text().split("\0") if (job / "environment").exists() else None
+        answer.environment = entries and dict(each.partition("=")[::2] for each in entries if each)
+        return answer
+
+    def devices(*drivers):
+        """Give the machine InfiniBand devices of these drivers."""
+        for number, driver in enumerate(drivers):
+            device = sysfs / "class" / "infiniband" / f"rdmap{number}s0" / "device"
+            device.mkdir(parents=True)
+            (device / "driver").symlink_to(f"../../../bus/pci/drivers/{driver}")
+
+    run.devices, run.job = devices, job
+    return run
+
+
+class TestEfa:
+    """A p5.48xlarge shows 32 interfaces."""
+
+    def test_none_at_all_stops_the_job_before_the_agent(self, start):
+        answer = start()
+        assert answer.returncode == 1
+        assert "p5.48xlarge has 32 EFA interfaces, found 0; the job stops here" in answer.stderr
+        assert answer.environment is None
+
+    def test_fewer_than_the_type_has_stop_it(self, start):
+        start.devices(*["efa"] * 31)
+        answer = start()
+        assert (answer.returncode, answer.environment) == (1, None)
+        assert "found 31" in answer.stderr
+
+    def test_devices_of_another_driver_do_not_count(self, start):
+        start.devices(*["efa"] * 31, "mlx5_core", "mlx5_core")
+        assert "found 31" in start().stderr
+
+    def test_all_of_them_let_it_through(self, start):
+        start.devices(*["efa"] * 32, "mlx5_core")
+        answer = start()
+        assert answer.returncode == 0
+        assert ": 32 EFA interfaces\n" in answer.stdout
+        assert answer.environment
+
+    def test_interfaces_that_libfabric_does_not_offer_stop_it(self, start):
+        start.devices(*["efa"] * 32)
+        asked = '[[ "$*" == "--provider efa" ]] || exit 0; '
+        answer = start(programs_too={"fi_info": asked + "exit 61"})
+        assert (answer.returncode, answer.environment) == (1, None)
+        assert "libfabric offers none of its 32 EFA interfaces" in answer.stderr
+        assert start(programs_too={"fi_info": asked + "exit 0"}).returncode == 0
+
+    def test_every_node_is_asked(self, start):
+        start.devices(*["efa"] * 32)
+        assert start(nodes=2).returncode == 0
+        asked, run = (start.job / "srun").read_text().split("--nodes=2 ")[1:]
+        assert "check_efa" in asked
+        assert run.rstrip().endswith("job.json")
+
+    def test_a_type_without_efa_is_not_asked(self, start):
+        answer = start(target={"instance_type": "trn1.2xlarge", "region": "us-west-2"})
+        assert answer.returncode == 0, answer.stderr
+        assert "EFA interfaces" not in answer.stdout
+
+
+class TestMeeting:
+    def test_one_node_meets_itself_on_a_free_port(self, start):
+        environment = start(sandbox=True).environment
+        assert (environment["PET_RDZV_ENDPOINT"], environment["PET_NNODES"]) == ("localhost:0", "1")
+        assert not {"MASTER_ADDR", "MASTER_PORT"} & environment.keys()
+
+    def test_several_meet_at_the_first_by_the_address_that_slurm_has(self, start):
+        environment = start(nodes=2, sandbox=True).environment
+        assert (environment["MASTER_ADDR"], environment["MASTER_PORT"]) == ("10.1.2.3", "22340")
+        assert (environment["PET_RDZV_ENDPOINT"], environment["PET_NNODES"]) == ("10.1.2.3:22340", "2")
+        assert "show node --oneliner a1\n" in (start.job / "scontrol").read_text()
+
+    def test_without_an_address_of_slurms_the_name_is_looked_up(self, start):
+        nameless = SCONTROL.replace("NodeAddr=10.1.2.3", "NodeAddr=localhost")
+        assert (
+            start(nodes=2, sandbox=True, programs_too={"scontrol": nameless}).environment["MASTER_ADDR"] == "127.0.0.1"
+        )
+
+    def test_a_node_without_an_address_stops_the_job(self, start):
+        nameless = SCONTROL.replace("NodeAddr=10.1.2.3", "NodeAddr=no-such-node.invalid")
+        answer = start(nodes=2, sandbox=True, programs_too={"scontrol": nameless, "getent": "exit 2"})
+        assert (answer.returncode, answer.environment) == (1, None)
+        assert "a1, where the nodes are to meet, has no address" in answer.stderr
+
+    def test_a_requeued_job_meets_anew(self, start):
+        lives = [start(nodes=2, sandbox=True, SLURM_RESTART_COUNT=str(count)).environment for count in (0, 1, 2)]
+        assert [life["PET_RDZV_ID"] for life in lives] == ["1234.0", "1234.1", "1234.2"]
+        assert len({life["PET_RDZV_ENDPOINT"] for life in lives}) == 3
+
+    def test_torchrun_hands_the_notice_on_and_waits_for_the_grace_time(self, start):
+        environment = start(sandbox=True, checkpoint={"grace_seconds": 45.5}).environment
+        assert "SIGUSR1" in environment["PET_SIGNALS_TO_HANDLE"].split(",")
+        assert (environment["PET_SHUTDOWN_TIMEOUT"], environment["PET_MAX_RESTARTS"]) == ("46", "0")
+
+    @pytest.mark.parametrize(
+        "type_, region, workers",
+        [("p5.48xlarge", "us-east-2", 8), ("trn1.32xlarge", "us-west-2", 32), ("trn2.48xlarge", "us-east-2", 64)],
+    )
+    def test_one_worker_a_gpu_or_logical_core(self, start, type_, region, workers):
+        start.devices(*["efa"] * 32)
+        target = {"instance_type": type_, "region": region}
+        answer = start(target=target)
+        assert answer.environment["PET_NPROC_PER_NODE"] == str(workers), answer.stderr
+        assert start(target=target, sandbox=True).environment["PET_NPROC_PER_NODE"] == "1"
+
+    def test_what_is_set_already_stays(self, start):
+        own = {"MASTER_ADDR": "10.9.9.9", "MASTER_PORT": "5", "PET_NPROC_PER_NODE": "4", "PET_RDZV_ID": "mine"}
+        environment = start(nodes=2, sandbox=True, **own).environment
+        assert {name: environment[name] for name in own} == own
+        assert environment["PET_RDZV_ENDPOINT"] == "10.9.9.9:5"
+
+    def test_neurons_collectives_meet_at_an_address_not_a_name(self, start):
+        environment = start(nodes=2, sandbox=True, target={"instance_type": "trn2.48xlarge"}).environment
+        assert environment["NEURON_RT_ROOT_COMM_ID"] == "10.1.2.3:62182"
+        assert os.environ.get("NEURON_RT_ROOT_COMM_ID") is None

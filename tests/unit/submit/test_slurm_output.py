@@ -1,0 +1,74 @@
+"""What Slurm prints, read: the forms that a machine without accounting or with other versions does not show."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.submit.jobs import JobState, SchedulerError, UnreachableError
+from launcher.submit.shell import Frame
+from launcher.submit.slurm_output import accounted, described, submitted
+
+# sacct --duplicates --parsable2, SLURM_TIME_FORMAT=%s: State|Start|End|ExitCode|NodeList|JobName
+TWICE = """NODE_FAIL|1780000000|1780000600|0:0|p5-dy-nodes-[1-2]|tiny-1
+CANCELLED by 1000|1780000800|1780000900|0:15|p5-dy-nodes-1|tiny-1
+"""
+RUNNING = "REQUEUED|1780000000|1780000600|75:0|a-1|tiny-1\nRUNNING|1780000700|Unknown|0:0|a-1|tiny-1\n"
+WAITING = "REQUEUED|1780000000|1780000600|75:0|a-1|tiny-1\nPENDING|Unknown|Unknown|0:0|None assigned|tiny-1\n"
+
+
+def at(seconds):
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def test_accounting_gives_every_attempt():
+    facts, attempts = accounted(TWICE)
+    assert (facts.state, facts.word, facts.restarts) == (JobState.CANCELLED, "CANCELLED", 1)
+    first, second = attempts
+    assert (first.node_lost, first.exit_code, first.nodes) == (True, None, ("p5-dy-nodes-1", "p5-dy-nodes-2"))
+    assert (first.started_at, first.ended_at) == (at(1780000000), at(1780000600))
+    assert (second.number, second.exit_code, second.signal) == (2, 0, 15)
+
+
+def test_the_attempt_that_runs_is_open():
+    facts, attempts = accounted(RUNNING)
+    assert (facts.state, facts.nodes) == (JobState.RUNNING, ("a-1",))
+    assert [each.exit_code for each in attempts] == [75, None]
+    assert attempts[1].ended_at is None
+
+
+def test_one_that_waits_for_its_next_attempt_is_pending():
+    facts, attempts = accounted(WAITING)
+    assert (facts.state, facts.restarts, len(attempts), facts.nodes) == (JobState.PENDING, 1, 1, ())
+
+
+def test_a_job_that_the_accounting_does_not_know_is_none():
+    assert accounted("") is None
+    assert accounted("slurm_persist_conn_open: something\n") is None
+
+
+@pytest.mark.parametrize("printed", ["", "slurm_load_jobs error", "JobId=1 Reason=None"])
+def test_what_is_no_job_is_refused(printed):
+    with pytest.raises(SchedulerError, match="printed no job"):
+        described(printed)
+
+
+@pytest.mark.parametrize("printed", ["", "Submitted batch job", "error 12 failed"])
+def test_what_is_no_id_is_refused(printed):
+    with pytest.raises(SchedulerError, match="printed no job id"):
+        submitted(printed)
+
+
+class TestFrame:
+    FRAME = Frame(mark="m")
+
+    def test_the_answer_stands_between_the_marks(self):
+        answer = self.FRAME.answer("motd\n\nm begin\nhello\n\nm end 3\nbye", "", "x")
+        assert (answer.code, answer.out) == (3, "hello\n")
+
+    @pytest.mark.parametrize("out", ["\nm begin\nhello\n\nm end", "\nm begin\nhel", "\nm begin\nhello\n\nm end 3"])
+    def test_no_shortened_answer_is_one(self, out):
+        with pytest.raises(UnreachableError, match="cut off"):
+            self.FRAME.answer(out, "", "x")
+
+    def test_no_two_marks_are_the_same(self):
+        assert Frame.fresh().mark != Frame.fresh().mark

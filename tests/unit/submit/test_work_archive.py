@@ -1,0 +1,244 @@
+"""Packing the user's folder with a real git, and unpacking it as the node does."""
+
+import hashlib
+import importlib.util
+import io
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from launcher.catalog.assets import asset
+from launcher.model.errors import ImpossibleError
+from launcher.submit import work_archive
+from launcher.submit.work_archive import pack
+
+ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    "HOME": "/nonexistent",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_DIR": "/nonexistent/other",
+}
+
+
+def git(folder, *words):
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main"]
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "GIT_DIR"}
+    done = subprocess.run(
+        ["git", *identity, "-C", str(folder), *words], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.fixture
+def work(tmp_path):
+    folder = tmp_path / "work"
+    write(folder, train_dot_py="print(1)\n", conf__a_dot_yaml="a: 1\n")
+    (folder / "train.py").chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def repository(work):
+    git(work, "init", "-q")
+    write(work, _dot_gitignore="data/\n*.ckpt\n", data__big="x" * 1000, old_dot_ckpt="x")
+    git(work, "add", ".")
+    git(work, "commit", "-q", "-m", "one")
+    return work
+
+
+def packed(folder, tmp_path, name="a.tar.gz"):
+    return pack(folder, tmp_path / name, ENVIRONMENT)
+
+
+def members(archive):
+    with tarfile.open(archive.path) as opened:
+        return {member.name: member for member in opened.getmembers()}
+
+
+class TestGit:
+    def test_what_git_ignores_stays_and_the_revision_is_said(self, repository, tmp_path):
+        made = packed(repository, tmp_path)
+        assert sorted(members(made)) == [".gitignore", "conf/a.yaml", "train.py"]
+        assert (made.git.revision, made.git.dirty, made.files) == (git(repository, "rev-parse", "HEAD"), False, 3)
+
+    def test_a_dirty_tree_goes_as_it_stands_and_says_so(self, repository, tmp_path):
+        write(repository, train_dot_py="print(2)\n", new_dot_py="new\n")
+        (repository / "conf" / "a.yaml").unlink()
+        made = packed(repository, tmp_path)
+        assert sorted(members(made)) == [".gitignore", "new.py", "train.py"]
+        assert made.git.dirty
+        with tarfile.open(made.path) as opened:
+            assert opened.extractfile("train.py").read() == b"print(2)\n"
+
+    def test_a_folder_of_a_repository_is_packed_alone(self, repository, tmp_path):
+        made = packed(repository / "conf", tmp_path)
+        assert sorted(members(made)) == ["a.yaml"]
+        write(repository, train_dot_py="print(3)\n")
+        assert not packed(repository / "conf", tmp_path).git.dirty
+
+    def test_a_repository_without_a_commit(self, work, tmp_path):
+        git(work, "init", "-q")
+        made = packed(work, tmp_path)
+        assert (made.git.revision, made.git.dirty, made.files) == (None, True, 2)
+
+    def test_a_folder_that_git_ignores_is_packed_as_outside_git(self, repository, tmp_path):
+        made = packed(repository / "data", tmp_path)
+        assert (sorted(members(made)), made.git) == (["big"], None)
+
+    def test_a_submodule_goes_with_its_files(self, repository, tmp_path):
+        inner = tmp_path / "inner"
+        write(inner, lib_dot_py="lib\n")
+        git(inner, "init", "-q")
+        git(inner, "add", ".")
+        git(inner, "commit", "-q", "-m", "one")
+        git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "vendor")
+        assert "vendor/lib.py" in members(packed(repository, tmp_path))
+
+    def test_what_is_private_or_made_is_left_out_unless_tracked(self, repository, tmp_path):
+        write(repository, _dot_env="KEY=1\n", _dot_slipway__runs__x="x", node_modules__a="a")
+        assert ".env" not in members(packed(repository, tmp_path))
+        git(repository, "add", "-f", "node_modules/a")
+        assert [name for name in members(packed(repository, tmp_path)) if "node" in name] == ["node_modules/a"]
+
+
+class TestElsewhere:
+    def test_all_but_the_obvious(self, work, tmp_path):
+        write(work, _dot_env="KEY=1\n", _dot_slipway__a="a", env__pyvenv_dot_cfg="", deep__b="b")
+        (work / "__pycache__").mkdir(exist_ok=True)
+        (work / "__pycache__" / "m.pyc").write_text("x")
+        made = packed(work, tmp_path)
+        assert {"conf/a.yaml", "deep/b", "train.py"} <= set(members(made))
+        assert not [name for name in members(made) if ".env" in name or ".slipway" in name or name.startswith("env/")]
+        assert not [name for name in members(made) if name.startswith("__pycache__")]
+        assert made.git is None
+
+    def test_no_folder_is_said(self, tmp_path):
+        with pytest.raises(ImpossibleError, match=r"run\.workdir: no folder"):
+            packed(tmp_path / "nothing", tmp_path)
+
+    def test_an_empty_folder_is_refused(self, tmp_path):
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(ImpossibleError) as refused:
+            packed(tmp_path / "empty", tmp_path)
+        assert refused.value.findings[0].code == "workdir-empty"
+
+
+class TestSameBytes:
+    def test_the_archive_depends_on_names_contents_and_the_executable_bit_alone(self, work, tmp_path):
+        first = packed(work, tmp_path, "one.tar.gz")
+        os.utime(work / "train.py", (1, 1))
+        (work / "conf" / "a.yaml").chmod(0o600)
+        second = packed(work, tmp_path, "another-name.tar.gz")
+        assert first.sha256 == second.sha256 == hashlib.sha256(first.path.read_bytes()).hexdigest()
+        (work / "train.py").chmod(0o644)
+        assert packed(work, tmp_path).sha256 != first.sha256
+
+    def test_nobody_stands_in_it(self, work, tmp_path):
+        for member in members(packed(work, tmp_path)).values():
+            assert (member.uid, member.gid, member.uname, member.gname, member.mtime) == (0, 0, "", "", 0)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("target", ["/etc/passwd", "../outside", "conf/../../outside"])
+    def test_a_link_out_of_the_folder(self, work, tmp_path, target):
+        (tmp_path / "outside").write_text("secret")
+        (work / "link").symlink_to(target)
+        with pytest.raises(ImpossibleError) as refused:
+            packed(work, tmp_path)
+        assert "link is a link that leads out of the folder" in refused.value.findings[0].message
+
+    def test_links_inside_stay_links(self, work, tmp_path):
+        (work / "conf" / "link").symlink_to("../train.py")
+        (work / "folder").symlink_to("conf")
+        (work / "later").symlink_to("not-there-yet")
+        found = members(packed(work, tmp_path))
+        assert [found[name].linkname for name in ("conf/link", "folder", "later")] == [
+            "../train.py",
+            "conf",
+            "not-there-yet",
+        ]
+
+    def test_everything_that_stands_against_it_is_said_at_once(self, work, tmp_path):
+        os.mkfifo(work / "pipe")
+        (work / "link").symlink_to("/etc/passwd")
+        with pytest.raises(ImpossibleError) as refused:
+            packed(work, tmp_path)
+        assert [each.message.partition(" ")[0] for each in refused.value.findings] == ["link", "pipe"]
+
+    def test_a_name_that_is_not_utf_8(self, work, tmp_path):
+        (Path(os.fsdecode(os.fsencode(work) + b"/\xff"))).write_text("x")
+        with pytest.raises(ImpossibleError) as refused:
+            packed(work, tmp_path)
+        assert "not UTF-8" in refused.value.findings[0].message
+
+    @pytest.mark.parametrize("limit", ["MAX_BYTES", "MAX_FILES"])
+    def test_too_much_names_the_largest_and_the_way_out(self, work, tmp_path, monkeypatch, limit):
+        (work / "weights.bin").write_bytes(bytes(3 << 20))
+        monkeypatch.setattr(work_archive, limit, 2)
+        with pytest.raises(ImpossibleError) as refused:
+            packed(work, tmp_path)
+        (finding,) = refused.value.findings
+        assert (finding.code, "the largest: weights.bin 3 MiB" in finding.message) == ("workdir-too-large", True)
+        assert ".gitignore" in finding.hint
+        assert not (tmp_path / "a.tar.gz").exists()
+
+
+@pytest.fixture(scope="module")
+def node():
+    spec = importlib.util.spec_from_file_location("fetch_work", asset("templates/slurm/fetch_work.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class TestUnpacking:
+    def test_what_was_packed_is_what_is_there(self, node, work, tmp_path):
+        (work / "link").symlink_to("conf/a.yaml")
+        target = tmp_path / "there"
+        target.mkdir()
+        node.unpack(packed(work, tmp_path).path, target)
+        assert (target / "link").read_text() == "a: 1\n"
+        assert (target / "link").is_symlink()
+        modes = [(target / name).stat().st_mode & 0o111 for name in ("train.py", "conf/a.yaml")]
+        assert (modes[0] > 0, modes[1]) == (True, 0)
+
+    @pytest.mark.parametrize(
+        "hostile",
+        [
+            [("../out", None)],
+            [("/slipway-out", None)],
+            [("a/../../out", None)],
+            [("link", ".."), ("link/out", None)],
+            [("link/out", None), ("link", "..")],
+            [("link", "conf"), ("link/out", None)],
+            [("link", "/etc")],
+            [("a/link", "../..")],
+            [("pipe", "fifo")],
+        ],
+    )
+    def test_nothing_is_written_outside(self, node, tmp_path, hostile):
+        path = tmp_path / "hostile.tar.gz"
+        with tarfile.open(path, "w:gz") as archive:
+            for name, link in hostile:
+                member = tarfile.TarInfo(name)
+                if link == "fifo":
+                    member.type = tarfile.FIFOTYPE
+                elif link:
+                    member.type, member.linkname = tarfile.SYMTYPE, link
+                archive.addfile(member, io.BytesIO())
+        target = tmp_path / "deep" / "there"
+        target.mkdir(parents=True)
+        with pytest.raises(node.Refusal):
+            node.unpack(path, target)
+        assert list(target.iterdir()) == []
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["deep", "hostile.tar.gz"]

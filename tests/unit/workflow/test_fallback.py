@@ -1,0 +1,76 @@
+"""Where a job goes when no machines come: the next candidate of a real plan, judged by its own quote."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from launcher.model.enums import PurchaseOption
+from launcher.workflow.fallback import covered, next_rank
+from launcher.workflow.price import PriceOptions, price
+
+PLAN = """
+slipway: 1
+name: far
+workload: {train: {model: {params_b: 0.0002}, method: pretrain, tokens_b: 0.0001, sequence_length: 64}}
+target: {kind: parallelcluster, region: us-east-2, instance_type: [trn1.2xlarge, p4d.24xlarge], nodes: 1}
+purchase: {option: [spot, on-demand]}
+"""
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def priced(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plan") / "plan.yaml"
+    path.write_text(PLAN)
+    # In the sandbox an old price is a warning: what is chosen here does not depend on the day.
+    return price(path, NOW, PriceOptions(everything=True, sandbox=True))
+
+
+@pytest.fixture(scope="module")
+def places(priced):
+    return [each.place for each in priced.drafts]
+
+
+def test_one_after_the_other_until_none_is_left(priced, places):
+    tried, order = [], []
+    while (rank := next_rank(priced, tried)) is not None:
+        order.append(rank)
+        tried.append(places[rank - 1])
+        assert len(order) <= len(places)
+    assert order == list(range(1, len(places) + 1))
+    assert {each.option for each in tried} == {PurchaseOption.SPOT, PurchaseOption.ON_DEMAND}
+    assert len({each.az_id for each in tried if each.instance_type == "p4d.24xlarge"}) > 2
+
+
+def test_what_the_gate_refuses_is_passed_over(priced):
+    dear = sorted(priced.quote(rank).usd.high for rank in range(1, len(priced.drafts) + 1))[-2]
+    poorer = price(priced.path, NOW, PriceOptions(everything=True, sandbox=True, max_usd=dear - Decimal("0.01")))
+    allowed = [rank for rank in range(1, len(poorer.drafts) + 1) if poorer.quote(rank).gate.allowed]
+    assert 0 < len(allowed) < len(poorer.drafts)
+    assert next_rank(poorer, []) == allowed[0]
+    assert next_rank(poorer, [poorer.drafts[rank - 1].place for rank in allowed]) is None
+
+
+class TestCovered:
+    def test_the_same_place_is(self, places):
+        assert all(covered(each, each) for each in places)
+
+    def test_another_type_zone_or_way_of_buying_is_not(self, places):
+        spot = next(each for each in places if each.option is PurchaseOption.SPOT and each.az_id)
+        assert not covered(replace(spot, instance_type="p5.48xlarge"), spot)
+        assert not covered(replace(spot, option=PurchaseOption.ON_DEMAND), spot)
+        assert not covered(replace(spot, az_id="use2-az9"), spot)
+        assert not covered(replace(spot, az_id=None), spot)
+        assert not covered(replace(spot, region="us-west-2"), spot)
+
+    def test_a_region_that_was_tried_whole_covers_its_zones(self, places):
+        tried = replace(places[0], az_id=None)
+        assert covered(replace(tried, az_id="use2-az1"), tried)
+
+    def test_fewer_machines_may_come_where_more_did_not(self, places):
+        tried = replace(places[0], nodes=4)
+        assert covered(replace(tried, nodes=4), tried)
+        assert covered(replace(tried, nodes=8), tried)
+        assert not covered(replace(tried, nodes=2), tried)
