@@ -8,21 +8,36 @@ from aws_cdk import App
 
 from infra.build import build_app
 from launcher import plan_file
-from launcher.catalog.load import load
+from launcher.catalog.bedrock import BedrockCatalog
+from launcher.catalog.load import Catalog, load
+from launcher.catalog.serving import load_serving
 from launcher.model.errors import SlipwayError, UnreadableInputError
+from launcher.model.plan import Plan
+from launcher.model.request import PlanRequest
+from launcher.planning.endpoint_pin import pinned_serving
 from launcher.planning.pin import pinned_plan
 
 
 def main() -> int:
     """Synthesise, or say in one screen why not; the exit code is that of the `slipway` command."""
     try:
-        request = plan_file.load(_plan_path())
-        plan = pinned_plan(request, load())
+        plan = _plan(plan_file.load(_plan_path()), load())
         build_app(plan, account=os.environ.get("CDK_DEFAULT_ACCOUNT")).synth()
     except SlipwayError as refusal:
         print(_told(refusal), file=sys.stderr)
         return refusal.exit_code
     return 0
+
+
+def _plan(request: PlanRequest, catalog: Catalog) -> Plan:
+    """The one plan of a request, of a cluster or of an endpoint.
+
+    Raises:
+        ImpossibleError: it is not one plan yet, with all findings.
+    """
+    if request.workload.serve is None:
+        return pinned_plan(request, catalog)
+    return pinned_serving(request, catalog, BedrockCatalog(prices_as_of=catalog.prices_as_of), load_serving())
 
 
 def _plan_path() -> Path:

@@ -10,15 +10,22 @@ from aws_cdk import App, Aws
 from infra.parts.guardrails import Limits
 from infra.parts.node_policy import StoreAccess
 from infra.stacks.checkpoints import CheckpointsStack
+from infra.stacks.hyperpod import HyperPodStack
 from infra.stacks.network import NetworkStack
+from infra.stacks.serving import ServingStack
 from infra.stacks.training import Surroundings, TrainingStack
 from launcher.catalog.load import Catalog, load
+from launcher.catalog.serving import load_serving
+from launcher.catalog.serving_images import load_images
+from launcher.model.enums import Level, TargetKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
+from launcher.planning.endpoint import endpoint
+from launcher.planning.endpoint_checks import endpoint_findings
 from launcher.planning.networks import network_findings, subnet_id
 from launcher.planning.pin import zone
-from launcher.rendering import cluster
+from launcher.rendering import cluster, hyperpod
 
 JOBS_PREFIX = "jobs"
 """The part of the checkpoint bucket that jobs write to; nodes are allowed nothing beside it."""
@@ -38,7 +45,7 @@ def build_app(
     """The app of a plan, not yet synthesised; nothing is looked up.
 
     Args:
-        plan: a plan for ParallelCluster.
+        plan: a plan for ParallelCluster, for HyperPod with Slurm, or for a SageMaker endpoint.
         context: CDK context, as cdk.json gives it; the CLI's own comes on top. See `RATE` and `BUDGET`.
         outdir: where the assembly goes; None: where the CLI says.
         account: the account's id, where it is known.
@@ -55,11 +62,16 @@ def build_app(
         context=dict(context) if context is not None else None, outdir=str(outdir) if outdir is not None else None
     )
     tags = {each.key: each.value for each in cluster.tags(plan)}
+    if plan.place.target is TargetKind.SAGEMAKER_ENDPOINT:
+        decided = endpoint(plan, catalog, load_images())
+        ServingStack(app, plan=plan, account=account, tags=tags, endpoint=decided, limits=_limits(app, plan))
+        return app
     # The network and the checkpoints outlive the plan they were first made for.
     lasting = {key: value for key, value in tags.items() if key == "slipway:cluster"}
     vpc_id, subnet, network = _network(app, plan, account=account, tags=lasting, zone=zone(plan.place, catalog))
     store_uri, store = _store(app, plan, account=account, tags=lasting)
-    training = TrainingStack(
+    stack = HyperPodStack if plan.place.target is TargetKind.HYPERPOD_SLURM else TrainingStack
+    training = stack(
         app,
         plan=plan,
         account=account,
@@ -75,13 +87,30 @@ def build_app(
 
 def _findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
     """Why a plan cannot be built; empty when it can."""
-    found = list(cluster.findings(plan, catalog.instance_types))
-    if plan.request.target.cluster is not None:
-        message = f"{plan.request.target.cluster} exists; its jobs go there and nothing is provisioned"
-        found.append(error("nothing-to-build", "target.cluster", message, "drop target.cluster to build one"))
+    if plan.place.target is TargetKind.SAGEMAKER_ENDPOINT:
+        return _endpoint_findings(plan, catalog)
+    target = hyperpod if plan.place.target is TargetKind.HYPERPOD_SLURM else cluster
+    found = list(target.findings(plan, catalog.instance_types))
+    found += _standing(plan)
     if not found:
         found.extend(network_findings(plan.request, plan.place, catalog))
     return tuple(found)
+
+
+def _endpoint_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
+    """The same for an endpoint, which has a network of SageMaker's."""
+    found = endpoint_findings(plan, catalog, load_images(), load_serving())
+    errors = [each for each in found if each.level is Level.ERROR]
+    return (*errors, *cluster.notify_findings(plan), *_standing(plan))
+
+
+def _standing(plan: Plan) -> tuple[Finding, ...]:
+    """What exists is not built again."""
+    name = plan.request.target.cluster
+    if name is None:
+        return ()
+    message = f"{name} exists; its jobs go there and nothing is provisioned"
+    return (error("nothing-to-build", "target.cluster", message, "drop target.cluster to build one"),)
 
 
 def _limits(app: App, plan: Plan) -> Limits:

@@ -18,6 +18,17 @@ from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.upkeep import GUARD_MEMORY_MB
 
 _RUNTIME = "python3.14"
+_MODULES = {
+    TargetKind.PARALLELCLUSTER: "guard",
+    TargetKind.HYPERPOD_SLURM: "hyperpod",
+    TargetKind.SAGEMAKER_ENDPOINT: "endpoint",
+}
+_VARIABLES = {
+    TargetKind.PARALLELCLUSTER: "PARALLELCLUSTER",
+    TargetKind.HYPERPOD_SLURM: "HYPERPOD",
+    TargetKind.SAGEMAKER_ENDPOINT: "ENDPOINT",
+}
+"""Of the environment, with the cluster's name in its service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +51,9 @@ class GuardSettings:
     ends_at: datetime | None = None
 
     @property
-    def hyperpod(self) -> bool:
-        """Whether it watches HyperPod (templates/guard/hyperpod.py)."""
-        return self.target is TargetKind.HYPERPOD_SLURM
+    def module(self) -> str:
+        """The module of templates/guard that watches the target; the variable that names the cluster is its own too."""
+        return _MODULES[self.target]
 
 
 class GuardFunction(Construct):
@@ -75,7 +86,7 @@ class GuardFunction(Construct):
             self,
             "Function",
             code=lambda_.CfnFunction.CodeProperty(s3_bucket=code.s3_bucket_name, s3_key=code.s3_object_key),
-            handler="hyperpod.handler" if settings.hyperpod else "guard.handler",
+            handler=f"{settings.module}.handler",
             runtime=_RUNTIME,
             architectures=["x86_64"],
             role=role.role_arn,
@@ -103,7 +114,7 @@ class GuardFunction(Construct):
         """The settings as environment variables."""
         found = {
             "CLUSTER": settings.cluster,
-            "HYPERPOD" if settings.hyperpod else "PARALLELCLUSTER": settings.name,
+            _VARIABLES[settings.target]: settings.name,
             "STACK": Aws.STACK_ID,
             "TOPICS": " ".join(settings.topics),
             "PREPAID": "true" if settings.prepaid else "false",
@@ -120,8 +131,10 @@ class GuardFunction(Construct):
     def _statements(self, settings: GuardSettings, log: logs.CfnLogGroup, namespace: str) -> list[iam.PolicyStatement]:
         """One statement a purpose."""
         look = ["cloudwatch:GetMetricStatistics"]
-        if not settings.hyperpod:
+        if settings.target is TargetKind.PARALLELCLUSTER:
             look = ["cloudwatch:GetMetricData", *look, "ec2:DescribeInstances"]
+        if settings.target is TargetKind.SAGEMAKER_ENDPOINT:
+            look = [*look, "sagemaker:ListInferenceComponents"]
         return [
             # Neither EC2's descriptions nor CloudWatch's metrics can be allowed by resource.
             iam.PolicyStatement(sid="Look", actions=look, resources=["*"]),
@@ -141,9 +154,23 @@ class GuardFunction(Construct):
         ]
 
     def _stop_statements(self, settings: GuardSettings) -> list[iam.PolicyStatement]:
-        """What stopping takes: ParallelCluster's fleet is a row of a table, HyperPod's workers are deleted."""
+        """What stopping takes: ParallelCluster's fleet is a row of a table, what SageMaker runs is deleted."""
         region = Stack.of(self).region
-        if settings.hyperpod:
+        if settings.target is TargetKind.SAGEMAKER_ENDPOINT:
+            place = f"arn:{Aws.PARTITION}:sagemaker:{region}:{Aws.ACCOUNT_ID}"
+            return [
+                iam.PolicyStatement(
+                    sid="StopEndpoint",
+                    actions=["sagemaker:DeleteEndpoint", "sagemaker:DescribeEndpoint"],
+                    resources=[f"{place}:endpoint/{settings.name}"],
+                ),
+                iam.PolicyStatement(
+                    sid="StopCopies",
+                    actions=["sagemaker:DeleteInferenceComponent"],
+                    resources=[f"{place}:inference-component/{settings.name}"],
+                ),
+            ]
+        if settings.target is TargetKind.HYPERPOD_SLURM:
             # SageMaker names a cluster by an id of its own choice; the stack's tags tell them apart.
             clusters = f"arn:{Aws.PARTITION}:sagemaker:{region}:{Aws.ACCOUNT_ID}:cluster/*"
             return [

@@ -29,6 +29,16 @@ _BLOCK_ENDS = ("Capacity Block Expiration Warning", "Capacity Block Reservation 
 """AWS's own documentation has both names for the event 40 minutes before a Capacity Block ends."""
 _NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
 _CLUSTER_STATE = "SageMaker HyperPod Cluster State Change"
+_ENDPOINT_STATE = "SageMaker Endpoint State Change"
+_ENDPOINT_TROUBLE = (
+    "FAILED",
+    "Failed",
+    "ROLLING_BACK",
+    "RollingBack",
+    "UPDATE_ROLLBACK_FAILED",
+    "UpdateRollbackFailed",
+)
+"""AWS's example of the event has the words in capitals, its API as the second of each pair."""
 _BUDGET_STEPS = (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
 
 
@@ -47,6 +57,7 @@ class Guardrails(Construct):
 
     Attributes:
         topic: where everything is announced.
+        topics: that topic, and the ones that `guardrails.notify` names.
     """
 
     def __init__(self, scope: Construct, id_: str, *, plan: Plan, limits: Limits) -> None:
@@ -64,10 +75,12 @@ class Guardrails(Construct):
         self.topic = sns.CfnTopic(self, "Topic", display_name=f"slipway {plan.cluster_name}")
         self._topic_policy()
         others = self._subscribe(plan.request.guardrails.notify)
-        self._topics = (self.topic.ref, *others)
+        self.topics = (self.topic.ref, *others)
         self._guard(limits)
         if plan.place.target is TargetKind.PARALLELCLUSTER:
             self._parallelcluster_rules()
+        elif plan.place.target is TargetKind.SAGEMAKER_ENDPOINT:
+            self._endpoint_rule()
         else:
             self._hyperpod_rules()
         self._alarms(limits)
@@ -123,7 +136,7 @@ class Guardrails(Construct):
             cluster=plan.cluster_name,
             target=plan.place.target,
             name=cluster_name(plan),
-            topics=self._topics,
+            topics=self.topics,
             prepaid=is_prepaid(plan.place.option),
             ends_at=_reclaimed_at(plan),
             ttl_h=plan.request.guardrails.ttl_h,
@@ -171,7 +184,7 @@ class Guardrails(Construct):
         transformer = events.CfnRule.InputTransformerProperty(input_paths_map=paths, input_template=f'"{text}"')
         rule.targets = [
             events.CfnRule.TargetProperty(arn=topic, id=f"Topic{index}", input_transformer=transformer)
-            for index, topic in enumerate(self._topics)
+            for index, topic in enumerate(self.topics)
         ]
 
     def _parallelcluster_rules(self) -> None:
@@ -203,6 +216,17 @@ class Guardrails(Construct):
         }
         rule = self._rule("State", "a HyperPod cluster that fails", pattern=pattern)
         self._announce(rule, f"cluster {name}: HyperPod says <status>", status="$.detail.ClusterStatus")
+
+    def _endpoint_rule(self) -> None:
+        """An endpoint that fails, or goes back to its old version: then it says InService again, and nothing else."""
+        pattern = {
+            "source": ["aws.sagemaker"],
+            "detail-type": [_ENDPOINT_STATE],
+            "detail": {"EndpointName": [cluster_name(self._plan)], "EndpointStatus": list(_ENDPOINT_TROUBLE)},
+        }
+        rule = self._rule("State", "an endpoint that fails or is rolled back", pattern=pattern)
+        text = f"endpoint {self._plan.cluster_name}: SageMaker says <status>"
+        self._announce(rule, text, status="$.detail.EndpointStatus")
 
     def _head_node_rule(self) -> None:
         """ParallelCluster's alarm about its head node (health, CPU, memory, disk, its daemon), which tells nobody."""
@@ -267,7 +291,7 @@ class Guardrails(Construct):
             comparison_operator=comparison,
             threshold=threshold,
             treat_missing_data=missing,
-            alarm_actions=list(self._topics),
+            alarm_actions=list(self.topics),
         )
 
     def _budget(self, max_usd: Decimal) -> None:
@@ -323,6 +347,7 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     prepaid = is_prepaid(plan.place.option)
     bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
     hyperpod = plan.place.target is TargetKind.HYPERPOD_SLURM
+    endpoint = plan.place.target is TargetKind.SAGEMAKER_ENDPOINT
     words = []
     if prepaid:
         words.append(f"the {bought} is prepaid: its nodes are never stopped")
@@ -330,9 +355,13 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
         words.append("no time to live (guardrails.ttl_h)")
     elif prepaid:
         words.append(f"a warning before {settings.ttl_h:g} h are over")
+    elif endpoint:
+        words.append(f"the endpoint is deleted {settings.ttl_h:g} h after the last deployment")
     else:
         words.append(f"nodes stop {settings.ttl_h:g} h after the last deployment")
-    if not prepaid:
+    if endpoint and plan.request.workload.serve is not None and plan.request.workload.serve.min_instances:
+        words.append(f"an alarm after {settings.idle_minutes:g} minutes without a request")
+    elif not prepaid and not endpoint:
         idle = "workers without a job in the queue" if hyperpod else "nodes that do nothing"
         words.append(f"{idle} for {settings.idle_minutes:g} minutes stop")
     if limits.max_usd is None:

@@ -62,19 +62,7 @@ class NodePolicy(Construct):
             path: of the policy's name.
         """
         super().__init__(scope, id_)
-        statements = [
-            iam.PolicyStatement(
-                sid="FindCheckpoints",
-                actions=["s3:ListBucket"],
-                resources=[store.bucket_arn],
-                conditions={"StringLike": {"s3:prefix": [f"{store.prefix}/*" if store.prefix else "*"]}},
-            ),
-            iam.PolicyStatement(
-                sid="KeepCheckpoints",
-                actions=["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject", "s3:PutObjectTagging"],
-                resources=[store.objects()],
-            ),
-        ]
+        statements = _store_statements(store)
         if compile_cache:
             statements.append(
                 iam.PolicyStatement(
@@ -100,6 +88,23 @@ class NodePolicy(Construct):
             policy_document=iam.PolicyDocument(statements=statements),
         )
         self.arn = self.resource.ref
+
+
+def _store_statements(store: StoreAccess) -> list[iam.PolicyStatement]:
+    """Jobs' part of the store: they find, read, write and tag, and delete nothing."""
+    return [
+        iam.PolicyStatement(
+            sid="FindCheckpoints",
+            actions=["s3:ListBucket"],
+            resources=[store.bucket_arn],
+            conditions={"StringLike": {"s3:prefix": [f"{store.prefix}/*" if store.prefix else "*"]}},
+        ),
+        iam.PolicyStatement(
+            sid="KeepCheckpoints",
+            actions=["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject", "s3:PutObjectTagging"],
+            resources=[store.objects()],
+        ),
+    ]
 
 
 def _secret_statements(secrets: tuple[str, ...]) -> list[iam.PolicyStatement]:

@@ -5,7 +5,9 @@ import re
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 
-ECR = re.compile(r"(?P<account>\d{12})\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/(?P<path>.+)")
+ECR = re.compile(
+    r"(?P<account>\d{12})\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/(?P<path>.+)"
+)
 
 
 def pull_statements(image: str | None) -> list[iam.PolicyStatement]:

@@ -13,6 +13,9 @@ class PlanStack(Stack):
     """A stack in the plan's region, tagged, behind the plan's permissions boundary.
 
     The stack's name is its construct id too, so `cdk deploy` takes what the console shows.
+
+    Attributes:
+        own_synthesizer: what publishes its assets, not yet bound: a stack works with a bound copy of it.
     """
 
     def __init__(
@@ -39,17 +42,19 @@ class PlanStack(Stack):
         """
         name = stack_name(plan, part)
         boundary = plan.request.security.permissions_boundary_arn
+        synthesizer = DefaultStackSynthesizer(qualifier=plan.request.security.qualifier)
         super().__init__(
             scope,
             name,
             stack_name=name,
             description=description,
             env=Environment(account=account, region=plan.place.region),
-            synthesizer=DefaultStackSynthesizer(qualifier=plan.request.security.qualifier),
+            synthesizer=synthesizer,
             permissions_boundary=PermissionsBoundary.from_arn(boundary) if boundary is not None else None,
             termination_protection=termination_protection,
             tags=dict(tags),
             analytics_reporting=False,
         )
+        self.own_synthesizer = synthesizer
         for key, value in tags.items():
             Tags.of(self).add(key, value)

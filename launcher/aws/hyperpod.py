@@ -97,6 +97,20 @@ def _group(found: Mapping[str, Any]) -> GroupState:
     )
 
 
+def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:
+    """The ids of a group's instances that are there.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    found = []
+    with translated(f"list the {group} of HyperPod cluster {cluster}"):
+        pages = session.client("sagemaker").get_paginator("list_cluster_nodes")
+        for page in pages.paginate(ClusterName=cluster, InstanceGroupNameContains=group):
+            found += [each for each in page["ClusterNodeSummaries"] if each["InstanceGroupName"] == group]
+    return tuple(str(each["InstanceId"]) for each in found if each["InstanceStatus"]["Status"] == "Running")
+
+
 def describe_file_system(session: Session, id_: str) -> LustreState:
     """The state of a file system of FSx for Lustre.
 

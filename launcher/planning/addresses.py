@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 
-from launcher.model.enums import EfaLayout
+from launcher.model.enums import EfaLayout, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
+from launcher.model.hyperpod import shared_gib
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import NetworkRequest, PlanRequest
@@ -107,11 +108,15 @@ def addresses_per_node(facts: InstanceType, layout: EfaLayout) -> int:
 
 def addresses(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> int:
     """Private addresses a cluster takes with all nodes up, head node, login nodes and file system included."""
+    managed, storage = place.target is TargetKind.HYPERPOD_SLURM, request.storage
     types = (place.instance_type, *request.target.fallback_types)
-    nodes = place.nodes * sum(addresses_per_node(instances[each], request.target.efa_layout) for each in types)
-    login = request.storage.login_nodes + LOAD_BALANCER_ADDRESSES if request.storage.login_nodes else 0
-    lustre = 1 + LUSTRE_ADDRESSES_PER_STEP * -(-request.storage.lustre_gib // 1200) if request.storage.lustre_gib else 0
-    return nodes + 1 + login + lustre
+    # Which interfaces HyperPod gives its instances is not documented: the layout that takes more is counted.
+    layout = EfaLayout.CLASSIC if managed else request.target.efa_layout
+    nodes = place.nodes * sum(addresses_per_node(instances[each], layout) for each in types)
+    balancer = LOAD_BALANCER_ADDRESSES if storage.login_nodes and not managed else 0
+    gib = shared_gib(storage) if managed else storage.lustre_gib
+    lustre = 1 + LUSTRE_ADDRESSES_PER_STEP * -(-gib // 1200) if gib else 0
+    return nodes + 1 + storage.login_nodes + balancer + lustre
 
 
 def address_findings(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:

@@ -27,7 +27,7 @@ from launcher.submit.slurm import Slurm
 from launcher.workflow.attempts import attempts, read_events
 from launcher.workflow.deploy import Setting, Tell, record
 from launcher.workflow.follow import Follower, Listeners, Progress
-from launcher.workflow.hyperpod import refuse_job
+from launcher.workflow.hyperpod import controller, is_hyperpod, refuse_job
 from launcher.workflow.price import Priced
 from launcher.workflow.readback.reading import ClusterState
 from launcher.workflow.render import render_quote
@@ -87,7 +87,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, setting: LaunchSettin
     plan, tell = quoted.plan, setting.tell
     if plan.request.workload.train is None:
         raise ImpossibleError(f"{plan.name} has no job to launch", hint="slipway deploy FILE makes the cluster alone")
-    refuse_job(plan)
+    refuse_job(plan, setting.environment)
     folder = run_folder.create(plan.name, datetime.now(UTC), setting.root)
     story = _Story(folder=folder, quoted=quoted)
     try:
@@ -170,20 +170,22 @@ def _site(priced: Priced, quoted: Quote, folder: RunFolder, setting: LaunchSetti
         max_usd=priced.desk.rules.max_usd,
     )
     done = cluster_for(folder, quoted, render_quote(quoted, how.instances), how)
-    outputs = next(each for each in done.outputs.values() if "HeadNodeInstanceId" in each)
-    head_node = HeadNode(
-        via="ssm",
-        instance=outputs["HeadNodeInstanceId"],
-        region=outputs["Region"],
-        user=USERS[plan.request.target.os],
-    )
+    outputs = next(each for each in done.outputs.values() if "ClusterName" in each)
     return Site(
-        head_node=head_node,
+        head_node=_head_node(plan, outputs, setting),
         names=deployed_names(outputs),
-        parallelcluster=done.cluster_name,
+        parallelcluster=None if is_hyperpod(plan) else done.cluster_name,
         stacks=tuple((each.name, each.status) for each in done.verification.stacks),
         verified=done.verification.verified,
     )
+
+
+def _head_node(plan: Plan, outputs: Mapping[str, str], setting: LaunchSetting) -> HeadNode:
+    """The head node of a cluster that slipway deployed, or the controller of HyperPod's."""
+    if is_hyperpod(plan):
+        return controller(outputs, Session(environment=setting.environment, region=plan.place.region))
+    user = USERS[plan.request.target.os]
+    return HeadNode(via="ssm", instance=outputs["HeadNodeInstanceId"], region=outputs["Region"], user=user)
 
 
 def site_over_ssh(plan: Plan, session: Session) -> Site:

@@ -17,7 +17,9 @@ from launcher.model.enums import OperatingSystem
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.bundle import BATCH_FILE
+from launcher.rendering.hyperpod import SHARED_HOME
 from launcher.submit.jobs import UnreachableError
+from launcher.submit.session import SessionShell
 from launcher.submit.shell import LocalShell, Shell
 from launcher.submit.slurm import Slurm
 from launcher.submit.ssh import SshShell
@@ -72,6 +74,16 @@ def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, st
         store.send(path, f".work/{key}.tar.gz")
         return f"{store.uri}/.work/{key}.tar.gz"
 
+    if head_node.via == "session":
+        return SessionShell(
+            name=f"session {head_node.instance}",
+            target=str(head_node.instance),
+            region=session.region,
+            user=str(head_node.user),
+            home=SHARED_HOME,
+            environment=environment,
+            stage=stage,
+        )
     return SsmShell(
         name=f"ssm {head_node.instance}",
         commands=MachineCommands(session=session, instance=str(head_node.instance)),

@@ -16,8 +16,8 @@ SCHEMA = "slipway.submission/1"
 class HeadNode:
     """A head node and the way to it.
 
-    `via` is "ssh", "ssm" or "local"; `host` is what ssh calls it, `instance` its EC2 id; `user` is whose jobs they are
-    where commands arrive as root.
+    `via` is "ssh", "ssm", "session" or "local"; `host` is what ssh calls it, `instance` its EC2 id or, for a session,
+    what Systems Manager calls it; `user` is whose jobs they are where commands arrive as root.
     """
 
     via: str
@@ -28,9 +28,8 @@ class HeadNode:
 
     def words(self) -> str:
         """Where that is."""
-        return {"ssh": f"{self.host} over ssh", "ssm": f"{self.instance} over Systems Manager"}.get(
-            self.via, "this machine"
-        )
+        ways = {"ssh": f"{self.host} over ssh", "ssm": f"{self.instance} over Systems Manager"}
+        return {**ways, "session": f"{self.instance} over a session"}.get(self.via, "this machine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,8 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
 """The guard of one cluster: counts its nodes, adds up what they cost, stops them in time, and says so.
 
+`Guard` is that of a ParallelCluster; hyperpod.py holds what HyperPod does in another way.
+
 A Lambda function, called every five minutes and for every interruption notice of the account. It works without anybody
 being there, and it keeps nothing: the number of running nodes is a CloudWatch metric, and node-hours are that metric
 added up since the last deployment of the stack. Standard library and boto3 alone; infra/parts/guardrails.py sets the
@@ -42,10 +44,13 @@ NOTICES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What the guard is told: names, limits (None: no limit), and the quoted rate in dollars per node-hour."""
+    """What the guard is told: names, limits (None: no limit), and the quoted rate in dollars per node-hour.
+
+    `name` is the cluster's in its service; `ends` the moment at which the service takes the instances back.
+    """
 
     cluster: str
-    parallelcluster: str
+    name: str
     stack: str
     topics: tuple[str, ...]
     region: str
@@ -53,14 +58,16 @@ class Settings:
     ttl: timedelta | None
     idle: timedelta
     usd_per_node_hour: float | None
+    ends: datetime | None
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> "Settings":
         """The settings of a mapping of environment variables."""
         ttl, rate = variables.get("TTL_HOURS"), variables.get("USD_PER_NODE_HOUR")
+        ends = variables.get("ENDS_AT")
         return cls(
             cluster=variables["CLUSTER"],
-            parallelcluster=variables["PARALLELCLUSTER"],
+            name=variables.get("HYPERPOD") or variables["PARALLELCLUSTER"],
             stack=variables["STACK"],
             topics=tuple(variables["TOPICS"].split()),
             region=variables["AWS_REGION"],
@@ -68,6 +75,7 @@ class Settings:
             ttl=timedelta(hours=float(ttl)) if ttl else None,
             idle=timedelta(minutes=float(variables["IDLE_MINUTES"])),
             usd_per_node_hour=float(rate) if rate else None,
+            ends=datetime.fromisoformat(ends) if ends else None,
         )
 
 
@@ -81,7 +89,9 @@ def handler(event: Mapping[str, Any], _context: object) -> None:
 
 
 class Guard:
-    """One call of the guard, at the moment `now`."""
+    """One call of the guard of a ParallelCluster, at the moment `now`."""
+
+    prepaid = "the nodes of a Capacity Block are left"
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
         """Use `client(service)` to reach AWS."""
@@ -104,7 +114,7 @@ class Guard:
     def nodes(self) -> list[Node]:
         """The running compute nodes, as EC2 describes them."""
         filters = [
-            {"Name": "tag:parallelcluster:cluster-name", "Values": [self.settings.parallelcluster]},
+            {"Name": "tag:parallelcluster:cluster-name", "Values": [self.settings.name]},
             {"Name": "tag:parallelcluster:node-type", "Values": ["Compute"]},
             {"Name": "instance-state-name", "Values": ["running"]},
         ]
@@ -155,7 +165,7 @@ class Guard:
         end = began + self.settings.ttl
         hours = f"{self.settings.ttl / timedelta(hours=1):g}"
         if end - WARNING <= self.now < end - WARNING + EVERY:
-            what = "the nodes of a Capacity Block are left" if self.settings.prepaid else "its nodes are stopped then"
+            what = self.prepaid if self.settings.prepaid else "its nodes are stopped then"
             self.tell("time is nearly over", f"its {hours} hours end at {end:%Y-%m-%d %H:%M} UTC; {what}")
         if self.now >= end and not self.settings.prepaid:
             self.stop(f"its {hours} hours are over", count)
@@ -190,7 +200,7 @@ class Guard:
 
     def stop(self, reason: str, count: int) -> None:
         """Ask ParallelCluster to stop the compute fleet, as `pcluster update-compute-fleet` does; once."""
-        table = f"parallelcluster-{self.settings.parallelcluster}"
+        table = f"parallelcluster-{self.settings.name}"
         key = {"Id": {"S": "COMPUTE_FLEET"}}
         try:
             item = self.dynamodb.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
@@ -217,7 +227,7 @@ class Guard:
         self.tell(
             "compute fleet stopped",
             f"{reason}. Its compute fleet ({count} nodes) is being stopped; jobs go back into the queue and wait.\n"
-            f"Start it again: pcluster update-compute-fleet --cluster-name {self.settings.parallelcluster}"
+            f"Start it again: pcluster update-compute-fleet --cluster-name {self.settings.name}"
             f" --region {self.settings.region} --status START_REQUESTED\n"
             f"Head node, file systems and network cost on: slipway down {self.settings.cluster}",
         )
@@ -228,7 +238,7 @@ class Guard:
         answer = self.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance]}])
         found = [node for group in answer["Reservations"] for node in group["Instances"]]
         tags = {tag["Key"]: tag["Value"] for node in found for tag in node.get("Tags", [])}
-        if tags.get("parallelcluster:cluster-name") == self.settings.parallelcluster:
+        if tags.get("parallelcluster:cluster-name") == self.settings.name:
             self.tell("interruption notice", NOTICES[event["detail-type"]].format(instance=instance))
 
     def tell(self, subject: str, text: str) -> None:

@@ -20,6 +20,8 @@ OPEN = {"llama31-8b-sft"}
 """Examples that leave a choice, which the launcher makes."""
 PLAN_FILES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.yaml")) if path.stem not in OPEN}
 
+HYPERPOD_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod").glob("*.yaml"))}
+
 
 @dataclass(frozen=True)
 class Assembly:
@@ -83,9 +85,15 @@ def plan_names():
 
 
 @pytest.fixture(scope="session")
-def plan_named(catalog):
+def plan_at(catalog):
+    """The plan of a plan file by its path."""
+    return lambda path: pinned_plan(plan_file.load(path), catalog)
+
+
+@pytest.fixture(scope="session")
+def plan_named(plan_at):
     """The plan of a plan file by its name."""
-    return lambda name: pinned_plan(plan_file.load(PLAN_FILES[name]), catalog)
+    return lambda name: plan_at(PLAN_FILES[name])
 
 
 @pytest.fixture(scope="session")

@@ -59,6 +59,7 @@ class TestCandidates:
             ({"target": POD, "purchase": {"option": "capacity-block"}}, "hyperpod-ec2-capacity"),
             ({"target": POD, "purchase": {"reservation": {"id": "cr-0123456789abcdef0"}}}, "hyperpod-ec2-capacity"),
             ({"target": {**POD, "nodes": 3}, "purchase": {"training_plan": {"arn": ARN}}}, "training-plan-size"),
+            ({"target": {**POD, "nodes": 3}, "purchase": {"option": "training-plan"}}, "training-plan-size"),
             (
                 {"target": {**POD, "region": "us-west-2"}, "purchase": {"training_plan": {"arn": ARN}}},
                 "training-plan-region",

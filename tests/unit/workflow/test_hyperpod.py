@@ -1,5 +1,6 @@
 """HyperPod in the workflow: training plans are looked at first, jobs are refused, and what was made is read back."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,10 +13,10 @@ from launcher import plan_file
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackResource, StackState
 from launcher.catalog.load import load
-from launcher.model.errors import AwsError, ImpossibleError
+from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.workflow import leftovers
-from launcher.workflow.hyperpod import refuse_in_sandbox, refuse_job, refuse_unless_plan_fits
+from launcher.workflow.hyperpod import controller, refuse_in_sandbox, refuse_job, refuse_unless_plan_fits
 from launcher.workflow.readback import hyperpod
 from launcher.workflow.readback.reading import Reading
 
@@ -108,10 +109,52 @@ class TestTrainingPlan:
             refuse_unless_plan_fits(plan, session, NOW)
 
 
-def test_jobs_and_sandboxes_are_refused_with_the_way_out(plan):
-    with pytest.raises(ImpossibleError) as refusal:
-        refuse_job(plan)
-    assert "slipway deploy" in refusal.value.hint
+class TestJobs:
+    def test_without_the_plug_in_the_command_is_told_before_anything_is_deployed(self, plan, tmp_path):
+        with pytest.raises(ImpossibleError) as refusal:
+            refuse_job(plan, {"PATH": str(tmp_path)})
+        assert (
+            "aws ssm start-session --region us-east-2 --target sagemaker-cluster:ID_controller-" in refusal.value.hint
+        )
+        assert "sbatch job.sbatch" in refusal.value.hint
+
+    def test_with_it_the_job_may_go(self, plan, tmp_path):
+        for name in ("aws", "session-manager-plugin"):
+            (tmp_path / name).write_text("#!/bin/sh\n")
+            (tmp_path / name).chmod(0o755)
+        refuse_job(plan, {"PATH": str(tmp_path)})
+        elsewhere = replace(plan.request, target=replace(plan.request.target, cluster="shared"))
+        with pytest.raises(ImpossibleError, match="another plan"):
+            refuse_job(replace(plan, request=elsewhere), {"PATH": str(tmp_path)})
+
+    def test_the_controller_that_runs_is_asked_for(self, aws):
+        def listed(number, group, status):
+            return {
+                "InstanceGroupName": group,
+                "InstanceId": f"i-{number:017x}",
+                "InstanceType": "ml.m6i.xlarge",
+                "LaunchTime": NOW,
+                "InstanceStatus": {"Status": status},
+            }
+
+        session, sagemaker, _ = aws
+        asked = {"ClusterName": "slipway-p5-plan", "InstanceGroupNameContains": "controller"}
+        nodes = [
+            listed(1, "controller", "Failure"),
+            listed(2, "controller", "Running"),
+            listed(3, "controllers", "Running"),
+        ]
+        sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes}, asked)
+        outputs = {"ClusterName": "slipway-p5-plan", "ClusterId": "abcdefghijkl", "Region": "us-east-2"}
+        node = controller(outputs, session)
+        assert node.instance == "sagemaker-cluster:abcdefghijkl_controller-i-00000000000000002"
+        assert (node.via, node.user) == ("session", "ubuntu")
+        sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes[:1]}, asked)
+        with pytest.raises(DeploymentFailedError, match="no controller"):
+            controller(outputs, session)
+
+
+def test_sandboxes_are_refused_with_the_way_out(plan):
     with pytest.raises(ImpossibleError) as refusal:
         refuse_in_sandbox(plan)
     assert "--dry-run" in refusal.value.hint

@@ -15,7 +15,6 @@ root="${SLIPWAY_ROOT:-}"
 dry="${SLIPWAY_DRY_RUN:-0}"
 tries="${SLIPWAY_TRIES:-60}"
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-slurm_conf="$root/opt/slurm/etc/slurm.conf"
 units="$root/etc/systemd/system"
 if [[ "$dry" == 1 && -z "$root" ]]; then
     echo "on_create.sh: SLIPWAY_DRY_RUN=1 needs SLIPWAY_ROOT, the folder to work below" >&2
@@ -62,10 +61,9 @@ import sys
 path, own = sys.argv[1], set(sys.argv[2:])
 with open(path, encoding="utf-8") as file:
     groups = json.load(file)["InstanceGroups"]
-mine = [group["Name"] for group in groups for each in group["Instances"] if each.get("CustomerIpAddress") in own]
-heads = [
-    each["CustomerIpAddress"] for group in groups if group["Name"] == "controller" for each in group["Instances"]
-]
+listed = [(group["Name"], each.get("CustomerIpAddress")) for group in groups for each in group.get("Instances") or ()]
+mine = [name for name, address in listed if address in own]
+heads = [address for name, address in listed if address and name == "controller"]
 if not mine or not heads:
     sys.exit(f"on_create.sh: {path} has no controller, or none of {sorted(own)}")
 print(mine[0], ",".join(heads))
@@ -76,9 +74,15 @@ is_mounted() {
     grep -qE "^[^ ]+ $1 ${2:-[^ ]+} " "$root/proc/mounts"
 }
 
+# An automatic mount point is mounted when somebody looks.
+has_shared() {
+    ls "$root$shared" >/dev/null 2>&1 || true
+    is_mounted "$shared" lustre
+}
+
 # The home of the jobs: the only folder that all machines see.
 check_shared() {
-    patiently is_mounted "$shared" lustre || fail "$shared is not mounted: see the security groups (988, 1018-1023)"
+    patiently has_shared || fail "$shared is not mounted: see the security groups (988, 1018-1023)"
     mkdir -p "$root$shared/$user"
     run chown "$user:$user" "$root$shared/$user"
     echo "slipway: $shared is mounted"
@@ -91,17 +95,24 @@ add_setting() {
     fi
 }
 
+# The folder of Slurm carries its release in some images.
 names_controller() {
-    [[ -f "$slurm_conf" ]] && grep -qF "${1%%,*}" "$slurm_conf"
+    for slurm_conf in "$root"/opt/slurm*/etc/slurm.conf; do
+        if [[ -f "$slurm_conf" ]] && grep -qF "${1%%,*}" "$slurm_conf"; then
+            return 0
+        fi
+    done
+    return 1
 }
 
 start_controller() {
-    patiently names_controller "$1" || fail "$slurm_conf does not name the controller $1"
+    local slurm_conf
+    patiently names_controller "$1" || fail "no slurm.conf below /opt/slurm* names the controller $1"
     add_setting JobRequeue 1
     # The agent's exit code for "interrupted, a checkpoint is safe": back into the queue.
     add_setting RequeueExit 75
     run systemctl enable --now slurmctld
-    run systemctl disable --now slurmd
+    run systemctl disable --now slurmd || echo "slipway: slurmd does not run on a controller anyway"
     report_jobs
 }
 
@@ -117,7 +128,7 @@ unit, options = Path(sys.argv[1]), sys.argv[2]
 unit.write_text(unit.read_text().replace("${SLURMD_OPTIONS}", options).replace("$SLURMD_OPTIONS", options))
 PYTHON
     fi
-    run systemctl disable --now slurmctld
+    run systemctl disable --now slurmctld || echo "slipway: slurmctld does not run here anyway"
     run systemctl daemon-reload
     run systemctl enable --now slurmd
 }
@@ -127,7 +138,7 @@ report_jobs() {
     mkdir -p "$root/opt/slipway" "$units"
     cat >"$root/opt/slipway/jobs.sh" <<JOBS
 #!/bin/bash
-export PATH="/opt/slurm/bin:\$PATH"
+export PATH="$(dirname "$(dirname "${slurm_conf#"$root"}")")/bin:\$PATH"
 while true; do
     if queue="\$(squeue --noheader --format=%i)"; then
         aws cloudwatch put-metric-data --region $region --namespace Slipway --metric-name QueuedJobs \\

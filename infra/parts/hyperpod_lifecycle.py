@@ -1,0 +1,56 @@
+"""The scripts that HyperPod fetches for every machine: a folder of their own in the bucket of the account's assets."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from aws_cdk import Aws, DefaultStackSynthesizer, FileAssetPackaging, Stage
+from constructs import Construct
+
+FOLDER = "slipway-hyperpod"
+
+
+class HyperPodLifecycle(Construct):
+    """A folder in S3 whose name is the digest of its files, so that a change of one is a change of the cluster.
+
+    HyperPod takes a folder, not a file, and copies all of it to every machine. CDK's own assets all lie in one folder,
+    under digests for names; these are given their place.
+
+    Attributes:
+        uri: the folder, `s3://bucket/...`.
+        bucket_arn: the bucket.
+        prefix: the folder in it, without slashes at its ends.
+    """
+
+    def __init__(
+        self, scope: Construct, id_: str, *, files: Mapping[str, str], synthesizer: DefaultStackSynthesizer
+    ) -> None:
+        """Write the files into the assembly and have them published.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            files: text by name.
+            synthesizer: the stack's own, bound to it.
+        """
+        super().__init__(scope, id_)
+        whole = "".join(f"{name}\0{text}\0" for name, text in sorted(files.items()))
+        digest = hashlib.sha256(whole.encode()).hexdigest()
+        self.prefix = f"{FOLDER}/{digest}"
+        stage = Stage.of(self)
+        assert stage is not None  # noqa: S101 - every stack is in an app
+        local = f"lifecycle.{digest}"
+        folder = Path(stage.outdir) / local
+        folder.mkdir(parents=True, exist_ok=True)
+        bucket = ""
+        for name, text in sorted(files.items()):
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+            published = synthesizer.add_file_asset(
+                source_hash=f"{self.prefix}/{Path(name).stem}",
+                file_name=f"{local}/{name}",
+                packaging=FileAssetPackaging.FILE,
+                display_name=name,
+            )
+            bucket = published.bucket_name
+        self.uri = f"s3://{bucket}/{self.prefix}"
+        self.bucket_arn = f"arn:{Aws.PARTITION}:s3:::{bucket}"

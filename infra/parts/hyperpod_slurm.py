@@ -1,0 +1,54 @@
+"""A HyperPod cluster with Slurm, as its rendered request says."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_cdk import Fn
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from launcher.model.hyperpod import CONTROLLER, WORKERS
+
+
+class HyperPodSlurm(Construct):
+    """The cluster.
+
+    What CloudFormation and the API call alike is taken over as it stands; tags come from the stack.
+
+    Attributes:
+        resource: the cluster.
+        cluster_id: the part of its ARN that sessions name it by.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, request: Mapping[str, Any]) -> None:
+        """Make the cluster.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            request: CreateCluster's request; tokens allowed.
+        """
+        super().__init__(scope, id_)
+        self._request = request
+        self.resource = sagemaker.CfnCluster(self, "Cluster", cluster_name=request["ClusterName"])
+        for key, value in request.items():
+            if key not in ("ClusterName", "Tags"):
+                self.resource.add_property_override(key, value)
+        self.cluster_id = Fn.select(1, Fn.split("cluster/", self.resource.attr_cluster_arn))
+
+    @property
+    def workers(self) -> dict[str, Any]:
+        """The group that runs jobs, as a request that makes its instances again after they were deleted."""
+        (found,) = (each for each in self._request["InstanceGroups"] if each["InstanceGroupName"] == WORKERS)
+        return dict(found)
+
+    def connect_command(self, region: str) -> str:
+        """The command that opens a shell on the controller."""
+        name = self._request["ClusterName"]
+        instance = (
+            f"aws sagemaker list-cluster-nodes --region {region} --cluster-name {name}"
+            f" --instance-group-name-contains {CONTROLLER}"
+            " --query 'ClusterNodeSummaries[0].InstanceId' --output text"
+        )
+        target = f"sagemaker-cluster:{self.cluster_id}_{CONTROLLER}-$({instance})"
+        return f'aws ssm start-session --region {region} --target "{target}"'

@@ -1,0 +1,150 @@
+"""A training cluster on HyperPod with Slurm: its network rules, file system, scripts, role, and what watches it."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+
+from aws_cdk import CfnOutput
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from infra.parts.dashboard import Dashboard, hyperpod_widgets
+from infra.parts.efa import NodeSecurityGroup
+from infra.parts.guardrails import NAMESPACE, Guardrails, Limits, guardrail_words
+from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
+from infra.parts.hyperpod_lustre import HyperPodLustre
+from infra.parts.hyperpod_role import HyperPodRole
+from infra.parts.hyperpod_slurm import HyperPodSlurm
+from infra.parts.node_policy import NodePolicy
+from infra.stacks.plan_stack import PlanStack
+from infra.stacks.training import Surroundings
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.rendering.cluster import cluster_name
+from launcher.rendering.hyperpod import cluster_request, hyperpod_context, lifecycle_files
+from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
+
+_ALL = "-1"
+
+
+class HyperPodStack(PlanStack):
+    """A HyperPod cluster and what it needs of its own; network and checkpoints come from outside.
+
+    Attributes:
+        cluster: the cluster.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        plan: Plan,
+        account: str | None,
+        tags: Mapping[str, str],
+        instances: Mapping[str, InstanceType],
+        surroundings: Surroundings,
+        limits: Limits,
+    ) -> None:
+        """Make a plan's cluster; `instances` are the catalog's types."""
+        super().__init__(
+            scope,
+            "training",
+            plan=plan,
+            account=account,
+            tags=tags,
+            description=f"Slipway: HyperPod cluster {plan.cluster_name}",
+        )
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=surroundings.vpc_id)
+        group_id = group.group.attr_group_id
+        outward = self._outward(group_id)
+        lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=surroundings.subnet_id, security_group_id=group_id)
+        names, role = self._names(plan, instances, surroundings, group_id, lustre)
+        context = hyperpod_context(plan, instances=instances, names=names)
+        self.cluster = HyperPodSlurm(self, "HyperPod", request=cluster_request(context))
+        # Machines fetch their scripts through the group and mount the file system when they are made.
+        lustre.file_system.node.add_dependency(*group.rules)
+        self.cluster.resource.node.add_dependency(*group.rules, outward, lustre, role)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits)
+        connect = self.cluster.connect_command(plan.place.region)
+        own = hyperpod_widgets(plan, self.cluster.cluster_id, connect)
+        dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)
+        self._outputs(plan, names, connect)
+        CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")
+        CfnOutput(self, "DashboardUrl", value=dashboard.url)
+        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, limits)))
+
+    def _outward(self, group_id: str) -> ec2.CfnSecurityGroupEgress:
+        """The way out; HyperPod's machines have no other group that could give it."""
+        return ec2.CfnSecurityGroupEgress(
+            self,
+            "WayOut",
+            group_id=group_id,
+            ip_protocol=_ALL,
+            cidr_ip="0.0.0.0/0",
+            description="To AWS's services and package repositories, through the NAT gateway",
+        )
+
+    def _names(
+        self,
+        plan: Plan,
+        instances: Mapping[str, InstanceType],
+        surroundings: Surroundings,
+        group_id: str,
+        lustre: HyperPodLustre,
+    ) -> tuple[ClusterNames, HyperPodRole]:
+        """What the cluster refers to, as tokens; its scripts and its role are made on the way."""
+        self.own_synthesizer.bind(self)
+        files = lifecycle_files(plan, instances)
+        lifecycle = HyperPodLifecycle(self, "Lifecycle", files=files, synthesizer=self.own_synthesizer)
+        policy = NodePolicy(
+            self,
+            "NodePolicy",
+            store=surroundings.store,
+            kms_key_arn=plan.request.storage.kms_key_arn,
+            fetched=(),
+            secrets=tuple(plan.request.run.secrets.values()),
+            compile_cache=instances[plan.place.instance_type].family.startswith("trn1"),
+            image=plan.request.run.image,
+            path="/slipway/",
+        )
+        role = HyperPodRole(
+            self,
+            "MachineRole",
+            cluster=plan.cluster_name,
+            lifecycle=lifecycle,
+            node_policy=policy.resource,
+            subnet_id=surroundings.subnet_id,
+            security_group_id=group_id,
+            namespace=NAMESPACE,
+        )
+        names = ClusterNames(
+            subnet_id=surroundings.subnet_id,
+            security_group_id=group_id,
+            node_policy_arn=policy.arn,
+            store_uri=surroundings.store_uri,
+            role_arn=role.role.role_arn,
+            lifecycle_uri=lifecycle.uri,
+            lustre_dns_name=lustre.dns_name,
+            lustre_mount_name=lustre.mount_name,
+        )
+        return names, role
+
+    def _outputs(self, plan: Plan, names: ClusterNames, connect: str) -> None:
+        """What the launcher and a person need after a deployment."""
+        for each in fields(ClusterNames):
+            value = getattr(names, each.name)
+            if value is not None:
+                CfnOutput(self, {**OUTPUTS, **HYPERPOD_OUTPUTS}[each.name], value=value)
+        region, name = plan.place.region, cluster_name(plan)
+        CfnOutput(self, "ClusterName", value=name, description="The cluster in SageMaker")
+        CfnOutput(self, "ClusterArn", value=self.cluster.resource.attr_cluster_arn)
+        CfnOutput(self, "ClusterId", value=self.cluster.cluster_id, description="What sessions name the cluster by")
+        CfnOutput(self, "Region", value=region)
+        CfnOutput(self, "Connect", value=connect, description="A shell on the controller; it needs the session plug-in")
+        groups = self.to_json_string([self.cluster.workers])
+        CfnOutput(
+            self,
+            "StartFleet",
+            value=f"aws sagemaker update-cluster --region {region} --cluster-name {name} --instance-groups '{groups}'",
+            description="Makes the workers again after they were stopped",
+        )
+        CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")

@@ -1,0 +1,52 @@
+"""HyperPod with Slurm: names and sizes that the templates, the checks and the bill share."""
+
+from launcher.model.enums import PurchaseOption
+from launcher.model.instance_type import InstanceType
+from launcher.model.request import StorageRequest
+
+CONTROLLER, LOGIN, WORKERS = "controller", "login", "workers"
+"""The instance groups of a cluster."""
+JOBS_METRIC = "QueuedJobs"
+"""Custom metric of the controller: jobs in Slurm's queue (templates/hyperpod/on_create.sh.j2)."""
+PLAN_COUNTS = (1, 2, 4, 8, 16, 32, 64)
+"""Instances that a SageMaker training plan can have (a study with read-only calls, 2026-10-04, of the developer guide's
+training plans)."""
+LEAST_LUSTRE_GIB = 1200
+"""FSx for Lustre's smallest file system."""
+BLOCK_RECLAIM_MINUTES = 30
+"""Before a Capacity Block ends, from when on EC2 does (EC2 user guide, Capacity Blocks for ML)."""
+RECLAIM_MINUTES = 60
+"""Before a training plan ends, from when on HyperPod takes its instances back (developer guide, training plans)."""
+
+
+def ml_name(instance_type: str) -> str:
+    """The name of a type in SageMaker.
+
+    >>> ml_name("p5.48xlarge")
+    'ml.p5.48xlarge'
+    """
+    return f"ml.{instance_type}"
+
+
+def shared_gib(storage: StorageRequest) -> int:
+    """GiB of the file system that all machines mount at /fsx: HyperPod's machines share no folder of their own.
+
+    >>> shared_gib(StorageRequest()), shared_gib(StorageRequest(lustre_gib=4800))
+    (1200, 4800)
+    """
+    return storage.lustre_gib or LEAST_LUSTRE_GIB
+
+
+def deep_health_checks(facts: InstanceType) -> tuple[str, ...]:
+    """The checks that a type's instances pass before they take jobs: of the chips, and of EFA between instances.
+
+    The API's third, MultiNodeTrainingValidation, is unknown to CloudFormation's schema (aws-cdk-lib 2.275.0).
+    """
+    if facts.accelerator is None:
+        return ()
+    return ("InstanceStress", "InstanceConnectivity") if facts.efa_interfaces else ("InstanceStress",)
+
+
+def is_prepaid(option: PurchaseOption) -> bool:
+    """Whether nodes cost the same when they are stopped, so that nothing stops them."""
+    return option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)

@@ -1,0 +1,228 @@
+"""What HyperPod takes and what it refuses: findings about one place, each with the way out."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from launcher.catalog.load import Catalog
+from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
+from launcher.model.finding import Finding, error, info, warning
+from launcher.model.hyperpod import LEAST_LUSTRE_GIB, PLAN_COUNTS, deep_health_checks, ml_name
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Place
+from launcher.model.request import PlanRequest, TrainingPlanReference
+from launcher.model.sizing import head_node
+from launcher.model.way import Way
+from launcher.planning.networks import network_findings
+from launcher.planning.reserved import REGION_FIELD
+
+OPTIONS = (
+    PurchaseOption.ON_DEMAND,
+    PurchaseOption.SPOT,
+    PurchaseOption.TRAINING_PLAN,
+    PurchaseOption.SAVINGS_PLAN,
+)
+"""Ways of buying HyperPod's instances: EC2's own commitments and blocks do not reach them."""
+PLAN_KINDS = (PlanKind.SAGEMAKER,)
+"""Savings Plans that cover its instances."""
+_ANY_TYPE = "p5.48xlarge"
+_TO_PARALLELCLUSTER = "set target.kind to parallelcluster"
+
+
+def is_sold(facts: InstanceType, option: PurchaseOption) -> bool:
+    """Whether HyperPod has a type in one way of buying."""
+    if option is PurchaseOption.TRAINING_PLAN:
+        return facts.ml and facts.training_plans
+    return facts.ml and option in OPTIONS and (option is not PurchaseOption.SPOT or "spot" in facts.usage_classes)
+
+
+def sites(
+    request: PlanRequest,
+    catalog: Catalog,
+    facts: InstanceType,
+    option: PurchaseOption,
+    known: tuple[tuple[str, str | None], ...],
+) -> tuple[tuple[str, str | None], ...]:
+    """Regions and zones to try of those that are known for EC2; SageMaker has one price for a region.
+
+    A plan that leaves the target open gets a HyperPod cluster only where it can be the cheaper one: at a price of the
+    user's own, or where EC2's is not known. Its listed rates are EC2's and 15 % more, so all others are folded away.
+    """
+    whole = tuple(dict.fromkeys((region, request.target.az_id) for region, _zone in known))
+    if request.target.kind is not None or option is PurchaseOption.TRAINING_PLAN:
+        return whole
+    if option is not PurchaseOption.ON_DEMAND:
+        return ()
+    name, overrides = ml_name(facts.name), request.purchase.price_overrides
+    own = any(key.startswith(f"{name}/{option.value}") for key in overrides)
+    ec2, ml = catalog.store.on_demand, catalog.store.sagemaker
+    alone = (each for each in whole if (name, each[0]) in ml and (facts.name, each[0]) not in ec2)
+    return whole if own else tuple(alone)
+
+
+def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
+    """What keeps a whole request from the only target that it allows; nothing where another one is left."""
+    kinds, purchase = request.target.kind, request.purchase
+    planned = purchase.training_plan is not None or purchase.option == (PurchaseOption.TRAINING_PLAN,)
+    if kinds is not None and TargetKind.HYPERPOD_SLURM not in kinds and planned:
+        message = f"a training plan's instances are HyperPod's, got {', '.join(kinds)}"
+        return (error("training-plan-target", "target.kind", message, "set target.kind to hyperpod-slurm"),)
+    if kinds != (TargetKind.HYPERPOD_SLURM,):
+        return ()
+    places = list(_asked(request, catalog))
+    found = [refusals(request, each, catalog.instance_types) for each in places]
+    whole = {(each.code, each.path): each for group in found for each in group}
+    say = error if places and all(found) else warning
+    return tuple(say(each.code, each.path, each.message, each.hint) for each in whole.values())
+
+
+def _asked(request: PlanRequest, catalog: Catalog) -> Iterator[Place]:
+    """Every type in every way that a request names, in the least number; a p5 stands for any type."""
+    target, purchase = request.target, request.purchase
+    options = purchase.option or (PurchaseOption.ON_DEMAND,)
+    if purchase.training_plan is not None:
+        options = (PurchaseOption.TRAINING_PLAN,)
+    for name in target.instance_type or (_ANY_TYPE,):
+        for option in options:
+            if name in catalog.instance_types:
+                held = purchase.training_plan.arn if purchase.training_plan is not None else None
+                region = target.region[0] if target.region else held.split(":")[REGION_FIELD] if held else ""
+                yield Place(
+                    target=TargetKind.HYPERPOD_SLURM,
+                    instance_type=name,
+                    nodes=target.nodes.minimum if target.nodes is not None else 1,
+                    region=region,
+                    az_id=target.az_id,
+                    option=option,
+                    plan_kind=purchase.plan_kind,
+                )
+
+
+def way_remarks(request: PlanRequest, ways: Iterable[Way], catalog: Catalog) -> tuple[Finding, ...]:
+    """What holds for the ways on HyperPod that a plan asks for, each once."""
+    if request.target.kind is None and request.purchase.training_plan is None:
+        return ()
+    there = [each for each in ways if each.target is TargetKind.HYPERPOD_SLURM]
+    found = (each for way in there for each in remarks(request, way.place(0, way.counts[0], 0), catalog.instance_types))
+    return tuple({each.code: each for each in found}.values())
+
+
+def place_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:
+    """Everything that planning has against one place on its target.
+
+    Raises:
+        ImpossibleError: the address range of its network cannot be cut.
+    """
+    found = network_findings(request, place, catalog)
+    if place.target is TargetKind.HYPERPOD_SLURM:
+        found = (*found, *refusals(request, place, catalog.instance_types))
+    return found
+
+
+def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Every reason why a place cannot be HyperPod; empty when it can."""
+    rules = (_type(request, place, instances), _capacity(request, place), _unused(request))
+    return tuple(finding for rule in rules for finding in rule)
+
+
+def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """What holds for a place on HyperPod and is not confirmed, or costs what nobody asked for."""
+    found = []
+    if place.option is PurchaseOption.SPOT:
+        message = (
+            "AWS describes spot on HyperPod for EKS only; whether it takes spot with Slurm is not confirmed, and the"
+            " quota of spot instances is 0 until it is raised"
+        )
+        found.append(warning("hyperpod-spot-unconfirmed", "purchase.option", message, "on-demand is confirmed"))
+    if request.storage.lustre_gib == 0:
+        message = f"HyperPod's machines share no folder: FSx for Lustre of {LEAST_LUSTRE_GIB:,} GiB is made and priced"
+        found.append(info("hyperpod-shared-folder", "storage.lustre_gib", message, "name a size for a larger one"))
+    if deep_health_checks(instances[place.instance_type]):
+        message = "deep health checks run before instances take jobs; their time is billed and in no estimate"
+        found.append(info("hyperpod-health-checks", "target.kind", message))
+    return tuple(found)
+
+
+def _type(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+    """Types that HyperPod does not have."""
+    name = place.instance_type
+    if not instances[name].ml:
+        message = f"HyperPod has no ml.{name}"
+        yield error("not-on-hyperpod", "target.instance_type", message, _instead(name))
+    if place.option is PurchaseOption.TRAINING_PLAN and not instances[name].training_plans:
+        yield error("no-training-plan", "purchase.option", f"{name} is not sold in training plans")
+    head = head_node(place.nodes, request.storage.head_node)
+    if head in instances and not instances[head].ml:
+        message = f"HyperPod has no ml.{head} for the controller"
+        yield error("not-on-hyperpod", "storage.head_node", message, "for instance m6i.xlarge")
+    if request.target.fallback_types:
+        message = "HyperPod's groups are up all the time, so nothing starts a further queue when it is needed"
+        yield error(
+            "hyperpod-fallback",
+            "target.fallback_types",
+            message,
+            "list the types in target.instance_type: each is a candidate",
+        )
+
+
+def _instead(name: str) -> str:
+    """What to take in place of a type that HyperPod lacks."""
+    if name.startswith("inf"):
+        return "Inferentia serves: target.kind sagemaker-endpoint or eks; to train, take a trn type"
+    if name.startswith("trn1."):
+        return f"trn1.32xlarge, or {_TO_PARALLELCLUSTER}"
+    if name.startswith("trn2u"):
+        return "trn2.48xlarge"
+    return _TO_PARALLELCLUSTER
+
+
+def _capacity(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """Capacity that HyperPod cannot use, and training plans that do not fit."""
+    purchase, plan = request.purchase, request.purchase.training_plan
+    if purchase.reservation is not None or place.option is PurchaseOption.CAPACITY_BLOCK:
+        named = purchase.reservation.id if purchase.reservation is not None else "a Capacity Block"
+        message = f"HyperPod uses neither Capacity Blocks nor capacity reservations of EC2, got {named}"
+        hint = f"buy a SageMaker training plan and name it in purchase.training_plan, or {_TO_PARALLELCLUSTER}"
+        yield error("hyperpod-ec2-capacity", "purchase.reservation", message, hint)
+    elif place.option not in OPTIONS:
+        allowed = ", ".join(OPTIONS)
+        message = f"{place.option} buys no HyperPod instances, allowed: {allowed}"
+        yield error("option-without-nodes", "purchase.option", message)
+    elif place.option is PurchaseOption.SAVINGS_PLAN and place.plan_kind not in (None, PlanKind.SAGEMAKER):
+        message = f"a Savings Plan of kind {place.plan_kind} does not cover ml. instances"
+        yield error("savings-plan-kind", "purchase.plan_kind", message, "set it to sagemaker")
+    if place.option is PurchaseOption.TRAINING_PLAN:
+        yield from _plan(plan, place) if plan is not None else _count(None, place)
+
+
+def _plan(plan: TrainingPlanReference, place: Place) -> Iterator[Finding]:
+    """A training plan by its ARN: arn:partition:sagemaker:region:account:training-plan/name."""
+    region = plan.arn.split(":")[REGION_FIELD]
+    if region != place.region:
+        message = f"{plan.arn} is of {region}, the plan is for {place.region}"
+        yield error("training-plan-region", "purchase.training_plan.arn", message, f"set target.region to {region}")
+    yield from _count(plan.count, place)
+
+
+def _count(bought: int | None, place: Place) -> Iterator[Finding]:
+    """Instances that a training plan has, None where the plan file does not say, and those that are asked for."""
+    path, allowed = "purchase.training_plan.count", ", ".join(str(each) for each in PLAN_COUNTS)
+    if bought is not None and bought not in PLAN_COUNTS:
+        message = f"training plans have {allowed} instances, got {bought}"
+        yield error("training-plan-size", path, message, "take one of these numbers")
+    elif bought is None and place.nodes not in PLAN_COUNTS:
+        message = f"training plans have {allowed} instances, got {place.nodes}"
+        hint = f"take one of these numbers, or give {path} if the plan has more instances than the job takes"
+        yield error("training-plan-size", "target.nodes", message, hint)
+    elif bought is not None and place.nodes > bought:
+        message = f"{place.nodes} nodes, but the training plan has {bought}"
+        yield error("training-plan-count", "target.nodes", message, f"take at most {bought}")
+
+
+def _unused(request: PlanRequest) -> Iterator[Finding]:
+    """Keys that HyperPod has no use for."""
+    if request.target.placement_group:
+        message = "HyperPod places its instances itself"
+        yield error("hyperpod-placement", "target.placement_group", message, "set target.placement_group to auto")
+    if request.run.image is not None and request.target.ami is None:
+        message = "it is not confirmed that HyperPod's images have enroot or docker to run an image with"
+        hint = "install what the command needs in run.setup, or name an image of your own that has it in target.ami"
+        yield error("hyperpod-container", "run.image", message, hint)

@@ -1,0 +1,77 @@
+"""What HyperPod's machines without accelerators cost, and what its surcharge over EC2 has to bring in."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+from launcher.catalog.load import Catalog
+from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.finding import Finding, info
+from launcher.model.hyperpod import ml_name
+from launcher.model.money import Assumption, Price, Unpriced
+from launcher.model.plan import Place
+from launcher.model.work import Work
+
+CPU_RATIO = Decimal("1.2")
+"""A SageMaker CPU instance against its EC2 price: ml.c5.xlarge $0.204 and ml.c5.2xlarge $0.408 (Studio rates of
+2026-09-01, in the catalog) against c5.xlarge $0.17 and c5.2xlarge $0.34."""
+_RATIO_SOURCE = "the ratio of ml.c5 to c5, 2026-09-01"
+MINUTES_AN_HOUR = 60.0
+
+
+def machine_price(catalog: Catalog, instance_type: str, region: str) -> Price | Unpriced:
+    """The rate of a controller or login node: SageMaker's where one is known, else EC2's and a fifth."""
+    listed = catalog.sagemaker(ml_name(instance_type), region, "cluster")
+    if isinstance(listed, Price):
+        return listed
+    plain = catalog.on_demand(instance_type, region)
+    if isinstance(plain, Unpriced):
+        return listed
+    return replace(
+        plain,
+        usd=plain.usd * CPU_RATIO,
+        source=f"{plain.source}; {_RATIO_SOURCE}",
+        basis=Basis.DERIVED,
+        note=f"${plain.usd:f} of EC2 times {CPU_RATIO}",
+    )
+
+
+def volume_assumption() -> Assumption:
+    """What is not on the bill."""
+    return Assumption(
+        name="root volumes of HyperPod's machines",
+        value="in their rate",
+        unit="",
+        source="they stand in SageMaker's account; not confirmed",
+    )
+
+
+def surcharge(place: Place, work: Work, price: Price, hours: float, catalog: Catalog) -> Finding | None:
+    """What HyperPod costs above EC2 on demand for the same job, and how much sooner a failure must be over to pay.
+
+    The break-even needs no guess of how long a recovery takes: surcharge = failures x minutes saved x cluster rate. The
+    finding is None for other ways of buying, and where EC2 has no price or the dearer one.
+    """
+    plain = catalog.on_demand(place.instance_type, place.region)
+    if place.option is not PurchaseOption.ON_DEMAND or isinstance(plain, Unpriced) or plain.usd >= price.usd:
+        return None
+    more = (price.usd - plain.usd) * place.nodes * Decimal(repr(hours))
+    percent = (price.usd / plain.usd - 1) * 100
+    told = f"${more:,.2f} more than ParallelCluster at ${plain.usd:f} an instance-hour ({percent:.0f} %)"
+    failures = work.failures_per_h * hours
+    minutes = break_even_minutes(float(more), failures, float(price.usd * place.nodes))
+    if minutes is None:
+        return info("hyperpod-surcharge", "target.kind", f"{told}; no failure is expected that it could shorten")
+    expected = f"failures of nodes expected: {failures:.2g}"
+    message = f"{told}; {expected}; HyperPod pays if it ends each {minutes:,.0f} minutes sooner"
+    return info("hyperpod-surcharge", "target.kind", message, "parallelcluster is the same job without it")
+
+
+def break_even_minutes(surcharge_usd: float, failures: float, cluster_usd_per_hour: float) -> float | None:
+    """Minutes by which each failure must be over sooner for a surcharge to pay; None where none is expected.
+
+    >>> break_even_minutes(700.0, 2.0, 500.0)
+    42.0
+    """
+    if failures <= 0 or cluster_usd_per_hour <= 0:
+        return None
+    return surcharge_usd / (failures * cluster_usd_per_hour) * MINUTES_AN_HOUR

@@ -1,0 +1,161 @@
+"""A HyperPod cluster with Slurm: every decision of it, for what is shown and for what is deployed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from launcher.model import hyperpod, sizing
+from launcher.model.enums import EfaLayout, PurchaseOption, TargetKind
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding, error
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.planning.hyperpod import refusals
+from launcher.rendering.cluster import cluster_name, notify_findings, queue_name, tags
+from launcher.rendering.contexts import GroupContext, HyperPodContext, LifecycleContext
+from launcher.rendering.engine import rendered
+from launcher.rendering.names import ClusterNames
+from launcher.rendering.node import METRICS_SCRIPT, NODE_SCRIPT, is_measured, is_neuron, is_nvidia, script_text
+
+MOUNT_PATH = "/fsx"
+ENTRY_POINT = "on_create.sh"
+USER = "ubuntu"
+"""Whose jobs they are, in HyperPod's images."""
+SHARED_HOME = f"{MOUNT_PATH}/{USER}"
+"""The folder of their jobs, which on_create.sh makes: the home folders of HyperPod's machines are each their own."""
+
+
+def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Why a plan makes no HyperPod cluster; empty when it does."""
+    place = plan.place
+    if place.target is not TargetKind.HYPERPOD_SLURM:
+        return (error("not-hyperpod", "target.kind", f"{place.target} is no HyperPod cluster with Slurm"),)
+    if place.instance_type not in instances:
+        message = f"no instance type {place.instance_type} in the catalog"
+        return (error("unknown-instance-type", "target", message),)
+    found = list(refusals(plan.request, place, instances))
+    if place.option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is None:
+        message = "instances of a training plan need the ARN of the plan that was bought"
+        found.append(error("plan-without-arn", "purchase.training_plan", message, "give purchase.training_plan.arn"))
+    found += notify_findings(plan)
+    return tuple(found)
+
+
+def hyperpod_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> HyperPodContext:
+    """Every decision of a plan's cluster.
+
+    Args:
+        plan: a plan for HyperPod with Slurm.
+        instances: the catalog's types, by name.
+        names: what the cluster refers to, HyperPod's own names among them.
+
+    Raises:
+        ImpossibleError: no cluster can be made, with all reasons.
+        ValueError: a name that only HyperPod has is missing.
+    """
+    found = findings(plan, instances)
+    if found:
+        raise ImpossibleError(f"{plan.name} makes no HyperPod cluster", findings=found)
+    if None in (names.role_arn, names.lifecycle_uri, names.lustre_dns_name, names.lustre_mount_name):
+        message = "role, lifecycle scripts and file system of a HyperPod cluster must have names"
+        raise ValueError(message)
+    return HyperPodContext(
+        cluster_name=cluster_name(plan),
+        groups=tuple(_groups(plan, instances[plan.place.instance_type])),
+        continuous=plan.place.option is PurchaseOption.SPOT,
+        ami=plan.request.target.ami,
+        role_arn=names.role_arn or "",
+        subnet_id=names.subnet_id,
+        security_group_id=names.security_group_id,
+        lifecycle_uri=names.lifecycle_uri or "",
+        entry_point=ENTRY_POINT,
+        lustre_dns_name=names.lustre_dns_name or "",
+        lustre_mount_name=names.lustre_mount_name or "",
+        mount_path=MOUNT_PATH,
+        volume_key_arn=plan.request.storage.kms_key_arn,
+        tags=tags(plan),
+    )
+
+
+def _groups(plan: Plan, facts: InstanceType) -> list[GroupContext]:
+    """Controller, login nodes if there are any, and workers: all of them are up all the time."""
+    place, storage = plan.place, plan.request.storage
+    groups = [_standing(hyperpod.CONTROLLER, "Controller", sizing.head_node(place.nodes, storage.head_node), 1)]
+    if storage.login_nodes:
+        groups.append(_standing(hyperpod.LOGIN, "Login", sizing.LOGIN_NODE, storage.login_nodes))
+    bought = plan.request.purchase.training_plan
+    groups.append(
+        GroupContext(
+            name=hyperpod.WORKERS,
+            node_type="Compute",
+            instance_type=hyperpod.ml_name(place.instance_type),
+            count=place.nodes,
+            partition=queue_name(place.instance_type),
+            health_checks=hyperpod.deep_health_checks(facts),
+            training_plan_arn=bought.arn if bought is not None else None,
+            spot=place.option is PurchaseOption.SPOT,
+            # Left out, the layout is the service's own; efa is the combined one, with an address for each card.
+            interface_type="efa" if _is_classic(plan) and facts.efa_interfaces else None,
+        )
+    )
+    return groups
+
+
+def _is_classic(plan: Plan) -> bool:
+    return plan.request.target.efa_layout is EfaLayout.CLASSIC
+
+
+def _standing(name: str, node_type: str, instance_type: str, count: int) -> GroupContext:
+    """A group without accelerators."""
+    return GroupContext(
+        name=name,
+        node_type=node_type,
+        instance_type=hyperpod.ml_name(instance_type),
+        count=count,
+        partition=None,
+        health_checks=(),
+        training_plan_arn=None,
+        spot=False,
+        interface_type=None,
+    )
+
+
+def cluster_text(context: HyperPodContext) -> str:
+    """The text of the request that makes the cluster."""
+    return rendered("hyperpod/cluster.yaml.j2", context)
+
+
+def cluster_request(context: HyperPodContext) -> dict[str, Any]:
+    """The request as typed data: the very text that is shown, read back."""
+    request: dict[str, Any] = yaml.safe_load(cluster_text(context))
+    return request
+
+
+def lifecycle_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, str]:
+    """The text of the files that HyperPod fetches for every machine, by name; ENTRY_POINT is run."""
+    facts = instances[plan.place.instance_type]
+    family = "nvidia" if is_nvidia(facts) else "neuron" if is_neuron(facts) else None
+    setup: tuple[str, ...] = ()
+    if is_measured(facts) and family is not None:
+        setup = (f"--cluster={plan.cluster_name}", f"--chips={family}", "--python=python3")
+    context = LifecycleContext(
+        cluster=plan.cluster_name,
+        region=plan.place.region,
+        controller=hyperpod.CONTROLLER,
+        login=hyperpod.LOGIN,
+        workers=hyperpod.WORKERS,
+        instance_type=facts.name,
+        family=family,
+        accelerators=facts.accelerators,
+        efa_interfaces=facts.efa_interfaces,
+        nvme=facts.nvme_gb > 0,
+        mount_path=MOUNT_PATH,
+        user=USER,
+        node_setup=setup,
+    )
+    files = {ENTRY_POINT: rendered("hyperpod/on_create.sh.j2", context)}
+    if setup:
+        files["node.sh"] = script_text(NODE_SCRIPT)
+        files["metrics.py"] = script_text(METRICS_SCRIPT)
+    return files

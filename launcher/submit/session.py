@@ -1,0 +1,94 @@
+"""A controller of HyperPod over a session of Systems Manager: Run Command does not reach HyperPod's machines.
+
+The AWS CLI opens the session and its plug-in carries it. Commands arrive as root and are run as the user whose jobs
+they are, with the folder that all machines share for a home.
+"""
+
+import base64
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.submit.jobs import SchedulerError
+from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, started, text, unpacking
+
+DOCUMENT = "AWS-StartNonInteractiveCommand"
+"""The session document that runs one command and ends (Systems Manager user guide, session types)."""
+PLUGIN = "session-manager-plugin"
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.+")
+
+
+def connect_command(target: str, region: str) -> str:
+    """The command by which a person opens a shell there.
+
+    >>> connect_command("sagemaker-cluster:abc_controller-i-1", "us-east-2")
+    'aws ssm start-session --region us-east-2 --target sagemaker-cluster:abc_controller-i-1'
+    """
+    return f"aws ssm start-session --region {region} --target {shlex.quote(target)}"
+
+
+def missing_program(environment: Mapping[str, str]) -> str | None:
+    """What a session lacks on this machine: the AWS CLI or its plug-in; None where both are there."""
+    path = environment.get("PATH")
+    return next((each for each in ("aws", PLUGIN) if shutil.which(each, path=path) is None), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionShell:
+    """A machine that a session reaches.
+
+    `target` is what Systems Manager calls it; `home` the folder that stands for the user's home; `stage` puts a file
+    where the machine can fetch it and returns its `s3://` URI.
+    """
+
+    name: str
+    target: str
+    region: str
+    user: str
+    home: str
+    environment: Mapping[str, str]
+    stage: Callable[[Path], str]
+
+    chunk_bytes = 15_000
+    look_s = 10.0
+
+    def __post_init__(self) -> None:
+        """Refuse what would not be one word of a command, and a machine without the programs.
+
+        Raises:
+            SchedulerError: it is so; the hint has the command for a shell of one's own.
+        """
+        if not _USER.fullmatch(self.user):
+            raise SchedulerError(f"no user name of a Linux machine: {self.user!r}")
+        lacking = missing_program(self.environment)
+        if lacking is not None:
+            hint = f"install it; by hand: {connect_command(self.target, self.region)}"
+            raise SchedulerError(f"{lacking} is not installed", hint=hint)
+
+    def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
+        """Run a bash script in the user's login shell."""
+        frame = Frame.fresh()
+        packed = base64.b64encode(frame.around(script).encode()).decode()
+        inner = f"mkdir -p {shlex.quote(self.home)}; exec env HOME={shlex.quote(self.home)} bash -l -s"
+        line = f"printf %s {packed} | base64 -d | runuser -l {self.user} -c {shlex.quote(inner)}"
+        words = ["aws", "ssm", "start-session", "--region", self.region, "--target", self.target]
+        words += ["--document-name", DOCUMENT, "--parameters", json.dumps({"command": [line]})]
+        done = started(words, self.environment, self.name, timeout_s, b"")
+        # A session may end lines as a terminal does.
+        return frame.answer(text(done.stdout).replace("\r\n", "\n"), text(done.stderr), self.name)
+
+    def put(self, archive: Path, folder: str) -> str:
+        """Unpack an archive into a new folder below the shared home, by way of S3."""
+        uri = self.stage(archive)
+        if not _URI.fullmatch(uri):
+            raise SchedulerError(f"no place in S3: {uri!r}")
+        script = unpacking(folder, f"aws s3 cp --only-show-errors {shlex.quote(uri)} -")
+        return placed(self.run(script, timeout_s=PUT_S), folder, self.name)
+
+    def close(self) -> None:
+        """Nothing is held."""

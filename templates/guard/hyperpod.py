@@ -1,0 +1,98 @@
+# ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
+"""The guard of a HyperPod cluster with Slurm: what differs from a ParallelCluster's.
+
+Its instances stand in SageMaker's own account: EC2 shows neither them nor their metrics, and Slurm has no way to stop
+one. They are idle when the controller reports an empty queue (on_create.sh), and stopping is deleting them.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+from guard import AFTER_SLURM, EVERY, NAMESPACE, SAMPLE, WARNING, Guard, Node, Settings
+
+WORKERS = "workers"
+"""The instance group that runs jobs; controller and login nodes stay."""
+BILLED = {"Running", "SystemUpdating", "DeepHealthCheckInProgress"}
+"""States of an instance that is there."""
+QUEUED = "QueuedJobs"
+"""Jobs in Slurm's queue, running and waiting, as the controller reports them every minute."""
+NODES_A_CALL = 50
+"""BatchDeleteClusterNodes takes so many (SageMaker API reference)."""
+
+
+def handler(_event: Mapping[str, Any], _context: object) -> None:
+    """What Lambda calls."""
+    HyperPodGuard(Settings.of(os.environ), boto3.client, datetime.now(UTC)).watch()
+
+
+class HyperPodGuard(Guard):
+    """One call of the guard of a HyperPod cluster, at the moment `now`."""
+
+    prepaid = "the nodes of a training plan are left"
+
+    def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
+        """Use `client(service)` to reach AWS."""
+        super().__init__(settings, client, now)
+        self.sagemaker = client("sagemaker")
+
+    def nodes(self) -> list[Node]:
+        """The workers that are there, as SageMaker lists them; none of a cluster that is not made yet, or no longer."""
+        pages = self.sagemaker.get_paginator("list_cluster_nodes").paginate(
+            ClusterName=self.settings.name, InstanceGroupNameContains=WORKERS
+        )
+        try:
+            listed = [node for page in pages for node in page["ClusterNodeSummaries"]]
+        except self.sagemaker.exceptions.ResourceNotFound:
+            return []
+        return [
+            node
+            for node in listed
+            if node["InstanceGroupName"] == WORKERS and node["InstanceStatus"]["Status"] in BILLED
+        ]
+
+    def watch_time(self, began: datetime, count: int) -> None:
+        """The same, and a word before a training plan's instances are taken back."""
+        super().watch_time(began, count)
+        ends = self.settings.ends
+        if ends is not None and ends - WARNING <= self.now < ends - WARNING + EVERY:
+            self.tell("training plan ends", f"HyperPod takes its instances back from {ends:%Y-%m-%d %H:%M} UTC")
+
+    def all_idle(self, nodes: list[Node]) -> bool:
+        """Whether no job has been in the queue for the idle time; a silent controller and a young node say nothing."""
+        window = self.settings.idle + AFTER_SLURM
+        if not nodes or any(self.now - node["LaunchTime"] < window for node in nodes):
+            return False
+        answer = self.cloudwatch.get_metric_statistics(
+            Namespace=NAMESPACE,
+            MetricName=QUEUED,
+            Dimensions=[{"Name": "Cluster", "Value": self.settings.cluster}],
+            StartTime=self.now - window,
+            EndTime=self.now,
+            Period=int(SAMPLE.total_seconds()),
+            Statistics=["Maximum"],
+        )
+        most = [each["Maximum"] for each in answer["Datapoints"]]
+        # The newest values come late.
+        return len(most) >= window // SAMPLE - 2 and max(most) == 0
+
+    def stop(self, reason: str, count: int) -> None:
+        """Delete the workers, which is the only stop there is; new ones come when the group is enlarged again."""
+        found = [node["InstanceId"] for node in self.nodes()]
+        refused: list[Mapping[str, Any]] = []
+        for start in range(0, len(found), NODES_A_CALL):
+            answer = self.sagemaker.batch_delete_cluster_nodes(
+                ClusterName=self.settings.name, NodeIds=found[start : start + NODES_A_CALL]
+            )
+            refused += answer.get("Failed", [])
+        if not found:
+            return
+        left = "".join(f"\n{each['NodeId']} stays: {each['Message']}" for each in refused)
+        self.tell(
+            "workers stopped",
+            f"{reason}. Its {count} workers are being deleted; jobs go back into the queue and wait.{left}\n"
+            f"Make them again: the command in the stack's output StartFleet\n"
+            f"Controller, file system and network cost on: slipway down {self.settings.cluster}",
+        )

@@ -1,0 +1,247 @@
+"""HyperPod with Slurm: the cluster that was shown, its rules, role, scripts and file system."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from infra.build import build_app
+from launcher import plan_file
+from launcher.model.errors import ImpossibleError
+from launcher.planning.pin import pinned_plan
+from launcher.rendering.hyperpod import cluster_text, hyperpod_context, lifecycle_files
+from launcher.rendering.names import HYPERPOD_OUTPUTS, symbolic_names
+from tests.infra.conftest import HYPERPOD_FILES
+from tests.infra.test_training import with_words
+
+CLUSTER = "AWS::SageMaker::Cluster"
+
+
+@pytest.fixture(params=sorted(HYPERPOD_FILES))
+def pod(request, synthesised, plan_at):
+    """Every example for HyperPod in turn."""
+    return synthesised(plan_at(HYPERPOD_FILES[request.param]))
+
+
+@pytest.fixture
+def example(synthesised, plan_at):
+    """An example for HyperPod by its name."""
+    return lambda name, **more: synthesised(plan_at(HYPERPOD_FILES[name]), **more)
+
+
+def cluster(assembly):
+    return assembly.only("training", CLUSTER)
+
+
+def groups(assembly):
+    return {each["InstanceGroupName"]: each for each in cluster(assembly)["InstanceGroups"]}
+
+
+def statements(assembly):
+    """Of the machines' role, by their name."""
+    roles = assembly.resources("training", "AWS::IAM::Role").values()
+    (role,) = (each for each in roles if "sagemaker.amazonaws.com" in json.dumps(each["AssumeRolePolicyDocument"]))
+    return role, {each["Sid"]: each for each in role["Policies"][0]["PolicyDocument"]["Statement"]}
+
+
+class TestCluster:
+    def test_it_is_the_one_that_was_shown(self, pod, catalog):
+        """Every id in the template is exchanged for the word that stands for it in the rendered file."""
+        plan, facts = pod.plan, catalog.instance_types
+        context = hyperpod_context(plan, instances=facts, names=symbolic_names(plan))
+        shown, made = yaml.safe_load(cluster_text(context)), cluster(pod)
+        assert {each["Key"]: each["Value"] for each in made.pop("Tags")} == {
+            each["Key"]: each["Value"] for each in shown.pop("Tags")
+        }
+        assert with_words(made, shown) == shown
+
+    def test_slurm_has_one_controller_and_workers_in_the_queue_of_their_type(self, pod):
+        found = groups(pod)
+        parts = {name: each["SlurmConfig"]["NodeType"] for name, each in found.items()}
+        assert parts["controller"] == "Controller"
+        assert parts["workers"] == "Compute"
+        assert found["controller"]["InstanceCount"] == 1
+        assert "PartitionNames" not in found["controller"]["SlurmConfig"]
+        place = pod.plan.place
+        assert found["workers"]["SlurmConfig"]["PartitionNames"] == [place.instance_type.replace(".", "-")]
+        assert (found["workers"]["InstanceType"], found["workers"]["InstanceCount"]) == (
+            f"ml.{place.instance_type}",
+            place.nodes,
+        )
+
+    def test_faulty_instances_are_found_and_replaced(self, pod):
+        assert cluster(pod)["NodeRecovery"] == "Automatic"
+        assert groups(pod)["workers"]["OnStartDeepHealthChecks"] == ["InstanceStress", "InstanceConnectivity"]
+        assert "OnStartDeepHealthChecks" not in groups(pod)["controller"]
+
+    def test_changes_of_slurms_settings_survive_updates(self, pod):
+        assert cluster(pod)["Orchestrator"] == {"Slurm": {"SlurmConfigStrategy": "Merge"}}
+
+    def test_a_training_plan_pays_for_the_workers_alone(self, example):
+        found = groups(example("p5-training-plan"))
+        arn = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/p5-december"
+        assert found["workers"]["TrainingPlanArn"] == arn
+        assert "TrainingPlanArn" not in found["controller"]
+        assert "NodeProvisioningMode" not in cluster(example("p5-training-plan"))
+
+    def test_login_nodes_are_a_group_of_their_own(self, example):
+        login = groups(example("trn2-on-demand"))["login"]
+        assert (login["SlurmConfig"], login["InstanceType"]) == ({"NodeType": "Login"}, "ml.m6i.large")
+        assert "login" not in groups(example("p5-training-plan"))
+
+    def test_spot_takes_the_mode_that_it_needs(self, synthesised):
+        text = (
+            "{slipway: 1, name: spot-pod, target: {kind: hyperpod-slurm, region: us-east-2, instance_type: p5.48xlarge,"
+            " nodes: 1, efa_layout: classic}, purchase: {option: spot}}"
+        )
+        pod = synthesised(text)
+        assert groups(pod)["workers"]["CapacityRequirements"] == {"Spot": {}}
+        assert groups(pod)["workers"]["NetworkInterface"] == {"InterfaceType": "efa"}
+        assert cluster(pod)["NodeProvisioningMode"] == "Continuous"
+        assert pod.template("training")["Parameters"].keys() == {"BootstrapVersion"}
+
+    def test_it_stands_in_the_zone_of_the_capacity(self, example):
+        network = example("p5-training-plan").resources("network", "AWS::EC2::Subnet").values()
+        assert {each["AvailabilityZoneId"] for each in network} == {"use2-az1"}
+
+
+class TestSecurityGroups:
+    def test_every_group_of_the_machines_lets_its_members_speak_efa_both_ways(self, pod):
+        inward = pod.resources("training", "AWS::EC2::SecurityGroupIngress").values()
+        outward = pod.resources("training", "AWS::EC2::SecurityGroupEgress").values()
+        for group in cluster(pod)["VpcConfig"]["SecurityGroupIds"]:
+            rule = {"GroupId": group, "IpProtocol": "-1"}
+            assert any({**rule, "SourceSecurityGroupId": group}.items() <= each.items() for each in inward)
+            assert any({**rule, "DestinationSecurityGroupId": group}.items() <= each.items() for each in outward)
+
+    def test_machines_reach_the_world_and_nobody_reaches_them(self, pod):
+        outward = pod.resources("training", "AWS::EC2::SecurityGroupEgress").values()
+        assert [each["CidrIp"] for each in outward if "CidrIp" in each] == ["0.0.0.0/0"]
+        for each in pod.resources("training", "AWS::EC2::SecurityGroupIngress").values():
+            assert "CidrIp" not in each
+
+    def test_the_cluster_waits_for_rules_role_and_file_system(self, pod):
+        made = pod.template("training")["Resources"]
+        (waits,) = (set(each["DependsOn"]) for each in made.values() if each["Type"] == CLUSTER)
+        kinds = {"AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress", "AWS::FSx::FileSystem"}
+        assert {key for key, each in made.items() if each["Type"] in kinds} <= waits
+
+
+class TestFileSystem:
+    def test_every_machine_mounts_it(self, pod):
+        (key,) = pod.resources("training", "AWS::FSx::FileSystem")
+        for group in groups(pod).values():
+            mount = group["InstanceStorageConfigs"][0]["FsxLustreConfig"]
+            assert mount == {
+                "DnsName": {"Fn::GetAtt": [key, "DNSName"]},
+                "MountName": {"Fn::GetAtt": [key, "LustreMountName"]},
+                "MountPath": "/fsx",
+            }
+
+    def test_there_is_one_where_the_plan_asks_for_none(self, example):
+        made = example("trn2-on-demand").only("training", "AWS::FSx::FileSystem")
+        assert made["StorageCapacity"] == 1200
+        assert example("trn2-on-demand").resources("training", "AWS::FSx::DataRepositoryAssociation") == {}
+
+    def test_the_plans_size_key_and_data_are_taken(self, example):
+        pod = example("p5en-lustre")
+        made, data = (pod.only("training", f"AWS::FSx::{each}") for each in ("FileSystem", "DataRepositoryAssociation"))
+        assert (made["StorageCapacity"], made["LustreConfiguration"]["PerUnitStorageThroughput"]) == (9600, 250)
+        assert made["KmsKeyId"] == pod.plan.request.storage.kms_key_arn
+        assert (data["DataRepositoryPath"], data["FileSystemPath"]) == ("s3://corpus-of-the-team/tokens", "/data")
+        volume = groups(pod)["workers"]["InstanceStorageConfigs"][1]["EbsVolumeConfig"]
+        assert volume == {"RootVolume": True, "VolumeKmsKeyId": pod.plan.request.storage.kms_key_arn}
+
+
+class TestScripts:
+    def test_they_lie_in_a_folder_of_their_own(self, pod, catalog):
+        assets = json.loads((pod.folder / f"slipway-{pod.plan.cluster_name}-training.assets.json").read_text())
+        found = {}
+        for each in assets["files"].values():
+            (place,) = each["destinations"].values()
+            folder, _, name = place["objectKey"].rpartition("/")
+            if folder:
+                found[name] = (folder, (pod.folder / each["source"]["path"]).read_text())
+        assert {name: text for name, (_, text) in found.items()} == lifecycle_files(pod.plan, catalog.instance_types)
+        (folder,) = {folder for folder, _ in found.values()}
+        assert re.fullmatch(r"slipway-hyperpod/[0-9a-f]{64}", folder)
+        for group in groups(pod).values():
+            assert group["LifeCycleConfig"]["OnCreate"] == "on_create.sh"
+            assert group["LifeCycleConfig"]["SourceS3Uri"]["Fn::Join"][1][-1] == f"/{folder}"
+
+    def test_a_change_of_the_plan_that_they_hold_changes_the_folder(self, example):
+        uris = {
+            json.dumps(groups(example(name))["workers"]["LifeCycleConfig"]["SourceS3Uri"]) for name in HYPERPOD_FILES
+        }
+        assert len(uris) == len(HYPERPOD_FILES)
+
+
+class TestRole:
+    def test_machines_read_their_scripts_and_nothing_beside(self, pod):
+        _, found = statements(pod)
+        assert found["FetchScripts"]["Action"] == "s3:GetObject"
+        assert re.search(r"/slipway-hyperpod/[0-9a-f]{64}/\*$", found["FetchScripts"]["Resource"]["Fn::Join"][1][-1])
+        assert "slipway-hyperpod/" in json.dumps(found["FindScripts"]["Condition"])
+
+    def test_no_action_is_a_wildcard_and_every_star_has_its_reason(self, pod):
+        for role in pod.resources("training", "AWS::IAM::Role").values():
+            for statement in role["Policies"][0]["PolicyDocument"]["Statement"]:
+                actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+                assert not [each for each in actions if "*" in each]
+                if statement["Resource"] == "*":
+                    assert statement["Sid"] in ("Look", "LookAtNetwork", "Report")
+
+    def test_interfaces_are_made_in_the_clusters_subnet_alone(self, pod):
+        _, found = statements(pod)
+        text = json.dumps(found["MakeInterfaces"]["Resource"])
+        assert ":subnet/*" not in text
+        assert ":security-group/*" not in text
+
+    def test_aws_own_policy_and_the_jobs_are_attached(self, pod):
+        role, _ = statements(pod)
+        (jobs,) = pod.resources("training", "AWS::IAM::ManagedPolicy")
+        assert {"Ref": jobs} in role["ManagedPolicyArns"]
+        assert "AmazonSageMakerClusterInstanceRolePolicy" in json.dumps(role["ManagedPolicyArns"])
+
+    def test_a_boundary_is_put_on_every_role(self, example):
+        roles = example("p5en-lustre").resources("training", "AWS::IAM::Role").values()
+        arn = "arn:aws:iam::123456789012:policy/engineers"
+        assert [each["PermissionsBoundary"] for each in roles] == [arn, arn]
+
+
+class TestOutputs:
+    def test_they_hold_what_rendering_needs(self, pod):
+        outputs = pod.template("training")["Outputs"]
+        assert set(HYPERPOD_OUTPUTS.values()) | {"StoreUri", "PrivateSubnetId", "NodePolicyArn"} <= set(outputs)
+
+    def test_they_say_how_to_connect_and_how_to_start_again(self, example):
+        outputs = example("p5-training-plan").template("training")["Outputs"]
+        connect = json.dumps(outputs["Connect"]["Value"])
+        assert '--target \\\\\\"sagemaker-cluster:' in json.dumps(connect)
+        assert "aws sagemaker list-cluster-nodes --region us-east-2 --cluster-name slipway-p5-plan" in connect
+        start = outputs["StartFleet"]["Value"]["Fn::Join"][1]
+        words = "".join(part if isinstance(part, str) else "token" for part in start)
+        (group,) = json.loads(re.search(r"--instance-groups '(.*)'$", words).group(1))
+        assert (group["InstanceGroupName"], group["InstanceCount"]) == ("workers", 2)
+
+
+@pytest.mark.parametrize(
+    "extra, code",
+    [
+        ({"purchase": {"option": "capacity-block"}}, "hyperpod-ec2-capacity"),
+        ({"purchase": {"option": "training-plan"}}, "plan-without-arn"),
+        ({"target": {"instance_type": "trn1.2xlarge"}}, "not-on-hyperpod"),
+        ({"target": {"region": "eu-west-3"}}, "not-offered"),
+        ({"network": {"cidr": "10.0.0.0/25"}}, "too-few-addresses"),
+        ({"target": {"cluster": "shared"}}, "nothing-to-build"),
+    ],
+)
+def test_bad_input_is_a_finding_before_anything_is_synthesised(catalog, tmp_path, extra, code):
+    target = {"kind": "hyperpod-slurm", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 4}
+    plan = {"slipway": 1, "name": "bad", "target": target, "purchase": {"option": "on-demand"}, **extra}
+    plan["target"] = {**target, **extra.get("target", {})}
+    with pytest.raises(ImpossibleError) as refusal:
+        build_app(pinned_plan(plan_file.loads(yaml.safe_dump(plan)), catalog), outdir=tmp_path)
+    assert code in {each.code for each in refusal.value.findings}
+    assert list(tmp_path.iterdir()) == []

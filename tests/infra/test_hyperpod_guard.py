@@ -1,0 +1,202 @@
+"""HyperPod's guard as Lambda runs it: SageMaker answers through the Stubber, the rest of AWS is played by moto."""
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+from moto import mock_aws
+
+from launcher.catalog.assets import asset
+from tests.infra.test_guard import ACCOUNT, REGION, client
+
+pytestmark = pytest.mark.xdist_group("guard")
+
+NOW = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
+NAME = "slipway-tiny"
+LISTED = {"ClusterName": NAME, "InstanceGroupNameContains": "workers"}
+
+
+@pytest.fixture(scope="module")
+def module():
+    """The module, imported as Lambda does: beside guard.py."""
+    folder = str(asset("templates/guard"))
+    sys.path.insert(0, folder)
+    try:
+        import hyperpod
+    finally:
+        sys.path.remove(folder)
+    yield hyperpod
+    for name in ("guard", "hyperpod"):
+        sys.modules.pop(name, None)
+
+
+class Account:
+    """A topic with a queue behind it, CloudWatch, and SageMaker's answers."""
+
+    def __init__(self):
+        self.cloudwatch, sns, self.sqs = client("cloudwatch"), client("sns"), client("sqs")
+        self.topic = sns.create_topic(Name="slipway-tiny")["TopicArn"]
+        self.queue = self.sqs.create_queue(QueueName="people")["QueueUrl"]
+        sns.subscribe(TopicArn=self.topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:people")
+        self.sagemaker = boto3.client("sagemaker")
+        self.stub = Stubber(self.sagemaker)
+        self.stub.activate()
+
+    def answers(self, *nodes, times=1):
+        for _ in range(times):
+            self.stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": list(nodes)}, LISTED)
+
+    def queued(self, *jobs):
+        """Jobs in the queue, every five minutes until now."""
+        for step, count in enumerate(reversed(jobs)):
+            self.cloudwatch.put_metric_data(
+                Namespace="Slipway",
+                MetricData=[
+                    {
+                        "MetricName": "QueuedJobs",
+                        "Dimensions": [{"Name": "Cluster", "Value": "tiny"}],
+                        "Timestamp": NOW - timedelta(minutes=5 * (step + 1)),
+                        "Value": count,
+                    }
+                ],
+            )
+
+    @property
+    def messages(self):
+        answer = self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
+        bodies = [json.loads(each["Body"]) for each in answer.get("Messages", [])]
+        return [(each["Subject"], each["Message"]) for each in bodies]
+
+
+@pytest.fixture
+def aws(monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    with mock_aws():
+        account = Account()
+        yield account
+        account.stub.assert_no_pending_responses()
+
+
+def node(number, *, group="workers", status="Running", age_h=5.0):
+    return {
+        "InstanceGroupName": group,
+        "InstanceId": f"i-{number:017x}",
+        "InstanceType": "ml.p5.48xlarge",
+        "LaunchTime": NOW - timedelta(hours=age_h),
+        "InstanceStatus": {"Status": status},
+    }
+
+
+@pytest.fixture
+def watch(module, aws):
+    """Watch a cluster that was deployed so many hours ago."""
+
+    def start(age_h=5.0, **variables):
+        told = {"CLUSTER": "tiny", "HYPERPOD": NAME, "STACK": "x", "TOPICS": aws.topic, "AWS_REGION": REGION}
+        settings = module.Settings.of({**told, "PREPAID": "false", "IDLE_MINUTES": "30", **variables})
+        guard = module.HyperPodGuard(settings, lambda name: aws.sagemaker if name == "sagemaker" else client(name), NOW)
+        guard.deployed_at = lambda: NOW - timedelta(hours=age_h)
+        guard.watch()
+        return guard
+
+    return start
+
+
+def deleted(aws, *numbers, failed=()):
+    ids = [f"i-{each:017x}" for each in numbers]
+    answer = {"Successful": ids}
+    if failed:
+        answer["Failed"] = [{"Code": "NodeIdInUse", "Message": "in use", "NodeId": f"i-{each:017x}"} for each in failed]
+    aws.stub.add_response("batch_delete_cluster_nodes", answer, {"ClusterName": NAME, "NodeIds": ids})
+
+
+class TestCounting:
+    def test_workers_that_are_there_count(self, aws, watch):
+        aws.answers(
+            node(1),
+            node(2, status="DeepHealthCheckInProgress"),
+            node(3, status="ShuttingDown"),
+            node(4, group="workers-2"),
+        )
+        watch(USD_PER_NODE_HOUR="10")
+        answer = aws.cloudwatch.get_metric_statistics(
+            Namespace="Slipway",
+            MetricName="RunningNodes",
+            Dimensions=[{"Name": "Cluster", "Value": "tiny"}],
+            StartTime=NOW - timedelta(minutes=1),
+            EndTime=NOW + timedelta(minutes=1),
+            Period=60,
+            Statistics=["Maximum"],
+        )
+        assert [each["Maximum"] for each in answer["Datapoints"]] == [2]
+
+    def test_a_cluster_that_is_not_made_yet_is_no_failure(self, aws, watch):
+        aws.stub.add_client_error("list_cluster_nodes", "ResourceNotFound")
+        watch()
+        assert aws.messages == []
+
+
+class TestTime:
+    def test_workers_are_deleted_when_it_is_over(self, aws, watch):
+        aws.answers(node(1), node(2), times=2)
+        deleted(aws, 1, 2)
+        watch(age_h=48.1, TTL_HOURS="48")
+        ((subject, text),) = aws.messages
+        assert subject == "slipway tiny: workers stopped"
+        assert "its 48 hours are over. Its 2 workers are being deleted" in text
+        assert "StartFleet" in text
+
+    def test_those_that_stay_are_named(self, aws, watch):
+        aws.answers(node(1), times=2)
+        deleted(aws, 1, failed=[1])
+        watch(age_h=49, TTL_HOURS="48")
+        assert "i-00000000000000001 stays: in use" in aws.messages[0][1]
+
+    def test_many_are_deleted_in_several_calls(self, aws, watch):
+        aws.answers(*(node(each) for each in range(64)), times=2)
+        deleted(aws, *range(50))
+        deleted(aws, *range(50, 64))
+        watch(age_h=49, TTL_HOURS="48")
+
+    def test_an_empty_group_is_left_alone(self, aws, watch):
+        aws.answers(times=2)
+        watch(age_h=49, TTL_HOURS="48")
+        assert aws.messages == []
+
+    def test_a_training_plan_is_left_running_and_its_end_announced(self, aws, watch):
+        aws.answers(node(1))
+        ends = (NOW + timedelta(minutes=28)).isoformat()
+        watch(age_h=60, TTL_HOURS="48", PREPAID="true", ENDS_AT=ends)
+        assert [subject for subject, _ in aws.messages] == ["slipway tiny: training plan ends"]
+
+
+class TestIdleness:
+    def test_an_empty_queue_stops_the_workers(self, aws, watch):
+        aws.answers(node(1), times=2)
+        aws.queued(*[0] * 9)
+        deleted(aws, 1)
+        watch()
+        assert "have done nothing for 30 minutes" in aws.messages[0][1]
+
+    def test_a_job_that_waits_keeps_them(self, aws, watch):
+        aws.answers(node(1))
+        aws.queued(0, 0, 0, 0, 0, 0, 1, 0, 0)
+        watch()
+        assert aws.messages == []
+
+    def test_a_silent_controller_says_nothing(self, aws, watch):
+        aws.answers(node(1))
+        aws.queued(0, 0, 0)
+        watch()
+        assert aws.messages == []
+
+    def test_young_workers_are_not_judged(self, aws, watch):
+        aws.answers(node(1), node(2, age_h=0.5))
+        aws.queued(*[0] * 9)
+        watch()
+        assert aws.messages == []

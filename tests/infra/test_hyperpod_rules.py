@@ -1,0 +1,131 @@
+"""The rules of others for HyperPod's stacks, what watches them, and their templates as files to review."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.infra import test_rules
+from tests.infra.conftest import HYPERPOD_FILES
+from tests.infra.test_guardrails import alarms, rules, topic_of, variables
+from tests.infra.test_snapshots import PARTS
+
+ACCEPTED = (
+    (
+        r"AwsSolutions-IAM4\[Policy::.*/AmazonSageMakerClusterInstanceRolePolicy\]",
+        r"-training/MachineRole/Role/Resource",
+        "AWS's own policy for HyperPod's instances, which follows what the service needs of them",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::(\*|.*:ec2:us-east-2:\*:[a-z-]+/.*|.*/slipway-hyperpod/[0-9a-f]{64}/\*)\]",
+        r"-training/MachineRole/Role/Resource",
+        "EC2 allows no description by resource, interfaces do not exist yet, the scripts' wildcard ends at a digest",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::.*:sagemaker:us-east-2:.*:cluster/\*\]",
+        r"-training/Guardrails/Guard/Role/Resource",
+        "SageMaker chooses the cluster's id; a condition on its tag tells it from others",
+    ),
+)
+"""Findings that stay, beside those of test_rules.py: rule, construct and why."""
+
+
+@pytest.fixture(params=sorted(HYPERPOD_FILES))
+def pod(request, synthesised, plan_at):
+    return synthesised(plan_at(HYPERPOD_FILES[request.param]))
+
+
+@pytest.fixture
+def trn2(synthesised, plan_at):
+    """On demand, with a budget, limits and the quoted rate of all four nodes."""
+    return synthesised(plan_at(HYPERPOD_FILES["trn2-on-demand"]), usd_per_hour="200")
+
+
+@pytest.fixture
+def planned(synthesised, plan_at):
+    return synthesised(plan_at(HYPERPOD_FILES["p5-training-plan"]))
+
+
+def accepted(rule, construct):
+    """The place in ACCEPTED that a violation has, or None."""
+    for index, (rule_pattern, construct_pattern, _) in enumerate(ACCEPTED):
+        if re.fullmatch(rule_pattern, rule) and re.search(f"{construct_pattern}$", construct):
+            return index
+    return None
+
+
+class TestRules:
+    def test_every_finding_is_accepted_for_a_reason(self, pod):
+        found = [each for each in pod.violations if test_rules.accepted(*each) is None]
+        assert [each for each in found if accepted(*each) is None] == []
+        assert {accepted(*each) for each in found} == set(range(len(ACCEPTED)))
+        assert len(ACCEPTED) + len(test_rules.ACCEPTED) <= 12
+
+    def test_cfn_lint_finds_nothing(self, pod):
+        files = [str(path) for path in sorted(pod.folder.glob("*.template.json"))]
+        # W6001: as in test_rules.py.
+        words = [sys.executable, "-m", "cfnlint", "--format", "json", "--ignore-checks", "W6001", "--", *files]
+        answer = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert json.loads(answer.stdout or "[]") == [], answer.stderr
+
+    def test_no_price_stands_in_a_template_but_the_rate_that_was_passed(self, pod, trn2):
+        text = json.dumps([each["Resources"] for each in pod.templates.values()])
+        assert not re.search(r"(?i)price|usd_per", text)
+        assert variables(trn2)["USD_PER_NODE_HOUR"] == "50.000000"
+
+
+class TestGuard:
+    def test_it_is_hyperpods_and_told_the_plans_limits(self, trn2):
+        function, told = trn2.only("training", "AWS::Lambda::Function"), variables(trn2)
+        assert function["Handler"] == "hyperpod.handler"
+        assert (told["CLUSTER"], told["HYPERPOD"], told["PREPAID"]) == ("trn2-pod", "slipway-trn2-pod", "false")
+        assert (told["TTL_HOURS"], told["IDLE_MINUTES"]) == ("72", "30")
+        assert "PARALLELCLUSTER" not in told
+
+    def test_a_training_plan_is_prepaid_and_ends_an_hour_early(self, planned):
+        told = variables(planned)
+        assert (told["PREPAID"], told["ENDS_AT"]) == ("true", "2026-12-08T10:30:00+00:00")
+        words = planned.template("training")["Outputs"]["WhatGuards"]["Value"]
+        assert "the training plan is prepaid: its nodes are never stopped" in words
+
+    def test_it_can_delete_workers_of_its_own_cluster_alone(self, trn2):
+        roles = trn2.resources("training", "AWS::IAM::Role").values()
+        (guard,) = (each for each in roles if "lambda.amazonaws.com" in json.dumps(each["AssumeRolePolicyDocument"]))
+        found = {each["Sid"]: each for each in guard["Policies"][0]["PolicyDocument"]["Statement"]}
+        stop = found["StopWorkers"]
+        assert stop["Action"] == ["sagemaker:BatchDeleteClusterNodes", "sagemaker:ListClusterNodes"]
+        assert stop["Condition"] == {"StringEquals": {"aws:ResourceTag/slipway:cluster": "trn2-pod"}}
+        assert found["Look"]["Action"] == "cloudwatch:GetMetricStatistics"
+        assert "StopFleet" not in found
+        tags = {each["Key"]: each["Value"] for each in trn2.only("training", "AWS::SageMaker::Cluster")["Tags"]}
+        assert tags["slipway:cluster"] == "trn2-pod"
+
+    def test_faulty_instances_and_a_cluster_that_fails_are_announced(self, pod):
+        found = rules(pod)
+        assert set(found) == {"Schedule", "NodeHealth", "State"}
+        name = f"slipway-{pod.plan.cluster_name}"
+        for rule in ("NodeHealth", "State"):
+            assert found[rule]["EventPattern"]["detail"]["ClusterName"] == [name]
+            assert [each["Arn"] for each in found[rule]["Targets"]] == [topic_of(pod)]
+        assert found["NodeHealth"]["EventPattern"]["detail-type"] == ["SageMaker HyperPod Cluster Node Health Event"]
+
+    def test_money_and_silence_have_their_alarms(self, trn2):
+        assert alarms(trn2)["EstimatedSpend"]["Threshold"] == 20_000
+        assert alarms(trn2)["RunningNodes"]["TreatMissingData"] == "breaching"
+        assert trn2.only("training", "AWS::Budgets::Budget")["Budget"]["BudgetLimit"]["Amount"] == 20_000
+
+    def test_the_dashboard_shows_the_queue(self, trn2):
+        text = json.dumps(trn2.only("training", "AWS::CloudWatch::Dashboard")["DashboardBody"])
+        for metric in ("RunningNodes", "EstimatedSpend", "AcceleratorUtilization", "QueuedJobs"):
+            assert metric in text
+        assert "AWS/EC2" not in text
+        assert "pcluster" not in text
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_golden(golden, planned, part):
+    template = planned.template(part)
+    text = json.dumps({key: template[key] for key in ("Resources", "Outputs")}, indent=2, sort_keys=True)
+    golden(f"infra/hyperpod-p5-plan/{part}.json", re.sub(r"\b[0-9a-f]{64}\b", "<sha256>", text) + "\n")

@@ -1,0 +1,62 @@
+"""The table of serving images."""
+
+import re
+from datetime import date
+
+import pytest
+
+from launcher.catalog.load import load
+from launcher.catalog.serving_images import load_images
+from launcher.model.enums import ServingTask, TargetKind
+from launcher.planning.endpoint_checks import FIRST_WITHOUT_INFERENTIA
+
+IMAGES = load_images()
+
+
+@pytest.mark.parametrize("image", IMAGES.images, ids=lambda each: each.name)
+class TestEveryImage:
+    def test_it_is_pinned_to_one_release_with_its_source(self, image):
+        assert re.match(r"\d+\.\d+\.\d+", image.tag)
+        assert image.source
+        assert date(2026, 1, 1) <= image.as_of <= date(2026, 11, 20)
+
+    def test_its_chips_families_and_regions_exist(self, image):
+        catalog = load()
+        assert set(image.chips) <= catalog.accelerators.keys()
+        assert set(image.families) <= {each.family for each in catalog.models.values()}
+        assert set(image.regions) <= IMAGES.accounts.keys()
+
+    def test_a_neuron_engine_is_of_an_sdk_that_inferentia_runs(self, image):
+        if image.role == "engine" and "Inferentia2" in image.chips:
+            assert tuple(map(int, image.sdk.split(".")[:2])) < FIRST_WITHOUT_INFERENTIA
+            assert f"sdk{image.sdk}" in image.tag
+            assert "neuron" in image.ami
+
+
+def test_every_chip_of_the_estimate_has_an_engine_on_both_platforms():
+    from launcher.planning.serving.reach import GPU_CHIPS, NEURON_CHIPS
+
+    for target in (TargetKind.SAGEMAKER_ENDPOINT, TargetKind.EKS):
+        for chip in (*GPU_CHIPS, *NEURON_CHIPS):
+            assert IMAGES.engine(target, chip, ServingTask.CHAT) is not None
+            assert IMAGES.engine(target, chip, ServingTask.EMBEDDING) is not None
+
+
+def test_an_image_is_pulled_from_the_registry_of_its_region():
+    image = IMAGES.engine(TargetKind.SAGEMAKER_ENDPOINT, "L40S", ServingTask.CHAT)
+    assert IMAGES.uri(image, "eu-south-2").startswith("503227376785.dkr.ecr.eu-south-2.amazonaws.com/vllm:")
+    assert ".amazonaws.com.cn/" in IMAGES.uri(image, "cn-north-1")
+    assert IMAGES.uri(image, "mars-1") is None
+    neuron = IMAGES.engine(TargetKind.SAGEMAKER_ENDPOINT, "Inferentia2", ServingTask.CHAT)
+    assert IMAGES.uri(neuron, "eu-south-2") is None
+
+
+def test_accounts_are_of_regions_that_exist():
+    assert IMAGES.accounts.keys() <= load().regions.keys() | {"cn-north-1", "cn-northwest-1"}
+    assert all(re.fullmatch(r"\d{12}", each) for each in IMAGES.accounts.values())
+
+
+def test_only_neuron_needs_a_device_plugin_of_its_own():
+    plugin = IMAGES.device_plugin("Inferentia2")
+    assert IMAGES.uri(plugin, "us-east-1") == "public.ecr.aws/neuron/neuron-device-plugin:2.22.4.0"
+    assert IMAGES.device_plugin("L40S") is None

@@ -1,0 +1,326 @@
+"""What keeps a plan from becoming an endpoint: each with the path in the plan file and the fix."""
+
+import re
+
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.bedrock import BedrockCatalog
+from launcher.catalog.load import load
+from launcher.catalog.serving import load_serving
+from launcher.catalog.serving_images import load_images
+from launcher.model.document import resolve
+from launcher.model.endpoint import EndpointMode
+from launcher.model.enums import Level, Rollout
+from launcher.model.errors import ImpossibleError
+from launcher.planning.endpoint import endpoint, scheduled, volume_gib
+from launcher.planning.endpoint_checks import container_findings, endpoint_findings
+from launcher.planning.endpoint_pin import pinned_serving
+from launcher.pricing.serving import around
+
+SERVE = {
+    "model": "llama-3.1-8b",
+    "artifacts_uri": "s3://models/llama",
+    "input_tokens": 1500,
+    "output_tokens": 250,
+    "requests_per_s": 1,
+    "tensor_parallel": 2,
+    "batch_size": 8,
+    "sequence_length": 2048,
+}
+GPU = {"artifacts_uri": None, "model_uri": "s3://models/llama", "tensor_parallel": 1}
+G6E = {"instance_type": "g6e.2xlarge"}
+LARGE = {"instance_type": "inf2.48xlarge"}
+ECR = "123456789012.dkr.ecr.us-east-1.amazonaws.com/mine"
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    return load()
+
+
+def request_of(serve=None, target=None, rest=None):
+    place = {"kind": "sagemaker-endpoint", "region": "us-east-1", "instance_type": "inf2.8xlarge", "nodes": 1}
+    data = {
+        "slipway": 1,
+        "name": "small",
+        "workload": {"serve": {**SERVE, **(serve or {})}},
+        "target": {**place, **(target or {})},
+        "purchase": {"option": "on-demand"},
+        **(rest or {}),
+    }
+    return plan_file.loads(yaml.safe_dump(data))
+
+
+@pytest.fixture
+def plan(catalog):
+    """A plan as it comes out of a file, without anything that would refuse it."""
+
+    def make(serve=None, target=None, rest=None, **place):
+        request = request_of(serve, target, rest)
+        base = pinned_serving(request_of(), catalog, BedrockCatalog(), load_serving()).place
+        kinds = {"instance_type": request.target.instance_type[0], "region": request.target.region[0]}
+        values = {name: getattr(base, name) for name in base.__dataclass_fields__}
+        values |= {**kinds, "target": request.target.kind[0], "nodes": request.target.nodes.minimum, **place}
+        return resolve(request, type(base)(**values))
+
+    return make
+
+
+@pytest.fixture
+def found(plan, catalog):
+    def check(serve=None, target=None, rest=None, **place):
+        return endpoint_findings(plan(serve, target, rest, **place), catalog, load_images(), load_serving())
+
+    return check
+
+
+REFUSED = {
+    "tensor-parallel-12": (
+        {"tensor_parallel": 12},
+        {"instance_type": "inf2.24xlarge"},
+        "tensor-parallel",
+        "workload.serve.tensor_parallel: must be one of 1, 2, 4, 8 on inf2.24xlarge, got 12",
+        "set it to 8",
+    ),
+    "half-a-chip": ({"tensor_parallel": 1}, {}, "half-a-chip", "1 core is half of a chip", "set it to 2"),
+    "family-without-code": (
+        {"model": "mistral-7b"},
+        {},
+        "wrong-architecture",
+        "of the family mistral, which huggingface-vllm-inference-neuronx",
+        "a GPU type",
+    ),
+    "encoder-that-chats": ({**GPU, "model": "bge-m3"}, G6E, "wrong-architecture", "generates no text", "model"),
+    "encoder-on-neuron": (
+        {"model": "bge-m3", "task": "embedding"},
+        {},
+        "wrong-architecture",
+        "bge-m3 is of the family bge",
+        "a GPU type",
+    ),
+    "sdk-too-new": (
+        {"image": f"{ECR}:0.16.0-neuronx-py312-sdk2.29.0-ubuntu24.04"},
+        {},
+        "image-sdk",
+        "Neuron SDK 2.29 no longer serves on Inferentia2",
+        "SDK 2.28 or earlier",
+    ),
+    "image-of-a-public-registry": (
+        {"image": "public.ecr.aws/neuron/vllm:0.11.0-sdk2.26.1"},
+        {},
+        "image-not-in-ecr",
+        "private registries of ECR alone",
+        "set it to auto",
+    ),
+    "image-not-in-region": (
+        {},
+        {"region": "eu-north-1"},
+        "image-not-in-region",
+        "is not in eu-north-1, but in ap-northeast-1",
+        "an image of your own",
+    ),
+    "zero-where-it-is-refused": (
+        {"min_instances": 0},
+        {"region": "eu-west-3"},
+        "zero-refused",
+        "eu-west-3 refuses components without an instance, got 0",
+        "set asynchronous to true (requests are queued), or min_instances to 1",
+    ),
+    "long-answer-without-streaming": (
+        {"output_tokens": 4000, "sequence_length": 8192, "batch_size": 1, "streaming": False},
+        {},
+        "answer-too-slow",
+        "4000 tokens take",
+        "set streaming or asynchronous to true",
+    ),
+    "canary-of-one": (
+        {"deployment": "canary"},
+        {},
+        "rollout-of-one",
+        "canary replaces a part of the instances, and there may be 1",
+        "set it to all-at-once or auto",
+    ),
+    "rolling-of-one": ({"deployment": "rolling", "max_instances": 4}, {}, "rollout-of-one", "there may be 1", "auto"),
+    "canary-of-copies": (
+        {"deployment": "canary", "tensor_parallel": 8, "min_instances": 2},
+        LARGE,
+        "canary-of-components",
+        "have no canary",
+        "rolling or auto",
+    ),
+    "copies-behind-a-queue": (
+        {"asynchronous": True, "tensor_parallel": 8},
+        LARGE,
+        "copies-behind-a-queue",
+        "3 copies an instance",
+        "set it to 24",
+    ),
+    "capture-of-a-queue": ({"asynchronous": True, "data_capture": True}, {}, "capture-of-a-queue", "in S3", "false"),
+    "compiled-for-a-gpu": (
+        {"tensor_parallel": 1},
+        G6E,
+        "compiled-for-neuron",
+        "nothing that was compiled for Neuron",
+        "model_uri",
+    ),
+    "gated-weights": (
+        {**GPU, "model_uri": None},
+        G6E,
+        "model-without-uri",
+        "an endpoint would show to everybody",
+        "copy them to S3",
+    ),
+    "schedule-without-form": ({"schedule": ["at night: 0"]}, {}, "schedule-form", "got at night: 0", "cron(0 7"),
+    "schedule-upside-down": ({"schedule": ["cron(0 7 * * ? *) 2-1"]}, {}, "schedule-range", "2 is above 1", "cron"),
+    "schedule-above-the-most": (
+        {"schedule": ["cron(0 7 * * ? *) 1-9"]},
+        {},
+        "schedule-above-max",
+        "9 instances are more than the 1",
+        "set max_instances to 9",
+    ),
+    "schedule-to-none": (
+        {"schedule": ["cron(0 7 * * ? *) 0-1"]},
+        {},
+        "schedule-below-min",
+        "min_instances is 1",
+        "set min_instances to 0",
+    ),
+    "fewer-than-the-plan": ({"max_instances": 2}, {"nodes": 3}, "max-instances", "3 instances", "raise it to 3"),
+    "a-shape-left-open": ({"batch_size": "auto"}, {}, "shape-open", "must be a number, got auto", "slipway plan"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_bad_input_is_an_error_with_the_fix(found, case):
+    serve, target, code, said, fix = case
+    errors = [each for each in found(serve, target) if each.level is Level.ERROR]
+    (error,) = [each for each in errors if each.code == code]
+    assert said in f"{error.path}: {error.message}"
+    assert fix in error.hint
+    assert error.path
+
+
+@pytest.mark.parametrize(
+    "serve, name, chip", [({"tensor_parallel": 8}, "trn2.48xlarge", "Trainium2"), (GPU, "p6-b200.48xlarge", "B200")]
+)
+def test_a_chip_without_an_image_is_refused(found, serve, name, chip):
+    (error,) = found(serve, {"instance_type": name})
+    assert (error.code, error.path) == ("no-image", "workload.serve.image")
+    assert f"no pinned image serves chat on {chip}" in error.message
+
+
+@pytest.mark.parametrize(
+    "rest, code",
+    [
+        ({"network": {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": ["subnet-0a1b2c3d"]}}, "network-unused"),
+        ({"network": {"name": "team", "az_ids": ["use1-az1"]}}, "network-unused"),
+    ],
+)
+def test_a_network_that_would_not_be_used_is_refused(found, rest, code):
+    assert code in [each.code for each in found(rest=rest)]
+
+
+def test_spot_is_not_sold_for_endpoints(found):
+    assert [each.code for each in found(option="spot")] == ["ec2-only"]
+
+
+WARNED = {
+    "not-compiled": ({"artifacts_uri": None, "model_uri": "s3://m/w"}, {}, "shape-not-compiled", "tensor parallel 2"),
+    "from-the-hub": ({**GPU, "model_uri": None, "model": "qwen3-8b"}, G6E, "model-from-hub", "Qwen/Qwen3-8B"),
+    "zero-unconfirmed": ({"min_instances": 0}, {"region": "us-west-2"}, "zero-unconfirmed", "us-east-1"),
+    "image-of-unknown-sdk": ({"image": f"{ECR}:latest"}, {}, "image-sdk-unknown", "needs one before 2.29"),
+    "chips-left-over": ({"tensor_parallel": 8}, {"instance_type": "inf2.24xlarge"}, "chips-unused", "2 of 6 chips"),
+}
+
+
+@pytest.mark.parametrize("serve, target, code, said", WARNED.values(), ids=WARNED)
+def test_what_works_but_costs_is_a_warning(found, serve, target, code, said):
+    (warning,) = found(serve, target)
+    assert (warning.level, warning.code) == (Level.WARNING, code)
+    assert said in warning.message
+
+
+def test_a_shape_that_was_compiled_has_nothing_against_it(found):
+    assert found() == ()
+
+
+def test_several_findings_are_told_at_once(found):
+    codes = {each.code for each in found({"deployment": "canary", "schedule": ["x"], "max_instances": 1}, {"nodes": 2})}
+    assert {"rollout-of-one", "schedule-form", "max-instances"} <= codes
+
+
+def test_containers_are_judged_alike_on_kubernetes(plan, catalog):
+    made = plan({"tensor_parallel": 12}, {"kind": "eks"})
+    assert [each.code for each in container_findings(made, catalog, load_images())] == ["tensor-parallel"]
+    codes = [each.code for each in endpoint_findings(plan({}, {"kind": "eks"}), catalog, load_images(), load_serving())]
+    assert codes == ["not-an-endpoint"]
+
+
+class TestEndpoint:
+    @pytest.fixture
+    def made(self, plan, catalog):
+        return lambda *args, **more: endpoint(plan(*args, **more), catalog, load_images())
+
+    def test_copies_of_neuron_are_components_and_of_a_gpu_one_container(self, made):
+        assert made({"tensor_parallel": 8}, LARGE).mode is EndpointMode.COMPONENTS
+        twelve = made(GPU, {"instance_type": "g6e.12xlarge"})
+        assert (twelve.mode, twelve.copies) == (EndpointMode.VARIANT, 4)
+        assert made().mode is EndpointMode.VARIANT
+
+    def test_what_may_be_none_is_components_or_a_queue(self, made):
+        assert made({"min_instances": 0}).mode is EndpointMode.COMPONENTS
+        assert made({"min_instances": 0, "asynchronous": True}).mode is EndpointMode.ASYNCHRONOUS
+
+    def test_chips_are_given_whole(self, made):
+        assert made({"tensor_parallel": 8}, LARGE).chips == 4
+        assert made({**GPU, "tensor_parallel": 4}, {"instance_type": "g6e.12xlarge"}).chips == 4
+
+    def test_zones_have_an_instance_each(self, made):
+        assert made({"min_instances": 1, "zones": 2}).least == 2
+
+    def test_two_that_always_stand_roll(self, made):
+        assert made({"min_instances": 2}, {"nodes": 2}).rollout is Rollout.ROLLING
+        assert made({"max_instances": 4}).rollout is Rollout.ALL_AT_ONCE
+
+    def test_its_volume_is_the_one_that_is_priced(self, plan, catalog):
+        for model, gb in (("llama-3.1-8b", 16.06), ("llama-3.3-70b", 141.1)):
+            assert volume_gib(plan({"model": model}), catalog) == around.volume_gib(gb)
+
+
+def test_a_schedule_names_a_time_zone_or_none():
+    assert scheduled("cron(0 7 ? * MON-FRI *) 2-6 America/New_York").timezone == "America/New_York"
+    assert scheduled("cron(0 7 ? * MON-FRI *) 2-6").timezone is None
+    assert scheduled("cron(0 7 ? * MON-FRI *) 2") is None
+
+
+class TestPinned:
+    def test_an_open_layout_is_decided(self, catalog):
+        free = {"tensor_parallel": "auto", "batch_size": "auto", "sequence_length": "auto"}
+        made = pinned_serving(request_of(free, LARGE), catalog, BedrockCatalog(), load_serving())
+        serve = made.request.workload.serve
+        assert None not in (serve.tensor_parallel, serve.batch_size, serve.sequence_length)
+
+    def test_a_plan_that_is_whole_keeps_its_digest(self, catalog):
+        made = pinned_serving(request_of(), catalog, BedrockCatalog(), load_serving())
+        assert pinned_serving(made.request, catalog, BedrockCatalog(), load_serving()).digest == made.digest
+
+    @pytest.mark.parametrize(
+        "target, said",
+        [
+            ({"instance_type": "any"}, "target.instance_type must be one value, got any"),
+            ({"region": ["us-east-1", "us-east-2"]}, "target.region must be one value, got us-east-1, us-east-2"),
+        ],
+    )
+    def test_what_is_open_must_be_pinned(self, catalog, target, said):
+        with pytest.raises(ImpossibleError) as refusal:
+            pinned_serving(request_of({"tensor_parallel": "auto"}, target), catalog, BedrockCatalog(), load_serving())
+        assert said in [f"{each.path} {each.message}" for each in refusal.value.findings]
+
+    def test_a_model_that_does_not_fit_is_refused_with_the_reason(self, catalog):
+        request = request_of({"model": "llama-3.3-70b"})
+        with pytest.raises(ImpossibleError) as refusal:
+            pinned_serving(request, catalog, BedrockCatalog(), load_serving())
+        assert re.search(r"inf2.8xlarge: .* cannot load weights|do not fit", refusal.value.findings[0].message)

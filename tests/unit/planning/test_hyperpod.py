@@ -1,0 +1,60 @@
+"""What HyperPod takes of a subnet, and which of its remarks a plan gets to hear."""
+
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.catalog.training import load_training
+from launcher.model.enums import TargetKind
+from launcher.planning.addresses import addresses
+from launcher.planning.pin import pinned_plan
+from launcher.planning.resolve import resolve
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    return load()
+
+
+def request_of(**changes):
+    base = {
+        "slipway": 1,
+        "name": "pod",
+        "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 1.0}},
+        "target": {"kind": "hyperpod-slurm", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2},
+        "purchase": {"option": "on-demand"},
+    }
+    for key, value in changes.items():
+        base[key] = {**base.get(key, {}), **value}
+    return plan_file.loads(yaml.safe_dump(base))
+
+
+def taken(request, catalog):
+    return addresses(request, pinned_plan(request, catalog).place, catalog.instance_types)
+
+
+def test_every_card_is_counted_with_an_address_and_the_file_system_with_its_own(catalog):
+    pod = taken(request_of(), catalog)
+    assert pod == 2 * 32 + 1 + 3
+    assert taken(request_of(storage={"login_nodes": 2}), catalog) == pod + 2
+    assert taken(request_of(target={"kind": "parallelcluster"}), catalog) == 2 + 1
+
+
+def test_remarks_are_made_where_hyperpod_is_asked_for(catalog):
+    facts = load_training()
+    asked = resolve(request_of(), catalog, facts)
+    assert {each.target for each in asked.ways} == {TargetKind.HYPERPOD_SLURM}
+    assert [each.code for each in asked.findings] == ["hyperpod-shared-folder", "hyperpod-health-checks"]
+    told = resolve(request_of(storage={"lustre_gib": 2400}), catalog, facts)
+    assert [each.code for each in told.findings] == ["hyperpod-health-checks"]
+    plain = resolve(request_of(target={"kind": "any"}), catalog, facts)
+    assert [each.code for each in plain.findings] == []
+
+
+def test_pinning_takes_the_target_that_the_plan_allows(catalog):
+    assert pinned_plan(request_of(), catalog).place.target is TargetKind.HYPERPOD_SLURM
+    assert pinned_plan(request_of(target={"kind": "any"}), catalog).place.target is TargetKind.PARALLELCLUSTER
+    arn = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/p5"
+    bought = {"option": "training-plan", "training_plan": {"arn": arn}}
+    assert pinned_plan(request_of(target={"kind": "any"}, purchase=bought), catalog).place.target == "hyperpod-slurm"

@@ -1,0 +1,300 @@
+"""HyperPod with Slurm: what is refused, what is rendered, and its lifecycle script run to the end below a folder."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import botocore.session
+import pytest
+import yaml
+from botocore.validate import ParamValidator
+
+from launcher import plan_file
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.planning.hyperpod import remarks
+from launcher.planning.pin import pinned_plan
+from launcher.rendering.hyperpod import findings, lifecycle_files
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod").glob("*.yaml"))}
+BASH = shutil.which("bash")
+ARN = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/p5"
+POD = {"kind": "hyperpod-slurm"}
+PLANNED = {"option": "training-plan", "training_plan": {"arn": ARN, "count": 2}}
+
+
+@pytest.fixture(params=sorted(EXAMPLES))
+def example(request, catalog):
+    return pinned_plan(plan_file.load(EXAMPLES[request.param]), catalog)
+
+
+def said(plan, catalog):
+    return {each.code: f"{each.message} {each.hint}" for each in findings(plan, catalog.instance_types)}
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "extra, code, way_out",
+        [
+            ({"purchase": {"option": "capacity-block"}}, "hyperpod-ec2-capacity", "purchase.training_plan"),
+            (
+                {"purchase": {"reservation": {"id": "cr-0123456789abcdef0"}}},
+                "hyperpod-ec2-capacity",
+                "target.kind to parallelcluster",
+            ),
+            ({"purchase": {"option": "reserved"}}, "option-without-nodes", "training-plan"),
+            (
+                {"purchase": {"option": "savings-plan", "plan_kind": "compute", "term_years": 1}},
+                "savings-plan-kind",
+                "sagemaker",
+            ),
+            ({"purchase": {"option": "training-plan"}}, "plan-without-arn", "purchase.training_plan.arn"),
+            (
+                {"purchase": {**PLANNED, "training_plan": {"arn": ARN.replace("us-east-2", "us-west-2")}}},
+                "training-plan-region",
+                "target.region to us-west-2",
+            ),
+            (
+                {"purchase": {**PLANNED, "training_plan": {"arn": ARN}}, "target": {"nodes": 3}},
+                "training-plan-size",
+                "4",
+            ),
+            ({"purchase": {**PLANNED, "training_plan": {"arn": ARN, "count": 6}}}, "training-plan-size", "1, 2, 4, 8"),
+            ({"purchase": PLANNED, "target": {"nodes": 4}}, "training-plan-count", "has 2"),
+            (
+                {"purchase": PLANNED, "target": {"instance_type": "g5.48xlarge"}},
+                "no-training-plan",
+                "not sold in training plans",
+            ),
+            ({"target": {"instance_type": "trn1.2xlarge", "nodes": 1}}, "not-on-hyperpod", "trn1.32xlarge"),
+            ({"target": {"fallback_types": ["p5en.48xlarge"]}}, "hyperpod-fallback", "target.instance_type"),
+            ({"target": {"placement_group": True}}, "hyperpod-placement", "auto"),
+            ({"run": {"image": "team/trainer:1"}}, "hyperpod-container", "target.ami"),
+            ({"storage": {"head_node": "c7i.xlarge"}}, "not-on-hyperpod", "m6i.xlarge"),
+            ({"guardrails": {"notify": ["arn:aws:s3:::b"]}}, "notify-unreachable", "email address"),
+        ],
+    )
+    def test_each_says_the_way_out(self, plan_of, catalog, extra, code, way_out):
+        plan = plan_of(**{**extra, "target": {**POD, **extra.get("target", {})}})
+        found = said(plan, catalog)
+        assert set(found) == {code}
+        assert way_out in found[code]
+
+    def test_inferentia_is_sent_to_where_it_serves(self, plan_of, catalog):
+        plan = plan_of(workload={"train": None}, target={**POD, "instance_type": "inf2.48xlarge", "nodes": 1})
+        assert "sagemaker-endpoint" in said(plan, catalog)["not-on-hyperpod"]
+
+    def test_the_arn_of_another_service_is_no_training_plan(self, plan_of):
+        with pytest.raises(UnreadableInputError) as refusal:
+            plan_of(target=POD, purchase={"training_plan": {"arn": "arn:aws:ec2:us-east-2:123456789012:instance/i-1"}})
+        assert "the ARN of a training plan" in f"{refusal.value.message} {refusal.value.findings}"
+
+    def test_nothing_is_rendered_of_it(self, plan_of, bundle_of):
+        with pytest.raises(ImpossibleError):
+            bundle_of(plan_of(target={**POD, "placement_group": True}))
+
+    def test_what_fits_is_not_refused(self, example, catalog):
+        assert said(example, catalog) == {}
+
+
+def test_what_is_not_confirmed_is_said(plan_of, catalog):
+    plan = plan_of(target=POD, purchase={"option": "spot"})
+    assert said(plan, catalog) == {}
+    found = [each.code for each in remarks(plan.request, plan.place, catalog.instance_types)]
+    assert found == ["hyperpod-spot-unconfirmed", "hyperpod-shared-folder", "hyperpod-health-checks"]
+
+
+class TestFiles:
+    def test_a_plan_has_the_request_its_scripts_and_its_job(self, example, bundle_of):
+        bundle = bundle_of(example)
+        lifecycle = ["lifecycle/on_create.sh", "lifecycle/node.sh", "lifecycle/metrics.py"]
+        assert [each.path for each in bundle.files[:4]] == ["cluster.yaml", *lifecycle]
+        assert {"job.sbatch", "job.json"} <= {each.path for each in bundle.files}
+        request = yaml.safe_load(bundle.file("cluster.yaml").text)
+        assert request["InstanceGroups"][-1]["InstanceCount"] == example.place.nodes
+
+    def test_the_job_goes_on_when_an_instance_was_replaced_and_leaves_before_a_plan_ends(self, bundle_of, catalog):
+        plan = pinned_plan(plan_file.load(EXAMPLES["p5-training-plan"]), catalog)
+        bundle = bundle_of(plan)
+        assert "[[ -d /opt/sagemaker_cluster ]]" in bundle.file("job.sbatch").text
+        assert "--kill-on-bad-exit=0 --auto-resume=1)" in bundle.file("job.sbatch").text
+        job = json.loads(bundle.file("job.json").text)
+        assert (job["ends_at"], job["leave_before_s"]) == ("2026-12-08T11:30:00+00:00", 75 * 60)
+
+    def test_a_job_for_parallelcluster_knows_nothing_of_it(self, plan_of, bundle_of):
+        assert "sagemaker" not in bundle_of(plan_of()).file("job.sbatch").text
+
+    def test_they_are_the_ones_people_reviewed(self, golden, example, bundle_of):
+        bundle = bundle_of(example)
+        for path in ("cluster.yaml", "lifecycle/on_create.sh"):
+            golden(
+                f"rendering/hyperpod/{example.name}/{path}", bundle.file(path).text.replace(example.digest, "<digest>")
+            )
+
+    def test_the_service_takes_the_request(self, example, bundle_of):
+        """By botocore's own model of CreateCluster: names, types, patterns and enumerations' types."""
+        model = botocore.session.get_session().get_service_model("sagemaker")
+        request = yaml.safe_load(bundle_of(example).file("cluster.yaml").text)
+        shape = model.operation_model("CreateCluster").input_shape
+        assert ParamValidator().validate(request, shape).generate_report() == ""
+        group = model.shape_for("ClusterInstanceGroupSpecification").members
+        for each in request["InstanceGroups"]:
+            assert each["InstanceType"] in group["InstanceType"].enum
+            assert set(each.get("OnStartDeepHealthChecks", [])) <= set(group["OnStartDeepHealthChecks"].member.enum)
+
+
+class TestScript:
+    """Each machine's addresses are those of the host that runs the test: the resource file is written around them."""
+
+    OTHER, CONTROLLER = "10.0.0.99", "10.0.0.1"
+
+    @pytest.fixture
+    def machine(self, tmp_path, catalog):
+        """A folder that looks like a machine of a group: what HyperPod leaves there, and the devices of its type."""
+
+        def make(plan, group):
+            facts = catalog.instance_types[plan.place.instance_type]
+            root, scripts = tmp_path / "root", tmp_path / "scripts"
+            scripts.mkdir()
+            for name, text in lifecycle_files(plan, catalog.instance_types).items():
+                (scripts / name).write_text(text, encoding="utf-8")
+            own = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True).stdout.split()[0]
+            address = {"controller": self.CONTROLLER, "login": self.OTHER, "workers": self.OTHER, group: own}
+            listed = [
+                {"Name": name, "Instances": [{"CustomerIpAddress": each, "InstanceId": "i-1"}]}
+                for name, each in address.items()
+            ]
+            listed.append({"Name": "workers-that-are-yet-to-come", "Instances": None})
+            write(root, "opt/ml/config/resource_config.json", json.dumps({"InstanceGroups": listed}))
+            write(root, "opt/slurm/etc/slurm.conf", f"ClusterName=x\nSlurmctldHost=ip({address['controller']})\n")
+            write(root, "etc/systemd/system/slurmd.service", "ExecStart=/opt/slurm/sbin/slurmd -D ${SLURMD_OPTIONS}\n")
+            write(root, "proc/mounts", "10.0.0.7@tcp:/abc /fsx lustre rw 0 0\n/dev/md0 /opt/dlami/nvme ext4 rw 0 0\n")
+            chips = "neuron" if facts.family.startswith("trn") else "nvidia"
+            for index in range(facts.accelerators):
+                write(root, f"dev/{chips}{index}", "")
+            write(root, "dev/nvidiactl", "")
+            for index in range(facts.efa_interfaces):
+                write(root, f"sys/class/infiniband/rdmap{index}", "")
+            return root
+
+        return make
+
+    @pytest.fixture
+    def start(self, tmp_path):
+        def run(root, **more):
+            environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "SLIPWAY_DRY_RUN": "1", "SLIPWAY_ROOT": str(root)}
+            environ |= {"SLIPWAY_TRIES": "1", **more}
+            script = tmp_path / "scripts/on_create.sh"
+            return subprocess.run([BASH, script], env=environ, capture_output=True, text=True, check=False)
+
+        return run
+
+    def test_shellcheck_is_content(self, example, catalog, shellcheck, tmp_path):
+        for name, text in lifecycle_files(example, catalog.instance_types).items():
+            if name.endswith(".sh"):
+                path = tmp_path / name
+                path.write_text(text, encoding="utf-8")
+                assert shellcheck(path) == ""
+
+    def test_workers_are_checked_and_join_the_controller(self, example, machine, start):
+        root = machine(example, "workers")
+        answer = start(root)
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+        lines = answer.stdout.splitlines()
+        assert lines[-1].endswith("workers is ready")
+        assert "+ systemctl enable --now slurmd" in lines
+        assert "+ systemctl enable --now slipway-metrics.service" in lines
+        assert "+ systemctl disable --now slurmctld" in lines
+        unit = (root / "etc/systemd/system/slurmd.service").read_text()
+        assert unit == f"ExecStart=/opt/slurm/sbin/slurmd -D --conf-server {self.CONTROLLER}\n"
+        assert (root / "scratch").resolve() == root / "opt/dlami/nvme/scratch"
+        assert (root / "fsx/ubuntu").is_dir()
+        assert (root / "opt/slipway/metrics.py").is_file()
+        assert (root / "var/log/provision/provisioning.log").read_text() == answer.stdout
+
+    def test_the_controller_knows_the_agents_exit_code_and_reports_jobs(self, example, machine, start):
+        root = machine(example, "controller")
+        for _ in range(2):
+            answer = start(root)
+            assert answer.returncode == 0, answer.stdout + answer.stderr
+        settings = (root / "opt/slurm/etc/slurm.conf").read_text().splitlines()
+        assert settings[2:] == ["JobRequeue=1", "RequeueExit=75"]
+        assert "+ systemctl enable --now slurmctld" in answer.stdout.splitlines()
+        assert "+ systemctl enable --now slurmd" not in answer.stdout.splitlines()
+        job = root / "opt/slipway/jobs.sh"
+        assert subprocess.run([BASH, "-n", job], check=False).returncode == 0
+        assert f"--dimensions Cluster={example.cluster_name} " in job.read_text()
+        assert 'export PATH="/opt/slurm/bin:$PATH"' in job.read_text()
+
+    def test_a_controller_whose_slurm_carries_its_release_is_found(self, example, machine, start):
+        root = machine(example, "controller")
+        (root / "opt/slurm").rename(root / "opt/slurm-24.11")
+        assert start(root).returncode == 0
+        assert "RequeueExit=75" in (root / "opt/slurm-24.11/etc/slurm.conf").read_text()
+        assert "/opt/slurm-24.11/bin:" in (root / "opt/slipway/jobs.sh").read_text()
+
+    def test_a_controller_that_is_not_configured_is_not_made(self, example, machine, start):
+        root = machine(example, "controller")
+        (root / "opt/slurm/etc/slurm.conf").write_text("ClusterName=x\n")
+        answer = start(root)
+        assert (answer.returncode, "names the controller" in answer.stdout) == (1, True)
+
+    def test_the_reporter_counts_the_queue(self, example, machine, start, tmp_path):
+        start(machine(example, "controller"))
+        programs = tmp_path / "bin"
+        write(programs, "squeue", "#!/bin/bash\nprintf '7\\n8\\n'\n").chmod(0o755)
+        write(programs, "aws", '#!/bin/bash\necho "$*"\nkill "$PPID"\n').chmod(0o755)
+        answer = subprocess.run(
+            [BASH, tmp_path / "root/opt/slipway/jobs.sh"],
+            env={"PATH": f"{programs}:/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert answer.stdout.endswith("--unit Count --value 2\n")
+
+    def test_login_nodes_show_no_devices(self, catalog, machine, start):
+        plan = pinned_plan(plan_file.load(EXAMPLES["trn2-on-demand"]), catalog)
+        root = machine(plan, "login")
+        shutil.rmtree(root / "dev")
+        answer = start(root)
+        assert (answer.returncode, answer.stdout.splitlines()[-1]) == (0, "slipway: trn2-pod: login is ready")
+
+    @pytest.mark.parametrize(
+        "gone, message",
+        [
+            ("sys/class/infiniband/rdmap0", "an EFA interface is missing"),
+            ("dev/nvidia3", "an accelerator is missing"),
+            ("proc/mounts", "/fsx is not mounted"),
+            ("opt/ml/config/resource_config.json", "No such file"),
+        ],
+    )
+    def test_a_worker_that_lacks_something_is_not_made(self, catalog, machine, start, gone, message):
+        plan = pinned_plan(plan_file.load(EXAMPLES["p5-training-plan"]), catalog)
+        root = machine(plan, "workers")
+        (root / gone).unlink()
+        answer = start(root)
+        assert answer.returncode == 1
+        assert message in answer.stdout
+        assert "is ready" not in answer.stdout
+
+    def test_without_disks_jobs_get_the_root_volume_and_that_is_said(self, example, machine, start):
+        root = machine(example, "workers")
+        write(root, "proc/mounts", "10.0.0.7@tcp:/abc /fsx lustre rw 0 0\n")
+        answer = start(root)
+        assert answer.returncode == 0
+        assert "warning: no NVMe disk" in answer.stdout
+        assert (root / "scratch").is_dir()
+
+    def test_a_dry_run_writes_nowhere_by_accident(self, example, machine, start):
+        machine(example, "workers")
+        assert start("", SLIPWAY_ROOT="").returncode == 2
+
+
+def write(root, path, text):
+    """A file below a folder."""
+    whole = root / path
+    whole.parent.mkdir(parents=True, exist_ok=True)
+    whole.write_text(text, encoding="utf-8")
+    return whole

@@ -1,0 +1,93 @@
+"""A session of Systems Manager, carried by a stand-in for the AWS CLI that runs the command on this machine."""
+
+import sys
+import tarfile
+
+import pytest
+
+from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.submit.session import DOCUMENT, PLUGIN, SessionShell
+
+TARGET = "sagemaker-cluster:abcdefghijkl_controller-i-0123456789abcdef0"
+AWS = f"""#!{sys.executable}
+import json, os, subprocess, sys
+words = sys.argv[1:]
+if words[:2] == ["s3", "cp"]:
+    sys.stdout.buffer.write(open(os.environ["STAGED"], "rb").read())
+    sys.exit()
+options = dict(zip(words[2::2], words[3::2]))
+assert words[:2] == ["ssm", "start-session"], words
+assert options["--target"] == {TARGET!r} and options["--document-name"] == {DOCUMENT!r}
+(command,) = json.loads(options["--parameters"])["command"]
+print("Starting session with SessionId: someone-0123")
+done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True)
+sys.stdout.write((done.stdout if os.environ.get("CUT") is None else done.stdout[:40]).replace("\\n", "\\r\\n"))
+sys.stderr.write(done.stderr)
+print("Exiting session with sessionId: someone-0123.")
+"""
+RUNUSER = '#!/bin/bash\n[[ "$1 $2 $3" == "-l ubuntu -c" ]] || exit 9\nexec bash -c "$4"\n'
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """A shell whose home is a folder of the test."""
+
+    def make(**environment):
+        programs = tmp_path / "bin"
+        programs.mkdir(exist_ok=True)
+        for name, text in (("aws", AWS), ("runuser", RUNUSER), (PLUGIN, "#!/bin/sh\n")):
+            (programs / name).write_text(text)
+            (programs / name).chmod(0o755)
+        home = tmp_path / "fsx/ubuntu"
+        home.mkdir(parents=True, exist_ok=True)
+        # A login shell sets its own path.
+        (home / ".bash_profile").write_text(f'PATH="{programs}:$PATH"\n')
+        return SessionShell(
+            name="session controller",
+            target=TARGET,
+            region="us-east-2",
+            user="ubuntu",
+            home=str(home),
+            environment={"PATH": f"{programs}:/usr/bin:/bin", "STAGED": str(tmp_path / "job.tar.gz"), **environment},
+            stage=lambda path: f"s3://bucket/{path.name}",
+        )
+
+    return make
+
+
+def test_a_script_is_run_by_the_user_with_the_shared_home(shell, tmp_path):
+    answer = shell().run('echo "it\'s in $HOME"; echo no >&2; exit 3')
+    assert (answer.code, answer.out) == (3, f"it's in {tmp_path / 'fsx/ubuntu'}\n")
+    assert "no" in answer.err
+
+
+def test_an_answer_that_is_cut_off_is_none(shell):
+    with pytest.raises(UnreachableError):
+        shell(CUT="1").run("echo done")
+
+
+def test_a_job_folder_is_put_below_the_shared_home_once(shell, tmp_path):
+    (tmp_path / "job.sbatch").write_text("#!/bin/bash\n")
+    with tarfile.open(tmp_path / "job.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "job.sbatch", arcname="job.sbatch")
+    reached = shell()
+    for _ in range(2):
+        folder = reached.put(tmp_path / "job.tar.gz", "slipway/key")
+        assert folder == str(tmp_path / "fsx/ubuntu/slipway/key")
+    assert (tmp_path / "fsx/ubuntu/slipway/key/job.sbatch").read_text() == "#!/bin/bash\n"
+
+
+def test_without_the_plug_in_the_command_is_told(shell, tmp_path):
+    shell()
+    (tmp_path / "bin" / PLUGIN).unlink()
+    with pytest.raises(SchedulerError, match=PLUGIN) as refusal:
+        SessionShell(
+            name="x",
+            target=TARGET,
+            region="us-east-2",
+            user="ubuntu",
+            home="/fsx/ubuntu",
+            environment={"PATH": str(tmp_path / "bin")},
+            stage=str,
+        )
+    assert f"aws ssm start-session --region us-east-2 --target {TARGET}" in refusal.value.hint
