@@ -159,15 +159,16 @@ class Peers(threading.Thread):
         """Listen and beat until it is over."""
         beat_at = time.monotonic() + BEAT_S
         while not self._over.wait(_LOOK_S):
-            self._listen()
+            self.listen()
             if time.monotonic() >= beat_at:
                 beat_at = time.monotonic() + BEAT_S
                 with self._lock:
                     self._state["beat"] += 1
                 self._write_state()
 
-    def _listen(self) -> None:
-        for kind in _KINDS:
+    def listen(self) -> None:
+        """Hear what the others have said up to now."""
+        for kind in _KINDS if not self.alone else ():
             try:
                 text = self._folder.joinpath(f"{kind}.json").read_text(encoding="utf-8")
             except OSError as error:

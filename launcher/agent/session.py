@@ -256,8 +256,9 @@ class Session:
             dcp.finish()
         if found.is_failure and not outcome.hung and (gone := self._peers.lost()):
             return ending.lost(gone)
-        if (late := self._notices.next_end()) is not None and late.source == TAKEN_OVER:
-            return ending.announced(late)
+        late = self._notices.next_end()
+        if late is not None and (late.source == TAKEN_OVER or (found.is_failure and not outcome.hung and late.saves)):
+            return ending.announced(late)  # why the command ended was heard only now
         if found == ending.completed() and uploader is not None and not _is_kept(outcome.newest_step, uploader):
             reason = f"the command completed, but its last checkpoint, step {outcome.newest_step}, is not in the store"
             return ending.failed(exits.STORE_FAILED, reason)

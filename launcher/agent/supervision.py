@@ -113,8 +113,10 @@ class Supervision:
             self._offer(watch.poll(time.monotonic()))
             self._look_at_metrics()
             self._enforce_the_end()
+        # It may have come while the command ended; ranks in step leave all at once when one of them is told to.
+        self._with.peers.listen()
         while (notice := self._with.notices.next(wait_s=0)) is not None:
-            self._heed(notice)  # it came while the command ended
+            self._heed(notice)
         returncode = self._command.returncode or 0
         clean = returncode == 0 and self._kill_at is None
         self._offer(watch.settle(time.monotonic(), clean=clean))

@@ -13,14 +13,15 @@ from s3transfer.manager import TransferConfig, TransferManager
 
 from launcher.agent.errors import StoreError, UnusableCheckpointError
 
-CONCURRENCY = 8
+CONCURRENCY = 10
 
 _MEBIBYTE = 1024 * 1024
 _PART_BYTES = 16 * _MEBIBYTE  # times 10 000 parts, the most in S3, is 160 GiB; s3transfer raises it for larger files
 # s3transfer opens a file for every queued part: its default of 1000 meets the usual limit of 1024 open files.
 _QUEUED_REQUESTS = 64
-_CHUNK_BYTES = _MEBIBYTE
-_QUEUED_CHUNKS = 64  # downloaded and not yet written: 64 MiB at most
+# Larger chunks cost more than they save: memory for them is asked for anew each time.
+_CHUNK_BYTES = _MEBIBYTE // 4
+_QUEUED_CHUNKS = 128  # downloaded and not yet written: 32 MiB at most
 _PERMANENT = frozenset(
     {
         "403",

@@ -85,8 +85,7 @@ def endpoint_alarms(mode: EndpointMode, *, scales_to_zero: bool) -> tuple[Endpoi
     >>> [str(each) for each in endpoint_alarms(EndpointMode.VARIANT, scales_to_zero=False)]
     ['Errors', 'Refused', 'Latency', 'Overhead', 'Idle']
     """
-    always = (EndpointAlarm.ERRORS, EndpointAlarm.REFUSED, EndpointAlarm.LATENCY, EndpointAlarm.OVERHEAD)
-    if mode is EndpointMode.ASYNCHRONOUS:
-        # Nobody waits for an answer of a queue, and its requests are taken in whether or not anything runs.
-        always = (EndpointAlarm.ERRORS,)
-    return (*always, EndpointAlarm.WAKE if scales_to_zero else EndpointAlarm.IDLE)
+    # Nobody waits for an answer of a queue, and its requests are taken in whether or not anything runs.
+    answered = (EndpointAlarm.REFUSED, EndpointAlarm.LATENCY, EndpointAlarm.OVERHEAD)
+    others = answered if mode is not EndpointMode.ASYNCHRONOUS else ()
+    return (EndpointAlarm.ERRORS, *others, EndpointAlarm.WAKE if scales_to_zero else EndpointAlarm.IDLE)

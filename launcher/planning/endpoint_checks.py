@@ -88,6 +88,9 @@ def container_findings(plan: Plan, catalog: Catalog, images: ServingImages) -> t
         message = f"{plan.place.instance_type} has no accelerator"
         return (error("no-accelerator", "target.instance_type", message, "a type such as inf2.48xlarge"),)
     found = list(_layout(plan, catalog, serve))
+    if plan.cluster_name.endswith("-") or plan.name.endswith("-"):
+        message = f"endpoints and pods have names that end in a letter or a digit, got {plan.name}"
+        found.append(error("name-with-dash", "name", message, "drop the dash at its end"))
     if not found:
         found += _image(plan, catalog, images, serve)
         found += _model(plan, catalog, serve)

@@ -38,12 +38,13 @@ class Runtime:
     asked: list = field(default_factory=list)
     objects: dict = field(default_factory=dict)
     due: dict = field(default_factory=dict)
+    before: list = field(default_factory=list)
+    delivered: list = field(default_factory=list)
     released: threading.Event = field(default_factory=threading.Event)
 
     def environment(self):
         """What points a session at it."""
-        keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_ENDPOINT_URL": self.url}
-        return keys
+        return {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_ENDPOINT_URL": self.url}
 
     @property
     def outputs(self):
@@ -92,7 +93,8 @@ class Handler(BaseHTTPRequestHandler):
             self.send({"data": data, "usage": {"prompt_tokens": 11}})
         elif target.endswith("DescribeEndpoint"):
             variants = [{"VariantName": "main", "CurrentInstanceCount": 2}]
-            described = {"EndpointName": NAME, "EndpointStatus": state.status, "EndpointConfigName": state.config}
+            status = state.before.pop(0) if state.before else state.status
+            described = {"EndpointName": NAME, "EndpointStatus": status, "EndpointConfigName": state.config}
             self.send({**described, "ProductionVariants": variants})
         else:
             self.query(parse_qs(body.decode()), target)
@@ -144,6 +146,7 @@ class Handler(BaseHTTPRequestHandler):
                 state.released.wait(30)
                 return None
             self.event({"choices": [{"delta": {"content": f"word{index} "}}]})
+            state.delivered.append(time.monotonic())
             time.sleep(state.token_s)
         if state.usage:
             self.event({"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": count}})

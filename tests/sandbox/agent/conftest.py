@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from hashlib import sha256
-from pathlib import Path
 
 import boto3
 import pytest
@@ -18,9 +17,9 @@ from moto.server import ThreadedMotoServer
 from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.agent.manifest import parse
 from launcher.agent.process import signal_group
+from tests.sandbox.agent.children import ROOT, Nursery
 from tests.sandbox.agent.front import Front
 
-ROOT = Path(__file__).resolve().parents[3]
 KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
 BUCKET, PREFIX = "checkpoints", "a/run/"
 
@@ -99,6 +98,20 @@ class Checkpoints:
                     steps.append(manifest.step)
         return sorted(steps)
 
+    def remove(self):
+        """Remove the bucket; what a killed agent had sent may come in meanwhile."""
+        patience = time.monotonic() + 30
+        while True:
+            for key in self.all_keys():
+                self.delete(key)
+            try:
+                self.client.delete_bucket(Bucket=BUCKET)
+            except self.client.exceptions.ClientError as error:
+                if error.response["Error"]["Code"] != "BucketNotEmpty" or time.monotonic() >= patience:
+                    raise
+            else:
+                return
+
     def supersede(self, key):
         tags = [{"Key": "slipway", "Value": "superseded"}]
         self.client.put_object_tagging(Bucket=BUCKET, Key=PREFIX + key, Tagging={"TagSet": tags})
@@ -116,10 +129,12 @@ class Checkpoints:
 class Node:
     """Starts agents and looks at what they left."""
 
-    def __init__(self, folder, endpoint):
+    def __init__(self, folder, endpoint, nursery):
         self.folder = folder
         self.environment = {**os.environ, **KEYS, "AWS_ENDPOINT_URL": endpoint}
-        self.program = [sys.executable, "-m", "launcher.agent"]
+        self.nursery = nursery
+        self.program = None
+        """Words that start an agent in place of the nursery, for a test that asks for the program itself."""
         self.running = []
         (folder / "train.py").write_text(TRAINER)
 
@@ -142,19 +157,20 @@ class Node:
 
     def start(self, attempt=1, node="node", **environment):
         names = {"NODE": node, "SLIPWAY_ATTEMPT": str(attempt), **environment}
-        with (self.folder / f"{node}.log").open("a") as log:
-            process = subprocess.Popen(
-                [*self.program, "run", "--config", str(self.folder / "job.json")],
-                cwd=ROOT,
-                env=self.environment | names,
-                stdout=log,
-                stderr=log,
-            )
+        words = ["run", "--config", str(self.folder / "job.json")]
+        path = self.folder / f"{node}.log"
+        if self.program is None:
+            process = self.nursery.start(words, self.environment | names, path)
+        else:
+            with path.open("a") as log:
+                process = subprocess.Popen(
+                    [*self.program, *words], cwd=ROOT, env=self.environment | names, stdout=log, stderr=log
+                )
         self.running.append(process)
         return process
 
     def run(self, attempt=1, **environment):
-        return self.start(attempt, **environment).wait(timeout=60)
+        return self.start(attempt, **environment).wait(timeout=90)
 
     def output(self, node="node"):
         lines = (self.folder / f"{node}.log").read_text().splitlines()
@@ -210,14 +226,19 @@ def bucket(endpoint):
     checkpoints = Checkpoints(endpoint)
     checkpoints.client.create_bucket(Bucket=BUCKET)
     yield checkpoints
-    for key in checkpoints.all_keys():
-        checkpoints.delete(key)
-    checkpoints.client.delete_bucket(Bucket=BUCKET)
+    checkpoints.remove()
+
+
+@pytest.fixture(scope="session")
+def nursery():
+    made = Nursery()
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def node(tmp_path, endpoint, bucket):
-    node = Node(tmp_path, endpoint)
+def node(tmp_path, endpoint, bucket, nursery):
+    node = Node(tmp_path, endpoint, nursery)
     yield node
     for process in node.running:
         if process.poll() is None:

@@ -1,8 +1,9 @@
 """Starts agents without waiting for their imports: a process that has loaded everything forks one for every request.
 
-Run as a file. A line of JSON on standard input is a request, {"arguments", "environment", "log"}; the answer is the id
-of the new process. Its exit status, as `waitpid` gives it, is written to `<log>.status` when it has ended. What runs in
-it is the agent's `main` in a process of its own, which a SIGKILL ends as it ends any other.
+Run as a file. A line of JSON on standard input is a request, {"arguments", "environment", "folder", "log",
+"status"}; the answer is the id of the new process. Its exit status, as `waitpid` gives it, is written to the file
+`status` when it has ended. What runs in it is the agent's `main` in a process of its own, which a SIGKILL ends as it
+ends any other.
 """
 
 import json
@@ -26,7 +27,9 @@ def reap(*_):
         if pid == 0:
             return
         if pid in children:
-            Path(f"{children.pop(pid)}.status").write_text(str(status))
+            path = Path(children.pop(pid))
+            path.with_suffix(".new").write_text(str(status))
+            path.with_suffix(".new").rename(path)
 
 
 def become(request):
@@ -37,6 +40,7 @@ def become(request):
     null = os.open(os.devnull, os.O_RDONLY)
     for descriptor, target in ((null, 0), (log, 1), (log, 2)):
         os.dup2(descriptor, target)
+    os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
     code = main(request["arguments"])
@@ -57,6 +61,6 @@ if __name__ == "__main__":
         if child == 0:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
             become(request)
-        children[child] = request["log"]
+        children[child] = request["status"]
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         print(child, flush=True)  # noqa: T201  the answer

@@ -1,6 +1,7 @@
 """Killed agents, failing S3, corrupt checkpoints: no restore sees a torn checkpoint, no whole one is lost."""
 
 import signal
+import sys
 
 import pytest
 
@@ -158,7 +159,8 @@ class TestTrouble:
         node.job(1, 0, 200_000)
         assert node.run() == 0
         node.lose()
-        node.program = ["bash", "-c", 'ulimit -f 100; exec "$@"', "limited", *node.program]  # files of 100 KiB at most
+        agent = [sys.executable, "-m", "launcher.agent"]
+        node.program = ["bash", "-c", 'ulimit -f 100; exec "$@"', "limited", *agent]  # files of 100 KiB at most
         node.job(2, 0, 200_000)
         assert node.run(attempt=2) == 74
         assert "File too large" in node.events("failed")[0]["reason"]

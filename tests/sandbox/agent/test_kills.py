@@ -5,24 +5,18 @@ transfer or a commit, and that knows which requests are under way when the agent
 is looked at without the agent's help.
 """
 
-import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 
 from launcher.agent.manifest import parse
 from tests.sandbox.agent.front import Front
 
-ROOT = Path(__file__).resolve().parents[3]
 SHARE_IN_FLIGHT = 0.75
 BIG, SMALL = 18 << 20, 200_000
 """One upload in several parts, one in a single request."""
@@ -92,43 +86,6 @@ class SlowFront(Front):
             return {phase for phase, number in self.under_way.items() if number}
 
 
-@pytest.fixture
-def nursery(node):
-    process = subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("nursery.py"))],
-        cwd=ROOT,
-        env=node.environment | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-    def start(attempt):
-        status = node.folder / "node.log.status"
-        status.unlink(missing_ok=True)
-        request = {
-            "arguments": ["run", "--config", str(node.folder / "job.json")],
-            "environment": node.environment | {"NODE": "node", "SLIPWAY_ATTEMPT": str(attempt)},
-            "log": str(node.folder / "node.log"),
-        }
-        process.stdin.write(json.dumps(request) + "\n")
-        process.stdin.flush()
-        return int(process.stdout.readline()), status
-
-    yield start
-    process.stdin.close()
-    process.wait(timeout=10)
-    process.stdout.close()
-
-
-def ended(status):
-    deadline = time.monotonic() + 60
-    while not (status.exists() and status.read_text()):
-        assert time.monotonic() < deadline, "the agent does not end"
-        time.sleep(0.01)
-    return os.waitstatus_to_exitcode(int(status.read_text()))
-
-
 class Bucket:
     """The checkpoints by what is in the objects; each object is read once, for no key is ever written twice."""
 
@@ -153,7 +110,7 @@ class Bucket:
 
 
 @pytest.mark.parametrize("kills", [50, pytest.param(200, marks=pytest.mark.slow)])
-def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, nursery, kills, capsys):
+def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, kills, capsys):
     (node.folder / "train.py").write_text(TRAINER)
     seed = random.randrange(1 << 32)
     rng = random.Random(seed)
@@ -162,14 +119,14 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, nurse
         node.environment["AWS_ENDPOINT_URL"] = front.endpoint
         for attempt in range(1, kills + 1):
             node.job(100_000, 0.05, BIG if rng.random() < 0.15 else SMALL, keep=2)
-            pid, status = nursery(attempt)
+            agent = node.start(attempt)
             node.wait_for("command-started", attempt)
             if front.phases().isdisjoint(IN_FLIGHT):
                 node.wait_until(lambda: not front.phases().isdisjoint(IN_FLIGHT))
             time.sleep(rng.uniform(0.0, 0.7))
             phases = front.phases()
-            os.kill(pid, signal.SIGKILL)
-            assert ended(status) == -signal.SIGKILL
+            agent.kill()
+            assert agent.wait() == -signal.SIGKILL
             node.wait_until(lambda: not front.phases())  # what was on its way to S3 still gets there
             moments[", ".join(sorted(phases & IN_FLIGHT)) or "between transfers"] += 1
 

@@ -24,6 +24,12 @@ for step in range(first, steps + 1):
     time.sleep(pause + (1 if f"slow-{rank}" in words else 0))
     if f"fail-{rank}" in words:
         sys.exit(3)
+    if "together" in words:
+        left = Path(os.environ["SLIPWAY_METRICS"]).with_name("left")
+        if stop or left.exists():
+            left.touch()
+            sys.exit(85)
+        continue
     if f"skip-{rank}-{step}" in words or ("only-0" in words and rank != "0"):
         if stop:
             sys.exit(85)
@@ -196,6 +202,20 @@ class TestNotice:
         assert node.events("interrupted")[0]["ended_by"] == "spot-interruption"
         last = [max(int(s.split()[1]) for s in node.output(n) if s.startswith("step")) for n in ("vn0", "vn1")]
         assert bucket.whole()[-1] == min(last)
+
+    def test_is_the_reason_where_all_ranks_leave_at_once(self, node, bucket, pair):
+        """As collectives have it: one is told to stop, and all do before the others' agents have heard why."""
+        service = MetadataService({"instance-id": "i-0123456789abcdef0"})
+        node.job(100_000, 0.02, "together", imds=True)
+        try:
+            agents = pair(AWS_EC2_METADATA_SERVICE_ENDPOINT=service.endpoint)
+            for part in (0, 1):
+                node.wait_for("command-started", part=part)
+            service.arm()
+            assert codes(agents) == [75, 75]
+        finally:
+            service.stop()
+        assert node.events("interrupted")[0]["ended_by"] == "spot-interruption"
 
     def test_advice_to_one_node_hastens_the_first(self, node, bucket, pair):
         service = MetadataService({"instance-id": "i-0123456789abcdef0"})

@@ -1,0 +1,244 @@
+"""A SageMaker endpoint: its model, how many instances of what, and how a new version replaces the old."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from infra.parts.endpoint_store import CAPTURED, FAILURES, OUTPUT, EndpointStore
+from launcher.model.endpoint import Endpoint, EndpointMode
+from launcher.model.enums import Rollout
+
+VARIANT = "main"
+"""The variant's name; a rolling deployment asks that it stays the same."""
+START_UP_S = 3600
+"""SageMaker's limit, for a container to answer its health check and for its model to be downloaded: 70 B take half an
+hour on inf2.48xlarge (optimum-neuron, deploy-llama-3-3-70b)."""
+BAKE_S = 900
+"""How long the old version stands by while the alarms look at the new one; the bill has 15 minutes."""
+STEP_S = 600
+DEPLOYMENT_S = 14_400
+FEW, HALF, QUARTER = 4, 50, 25
+"""A deployment replaces a quarter of what stands at once, half of fewer than four; SageMaker takes 5 to 50 %."""
+_SHARE = "CAPACITY_PERCENT"
+
+
+class SageMakerEndpoint(Construct):
+    """Model, configuration and endpoint, with its one component where it has any.
+
+    The configuration's name is CloudFormation's, so that a change makes another one and the endpoint is updated; which
+    one it runs tells whether an update was rolled back.
+
+    Attributes:
+        config: the configuration.
+        endpoint: the endpoint.
+        serves: what has to be there before the autoscaler is.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        endpoint: Endpoint,
+        role: iam.Role,
+        rollback: Sequence[cloudwatch.CfnAlarm],
+        store: EndpointStore | None,
+        kms_key_arn: str | None,
+    ) -> None:
+        """Make the endpoint.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            endpoint: everything that was decided.
+            role: of its containers.
+            rollback: the alarms that end a deployment.
+            store: the bucket of its requests, None where it keeps none.
+            kms_key_arn: key of the volumes and of what is kept; None: AWS's own.
+        """
+        super().__init__(scope, id_)
+        self._endpoint, self._role, self._kms_key_arn = endpoint, role, kms_key_arn
+        self.model = self._model()
+        components = endpoint.mode is EndpointMode.COMPONENTS
+        self.config = sagemaker.CfnEndpointConfig(
+            self,
+            "Config",
+            production_variants=[self._shared_variant() if components else self._variant()],
+            execution_role_arn=role.role_arn if components else None,
+            enable_network_isolation=endpoint.isolated if components else None,
+            # Disks of the instance itself are encrypted by the hardware, and take no key.
+            kms_key_id=kms_key_arn if endpoint.volume_gib is not None else None,
+            async_inference_config=self._queue(store),
+            data_capture_config=self._capture(store),
+        )
+        alarms = [each.ref for each in rollback]
+        self.endpoint = sagemaker.CfnEndpoint(
+            self,
+            "Endpoint",
+            endpoint_name=endpoint.name,
+            endpoint_config_name=self.config.attr_endpoint_config_name,
+            # Without it an update goes back to the configuration's own number of instances, in mid-traffic.
+            retain_all_variant_properties=None if components else True,
+            deployment_config=None if components else self._deployment(alarms),
+        )
+        self.endpoint.node.add_dependency(role)
+        self.serves: Construct = self._component(alarms) if components else self.endpoint
+
+    def _model(self) -> sagemaker.CfnModel:
+        """The container with its model, as files of a folder in S3: nothing is unpacked at the start."""
+        decided = self._endpoint
+        source = None
+        if decided.model_uri is not None:
+            source = sagemaker.CfnModel.ModelDataSourceProperty(
+                s3_data_source=sagemaker.CfnModel.S3DataSourceProperty(
+                    s3_uri=f"{decided.model_uri.rstrip('/')}/", s3_data_type="S3Prefix", compression_type="None"
+                )
+            )
+        model = sagemaker.CfnModel(
+            self,
+            "Model",
+            execution_role_arn=self._role.role_arn,
+            enable_network_isolation=decided.isolated,
+            primary_container=sagemaker.CfnModel.ContainerDefinitionProperty(
+                image=decided.image, environment=dict(decided.environment), model_data_source=source
+            ),
+        )
+        model.node.add_dependency(self._role)
+        return model
+
+    def _variant(self) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
+        """Instances with one container each."""
+        queued = self._endpoint.mode is EndpointMode.ASYNCHRONOUS
+        return sagemaker.CfnEndpointConfig.ProductionVariantProperty(
+            model_name=self.model.attr_model_name,
+            initial_variant_weight=1,
+            container_startup_health_check_timeout_in_seconds=START_UP_S,
+            model_data_download_timeout_in_seconds=START_UP_S,
+            # A queue hands out requests itself.
+            routing_config=None if queued else self._routing(),
+            **self._instances(),
+        )
+
+    def _shared_variant(self) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
+        """Instances that SageMaker keeps as many of as the copies need; nothing runs on them by itself."""
+        decided = self._endpoint
+        return sagemaker.CfnEndpointConfig.ProductionVariantProperty(
+            routing_config=self._routing(),
+            managed_instance_scaling=sagemaker.CfnEndpointConfig.ManagedInstanceScalingProperty(
+                status="ENABLED", min_instance_count=decided.least, max_instance_count=decided.most
+            ),
+            **self._instances(),
+        )
+
+    def _instances(self) -> Mapping[str, Any]:
+        """What both kinds of variant say of their instances; there is at least one to begin with."""
+        decided = self._endpoint
+        return {
+            "variant_name": VARIANT,
+            "instance_type": decided.instance_type,
+            "initial_instance_count": max(1, decided.least),
+            "inference_ami_version": decided.ami,
+            "volume_size_in_gb": decided.volume_gib,
+        }
+
+    @staticmethod
+    def _routing() -> sagemaker.CfnEndpointConfig.RoutingConfigProperty:
+        """To the instance with the fewest requests under way: answers differ in length by orders of magnitude."""
+        return sagemaker.CfnEndpointConfig.RoutingConfigProperty(routing_strategy="LEAST_OUTSTANDING_REQUESTS")
+
+    def _component(self, alarms: list[str]) -> sagemaker.CfnInferenceComponent:
+        """The copies: each a container with chips and memory of its own."""
+        decided = self._endpoint
+        kind = sagemaker.CfnInferenceComponent
+        share = kind.InferenceComponentCapacitySizeProperty(type=_SHARE, value=self._batch_percent())
+        return kind(
+            self,
+            "Copies",
+            inference_component_name=decided.name,
+            endpoint_name=self.endpoint.attr_endpoint_name,
+            variant_name=VARIANT,
+            # None can be made without a copy; the autoscaler takes it away again.
+            runtime_config=kind.InferenceComponentRuntimeConfigProperty(
+                copy_count=max(1, decided.least * decided.copies)
+            ),
+            specification=kind.InferenceComponentSpecificationProperty(
+                model_name=self.model.attr_model_name,
+                compute_resource_requirements=kind.InferenceComponentComputeResourceRequirementsProperty(
+                    number_of_accelerator_devices_required=decided.chips,
+                    min_memory_required_in_mb=decided.memory_mb,
+                ),
+                startup_parameters=kind.InferenceComponentStartupParametersProperty(
+                    container_startup_health_check_timeout_in_seconds=START_UP_S,
+                    model_data_download_timeout_in_seconds=START_UP_S,
+                ),
+            ),
+            deployment_config=kind.InferenceComponentDeploymentConfigProperty(
+                rolling_update_policy=kind.InferenceComponentRollingUpdatePolicyProperty(
+                    maximum_batch_size=share,
+                    wait_interval_in_seconds=STEP_S,
+                    maximum_execution_timeout_in_seconds=DEPLOYMENT_S,
+                ),
+                auto_rollback_configuration=kind.AutoRollbackConfigurationProperty(
+                    alarms=[kind.AlarmProperty(alarm_name=each) for each in alarms]
+                ),
+            ),
+        )
+
+    def _deployment(self, alarms: list[str]) -> sagemaker.CfnEndpoint.DeploymentConfigProperty:
+        """How a new version comes in: all at once beside the old, a tenth first, or in steps; alarms take it back."""
+        kind = sagemaker.CfnEndpoint
+        rollback = kind.AutoRollbackConfigProperty(alarms=[kind.AlarmProperty(alarm_name=each) for each in alarms])
+        if self._endpoint.rollout is Rollout.ROLLING:
+            rolling = kind.RollingUpdatePolicyProperty(
+                maximum_batch_size=kind.CapacitySizeProperty(type=_SHARE, value=self._batch_percent()),
+                wait_interval_in_seconds=STEP_S,
+                maximum_execution_timeout_in_seconds=DEPLOYMENT_S,
+            )
+            return kind.DeploymentConfigProperty(rolling_update_policy=rolling, auto_rollback_configuration=rollback)
+        canary = self._endpoint.rollout is Rollout.CANARY
+        blue_green = kind.BlueGreenUpdatePolicyProperty(
+            traffic_routing_configuration=kind.TrafficRoutingConfigProperty(
+                type="CANARY" if canary else "ALL_AT_ONCE",
+                canary_size=kind.CapacitySizeProperty(type=_SHARE, value=self._batch_percent()) if canary else None,
+                wait_interval_in_seconds=BAKE_S,
+            ),
+            termination_wait_in_seconds=0,
+            maximum_execution_timeout_in_seconds=DEPLOYMENT_S,
+        )
+        return kind.DeploymentConfigProperty(blue_green_update_policy=blue_green, auto_rollback_configuration=rollback)
+
+    def _batch_percent(self) -> int:
+        """The share of instances or copies that a step replaces."""
+        return HALF if self._endpoint.least * self._endpoint.unit < FEW else QUARTER
+
+    def _queue(self, store: EndpointStore | None) -> sagemaker.CfnEndpointConfig.AsyncInferenceConfigProperty | None:
+        """The queue of an asynchronous endpoint: as much is taken from it as the containers decode at once."""
+        decided = self._endpoint
+        if decided.mode is not EndpointMode.ASYNCHRONOUS or store is None:
+            return None
+        kind = sagemaker.CfnEndpointConfig
+        return kind.AsyncInferenceConfigProperty(
+            client_config=kind.AsyncInferenceClientConfigProperty(
+                max_concurrent_invocations_per_instance=decided.concurrency * decided.copies
+            ),
+            output_config=kind.AsyncInferenceOutputConfigProperty(
+                s3_output_path=store.uri(OUTPUT), s3_failure_path=store.uri(FAILURES), kms_key_id=self._kms_key_arn
+            ),
+        )
+
+    def _capture(self, store: EndpointStore | None) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty | None:
+        """All requests and answers, where the plan wants them."""
+        if self._endpoint.mode is EndpointMode.ASYNCHRONOUS or store is None:
+            return None
+        kind = sagemaker.CfnEndpointConfig
+        return kind.DataCaptureConfigProperty(
+            enable_capture=True,
+            initial_sampling_percentage=100,
+            destination_s3_uri=store.uri(CAPTURED),
+            kms_key_id=self._kms_key_arn,
+            capture_options=[kind.CaptureOptionProperty(capture_mode=each) for each in ("Input", "Output")],
+        )

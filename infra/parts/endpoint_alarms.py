@@ -1,0 +1,132 @@
+"""What is watched of an endpoint, and what an alarm does: it tells people, ends a deployment, or wakes an instance."""
+
+import math
+from typing import NamedTuple
+
+from aws_cdk import aws_applicationautoscaling as scaling
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from infra.parts.endpoint import VARIANT
+from launcher.model.endpoint import Endpoint, EndpointAlarm, EndpointMode, endpoint_alarms
+
+NAMESPACE = "AWS/SageMaker"
+_ROLLBACK = (EndpointAlarm.ERRORS, EndpointAlarm.LATENCY)
+"""What ends a deployment: errors, and answers that come near SageMaker's limit on their time."""
+_MINUTE, _FIVE = 60, 300
+_MICROSECONDS = 1e6
+WHOLE_S, STREAMED_S = 50, 420
+"""Answers may take 60 s, or 8 minutes when they are streamed (developer guide, hosting code): a little before that."""
+OVERHEAD_S = 1
+MOST_PERIODS = 288
+"""An alarm looks back a day at most: 288 periods of five minutes (CloudWatch, PutMetricAlarm)."""
+
+
+class _Watch(NamedTuple):
+    """One metric and its limit: `wanted` of `periods` periods of so many seconds beyond it are an alarm."""
+
+    text: str
+    metric: str
+    statistic: str
+    threshold: float
+    period: int
+    periods: int = 1
+    wanted: int = 1
+    comparison: str = "GreaterThanOrEqualToThreshold"
+    missing: str = "notBreaching"
+
+
+class EndpointAlarms(Construct):
+    """The alarms of an endpoint; they know it by its name alone, so that it can refer to them.
+
+    Attributes:
+        rollback: those that end a deployment.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, endpoint: Endpoint, streaming: bool, idle_minutes: float) -> None:
+        """Make the alarms; nobody is told yet.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            endpoint: the endpoint.
+            streaming: whether answers are streamed.
+            idle_minutes: without a request, after which people are told.
+        """
+        super().__init__(scope, id_)
+        self._endpoint, self._streaming, self._idle_minutes = endpoint, streaming, idle_minutes
+        watches = self._watches()
+        wanted = endpoint_alarms(endpoint.mode, scales_to_zero=endpoint.scales_to_zero)
+        self._made = {each: self._alarm(each, watches[each]) for each in wanted}
+        self.rollback = tuple(self._made[each] for each in _ROLLBACK if each in self._made)
+
+    def tell(self, topics: tuple[str, ...]) -> None:
+        """Have every alarm tell topics, but the one that wakes an instance: that is no trouble."""
+        for name, alarm in self._made.items():
+            if name is not EndpointAlarm.WAKE:
+                alarm.alarm_actions = list(topics)
+
+    def wake(self, policy: scaling.CfnScalingPolicy) -> None:
+        """Have a request that finds nothing start a policy."""
+        self._made[EndpointAlarm.WAKE].alarm_actions = [policy.ref]
+
+    def _watches(self) -> dict[EndpointAlarm, _Watch]:
+        """What each alarm looks at."""
+        queued = self._endpoint.mode is EndpointMode.ASYNCHRONOUS
+        limit = STREAMED_S if self._streaming else WHOLE_S
+        failing = _Watch("requests of the queue fail", "InvocationFailures", "Sum", 1, _MINUTE)
+        text = "a tenth of the requests end with an error of the endpoint"
+        errors = _Watch(text, "Invocation5XXErrors", "Average", 0.1, _MINUTE, periods=3, wanted=2)
+        text = "half of the requests are refused: clients ask for what the endpoint does not take"
+        refused = _Watch(text, "Invocation4XXErrors", "Average", 0.5, _FIVE, periods=3, wanted=3)
+        text = f"one answer in ten takes {limit} s and more, and SageMaker soon ends them"
+        slow = _Watch(text, "ModelLatency", "p90", limit * _MICROSECONDS, _FIVE, periods=2, wanted=2)
+        text = f"one request in ten loses {OVERHEAD_S} s before it reaches a container"
+        before = _Watch(text, "OverheadLatency", "p90", OVERHEAD_S * _MICROSECONDS, _FIVE, periods=3, wanted=3)
+        nothing = "HasBacklogWithoutCapacity" if queued else "NoCapacityInvocationFailures"
+        return {
+            EndpointAlarm.ERRORS: failing if queued else errors,
+            EndpointAlarm.REFUSED: refused,
+            EndpointAlarm.LATENCY: slow,
+            EndpointAlarm.OVERHEAD: before,
+            EndpointAlarm.WAKE: _Watch("a request finds no instance", nothing, "Maximum", 1, _MINUTE),
+            EndpointAlarm.IDLE: self._idle("ApproximateBacklogSize" if queued else "Invocations"),
+        }
+
+    def _idle(self, metric: str) -> _Watch:
+        """Nobody asks, and the instances cost the same."""
+        periods = min(MOST_PERIODS, max(1, math.ceil(self._idle_minutes * _MINUTE / _FIVE)))
+        text = f"no request for {periods * _FIVE // _MINUTE} minutes, and the instances cost as much as ever"
+        return _Watch(
+            text, metric, "Sum", 1, _FIVE, periods, periods, comparison="LessThanThreshold", missing="breaching"
+        )
+
+    def _alarm(self, name: EndpointAlarm, watch: _Watch) -> cloudwatch.CfnAlarm:
+        """An alarm on one of SageMaker's metrics."""
+        percentile = watch.statistic.startswith("p")
+        return cloudwatch.CfnAlarm(
+            self,
+            name.value,
+            alarm_description=f"Slipway {self._endpoint.name}: {watch.text}",
+            namespace=NAMESPACE,
+            metric_name=watch.metric,
+            dimensions=self._dimensions(watch.metric),
+            statistic=None if percentile else watch.statistic,
+            extended_statistic=watch.statistic if percentile else None,
+            period=watch.period,
+            evaluation_periods=watch.periods,
+            datapoints_to_alarm=watch.wanted,
+            comparison_operator=watch.comparison,
+            threshold=watch.threshold,
+            treat_missing_data=watch.missing,
+        )
+
+    def _dimensions(self, metric: str) -> list[cloudwatch.CfnAlarm.DimensionProperty]:
+        """By what SageMaker names its metrics: the component, the queue's endpoint, or the variant."""
+        kind = cloudwatch.CfnAlarm.DimensionProperty
+        if self._endpoint.mode is EndpointMode.COMPONENTS:
+            return [kind(name="InferenceComponentName", value=self._endpoint.name)]
+        found = [kind(name="EndpointName", value=self._endpoint.name)]
+        if not metric.startswith(("ApproximateBacklog", "HasBacklog", "InvocationFailures")):
+            found.append(kind(name="VariantName", value=VARIANT))
+        return found

@@ -1,0 +1,192 @@
+"""What an endpoint's containers may do, and what those may do who call it."""
+
+from collections.abc import Sequence
+
+from aws_cdk import Aws, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.parts.endpoint_store import CAPTURED, FAILURES, INPUT, OUTPUT, EndpointStore
+from launcher.model.endpoint import Endpoint, EndpointMode
+
+_METRICS = ("/aws/sagemaker/Endpoints", "/aws/sagemaker/InferenceComponents")
+"""Namespaces of the instances' own metrics: processors, memory, accelerators."""
+
+
+class EndpointRole(Construct):
+    """The execution role, one statement a purpose: pull the image, load the model, log, and see its alarms.
+
+    Attributes:
+        role: the role.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        endpoint: Endpoint,
+        log: logs.CfnLogGroup,
+        rollback: Sequence[cloudwatch.CfnAlarm],
+        store: EndpointStore | None,
+        kms_key_arn: str | None,
+    ) -> None:
+        """Make the role.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            endpoint: the endpoint.
+            log: where its containers write.
+            rollback: the alarms that end a deployment.
+            store: the bucket of its requests, None where it keeps none.
+            kms_key_arn: the key of model and requests, if it is not S3's own.
+        """
+        super().__init__(scope, id_)
+        statements = [
+            *self._image(endpoint.image),
+            *self._model(endpoint.model_uri),
+            iam.PolicyStatement(
+                sid="Log",
+                actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+                resources=[log.attr_arn],
+            ),
+            # Metrics can be allowed by namespace, not by resource.
+            iam.PolicyStatement(
+                sid="Report",
+                actions=["cloudwatch:PutMetricData"],
+                resources=["*"],
+                conditions={"StringEquals": {"cloudwatch:namespace": list(_METRICS)}},
+            ),
+            iam.PolicyStatement(
+                sid="WatchDeployments",
+                actions=["cloudwatch:DescribeAlarms"],
+                resources=[each.attr_arn for each in rollback],
+            ),
+        ]
+        if store is not None:
+            statements += self._store(store, endpoint)
+        if kms_key_arn is not None:
+            statements += self._key(kms_key_arn)
+        self.role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal(
+                "sagemaker.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+            ),
+            description=f"Containers of endpoint {endpoint.name}",
+            inline_policies={"Serve": iam.PolicyDocument(statements=statements)},
+        )
+
+    @staticmethod
+    def _key(arn: str) -> list[iam.PolicyStatement]:
+        """Reading and writing with the key, and lending it to SageMaker for the volumes of its instances."""
+        return [
+            iam.PolicyStatement(sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[arn]),
+            iam.PolicyStatement(
+                sid="LendKey",
+                actions=["kms:CreateGrant"],
+                resources=[arn],
+                conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+            ),
+        ]
+
+    @staticmethod
+    def _image(image: str) -> list[iam.PolicyStatement]:
+        """Pulling one repository; the token for the registry cannot be allowed by resource."""
+        host, _, rest = image.partition("/")
+        # <account>.dkr.ecr.<region>.<suffix>
+        account, region = host.split(".")[0], host.split(".")[3]
+        repository = rest.partition("@")[0].partition(":")[0]
+        return [
+            iam.PolicyStatement(sid="OpenRegistry", actions=["ecr:GetAuthorizationToken"], resources=["*"]),
+            iam.PolicyStatement(
+                sid="PullImage",
+                actions=["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
+                resources=[f"arn:{Aws.PARTITION}:ecr:{region}:{account}:repository/{repository}"],
+            ),
+        ]
+
+    @staticmethod
+    def _model(uri: str | None) -> list[iam.PolicyStatement]:
+        """Reading the model's folder, where it is in S3."""
+        if uri is None:
+            return []
+        bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+        arn, folder = f"arn:{Aws.PARTITION}:s3:::{bucket}", prefix.strip("/")
+        return [
+            iam.PolicyStatement(
+                sid="FindModel",
+                actions=["s3:ListBucket"],
+                resources=[arn],
+                conditions={"StringLike": {"s3:prefix": [f"{folder}/*" if folder else "*"]}},
+            ),
+            iam.PolicyStatement(
+                sid="LoadModel", actions=["s3:GetObject"], resources=[f"{arn}/{folder}/*" if folder else f"{arn}/*"]
+            ),
+        ]
+
+    @staticmethod
+    def _store(store: EndpointStore, endpoint: Endpoint) -> list[iam.PolicyStatement]:
+        """What a queue reads and writes, or what capturing writes."""
+        bucket = store.bucket
+        if endpoint.mode is not EndpointMode.ASYNCHRONOUS:
+            captured = bucket.arn_for_objects(f"{CAPTURED}/*")
+            return [iam.PolicyStatement(sid="Capture", actions=["s3:PutObject"], resources=[captured])]
+        answers = [bucket.arn_for_objects(f"{each}/*") for each in (OUTPUT, FAILURES)]
+        requests = bucket.arn_for_objects(f"{INPUT}/*")
+        return [
+            iam.PolicyStatement(sid="TakeRequests", actions=["s3:GetObject"], resources=[requests]),
+            iam.PolicyStatement(sid="GiveAnswers", actions=["s3:PutObject"], resources=answers),
+        ]
+
+
+class InvokePolicy(Construct):
+    """A managed policy for those who call the endpoint, signed or with a bearer token.
+
+    Attributes:
+        policy: the policy.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, endpoint: Endpoint, store: EndpointStore | None) -> None:
+        """Make the policy.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            endpoint: the endpoint.
+            store: where an asynchronous one takes its requests from.
+        """
+        super().__init__(scope, id_)
+        kinds = ["endpoint", *(["inference-component"] if endpoint.mode is EndpointMode.COMPONENTS else [])]
+        region = Stack.of(self).region
+        targets = [f"arn:{Aws.PARTITION}:sagemaker:{region}:{Aws.ACCOUNT_ID}:{kind}/{endpoint.name}" for kind in kinds]
+        queued = endpoint.mode is EndpointMode.ASYNCHRONOUS
+        statements = [
+            iam.PolicyStatement(
+                sid="Invoke",
+                actions=["sagemaker:InvokeEndpointAsync" if queued else "sagemaker:InvokeEndpoint"],
+                resources=targets,
+            )
+        ]
+        if queued and store is not None:
+            bucket = store.bucket
+            answers = [bucket.arn_for_objects(f"{each}/*") for each in (OUTPUT, FAILURES)]
+            requests = bucket.arn_for_objects(f"{INPUT}/*")
+            statements += [
+                iam.PolicyStatement(sid="Ask", actions=["s3:PutObject"], resources=[requests]),
+                iam.PolicyStatement(sid="Read", actions=["s3:GetObject"], resources=answers),
+            ]
+        else:
+            # A token is checked before it is known which endpoint it is for (developer guide, OpenAI-compatible APIs).
+            statements.append(
+                iam.PolicyStatement(sid="BearerToken", actions=["sagemaker:CallWithBearerToken"], resources=["*"])
+            )
+        self.policy = iam.CfnManagedPolicy(
+            self,
+            "Policy",
+            description=f"Slipway: callers of endpoint {endpoint.name}",
+            policy_document=iam.PolicyDocument(statements=statements),
+        )

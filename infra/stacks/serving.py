@@ -1,0 +1,134 @@
+"""A SageMaker endpoint with its role, its alarms and its scaling, what watches it, and who may call it."""
+
+from collections.abc import Mapping
+
+from aws_cdk import Aws, CfnOutput, RemovalPolicy
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.parts.endpoint import SageMakerEndpoint
+from infra.parts.endpoint_alarms import EndpointAlarms
+from infra.parts.endpoint_dashboard import EndpointDashboard
+from infra.parts.endpoint_role import EndpointRole, InvokePolicy
+from infra.parts.endpoint_scaling import EndpointScaling
+from infra.parts.endpoint_store import INPUT, OUTPUT, EndpointStore
+from infra.parts.guardrails import Guardrails, Limits, guardrail_words
+from infra.stacks.plan_stack import PlanStack
+from launcher.model.endpoint import Endpoint, EndpointMode
+from launcher.model.enums import ServingTask
+from launcher.model.plan import Plan
+from launcher.model.sizing import LOG_RETENTION_DAYS
+from launcher.planning.endpoint import serving_of
+
+
+class ServingStack(PlanStack):
+    """An endpoint, and what it needs of its own.
+
+    Attributes:
+        serving: the endpoint.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        plan: Plan,
+        account: str | None,
+        tags: Mapping[str, str],
+        endpoint: Endpoint,
+        limits: Limits,
+    ) -> None:
+        """Make a plan's endpoint."""
+        super().__init__(
+            scope,
+            "serving",
+            plan=plan,
+            account=account,
+            tags=tags,
+            description=f"Slipway: endpoint {plan.cluster_name}",
+        )
+        serve, key = serving_of(plan), plan.request.storage.kms_key_arn
+        keeps = serve.data_capture or endpoint.mode is EndpointMode.ASYNCHRONOUS
+        store = EndpointStore(self, "Store", kms_key_arn=key) if keeps else None
+        idle = plan.request.guardrails.idle_minutes
+        alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, streaming=serve.streaming, idle_minutes=idle)
+        role = EndpointRole(
+            self,
+            "Containers",
+            endpoint=endpoint,
+            log=self._log(endpoint),
+            rollback=alarms.rollback,
+            store=store,
+            kms_key_arn=key,
+        )
+        self.serving = SageMakerEndpoint(
+            self,
+            "Serving",
+            endpoint=endpoint,
+            role=role.role,
+            rollback=alarms.rollback,
+            store=store,
+            kms_key_arn=key,
+        )
+        self._scale(endpoint, alarms)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits)
+        alarms.tell(guardrails.topics)
+        callers = InvokePolicy(self, "Callers", endpoint=endpoint, store=store)
+        CfnOutput(self, "InvokePolicyArn", value=callers.policy.ref, description="For those who call the endpoint")
+        self._watched(plan, endpoint, limits, topic=guardrails.topic.ref)
+        self._outputs(plan, endpoint, store)
+
+    def _scale(self, endpoint: Endpoint, alarms: EndpointAlarms) -> None:
+        """A range that has any width is scaled; the alarm of one that reaches zero wakes it."""
+        if endpoint.most > endpoint.least or endpoint.schedule:
+            scaling = EndpointScaling(self, "Scaling", endpoint=endpoint, serves=self.serving.serves)
+            if scaling.wake is not None:
+                alarms.wake(scaling.wake)
+
+    def _watched(self, plan: Plan, endpoint: Endpoint, limits: Limits, *, topic: str) -> None:
+        """Where the endpoint is seen, and what watches it in words."""
+        dashboard = EndpointDashboard(self, "Overview", plan=plan, endpoint=endpoint, limits=limits)
+        CfnOutput(self, "NotifyTopicArn", value=topic, description="Everything is announced here")
+        CfnOutput(self, "DashboardUrl", value=dashboard.url)
+        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, limits)))
+
+    def _log(self, endpoint: Endpoint) -> logs.CfnLogGroup:
+        """Where the containers write, made before they do: SageMaker's own would be kept for ever."""
+        kind = "InferenceComponents" if endpoint.mode is EndpointMode.COMPONENTS else "Endpoints"
+        log = logs.CfnLogGroup(
+            self,
+            "Log",
+            log_group_name=f"/aws/sagemaker/{kind}/{endpoint.name}",
+            retention_in_days=LOG_RETENTION_DAYS,
+        )
+        log.apply_removal_policy(RemovalPolicy.DESTROY)
+        return log
+
+    def _outputs(self, plan: Plan, endpoint: Endpoint, store: EndpointStore | None) -> None:
+        """What the launcher and a person need after a deployment."""
+        CfnOutput(self, "EndpointName", value=endpoint.name, description="The endpoint in SageMaker")
+        CfnOutput(
+            self,
+            "EndpointConfigName",
+            value=self.serving.config.attr_endpoint_config_name,
+            description="What the endpoint must run; another one means that the update was rolled back",
+        )
+        CfnOutput(self, "ModelName", value=self.serving.model.attr_model_name)
+        CfnOutput(self, "Mode", value=endpoint.mode.value)
+        CfnOutput(self, "Image", value=endpoint.image, description="What serves")
+        CfnOutput(self, "Region", value=plan.place.region)
+        if endpoint.mode is EndpointMode.COMPONENTS:
+            CfnOutput(self, "InferenceComponentName", value=endpoint.name)
+        if endpoint.mode is EndpointMode.ASYNCHRONOUS and store is not None:
+            CfnOutput(self, "RequestsUri", value=store.uri(INPUT), description="Where requests are put")
+            CfnOutput(self, "AnswersUri", value=store.uri(OUTPUT), description="Where answers come")
+        elif serving_of(plan).task is ServingTask.CHAT:
+            part = f"/inference-components/{endpoint.name}" if endpoint.mode is EndpointMode.COMPONENTS else ""
+            host = f"https://runtime.sagemaker.{plan.place.region}.{Aws.URL_SUFFIX}"
+            CfnOutput(
+                self,
+                "OpenAiUrl",
+                value=f"{host}/endpoints/{endpoint.name}{part}/openai/v1",
+                description="The base URL of OpenAI clients; leave the model's name empty",
+            )
+        CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")

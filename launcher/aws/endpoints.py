@@ -1,0 +1,201 @@
+"""SageMaker endpoints: their state, short-lived tokens for them, and requests that go through AWS's own client."""
+
+import base64
+import json
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import ClientError
+
+from launcher.aws.calls import NO_CREDENTIALS_HINT, CredentialsError
+from launcher.aws.session import Session, translated
+from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
+from launcher.model.errors import AwsError, DeploymentFailedError
+
+MOST_TOKEN_S = 43_200
+"""A token holds for 12 hours at most."""
+TOKEN_HOST = "sagemaker.amazonaws.com"  # noqa: S105 - a host
+TOKEN_PREFIX = "sagemaker-api-key-"  # noqa: S105 - what every token begins with
+POLL_S = 2.0
+ABSENT = ("404", "NoSuchKey", "403", "AccessDenied")
+"""Of an object that is not there yet: without the right to list, S3 answers that it is forbidden."""
+
+
+def described(session: Session, name: str) -> EndpointState:
+    """The state of an endpoint.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe endpoint {name}"):
+        found = session.client("sagemaker").describe_endpoint(EndpointName=name)
+    variants = found.get("ProductionVariants", [])
+    return EndpointState(
+        status=str(found["EndpointStatus"]),
+        config=str(found.get("EndpointConfigName", "")),
+        instances=sum(int(each.get("CurrentInstanceCount", 0)) for each in variants),
+        reason=str(found.get("FailureReason", "")),
+    )
+
+
+def going_off(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The descriptions of alarms among `names` that are going off.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    if not names:
+        return ()
+    with translated("describe the alarms"):
+        pages = session.client("cloudwatch").get_paginator("describe_alarms")
+        answers = pages.paginate(AlarmNames=list(names), StateValue="ALARM")
+        return tuple(str(each.get("AlarmDescription", "")) for page in answers for each in page["MetricAlarms"])
+
+
+def bearer_token(session: Session, seconds: int) -> str:
+    """A token with which OpenAI clients call the region's endpoints, as sagemaker-core 2.27.0 makes it.
+
+    It is a signed request in disguise: whoever has it may do until it ends what these credentials may.
+
+    Args:
+        session: the region and the credentials.
+        seconds: how long it holds, at most MOST_TOKEN_S.
+
+    Raises:
+        CredentialsError: there are none.
+    """
+    known = session.environment
+    with translated("bearer token"):
+        found = boto3.Session(
+            aws_access_key_id=known.get("AWS_ACCESS_KEY_ID"),
+            aws_secret_access_key=known.get("AWS_SECRET_ACCESS_KEY"),
+            aws_session_token=known.get("AWS_SESSION_TOKEN"),
+            profile_name=known.get("AWS_PROFILE") if "AWS_ACCESS_KEY_ID" not in known else None,
+            region_name=session.region,
+        ).get_credentials()
+        if found is None:
+            raise CredentialsError("bearer token: no AWS credentials", hint=NO_CREDENTIALS_HINT)
+        request = AWSRequest(
+            method="POST",
+            url=f"https://{TOKEN_HOST}/",
+            headers={"host": TOKEN_HOST},
+            params={"Action": "CallWithBearerToken"},
+        )
+        SigV4QueryAuth(found.get_frozen_credentials(), "sagemaker", session.region, expires=seconds).add_auth(request)
+    signed = f"{request.url.removeprefix('https://')}&Version=1"
+    return TOKEN_PREFIX + base64.b64encode(signed.encode()).decode()
+
+
+def embed(session: Session, endpoint: ServedEndpoint, text: str, clock: Callable[[], float] = time.monotonic) -> Reply:
+    """One embedding of a text.
+
+    Raises:
+        AwsError: the call failed.
+        DeploymentFailedError: the answer holds no embedding.
+    """
+    where = {"InferenceComponentName": endpoint.component} if endpoint.component is not None else {}
+    begun = clock()
+    with translated(f"invoke endpoint {endpoint.name}"):
+        answer = session.client("sagemaker-runtime").invoke_endpoint(
+            EndpointName=endpoint.name,
+            ContentType="application/json",
+            Body=json.dumps({"model": endpoint.served_name, "input": text}).encode(),
+            **where,
+        )
+        body = answer["Body"].read()
+    whole = clock() - begun
+    data = _read(body)
+    vectors = [each.get("embedding") for each in data.get("data", []) if isinstance(each, dict)]
+    if not vectors or not vectors[0]:
+        raise DeploymentFailedError(f"endpoint {endpoint.name} answered without an embedding: {_short(body)}")
+    tokens = int(data.get("usage", {}).get("prompt_tokens", 0))
+    shown = f"{len(vectors[0])} numbers"
+    return Reply(kind="embedding", input_tokens=tokens, output_tokens=0, first_s=None, whole_s=whole, shown=shown)
+
+
+def queue(
+    session: Session,
+    endpoint: ServedEndpoint,
+    body: dict[str, Any],
+    *,
+    timeout_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    wait: Callable[[float], None] = time.sleep,
+) -> Reply:
+    """One request of an asynchronous endpoint: put into S3, and asked for until its answer is there.
+
+    Raises:
+        AwsError: a call failed.
+        DeploymentFailedError: it failed, or there was no answer in time.
+    """
+    bucket, _, folder = (endpoint.requests_uri or "").removeprefix("s3://").partition("/")
+    key = f"{folder}/{uuid.uuid4()}.json"
+    begun = clock()
+    with translated(f"queue a request of endpoint {endpoint.name}"):
+        session.client("s3").put_object(Bucket=bucket, Key=key, Body=json.dumps(body).encode())
+        taken = session.client("sagemaker-runtime").invoke_endpoint_async(
+            EndpointName=endpoint.name, ContentType="application/json", InputLocation=f"s3://{bucket}/{key}"
+        )
+    while clock() - begun < timeout_s:
+        failed = _object(session, taken.get("FailureLocation"))
+        if failed is not None:
+            raise DeploymentFailedError(f"endpoint {endpoint.name} failed on a request: {_short(failed)}")
+        answer = _object(session, taken["OutputLocation"])
+        if answer is not None:
+            return _queued(answer, endpoint, clock() - begun)
+        wait(POLL_S)
+    message = f"endpoint {endpoint.name} gave no answer in {timeout_s:.0f} s"
+    raise DeploymentFailedError(message, hint="an endpoint at zero takes up to half an hour to start: --timeout")
+
+
+def _queued(answer: bytes, endpoint: ServedEndpoint, whole_s: float) -> Reply:
+    """The answer of a queue as a reply."""
+    data = _read(answer)
+    usage = data.get("usage", {})
+    tokens = int(usage.get("completion_tokens", 0))
+    choices = data.get("choices") or [{}]
+    text = str(choices[0].get("message", {}).get("content", ""))
+    if tokens <= 0 and not data.get("data"):
+        raise DeploymentFailedError(f"endpoint {endpoint.name} answered without a token: {_short(answer)}")
+    return Reply(
+        kind="asynchronous",
+        input_tokens=int(usage.get("prompt_tokens", 0)),
+        output_tokens=tokens,
+        first_s=None,
+        whole_s=whole_s,
+        shown=text[:80],
+    )
+
+
+def _object(session: Session, uri: str | None) -> bytes | None:
+    """An object, or None where it is not there yet."""
+    if not uri:
+        return None
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    try:
+        with translated(f"read {uri}"):
+            return bytes(session.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
+    except AwsError as problem:
+        cause = problem.__cause__
+        if isinstance(cause, ClientError) and cause.response.get("Error", {}).get("Code") in ABSENT:
+            return None
+        raise
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    """A JSON object; {} where it is none."""
+    try:
+        data = json.loads(body)
+    except ValueError:
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _short(body: bytes) -> str:
+    """The beginning of a body, for a message."""
+    return body[:200].decode(errors="replace")

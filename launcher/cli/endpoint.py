@@ -1,0 +1,117 @@
+"""`slipway endpoint`: its address, tokens for it, one real request, and a bounded load test."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from launcher.cli import options, output
+from launcher.cli.table import terminal_width
+from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
+from launcher.records.run_folder import latest
+
+if TYPE_CHECKING:
+    from launcher.aws.session import Session
+
+Name = Annotated[str, typer.Argument(help="The plan's name.")]
+Where = Annotated[str | None, typer.Option("--region", help="Its region; that of the newest run without.")]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", min=1, metavar="SECONDS", help="Without a word of an answer; 60, of a queue 1800."),
+]
+Tokens = Annotated[int, typer.Option("--tokens", min=1, max=100_000, help="Tokens of an answer at most.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="A deployed endpoint: its URL, a token, one request, a load test.", no_args_is_help=True)
+    group.command("test")(ask_once)
+    group.command("load")(load)
+    group.command("url")(url)
+    group.command("token")(token)
+    app.add_typer(group, name="endpoint")
+
+
+def ask_once(
+    name: Name, *, region: Where = None, tokens: Tokens = 64, timeout: Timeout = None, json: options.Json = False
+) -> None:
+    """See that an endpoint runs what was deployed, and send it one real request of its kind."""
+    from launcher.cli.endpoint_page import answer_document, answer_page
+    from launcher.workflow.endpoint import asker, probe, served
+
+    session = _session(name, region)
+    found = served(name, session)
+    state, reply = probe(found, session, asker(found, session, most_tokens=tokens, timeout_s=timeout))
+    if json:
+        output.document(answer_document(found, state, reply))
+    else:
+        output.result(answer_page(found, state, reply))
+
+
+def load(
+    name: Name,
+    *,
+    region: Where = None,
+    most: Annotated[int, typer.Option("--concurrency", min=1, max=512, help="Requests at once, at the end.")] = 16,
+    seconds: Annotated[float, typer.Option("--seconds", min=1, max=600, help="Of each step of the ramp.")] = 30,
+    tokens: Tokens = 250,
+    timeout: Timeout = None,
+    json: options.Json = False,
+) -> None:
+    """Raise the requests at once step by step, and put what was measured beside the quote."""
+    from launcher.cli.endpoint_page import load_page, step_line
+    from launcher.model.endpoint import EndpointMode
+    from launcher.workflow.endpoint import asker, load_document, served
+    from launcher.workflow.endpoint import load as run
+
+    session = _session(name, region)
+    found = served(name, session)
+    if found.mode is EndpointMode.ASYNCHRONOUS:
+        message = f"{name} takes its requests from a queue: how fast it answers is no question of how many come at once"
+        raise ImpossibleError(message, hint="slipway endpoint test sends one request")
+    ask = asker(found, session, most_tokens=tokens, timeout_s=timeout)
+    done = run(
+        found, session, ask, most=most, seconds=seconds, root=Path.cwd(), tell=lambda each: output.say(step_line(each))
+    )
+    if json:
+        output.document(load_document(done))
+    else:
+        output.result(load_page(done, terminal_width()))
+
+
+def url(name: Name, *, region: Where = None) -> None:
+    """Print what OpenAI clients take as their base URL."""
+    from launcher.workflow.endpoint import served
+
+    found = served(name, _session(name, region))
+    if found.base_url is None:
+        raise ImpossibleError(f"{name} takes no chat: OpenAI clients reach chat alone", hint="slipway endpoint test")
+    output.result([found.base_url])
+    output.say(f"leave the model's name empty; the key: slipway endpoint token {name}")
+
+
+def token(
+    name: Name,
+    *,
+    region: Where = None,
+    hours: Annotated[float, typer.Option("--hours", min=0.1, max=12, help="How long it holds.")] = 1,
+) -> None:
+    """Print a short-lived bearer token for the region's endpoints, signed here with your credentials."""
+    from launcher.aws.endpoints import bearer_token
+
+    output.result([bearer_token(_session(name, region), round(hours * 3600))])
+    output.say("whoever has it may call every endpoint that you may: keep it as you keep a password")
+
+
+def _session(name: str, region: str | None) -> "Session":
+    """The session of a region: the one that is named, or that of the plan's newest run."""
+    from launcher.aws.session import Session
+
+    if region is None:
+        try:
+            region = str(latest(name, Path.cwd()).read_json("plan.json")["target"]["region"])
+        except (SlipwayError, KeyError) as problem:
+            message = f"no run of {name} in this folder tells its region"
+            raise UnreadableInputError(message, hint="name it: --region us-east-1") from problem
+    return Session(environment=os.environ, region=region)

@@ -1,0 +1,113 @@
+"""A serving plan as files: the decided endpoint, the job that compiles its model, or the pods of an EKS cluster."""
+
+import json
+from dataclasses import asdict
+
+from launcher.catalog.load import Catalog
+from launcher.model.bundle import Bundle, RenderedFile
+from launcher.model.enums import Level, ServingTask, TargetKind
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding
+from launcher.model.plan import Plan
+from launcher.model.serving import ServingFacts
+from launcher.model.serving_image import ServingImages
+from launcher.planning import endpoint as decisions
+from launcher.planning.endpoint_checks import container_findings, endpoint_findings
+from launcher.planning.serving.layout import WEIGHT_BYTES
+from launcher.planning.serving.resolve import model_of
+from launcher.rendering.contexts import CompileContext
+from launcher.rendering.engine import rendered
+from launcher.rendering.serving_kubernetes import kubernetes_files
+
+ENDPOINT_FILE = "endpoint.json"
+COMPILE_FILE = "compile.sh"
+TARGETS = {"Inferentia2": "inf2", "Trainium1": "trn1"}
+"""Neuron's names of the generations that optimum-neuron compiles for."""
+TASKS = {ServingTask.CHAT: "text-generation", ServingTask.EMBEDDING: "feature-extraction"}
+WORK_GIB = 40
+"""Beside the weights: the image and the compiler's own files. Assumed."""
+TIMES_STORED = 3
+"""Weights on the disk while they are compiled: as fetched, as sharded, and what the compiler holds. Assumed."""
+
+
+def render_serving(plan: Plan, catalog: Catalog, images: ServingImages, facts: ServingFacts) -> Bundle:
+    """The files of a serving plan whose layout is decided; nothing is executed.
+
+    Args:
+        plan: a plan for a SageMaker endpoint or for EKS.
+        catalog: what exists.
+        images: the pinned images.
+        facts: what the time of an answer is estimated by.
+
+    Raises:
+        ImpossibleError: it cannot be deployed, with all reasons.
+    """
+    found = serving_findings(plan, catalog, images, facts)
+    errors = [each for each in found if each.level is Level.ERROR]
+    if errors:
+        raise ImpossibleError(f"{plan.name} cannot be rendered", findings=errors)
+    files = []
+    if plan.place.target is TargetKind.EKS:
+        files += [RenderedFile(path=path, text=text) for path, text in kubernetes_files(plan, catalog, images).items()]
+    else:
+        files.append(RenderedFile(path=ENDPOINT_FILE, text=endpoint_text(plan, catalog, images)))
+    script = compile_script(plan, catalog, images)
+    if script is not None:
+        files.append(RenderedFile(path=COMPILE_FILE, text=script, executable=True))
+    return Bundle(digest=plan.digest, files=tuple(files))
+
+
+def serving_findings(plan: Plan, catalog: Catalog, images: ServingImages, facts: ServingFacts) -> tuple[Finding, ...]:
+    """Everything against a serving plan on its target, warnings included."""
+    if plan.place.target is TargetKind.EKS:
+        return container_findings(plan, catalog, images)
+    return endpoint_findings(plan, catalog, images, facts)
+
+
+def endpoint_text(plan: Plan, catalog: Catalog, images: ServingImages) -> str:
+    """The endpoint that the stack makes, as JSON to read."""
+    return json.dumps(asdict(decisions.endpoint(plan, catalog, images)), indent=2) + "\n"
+
+
+def compile_script(plan: Plan, catalog: Catalog, images: ServingImages) -> str | None:
+    """The job that compiles a plan's model for its shape; None where the chip needs none, or the model has no source.
+
+    It stores the model where the plan looks for it, or beside the weights under a name that tells the shape.
+    """
+    serve, chip = decisions.serving_of(plan), decisions.chip_of(plan, catalog)
+    image = decisions.image_uri(plan, catalog, images)
+    hub = decisions.hub_id(plan, catalog)
+    source = serve.model_uri or hub
+    destination = serve.artifacts_uri or (
+        f"{serve.model_uri.rstrip('/')}-{shape(plan, catalog)}" if serve.model_uri else None
+    )
+    target = TARGETS.get(chip.name)
+    if target is None or image is None or source is None or destination is None:
+        return None
+    model = model_of(serve, catalog)
+    weights_gib = model.params_b * 1e9 * WEIGHT_BYTES[serve.precision] / 2.0**30 if model is not None else 0.0
+    context = CompileContext(
+        name=f"compile-{plan.name}",
+        model=serve.model if isinstance(serve.model, str) else plan.name,
+        source=source.rstrip("/"),
+        from_hub=serve.model_uri is None,
+        destination=destination.rstrip("/"),
+        image=image,
+        registry=image.partition("/")[0],
+        region=plan.place.region,
+        task=TASKS[serve.task],
+        target=target,
+        tensor_parallel=serve.tensor_parallel or 1,
+        batch_size=serve.batch_size or 1,
+        sequence_length=serve.sequence_length or 1,
+        cores=serve.tensor_parallel or 1,
+        disk_gib=round(WORK_GIB + TIMES_STORED * weights_gib),
+    )
+    return rendered("serving/compile.sh.j2", context)
+
+
+def shape(plan: Plan, catalog: Catalog) -> str:
+    """A name for what is compiled: chip, tensor parallelism, batch and length, such as inf2-tp8-b32-s2048."""
+    serve = decisions.serving_of(plan)
+    target = TARGETS.get(decisions.chip_of(plan, catalog).name, "gpu")
+    return f"{target}-tp{serve.tensor_parallel}-b{serve.batch_size}-s{serve.sequence_length}"

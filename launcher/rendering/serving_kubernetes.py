@@ -1,0 +1,124 @@
+"""vLLM on an EKS cluster from the same plan: pods with chips of their own, and the plugin for Neuron's."""
+
+from collections.abc import Mapping
+
+from launcher.catalog.load import Catalog
+from launcher.model.plan import Plan
+from launcher.model.serving_image import ServingImages
+from launcher.planning import endpoint as decisions
+from launcher.planning.serving.layout import WEIGHT_BYTES
+from launcher.planning.serving.resolve import model_of
+from launcher.rendering.contexts import EnvironmentVariable, ServiceContext
+from launcher.rendering.engine import rendered
+
+SERVICE_FILE = "kubernetes/service.yaml"
+PLUGIN_FILE = "kubernetes/device-plugin.yaml"
+PORT = 8080
+"""Of the Neuron image, which takes no other (docker/vllm/Dockerfile); the GPU image is told to."""
+START_UP_S, PROBE_EVERY_S = 3600, 10
+DRAIN_S, GRACE_S = 90, 120
+"""How long a pod finishes its answers, and has in all before it is ended: the two minutes of spot's notice."""
+SHARED_MEMORY_GIB = 8
+"""NCCL's and vLLM's own; Docker's 64 MiB are too few (vLLM documentation, deployment on Kubernetes)."""
+PREFIX = "SM_VLLM_"
+
+
+def kubernetes_files(plan: Plan, catalog: Catalog, images: ServingImages) -> dict[str, str]:
+    """The manifests of a plan for EKS by their path; they pass the strict schemas of Kubernetes.
+
+    Raises:
+        ValueError: no image, or no model to load.
+    """
+    context = service_context(plan, catalog, images)
+    files = {SERVICE_FILE: rendered("kubernetes/service.yaml.j2", context)}
+    if context.device_plugin is not None:
+        files[PLUGIN_FILE] = rendered("kubernetes/device-plugin.yaml.j2", context)
+    return files
+
+
+def service_context(plan: Plan, catalog: Catalog, images: ServingImages) -> ServiceContext:
+    """Every decision of the pods: one copy each, as many as the plan's nodes hold.
+
+    Raises:
+        ValueError: no image, or no model to load.
+    """
+    serve, chip = decisions.serving_of(plan), decisions.chip_of(plan, catalog)
+    facts = catalog.instance_types[plan.place.instance_type]
+    image, source = decisions.image_uri(plan, catalog, images), decisions.model_uri(serve)
+    model = decisions.MODEL_FOLDER if source is not None else decisions.hub_id(plan, catalog)
+    if image is None or model is None:
+        message = f"{plan.name} makes no service"
+        raise ValueError(message)
+    neuron = chip.family == "neuron"
+    variables = decisions.environment(plan, catalog, model=model, replicas=1)
+    copies = decisions.copies_of(plan, catalog)
+    plugin = images.device_plugin(chip.name)
+    bucket, _, prefix = (source or "").removeprefix("s3://").partition("/")
+    replicas = plan.place.nodes * copies
+    compiles = neuron and serve.artifacts_uri is None
+    return ServiceContext(
+        name=f"slipway-{plan.name}",
+        namespace=f"slipway-{plan.name}",
+        caller_label=f"slipway/calls-{plan.name}",
+        region=plan.place.region,
+        az_id=plan.place.az_id,
+        instance_type=plan.place.instance_type,
+        zones=serve.zones,
+        replicas=replicas,
+        image=image,
+        registry=image.partition("/")[0],
+        environment=_variables(variables),
+        arguments=_arguments(variables),
+        port=PORT,
+        resource="aws.amazon.com/neuron" if neuron else "nvidia.com/gpu",
+        chips=decisions.chips_of(plan, catalog),
+        cpus=max(1, int(facts.vcpus * decisions.HOST_SHARE / copies)),
+        memory_gib=max(1, int(facts.memory_gib * decisions.HOST_SHARE / copies)),
+        shared_memory_gib=min(SHARED_MEMORY_GIB, max(1, int(facts.memory_gib / copies / 4))),
+        device_plugin=images.uri(plugin, plan.place.region) if plugin is not None else None,
+        bucket=bucket or None,
+        mount_options=_mount_options(plan.place.region, prefix.strip("/")),
+        model_gib=_model_gib(plan, catalog),
+        model_folder=decisions.MODEL_FOLDER,
+        isolated=source is not None and not compiles,
+        start_up_s=START_UP_S,
+        start_up_probes=START_UP_S // PROBE_EVERY_S,
+        probe_every_s=PROBE_EVERY_S,
+        drain_s=DRAIN_S,
+        grace_s=GRACE_S,
+        surge=0 if replicas > 1 else 1,
+        unavailable=max(1, replicas // 4) if replicas > 1 else 0,
+        digest=plan.digest,
+    )
+
+
+def _model_gib(plan: Plan, catalog: Catalog) -> int:
+    """What the claim on the model's volume asks for: its weights twice over, which the driver does not look at."""
+    serve = decisions.serving_of(plan)
+    spec = model_of(serve, catalog)
+    weights = spec.params_b * 1e9 * WEIGHT_BYTES[serve.precision] / 2.0**30 if spec is not None else 0.0
+    return max(1, round(2 * weights))
+
+
+def _variables(variables: Mapping[str, str]) -> tuple[EnvironmentVariable, ...]:
+    """The variables that a container is given: those of the GPU image are its arguments."""
+    return tuple(
+        EnvironmentVariable(name=name, value=value) for name, value in variables.items() if not name.startswith(PREFIX)
+    )
+
+
+def _mount_options(region: str, prefix: str) -> tuple[str, ...]:
+    """What Mountpoint for Amazon S3 is told: one folder, to read."""
+    options = ("read-only", "allow-other", f"region {region}")
+    return (*options, f"prefix {prefix}/") if prefix else options
+
+
+def _arguments(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The options of `vllm serve`, which the image for EC2 does not make of its variables; empty on Neuron."""
+    found: list[str] = []
+    for name, value in variables.items():
+        if name == f"{PREFIX}MODEL":
+            found.insert(0, value)
+        elif name.startswith(PREFIX):
+            found += [f"--{name.removeprefix(PREFIX).lower().replace('_', '-')}", value]
+    return (*found, "--port", str(PORT)) if found else ()

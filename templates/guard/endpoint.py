@@ -1,0 +1,73 @@
+# ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
+"""The guard of a SageMaker endpoint: what differs from a cluster's.
+
+An endpoint follows its traffic by itself, and has an alarm for the time in which nobody asks: the guard deletes it when
+its time is over, and never because it is idle. SageMaker counts its instances; those that are starting cost already.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+from guard import Guard, Node, Settings
+
+MISSING = "ValidationException"
+"""What SageMaker answers to the name of an endpoint that does not exist."""
+
+
+def handler(_event: Mapping[str, Any], _context: object) -> None:
+    """What Lambda calls."""
+    settings = Settings.of({**os.environ, "HYPERPOD": os.environ["ENDPOINT"]})
+    EndpointGuard(settings, boto3.client, datetime.now(UTC)).watch()
+
+
+class EndpointGuard(Guard):
+    """One call of the guard of an endpoint, at the moment `now`."""
+
+    def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
+        """Use `client(service)` to reach AWS."""
+        super().__init__(settings, client, now)
+        self.sagemaker = client("sagemaker")
+
+    def nodes(self) -> list[Node]:
+        """One for each instance of the endpoint; none where it does not exist."""
+        described = self.described()
+        variants = described.get("ProductionVariants", [])
+        return [{} for each in variants for _ in range(each.get("CurrentInstanceCount", 0))]
+
+    def described(self) -> Mapping[str, Any]:
+        """The endpoint as SageMaker describes it; nothing where it does not exist."""
+        try:
+            found: Mapping[str, Any] = self.sagemaker.describe_endpoint(EndpointName=self.settings.name)
+        except self.sagemaker.exceptions.ClientError as refusal:
+            if refusal.response["Error"]["Code"] != MISSING:
+                raise
+            return {}
+        return found
+
+    def all_idle(self, _nodes: list[Node]) -> bool:
+        """Never: an hour without a request is a night, not the end of a service."""
+        return False
+
+    def stop(self, reason: str, count: int) -> None:
+        """Delete the endpoint, its component first: the next call deletes what this one had to leave."""
+        status = self.described().get("EndpointStatus", "Deleting")
+        if status == "Deleting":
+            return
+        pages = self.sagemaker.get_paginator("list_inference_components").paginate(
+            EndpointNameEquals=self.settings.name
+        )
+        components = [each for page in pages for each in page["InferenceComponents"]]
+        for each in components:
+            if each["InferenceComponentStatus"] != "Deleting":
+                self.sagemaker.delete_inference_component(InferenceComponentName=each["InferenceComponentName"])
+        if components:
+            return
+        self.sagemaker.delete_endpoint(EndpointName=self.settings.name)
+        self.tell(
+            "endpoint deleted",
+            f"{reason}. Its endpoint {self.settings.name} ({count} instances) is being deleted; requests fail from now"
+            f" on.\nMake it again: slipway down {self.settings.cluster}, then slipway deploy",
+        )

@@ -1,0 +1,201 @@
+"""An endpoint's guard as Lambda runs it: SageMaker answers through the Stubber, the rest of AWS is played by moto."""
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from botocore.stub import Stubber
+from moto import mock_aws
+
+from launcher.catalog.assets import asset
+from tests.infra.test_guard import ACCOUNT, REGION, client
+
+pytestmark = pytest.mark.xdist_group("guard")
+
+NOW = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
+NAME = "slipway-tiny"
+ARN = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}"
+
+
+@pytest.fixture(scope="module")
+def module():
+    """The module, imported as Lambda does: beside guard.py."""
+    folder = str(asset("templates/guard"))
+    sys.path.insert(0, folder)
+    try:
+        import endpoint
+    finally:
+        sys.path.remove(folder)
+    yield endpoint
+    for name in ("guard", "endpoint"):
+        sys.modules.pop(name, None)
+
+
+class Account:
+    """A topic with a queue behind it, CloudWatch, and SageMaker's answers."""
+
+    def __init__(self):
+        self.cloudwatch, sns, self.sqs = client("cloudwatch"), client("sns"), client("sqs")
+        self.topic = sns.create_topic(Name=NAME)["TopicArn"]
+        self.queue = self.sqs.create_queue(QueueName="people")["QueueUrl"]
+        sns.subscribe(TopicArn=self.topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:people")
+        body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
+        stacks = client("cloudformation")
+        self.stack = stacks.create_stack(StackName="slipway-tiny-serving", TemplateBody=body)["StackId"]
+        self.sagemaker = boto3.client("sagemaker")
+        self.stub = Stubber(self.sagemaker)
+        self.stub.activate()
+
+    def describes(self, *counts, status="InService", times=1):
+        answer = {
+            "EndpointName": NAME,
+            "EndpointArn": f"{ARN}:endpoint/{NAME}",
+            "EndpointStatus": status,
+            "CreationTime": NOW,
+            "LastModifiedTime": NOW,
+            "ProductionVariants": [{"VariantName": f"v{i}", "CurrentInstanceCount": n} for i, n in enumerate(counts)],
+        }
+        for _ in range(times):
+            self.stub.add_response("describe_endpoint", answer, {"EndpointName": NAME})
+
+    def lists(self, *statuses):
+        found = [
+            {
+                "CreationTime": NOW,
+                "InferenceComponentArn": f"{ARN}:inference-component/{NAME}",
+                "InferenceComponentName": NAME,
+                "EndpointArn": f"{ARN}:endpoint/{NAME}",
+                "EndpointName": NAME,
+                "VariantName": "main",
+                "InferenceComponentStatus": each,
+                "LastModifiedTime": NOW,
+            }
+            for each in statuses
+        ]
+        answer = {"InferenceComponents": found}
+        self.stub.add_response("list_inference_components", answer, {"EndpointNameEquals": NAME})
+
+    def metric(self, name):
+        answer = self.cloudwatch.get_metric_statistics(
+            Namespace="Slipway",
+            MetricName=name,
+            Dimensions=[{"Name": "Cluster", "Value": "tiny"}],
+            StartTime=NOW - timedelta(minutes=1),
+            EndTime=NOW + timedelta(minutes=1),
+            Period=60,
+            Statistics=["Maximum"],
+        )
+        return [each["Maximum"] for each in answer["Datapoints"]]
+
+    @property
+    def messages(self):
+        answer = self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
+        bodies = [json.loads(each["Body"]) for each in answer.get("Messages", [])]
+        return [(each["Subject"], each["Message"]) for each in bodies]
+
+
+@pytest.fixture
+def aws(monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    with mock_aws():
+        account = Account()
+        yield account
+        account.stub.assert_no_pending_responses()
+
+
+@pytest.fixture
+def guard(aws, module):
+    """The guard of an endpoint at a moment; its stack was made just now by moto's clock."""
+
+    def make(*, ttl_h=None, later=timedelta(0)):
+        variables = {
+            "CLUSTER": "tiny",
+            "HYPERPOD": NAME,
+            "STACK": aws.stack,
+            "TOPICS": aws.topic,
+            "AWS_REGION": REGION,
+            "PREPAID": "false",
+            "IDLE_MINUTES": "60",
+            "USD_PER_NODE_HOUR": "15.58",
+            **({"TTL_HOURS": ttl_h} if ttl_h else {}),
+        }
+        settings = module.Settings.of(variables)
+        now = datetime.now(UTC) + later if ttl_h else NOW
+        return module.EndpointGuard(settings, lambda name: aws.sagemaker if name == "sagemaker" else client(name), now)
+
+    return make
+
+
+def test_instances_of_all_variants_are_counted_and_priced(aws, guard):
+    aws.describes(2, 1)
+    guard().watch()
+    assert aws.metric("RunningNodes") == [3]
+    assert aws.metric("EstimatedSpend") == [pytest.approx(3 * 15.58 / 12)]
+
+
+def test_an_endpoint_that_is_not_there_costs_nothing(aws, guard):
+    aws.stub.add_client_error("describe_endpoint", "ValidationException", "Could not find endpoint")
+    guard().watch()
+    assert aws.metric("RunningNodes") == [0]
+
+
+def test_another_refusal_is_not_taken_for_none(aws, guard):
+    aws.stub.add_client_error("describe_endpoint", "AccessDeniedException", "no")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        guard().watch()
+
+
+def test_it_is_never_deleted_for_being_idle(aws, guard):
+    aws.describes(1)
+    guard(ttl_h="24", later=timedelta(hours=10)).watch()
+    assert aws.messages == []
+
+
+def test_people_are_warned_before_its_time_is_over(aws, guard):
+    aws.describes(1)
+    guard(ttl_h="24", later=timedelta(hours=23, minutes=33)).watch()
+    ((subject, _),) = aws.messages
+    assert subject == "slipway tiny: time is nearly over"
+
+
+def test_it_is_deleted_when_its_time_is_over(aws, guard):
+    aws.describes(2, times=2)
+    aws.lists()
+    aws.stub.add_response("delete_endpoint", {}, {"EndpointName": NAME})
+    guard(ttl_h="24", later=timedelta(hours=25)).watch()
+    ((subject, message),) = aws.messages
+    assert subject == "slipway tiny: endpoint deleted"
+    assert "its 24 hours are over" in message
+    assert "slipway down tiny" in message
+
+
+def test_components_go_first_and_the_endpoint_with_the_next_call(aws, guard):
+    aws.describes(2, times=2)
+    aws.lists("InService")
+    aws.stub.add_response("delete_inference_component", {}, {"InferenceComponentName": NAME})
+    guard(ttl_h="24", later=timedelta(hours=25)).watch()
+    assert aws.messages == []
+    aws.describes(2, times=2)
+    aws.lists("Deleting")
+    guard(ttl_h="24", later=timedelta(hours=25, minutes=5)).watch()
+    assert aws.messages == []
+
+
+def test_it_is_deleted_once(aws, guard):
+    aws.describes(2, status="Deleting", times=2)
+    guard(ttl_h="24", later=timedelta(hours=26)).watch()
+    assert aws.messages == []
+
+
+def test_lambda_calls_it_with_the_variable_of_its_own(aws, module, monkeypatch):
+    monkeypatch.setattr(module.boto3, "client", lambda name: aws.sagemaker if name == "sagemaker" else client(name))
+    variables = {"CLUSTER": "tiny", "ENDPOINT": NAME, "STACK": aws.stack, "TOPICS": aws.topic, "PREPAID": "false"}
+    for name, value in {**variables, "AWS_REGION": REGION, "IDLE_MINUTES": "60"}.items():
+        monkeypatch.setenv(name, value)
+    aws.describes(1)
+    module.handler({}, None)

@@ -1,0 +1,79 @@
+"""The rules of others for endpoints: CDK's own validation, cdk-nag, cfn-lint, limits of size; and snapshots."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.infra.serving.conftest import FILES
+
+ACCEPTED = (
+    (
+        r"AwsSolutions-S1",
+        r"-serving/Store/Bucket/Resource",
+        "a log of every request would cost as much as the requests; what is kept is the requests themselves",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::(\*|.*s3:::.*/\*|<StoreBucket\w+\.Arn>/\w+/\*)\]",
+        r"-serving/Containers/Role/Resource",
+        "a registry's token and metrics cannot be allowed by resource; objects end at the model's or a queue's folder",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::(\*|<StoreBucket\w+\.Arn>/\w+/\*)\]",
+        r"-serving/Callers/Policy",
+        "a bearer token is checked before its endpoint is known; objects end at the queue's folders",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::\*\]",
+        r"-serving/Guardrails/Guard/Role/Resource",
+        "metrics and lists of components cannot be allowed by resource; reporting is limited to one namespace",
+    ),
+)
+"""Findings that stay: rule, construct and why. Each is on one resource of a stack."""
+
+
+def accepted(rule, construct):
+    """The place in ACCEPTED that a violation has, or None."""
+    for index, (rule_pattern, construct_pattern, _) in enumerate(ACCEPTED):
+        if re.fullmatch(rule_pattern, rule) and construct.endswith(construct_pattern):
+            return index
+    return None
+
+
+def test_every_finding_is_accepted_for_a_reason(example):
+    assert [each for each in example.violations if accepted(*each) is None] == []
+
+
+def test_nothing_is_accepted_that_does_not_occur(endpoint):
+    used = {accepted(*each) for name in FILES for each in endpoint(name).violations}
+    assert used == set(range(len(ACCEPTED)))
+
+
+def test_cfn_lint_finds_nothing(endpoint):
+    """All templates in one process, which takes seconds to start."""
+    files = [str(path) for name in FILES for path in endpoint(name).folder.glob("*.template.json")]
+    words = [sys.executable, "-m", "cfnlint", "--format", "json", "--", *files]
+    answer = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert json.loads(answer.stdout or "[]") == [], answer.stderr
+
+
+def test_an_endpoint_is_one_small_stack(example):
+    (template,) = example.templates.values()
+    assert len(template["Resources"]) < 60
+    assert len(json.dumps(template)) < 100_000
+
+
+def test_no_price_stands_in_a_template_but_the_rate_that_was_passed(endpoint):
+    resources = endpoint("llama31-8b-inf2").template("serving")["Resources"]
+    assert not re.search(r"(?i)price|usd_per", json.dumps(resources))
+    rated = endpoint("llama31-8b-inf2", context={"usd_per_hour": "77.90"})
+    assert set(re.findall(r"15\.58\d*", json.dumps(rated.templates))) == {"15.580000"}
+
+
+@pytest.mark.parametrize("name", ["asynchronous-inf2", "llama31-8b-inf2", "llama33-70b-inf2"])
+def test_golden(golden, endpoint, name):
+    template = endpoint(name).template("serving")
+    shown = json.dumps({key: template[key] for key in ("Resources", "Outputs")}, indent=2, sort_keys=True)
+    golden(f"infra/serving-{name}.json", re.sub(r"\b[0-9a-f]{64}\b", "<sha256>", shown) + "\n")

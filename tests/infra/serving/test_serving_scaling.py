@@ -1,0 +1,173 @@
+"""How endpoints follow their traffic, who is told of what, and what ends them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from infra.build import build_app
+from launcher.model.errors import ImpossibleError
+from tests.infra.serving.conftest import CONFIG, POLICY, TARGET, alarms, only, statements, variant
+
+
+def policies(assembly):
+    found = assembly.resources("serving", POLICY).values()
+    return {each["PolicyType"]: each for each in found}
+
+
+def tracking(assembly):
+    return policies(assembly)["TargetTrackingScaling"]["TargetTrackingScalingPolicyConfiguration"]
+
+
+class TestScaling:
+    def test_copies_are_scaled_by_the_requests_under_way_in_each(self, endpoint):
+        made = endpoint("llama31-8b-inf2")
+        target = only(made, TARGET)
+        assert target["ResourceId"] == "inference-component/slipway-llama31-8b-inf2"
+        assert (target["MinCapacity"], target["MaxCapacity"]) == (3, 15)
+        metric = "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"
+        assert tracking(made)["PredefinedMetricSpecification"] == {"PredefinedMetricType": metric}
+        assert tracking(made)["TargetValue"] == pytest.approx(0.7 * 32, abs=0.1)
+
+    def test_instances_are_scaled_by_the_requests_under_way_in_all_their_copies(self, endpoint):
+        made = endpoint("llama33-70b-inf2")
+        assert only(made, TARGET)["ScalableDimension"] == "sagemaker:variant:DesiredInstanceCount"
+        assert tracking(made)["TargetValue"] == pytest.approx(0.7 * 8, abs=0.1)
+
+    def test_instances_come_sooner_than_they_go(self, endpoint):
+        for name in ("llama31-8b-inf2", "llama33-70b-inf2", "asynchronous-inf2"):
+            made = tracking(endpoint(name))
+            assert 60 <= made["ScaleOutCooldown"] < made["ScaleInCooldown"] <= 3600
+
+    def test_the_scaler_waits_for_what_it_scales(self, endpoint):
+        resources = endpoint("llama31-8b-inf2").template("serving")["Resources"]
+        (waits,) = [each["DependsOn"] for each in resources.values() if each["Type"] == TARGET]
+        assert "AWS::SageMaker::InferenceComponent" in {resources[each]["Type"] for each in waits}
+
+    def test_a_schedule_moves_the_range_in_copies(self, endpoint):
+        first, second = only(endpoint("llama31-8b-inf2"), TARGET)["ScheduledActions"]
+        assert (first["Schedule"], first["Timezone"]) == ("cron(30 5 ? * MON-FRI *)", "Europe/Berlin")
+        assert first["ScalableTargetAction"] == {"MinCapacity": 6, "MaxCapacity": 15}
+        assert second["ScalableTargetAction"] == {"MinCapacity": 3, "MaxCapacity": 15}
+
+    def test_what_never_changes_has_no_scaler(self, endpoint):
+        assert endpoint("llama31-8b-g6e").resources("serving", TARGET) == {}
+
+
+class TestZero:
+    @pytest.fixture
+    def sleeping(self, endpoint):
+        return endpoint(min_instances=0, max_instances=2)
+
+    def test_components_go_down_to_none(self, sleeping):
+        assert variant(sleeping)["ManagedInstanceScaling"]["MinInstanceCount"] == 0
+        assert only(sleeping, TARGET)["MinCapacity"] == 0
+        assert only(sleeping, "AWS::SageMaker::InferenceComponent")["RuntimeConfig"] == {"CopyCount": 1}
+
+    def test_a_request_that_finds_nothing_wakes_one(self, sleeping):
+        step = policies(sleeping)["StepScaling"]["StepScalingPolicyConfiguration"]
+        assert step["StepAdjustments"] == [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}]
+        wake = alarms(sleeping)["Wake"]
+        assert wake["MetricName"] == "NoCapacityInvocationFailures"
+        assert wake["Dimensions"] == [{"Name": "InferenceComponentName", "Value": "slipway-small"}]
+        (action,) = wake["AlarmActions"]
+        assert sleeping.template("serving")["Resources"][action["Ref"]]["Type"] == POLICY
+
+    def test_a_queue_wakes_by_its_backlog(self, endpoint):
+        made = endpoint("asynchronous-inf2")
+        assert (only(made, TARGET)["MinCapacity"], variant(made)["InitialInstanceCount"]) == (0, 1)
+        assert alarms(made)["Wake"]["MetricName"] == "HasBacklogWithoutCapacity"
+        backlog = tracking(made)["CustomizedMetricSpecification"]
+        assert backlog["MetricName"] == "ApproximateBacklogSizePerInstance"
+        assert tracking(made)["TargetValue"] == 16
+
+    def test_a_queue_hands_out_as_much_as_is_decoded_at_once(self, endpoint):
+        queue = only(endpoint("asynchronous-inf2"), CONFIG)["AsyncInferenceConfig"]
+        assert queue["ClientConfig"] == {"MaxConcurrentInvocationsPerInstance": 16}
+        assert json.dumps(queue["OutputConfig"]["S3OutputPath"]).endswith('"/answers"]]}')
+
+
+class TestAlarms:
+    def test_there_are_those_that_the_bill_counts(self, endpoint):
+        standing = {"Errors", "Refused", "Latency", "Overhead", "Idle"}
+        assert standing <= alarms(endpoint("llama31-8b-inf2")).keys()
+        assert {"Errors", "Wake"} <= alarms(endpoint("asynchronous-inf2")).keys()
+
+    def test_everybody_is_told_but_of_a_wake(self, example):
+        (topic,) = example.resources("serving", "AWS::SNS::Topic")
+        for name, alarm in alarms(example).items():
+            told = {"Ref": topic} in alarm["AlarmActions"]
+            assert told != (name == "Wake")
+
+    def test_a_topic_of_ones_own_is_told_too(self, endpoint):
+        arn = "arn:aws:sns:us-east-1:123456789012:ml-platform"
+        assert arn in alarms(endpoint("llama33-70b-inf2"))["Errors"]["AlarmActions"]
+
+    def test_latency_is_held_against_sagemakers_limits(self, endpoint):
+        assert alarms(endpoint("llama33-70b-inf2"))["Latency"]["Threshold"] == 420e6
+        assert alarms(endpoint("embedding-inf2"))["Latency"]["Threshold"] == 50e6
+
+    def test_nobody_asking_is_told_after_the_plans_time(self, endpoint):
+        idle = alarms(endpoint("llama31-8b-g6e"))["Idle"]
+        assert (idle["Period"] * idle["EvaluationPeriods"], idle["TreatMissingData"]) == (3600, "breaching")
+        most = alarms(endpoint(rest={"guardrails": {"idle_minutes": 10_000}}))["Idle"]
+        assert most["Period"] * most["EvaluationPeriods"] == 86_400
+
+
+class TestGuardrails:
+    def test_the_guard_watches_the_endpoint_and_may_delete_it_alone(self, endpoint):
+        made = endpoint("embedding-inf2")
+        function = only(made, "AWS::Lambda::Function")
+        variables = function["Environment"]["Variables"]
+        assert function["Handler"] == "endpoint.handler"
+        assert (variables["ENDPOINT"], variables["TTL_HOURS"]) == ("slipway-embedding-inf2", "72")
+        (stop,) = statements(made, "StopEndpoint")
+        assert json.dumps(stop["Resource"]).endswith(':endpoint/slipway-embedding-inf2"]]}')
+
+    def test_money_has_its_alarm_and_its_budget(self, endpoint):
+        made = endpoint("llama31-8b-inf2", context={"usd_per_hour": "77.90"})
+        found = made.resources("serving", "AWS::CloudWatch::Alarm").values()
+        (spend,) = [each for each in found if each["MetricName"] == "EstimatedSpend"]
+        assert spend["Threshold"] == 40_000
+        assert only(made, "AWS::Budgets::Budget")["Budget"]["BudgetLimit"]["Amount"] == 40_000
+
+    def test_a_rollback_is_announced(self, endpoint):
+        rules = endpoint("llama33-70b-inf2").resources("serving", "AWS::Events::Rule").values()
+        (rule,) = [each for each in rules if "EventPattern" in each]
+        assert rule["EventPattern"]["detail"]["EndpointName"] == ["slipway-llama33-70b-inf2"]
+        assert "RollingBack" in rule["EventPattern"]["detail"]["EndpointStatus"]
+
+    def test_what_guards_is_said_in_words(self, endpoint):
+        def words(name):
+            return endpoint(name).template("serving")["Outputs"]["WhatGuards"]["Value"]
+
+        assert "the endpoint is deleted 72 h after the last deployment" in words("embedding-inf2")
+        assert "an alarm after 60 minutes without a request" in words("embedding-inf2")
+        assert "idle" not in words("asynchronous-inf2")
+
+    def test_everything_carries_the_tags(self, example):
+        for kind in ("AWS::SageMaker::Endpoint", "AWS::SageMaker::Model", CONFIG):
+            tags = {each["Key"]: each["Value"] for each in only(example, kind)["Tags"]}
+            assert tags["slipway:cluster"] == example.plan.name
+            assert tags["slipway:digest"] == example.plan.digest
+
+    def test_the_dashboard_shows_requests_and_instances(self, example):
+        body = json.dumps(only(example, "AWS::CloudWatch::Dashboard")["DashboardBody"])
+        for metric in ("Invocations", "Invocation5XXErrors", "ModelLatency", "RunningNodes"):
+            assert metric in body
+
+
+def test_a_boundary_and_a_qualifier_are_honoured(endpoint):
+    arn = "arn:aws:iam::123456789012:policy/boundary"
+    made = endpoint(rest={"security": {"permissions_boundary_arn": arn, "qualifier": "team"}})
+    for role in made.resources("serving", "AWS::IAM::Role").values():
+        assert role["PermissionsBoundary"] == arn
+    assert "/cdk-bootstrap/team/" in json.dumps(made.template("serving"))
+
+
+def test_an_endpoint_that_cannot_be_is_refused_before_anything_is_synthesised(endpoint, tmp_path):
+    plan = endpoint("llama33-70b-inf2").plan
+    with pytest.raises(ImpossibleError) as refusal:
+        build_app(replace(plan, place=replace(plan.place, region="eu-north-1")), outdir=tmp_path)
+    assert [each.code for each in refusal.value.findings] == ["image-not-in-region"]
+    assert list(tmp_path.iterdir()) == []

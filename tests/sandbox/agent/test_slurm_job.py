@@ -1,0 +1,279 @@
+"""The rendered batch script and the agent's single file on two nodes of a real Slurm, with a command that trains.
+
+The ranks go in step, as collectives make them: each waits for the other at every step, through files. What they train
+is a chain of hashes, so the end shows whether any step was lost, repeated or taken from another state.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from launcher import plan_file
+from launcher.agent.build import build
+from launcher.catalog.load import load
+from launcher.planning.pin import pinned_plan
+from launcher.rendering.batch import JobSettings
+from launcher.rendering.bundle import render
+from launcher.rendering.names import symbolic_names
+from launcher.sandbox.imds import MetadataService
+from launcher.sandbox.scheduler import JobState, SchedulerError
+from launcher.sandbox.slurm import PrivateSlurm
+from launcher.sandbox.slurm_files import SlurmPlaces, node_environment, write_node_environment
+from launcher.sandbox.slurm_scheduler import SlurmScheduler
+from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
+from tests.sandbox.test_slurm import GROUP, SPEC
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+PATIENCE_S = 240.0
+MARK = "test-agent-slurm"
+QUEUE = "p5-48xlarge"
+NODES = replace(GROUP, queue=QUEUE).node_names()
+STEPS = 60
+
+PLAN = f"""
+slipway: 1
+name: chain
+workload: {{train: {{model: {{params_b: 0.001}}, hours: 1}}}}
+target: {{region: us-east-2, instance_type: p5.48xlarge, nodes: 2}}
+purchase: {{option: on-demand}}
+checkpoint: {{uri: "s3://{BUCKET}/{PREFIX}", keep: 2, grace_seconds: 20}}
+"""
+
+TRAINER = """
+import hashlib, os, signal, sys, time
+from pathlib import Path
+rank, steps = os.environ["SLURM_NODEID"], int(sys.argv[1])
+stop = []
+signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
+folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
+meeting = Path("meeting", os.environ["SLIPWAY_ATTEMPT"])
+meeting.mkdir(parents=True, exist_ok=True)
+first, state = 0, rank
+if resume:
+    first = int(resume.rpartition("-")[2])
+    state = Path(resume, f"shard-{rank}").read_text()
+
+def together(step):
+    # Whether a rank was told to stop: a word of each, read by all.
+    own = meeting / f"{step}-{rank}"
+    own.with_suffix(".new").write_text("stop" if stop else "go")
+    own.with_suffix(".new").rename(own)
+    words = []
+    for other in "01":
+        while not (meeting / f"{step}-{other}").exists():
+            time.sleep(0.01)
+        words.append((meeting / f"{step}-{other}").read_text())
+    return "stop" in words
+
+for step in range(first + 1, steps + 1):
+    time.sleep(0.1)
+    state = hashlib.sha256(f"{state} {step}".encode()).hexdigest()
+    leaving = together(step)
+    if leaving or step % 10 == 0 or step == steps:
+        partial = folder / f"tmp-{step}"
+        partial.mkdir()
+        (partial / f"shard-{rank}").write_text(state)
+        partial.rename(folder / f"step-{step}")
+    if leaving:
+        sys.exit(85)
+print(f"rank {rank} ends with {state}", flush=True)
+"""
+
+
+def expected(rank):
+    state = rank
+    for step in range(1, STEPS + 1):
+        state = sha256(f"{state} {step}".encode()).hexdigest()
+    return state
+
+
+class Cluster:
+    """Two nodes, each with a metadata service of its own."""
+
+    def __init__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="sla-", dir="/tmp"))  # leaves room for the paths of sockets
+        spec = replace(
+            SPEC,
+            queues=(replace(SPEC.queues[0], name=QUEUE),),
+            groups=(replace(GROUP, queue=QUEUE),),
+        )
+        self.services = {name: MetadataService({"instance-id": f"i-{name}"}) for name in NODES}
+        self.places = SlurmPlaces(folder=self.folder, nodes=self.folder / "n")
+        for name in NODES:
+            scratch = self.folder / "n" / name / "scratch"
+            scratch.mkdir(parents=True)
+            endpoint = self.services[name].endpoint
+            own = node_environment(metadata=endpoint, scratch=str(scratch), life=f"{self.folder.name}-{name}")
+            write_node_environment(self.places, name, own)
+        self.slurm = PrivateSlurm(self.places, spec, MARK)
+        self.slurm.start()
+        self.scheduler = SlurmScheduler(self.places.configuration, self.places.attempts, MARK)
+
+    def stop(self):
+        self.slurm.stop()
+        for service in self.services.values():
+            service.stop()
+        shutil.rmtree(self.folder)
+
+    def take(self, name, job):
+        """A node is gone with everything on it; another one of its name takes its place."""
+        self.scheduler.node_lost(name)
+        self.slurm.kill_node(name)
+        self.slurm.declare_down(name, "lost")
+        until(
+            lambda: self.scheduler.state(job) is JobState.PENDING,
+            lambda: self.slurm.run("scontrol", "show", "job", job),
+        )
+        self.renew(name)
+
+    def renew(self, name):
+        self.services[name].clear()
+        scratch = self.folder / "n" / name / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        self.slurm.start_node(name)
+
+
+def until(condition, told=str):
+    """Wait until something holds; when it never does, the test fails with what `told()` says."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited in vain: {told()}"
+        time.sleep(0.1)
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    made = Cluster()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory):
+    path = tmp_path_factory.mktemp("agent") / "slipway-agent.pyz"
+    build(path)
+    return path
+
+
+class Job:
+    """One submission and what it leaves."""
+
+    def __init__(self, cluster, folder, endpoint):
+        self.cluster, self.folder = cluster, folder
+        self.environment = {"PATH": os.environ["PATH"], **KEYS, "AWS_ENDPOINT_URL": endpoint}
+        self.environment |= {"SLIPWAY_PYTHON": sys.executable, "SLIPWAY_SANDBOX": "1"}
+        self.id = None
+
+    def submit(self):
+        scheduler = self.cluster.scheduler
+        self.id = scheduler.submit(self.folder / "job.sbatch", folder=self.folder, environment=self.environment)
+
+    def state(self):
+        return self.cluster.scheduler.state(self.id)
+
+    def events(self, name, attempt=None, part=0):
+        path = self.folder / ("events.jsonl" if part == 0 else f"events-part{part}.jsonl")
+        found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [e for e in found if e["event"] == name and attempt in (None, e["attempt"])]
+
+    def back(self):
+        """Put into the queue again, and let start without the wait that Slurm adds."""
+        until(lambda: self.state() is JobState.PENDING, self.told)
+
+        def started():
+            if self.events("attempt-started", attempt=2):
+                return True
+            with contextlib.suppress(SchedulerError):  # the attempt before has not quite ended
+                self.cluster.scheduler.release(self.id)
+            return False
+
+        until(started, self.told)
+
+    def told(self):
+        """What Slurm and the job say, for a test that fails."""
+        return "\n".join((self.cluster.slurm.run("scontrol", "show", "job", self.id), self.output()))
+
+    def output(self):
+        return "".join(path.read_text() for path in self.folder.glob("slurm-*.out"))
+
+    def ends_as_if_nothing_had_been(self):
+        until(lambda: self.state().final, self.told)
+        assert self.state() is JobState.COMPLETED, self.output()
+        for rank in "01":
+            assert f"rank {rank} ends with {expected(rank)}" in self.output()
+
+
+@pytest.fixture
+def job(cluster, agent, tmp_path, endpoint, bucket):
+    plan = pinned_plan(plan_file.loads(PLAN), load())
+    settings = JobSettings(run="r1", checkpoint_interval_s=1.0, imds_poll_s=0.2)
+    for file in render(plan, instances=load().instance_types, names=symbolic_names(plan), job=settings).files:
+        if file.path.startswith("job."):
+            (tmp_path / file.path).write_text(file.text)
+    (tmp_path / "work").mkdir()
+    spec = json.loads((tmp_path / "job.json").read_text())
+    spec["command"] = [sys.executable, "train.py", str(STEPS)]
+    (tmp_path / "job.json").write_text(json.dumps(spec))
+    (tmp_path / "work" / "train.py").write_text(TRAINER)
+    shutil.copy(agent, tmp_path / "slipway-agent.pyz")
+    made = Job(cluster, tmp_path, endpoint)
+    yield made
+    if made.id is not None and not made.state().final:
+        cluster.scheduler.cancel(made.id)
+        until(lambda: made.state().final)
+
+
+def test_a_notice_on_one_node_ends_all_and_drains_that_one(job, cluster):
+    job.submit()
+    job_nodes = until(lambda: cluster.scheduler.nodes(job.id))
+    until(lambda: job.events("checkpoint-uploaded"), job.told)
+    cluster.services[job_nodes[1]].arm()
+    until(lambda: job.state() is JobState.PENDING, job.told)
+    assert job.events("drained", part=1)
+    assert not job.events("drained")
+    assert job.events("notice")[0]["from_node"] == job_nodes[1]
+    assert [job.events("interrupted", part=part)[0]["exit_code"] for part in (0, 1)] == [75, 75]
+    cluster.slurm.kill_node(job_nodes[1])
+    cluster.renew(job_nodes[1])
+    job.back()
+    job.ends_as_if_nothing_had_been()
+    # With a notice nothing is lost: it goes on from the step that the ranks left at.
+    saved = max(event["step"] for event in job.events("checkpoint-uploaded", attempt=1))
+    assert job.events("restored", attempt=2)[0]["step"] == saved
+
+
+@pytest.mark.parametrize(
+    "which", [pytest.param(0, id="the batch host", marks=pytest.mark.slow), pytest.param(1, id="another node")]
+)
+def test_a_node_that_is_lost_costs_what_was_done_since_the_last_checkpoint(job, cluster, bucket, which):
+    job.submit()
+    job_nodes = until(lambda: cluster.scheduler.nodes(job.id))
+    until(lambda: job.events("checkpoint-uploaded"), job.told)
+    cluster.take(job_nodes[which], job.id)
+    whole = bucket.whole()[-1]
+    job.back()
+    job.ends_as_if_nothing_had_been()
+    assert job.events("restored", attempt=2)[0]["step"] >= whole
+
+
+def test_the_signal_ahead_of_the_time_limit_has_it_saved_and_requeued(job, cluster):
+    job.submit()
+    until(lambda: job.events("checkpoint-uploaded"), job.told)
+    cluster.slurm.run("scancel", "--batch", "--signal=USR1", job.id)  # as slurmctld does for --signal=B:USR1@n
+    until(lambda: job.state() is JobState.PENDING, job.told)
+    for part in (0, 1):
+        assert job.events("notice", part=part)[0]["source"] == "signal"
+    assert job.events("interrupted")[0]["ended_by"] == "scheduler-signal"
+    job.back()
+    job.ends_as_if_nothing_had_been()

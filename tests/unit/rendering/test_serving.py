@@ -1,0 +1,313 @@
+"""Serving plans as files: the endpoint, the compile job on stand-ins of its programs, and the manifests."""
+
+import json
+import os
+import subprocess
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.bedrock import BedrockCatalog
+from launcher.catalog.serving import load_serving
+from launcher.catalog.serving_images import load_images
+from launcher.model.errors import ImpossibleError
+from launcher.planning.endpoint_pin import pinned_serving
+from launcher.rendering.serving import COMPILE_FILE, ENDPOINT_FILE, render_serving
+from launcher.rendering.serving_kubernetes import PLUGIN_FILE, SERVICE_FILE
+from tests.unit.rendering.conftest import ROOT, merged
+
+FILES = {path.stem: path for path in sorted((ROOT / "examples/serve/pinned").glob("*.yaml"))}
+KUBERNETES = "1.34"
+BASE = {
+    "slipway": 1,
+    "name": "small",
+    "workload": {
+        "serve": {
+            "model": "llama-3.1-8b",
+            "model_uri": "s3://models/llama/weights",
+            "input_tokens": 1500,
+            "output_tokens": 250,
+            "requests_per_s": 1,
+            "tensor_parallel": 2,
+            "batch_size": 8,
+            "sequence_length": 2048,
+        }
+    },
+    "target": {"kind": "eks", "region": "us-east-1", "instance_type": "inf2.8xlarge"},
+    "purchase": {"option": "on-demand"},
+}
+
+
+@pytest.fixture
+def serving_bundle(catalog):
+    """The files of an example by its name, or of BASE with more keys laid over it."""
+
+    def make(name=None, **extra):
+        request = plan_file.load(FILES[name]) if name else plan_file.loads(yaml.safe_dump(merged(BASE, extra)))
+        plan = pinned_serving(request, catalog, BedrockCatalog(), load_serving())
+        return render_serving(plan, catalog, load_images(), load_serving())
+
+    return make
+
+
+def serve(**more):
+    return {"workload": {"serve": more}}
+
+
+def objects(bundle, path=SERVICE_FILE):
+    return {each["kind"]: each for each in yaml.safe_load_all(bundle.file(path).text)}
+
+
+def pod(bundle):
+    return objects(bundle)["Deployment"]["spec"]["template"]["spec"]
+
+
+class TestEndpointFile:
+    def test_it_is_what_the_stack_makes(self, serving_bundle):
+        made = json.loads(serving_bundle("llama31-8b-inf2").file(ENDPOINT_FILE).text)
+        assert (made["mode"], made["copies"], made["least"], made["most"]) == ("components", 3, 1, 5)
+        assert "sdk2.26.1" in made["image"]
+
+    def test_what_cannot_be_is_refused_with_the_reasons(self, serving_bundle):
+        with pytest.raises(ImpossibleError) as refusal:
+            serving_bundle(target={"region": "eu-north-1"})
+        assert [each.code for each in refusal.value.findings] == ["image-not-in-region"]
+
+
+# ------------------------------------------------------------------------------------------------------------- compile
+
+AWS = """#!/bin/sh
+echo "aws $*" >>"$CALLS"
+case "$1 $2" in
+"s3 ls") exit "${COMPILED:-1}" ;;
+"ecr get-login-password") echo secret ;;
+"s3 sync") case "$4" in s3://*) [ -n "$EMPTY" ] || echo '{}' >"$5/config.json" ;; esac ;;
+esac
+"""
+DOCKER = """#!/bin/sh
+echo "docker $*" >>"$CALLS"
+case "$*" in
+login*) cat >/dev/null ;;
+*export*)
+    for word; do case "$word" in *:/work) work="${word%:/work}" ;; esac; done
+    mkdir -p "$work/compiled/checkpoint/weights"
+    [ -n "$LOST" ] && rm -r "$work/compiled/checkpoint"
+    echo "$NEURON_CONFIG" >"$work/compiled/neuron_config.json" ;;
+*huggingface-cli*)
+    for word; do case "$word" in *:/work) work="${word%:/work}" ;; esac; done
+    mkdir -p "$work/model" && echo '{}' >"$work/model/config.json" ;;
+esac
+"""
+CONFIG = {"target": "inf2", "tp_degree": 2, "batch_size": 8, "sequence_length": 2048}
+
+
+@pytest.fixture
+def compile_model(tmp_path, serving_bundle):
+    """Run a compile job with stand-ins for the AWS CLI and Docker; its result, and what it called."""
+
+    def run(bundle=None, *, chips=1, config=None, **variables):
+        programs, devices = tmp_path / "bin", tmp_path / "dev"
+        for folder in (programs, devices, tmp_path / "work/compile-small/model"):
+            folder.mkdir(parents=True, exist_ok=True)
+        for name, text in (("aws", AWS), ("docker", DOCKER)):
+            (programs / name).write_text(text)
+            (programs / name).chmod(0o755)
+        for index in range(chips):
+            (devices / f"neuron{index}").touch()
+        script, calls = tmp_path / COMPILE_FILE, tmp_path / "calls"
+        script.write_text((bundle or serving_bundle()).file(COMPILE_FILE).text)
+        calls.write_text("")
+        environ = {
+            **os.environ,
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "CALLS": str(calls),
+            "NEURON_CONFIG": json.dumps(config or CONFIG),
+            "SLIPWAY_DEVICES": str(devices),
+            "SLIPWAY_WORK": str(tmp_path / "work"),
+            **variables,
+        }
+        done = subprocess.run(["bash", script], env=environ, capture_output=True, text=True, check=False)
+        return done, calls.read_text().splitlines()
+
+    return run
+
+
+class TestCompile:
+    @pytest.fixture(autouse=True)
+    def roomy(self, monkeypatch):
+        """A disk that is large enough, for a machine that has none."""
+        monkeypatch.setattr("launcher.rendering.serving.WORK_GIB", 0)
+        monkeypatch.setattr("launcher.rendering.serving.TIMES_STORED", 0)
+
+    def test_shellcheck_is_content(self, serving_bundle, shellcheck, tmp_path):
+        hub = serving_bundle(**serve(model="qwen3-8b", model_uri=None, artifacts_uri="s3://models/qwen"))
+        for name, bundle in (("s3", serving_bundle()), ("hub", hub)):
+            path = tmp_path / f"{name}.sh"
+            path.write_text(bundle.file(COMPILE_FILE).text)
+            assert shellcheck(path) == ""
+
+    def test_it_compiles_the_shape_with_the_image_that_serves_it(self, compile_model):
+        done, calls = compile_model()
+        assert done.returncode == 0, done.stderr
+        (export,) = [each for each in calls if " export neuron " in each]
+        assert "0.11.0-optimum0.4.5-neuronx-py310-sdk2.26.1-ubuntu22.04 export neuron" in export
+        shape = "--tensor_parallel_size 2 --batch_size 8 --sequence_length 2048 /work/compiled"
+        assert export.endswith(f"--model /work/model --task text-generation --instance_type inf2 {shape}")
+        assert "--device" in export
+
+    def test_it_is_stored_under_a_name_that_tells_the_shape_and_the_last_file_says_so(self, compile_model):
+        done, calls = compile_model()
+        destination = "s3://models/llama/weights-inf2-tp2-b8-s2048"
+        assert calls[-2].endswith(f"/compiled {destination}")
+        assert "--exclude neuron_config.json" in calls[-2]
+        assert calls[-1].endswith(f"{destination}/neuron_config.json")
+        assert done.stdout.endswith(f"compile: done; workload.serve.artifacts_uri: {destination}\n")
+
+    def test_a_plan_that_names_the_place_has_it_stored_there(self, compile_model, serving_bundle):
+        _, calls = compile_model(serving_bundle(**serve(artifacts_uri="s3://models/mine/")))
+        assert calls[-1].endswith("s3://models/mine/neuron_config.json")
+
+    def test_an_open_model_comes_from_the_hub_as_a_folder(self, compile_model, serving_bundle):
+        hub = serving_bundle(**serve(model="qwen3-8b", model_uri=None, artifacts_uri="s3://models/qwen"))
+        done, calls = compile_model(hub)
+        assert done.returncode == 0, done.stderr
+        assert any("huggingface-cli" in each and "download Qwen/Qwen3-8B" in each for each in calls)
+
+    def test_an_embedding_model_is_compiled_for_features(self, compile_model, serving_bundle):
+        more = {"model": "qwen3-embedding-0.6b", "task": "embedding", "output_tokens": 0}
+        _, calls = compile_model(serving_bundle(**serve(**more)))
+        assert any("--task feature-extraction" in each for each in calls)
+
+    @pytest.mark.parametrize(
+        "how, said",
+        [
+            ({"chips": 0}, "2 NeuronCores are needed, found 0: an instance of inf2 with its driver"),
+            ({"COMPILED": "0"}, "is compiled already; SLIPWAY_RECOMPILE=1 does it again"),
+            ({"EMPTY": "yes"}, "has no config.json"),
+            ({"config": {**CONFIG, "tp_degree": 8}}, "tp_degree is 8, not 2"),
+            ({"config": {**CONFIG, "target": "trn1"}}, "target is trn1, not inf2"),
+            ({"LOST": "yes"}, "the weights are not beside the compiled model"),
+        ],
+    )
+    def test_what_no_endpoint_could_serve_is_not_stored(self, compile_model, how, said):
+        done, calls = compile_model(**how)
+        assert done.returncode == 1
+        assert said in done.stderr
+        assert not any(" s3 cp " in each for each in calls)
+
+    def test_it_can_be_done_again(self, compile_model):
+        done, _ = compile_model(COMPILED="0", SLIPWAY_RECOMPILE="1")
+        assert done.returncode == 0
+
+    def test_a_gpu_needs_none(self, serving_bundle):
+        files = serving_bundle("llama31-8b-g6e").files
+        assert [each.path for each in files] == [ENDPOINT_FILE]
+
+
+def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(compile_model, monkeypatch):
+    monkeypatch.setattr("launcher.rendering.serving.WORK_GIB", 10**6)
+    done, calls = compile_model()
+    assert "GiB are needed" in done.stderr
+    assert not any(each.startswith("docker") for each in calls)
+
+
+# ---------------------------------------------------------------------------------------------------------- Kubernetes
+
+VARIANTS = {
+    "example": {"name": "llama31-8b-eks"},
+    "not-compiled": {},
+    "one-pod": serve(artifacts_uri="s3://models/c"),
+    "gpu": {**serve(tensor_parallel=1), "target": {"instance_type": "g6e.12xlarge"}},
+    "gpu-from-the-hub": {
+        **serve(model="qwen3-8b", model_uri=None, tensor_parallel=1),
+        "target": {"instance_type": "g6e.xlarge"},
+    },
+    "embedding": serve(model="qwen3-embedding-0.6b", task="embedding", output_tokens=0),
+    "zone": {"target": {"az_id": "use1-az4"}},
+    "whole-bucket": serve(artifacts_uri="s3://models"),
+}
+
+
+@pytest.mark.parametrize("extra", VARIANTS.values(), ids=VARIANTS)
+def test_every_manifest_passes_the_strict_schema(serving_bundle, extra):
+    bundle = serving_bundle(**extra)
+    files = [each for each in bundle.files if each.path.startswith("kubernetes/")]
+    assert files
+    for each in files:
+        for manifest in yaml.safe_load_all(each.text):
+            kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+
+
+def test_the_schema_knows_a_wrong_key(serving_bundle):
+    deployment = objects(serving_bundle())["Deployment"]
+    deployment["spec"]["template"]["spec"]["nodeSelektor"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(deployment, KUBERNETES, strict=True)
+
+
+class TestService:
+    def test_a_pod_is_a_copy_with_chips_of_its_own(self, serving_bundle):
+        bundle = serving_bundle("llama31-8b-eks")
+        assert objects(bundle)["Deployment"]["spec"]["replicas"] == 9
+        (server,) = pod(bundle)["containers"]
+        assert server["resources"]["limits"]["aws.amazon.com/neuron"] == "4"
+        assert server["resources"]["requests"]["aws.amazon.com/neuron"] == "4"
+        assert "sdk2.26.1" in server["image"]
+        assert pod(bundle)["nodeSelector"]["node.kubernetes.io/instance-type"] == "inf2.48xlarge"
+
+    def test_neuron_is_told_by_variables_and_a_gpu_by_arguments(self, serving_bundle):
+        (server,) = pod(serving_bundle("llama31-8b-eks"))["containers"]
+        told = {each["name"]: each["value"] for each in server["env"]}
+        assert (told["SM_ON_TENSOR_PARALLEL_SIZE"], told["SM_ON_MODEL"]) == ("8", "/opt/ml/model")
+        assert "command" not in server
+        (server,) = pod(serving_bundle(**VARIANTS["gpu"]))["containers"]
+        assert server["command"] == ["vllm", "serve"]
+        assert server["args"][:3] == ["/opt/ml/model", "--served-model-name", "small"]
+        assert server["args"][-2:] == ["--port", "8080"]
+        assert server["resources"]["limits"]["nvidia.com/gpu"] == "1"
+
+    def test_the_model_is_mounted_from_its_folder(self, serving_bundle):
+        volume = objects(serving_bundle("llama31-8b-eks"))["PersistentVolume"]["spec"]
+        assert volume["csi"]["volumeAttributes"] == {"bucketName": "models-of-the-team"}
+        assert "prefix llama-3.1-8b/inf2-tp8-b32-s2048/" in volume["mountOptions"]
+        assert "read-only" in volume["mountOptions"]
+        assert "PersistentVolume" not in objects(serving_bundle(**VARIANTS["gpu-from-the-hub"]))
+
+    def test_pods_that_need_no_network_have_none(self, serving_bundle):
+        assert objects(serving_bundle("llama31-8b-eks"))["NetworkPolicy"]["spec"]["egress"] == []
+        assert objects(serving_bundle())["NetworkPolicy"]["spec"]["egress"] != []
+
+    def test_loading_has_an_hour(self, serving_bundle):
+        probe = pod(serving_bundle())["containers"][0]["startupProbe"]
+        assert probe["periodSeconds"] * probe["failureThreshold"] == 3600
+
+    def test_a_pod_finishes_its_answers_within_the_notice_of_spot(self, serving_bundle):
+        made = pod(serving_bundle())
+        drain = made["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+        assert drain < made["terminationGracePeriodSeconds"] <= 120
+
+    def test_a_rollout_leaves_most_pods_or_brings_another(self, serving_bundle):
+        several = objects(serving_bundle("llama31-8b-eks"))
+        assert several["Deployment"]["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 2}
+        assert several["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 2
+        single = objects(serving_bundle(**VARIANTS["one-pod"]))
+        assert single["Deployment"]["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+        assert "PodDisruptionBudget" not in single
+
+    def test_zones_share_the_pods(self, serving_bundle):
+        assert pod(serving_bundle("llama31-8b-eks"))["topologySpreadConstraints"][0]["maxSkew"] == 1
+        assert pod(serving_bundle(**VARIANTS["zone"]))["nodeSelector"]["topology.k8s.aws/zone-id"] == "use1-az4"
+
+    def test_neurons_plugin_is_there_and_nvidias_is_the_clusters(self, serving_bundle):
+        daemon = objects(serving_bundle("llama31-8b-eks"), PLUGIN_FILE)["DaemonSet"]
+        (container,) = daemon["spec"]["template"]["spec"]["containers"]
+        assert container["image"] == "public.ecr.aws/neuron/neuron-device-plugin:2.22.4.0"
+        assert [each.path for each in serving_bundle(**VARIANTS["gpu"]).files] == [SERVICE_FILE]
+
+
+@pytest.mark.parametrize("name", ["llama31-8b-eks", "llama31-8b-inf2"])
+def test_golden(golden, serving_bundle, name):
+    for each in serving_bundle(name).files:
+        golden(f"rendering/{name}/{each.path}", each.text)
