@@ -25,17 +25,18 @@ def render(
 ) -> None:
     """Write the files a plan would deploy and submit, and execute nothing."""
     from launcher.records.run_folder import write_bundle
-    from launcher.workflow.render import render_quote
+    from launcher.workflow.render import render_any
 
     priced = price(
         file, options.now(), PriceOptions(cache=options.price_cache(), region=region, prices_as_of=prices_as_of)
     )
     _, quoted = pick(priced, wanted)
-    bundle = render_quote(quoted, priced.catalog.instance_types)
+    bundle = render_any(quoted, priced.catalog)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_bundle(bundle, folder)
     except OSError as problem:
         raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}") from problem
     output.result([f"  {folder / each.path}" for each in bundle.files])
-    output.say(f"\n  plan {quoted.digest[:12]}: {len(bundle.files)} files, nothing was executed")
+    count = len(bundle.files)
+    output.say(f"\n  plan {quoted.digest[:12]}: {count} file{'s' if count > 1 else ''}, nothing was executed")

@@ -2,13 +2,19 @@
 
 from collections.abc import Mapping
 
+from launcher.catalog.load import Catalog
+from launcher.catalog.serving import load_serving
+from launcher.catalog.serving_images import load_images
 from launcher.model.bundle import Bundle
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.quote import Quote
 from launcher.pricing.interruptible import losses_per_h
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
 from launcher.rendering.names import ClusterNames, symbolic_names
+from launcher.rendering.serving import render_serving
 from launcher.workflow.price import refuse_serving
 
 UNSUBMITTED = "not-submitted"
@@ -36,6 +42,21 @@ def render_quote(
     refuse_serving(quote)
     job = JobSettings(run=run, checkpoint_interval_s=quote.checkpoint_interval_s, mtbf_s=_mtbf_s(quote))
     return render(quote.plan, instances=instances, names=names or symbolic_names(quote.plan), job=job)
+
+
+def render_any(quote: Quote, catalog: Catalog) -> Bundle:
+    """The files of a quoted plan of either kind, with words for what does not exist yet.
+
+    Raises:
+        ImpossibleError: the plan cannot be written as files, or there are none: Bedrock is only called.
+    """
+    if quote.plan.request.workload.serve is None:
+        return render_quote(quote, catalog.instance_types)
+    if quote.plan.place.option is PurchaseOption.BEDROCK:
+        raise ImpossibleError(
+            f"{quote.plan.name} on Bedrock has no files: nothing is deployed", hint="--pick a candidate with machines"
+        )
+    return render_serving(quote.plan, catalog, load_images(), load_serving())
 
 
 def _mtbf_s(quote: Quote) -> float | None:
