@@ -4,6 +4,7 @@ import ipaddress
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -108,7 +109,7 @@ class Store:
         """
 
         def get() -> bytes:
-            with self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"] as body:
+            with closing(self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"]) as body:
                 return bytes(body.read())
 
         return self._ask(f"reading {key}", get)
@@ -167,7 +168,7 @@ class Store:
     def _get(self, key: str) -> StoredText:
         def get() -> StoredText:
             answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
-            with answer["Body"] as body:
+            with closing(answer["Body"]) as body:
                 text = str(body.read().decode("utf-8", errors="replace"))
             return StoredText(text=text, etag=str(answer["ETag"]), age_s=_age_s(answer))
 

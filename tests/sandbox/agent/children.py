@@ -62,6 +62,7 @@ class Nursery:
     def start(self, arguments, environment, log):
         """Start an agent whose standard output and error go to `log`."""
         status = Path(f"{log}.{next(self._numbers)}.status")
+        Path(log).touch()
         words = {"arguments": arguments, "environment": environment, "folder": str(ROOT)}
         words |= {"log": str(log), "status": str(status)}
         self._process.stdin.write(json.dumps(words) + "\n")

@@ -197,9 +197,9 @@ class Node:
         return self.events(name, attempt, part)
 
     def wait_until(self, condition):
-        patience = time.monotonic() + 30
+        patience = time.monotonic() + 90
         while not condition():
-            assert time.monotonic() < patience, f"it did not happen within 30 s: {self.events()}"
+            assert time.monotonic() < patience, f"it did not happen within 90 s: {self.events()}"
             time.sleep(0.02)
 
     def lose(self, node="node"):
