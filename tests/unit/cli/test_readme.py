@@ -1,0 +1,30 @@
+"""The screen of output in README.md is what the command prints; `make golden` puts the present one there."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launcher.cli.plan_table import page
+from launcher.workflow.price import PriceOptions, price
+
+ROOT = Path(__file__).resolve().parents[3]
+README = ROOT / "README.md"
+PLAN = Path("examples/open/llama31-8b-sft.yaml")
+OPENS, CLOSES = f"$ slipway plan {PLAN}\n", "```\n"
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def test_the_screen_in_the_readme_is_the_real_one(
+    request: pytest.FixtureRequest, golden: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    priced = price(PLAN, NOW, PriceOptions())
+    shown = "\n".join([*page(priced, 120, everything=False), ""])
+    before, found, rest = README.read_text(encoding="utf-8").partition(OPENS)
+    assert found, f"README.md shows no {OPENS.strip()}"
+    screen, _, after = rest.partition(CLOSES)
+    if request.config.getoption("--update-golden"):
+        README.write_text(f"{before}{OPENS}{shown}{CLOSES}{after}", encoding="utf-8", newline="\n")
+        return
+    assert screen == shown, "README.md shows an older screen: make golden"
