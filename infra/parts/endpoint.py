@@ -9,7 +9,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.parts.endpoint_store import CAPTURED, FAILURES, OUTPUT, EndpointStore
-from launcher.model.endpoint import Endpoint, EndpointMode
+from launcher.model.endpoint import Endpoint, EndpointMode, batch_percent
 from launcher.model.enums import Rollout
 
 VARIANT = "main"
@@ -21,8 +21,6 @@ BAKE_S = 900
 """How long the old version stands by while the alarms look at the new one; the bill has 15 minutes."""
 STEP_S = 600
 DEPLOYMENT_S = 14_400
-FEW, HALF, QUARTER = 4, 50, 25
-"""A deployment replaces a quarter of what stands at once, half of fewer than four; SageMaker takes 5 to 50 %."""
 _SHARE = "CAPACITY_PERCENT"
 
 
@@ -213,7 +211,7 @@ class SageMakerEndpoint(Construct):
 
     def _batch_percent(self) -> int:
         """The share of instances or copies that a step replaces."""
-        return HALF if self._endpoint.least * self._endpoint.unit < FEW else QUARTER
+        return batch_percent(self._endpoint.least * self._endpoint.unit)
 
     def _queue(self, store: EndpointStore | None) -> sagemaker.CfnEndpointConfig.AsyncInferenceConfigProperty | None:
         """The queue of an asynchronous endpoint: as much is taken from it as the containers decode at once."""

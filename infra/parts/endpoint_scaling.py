@@ -4,8 +4,7 @@ from aws_cdk import aws_applicationautoscaling as scaling
 from constructs import Construct
 
 from infra.parts.endpoint import VARIANT
-from launcher.model.endpoint import Endpoint, EndpointMode
-from launcher.planning.endpoint import FILLED
+from launcher.model.endpoint import FILLED, Endpoint, EndpointMode
 
 OUT_S = 300
 """Between two enlargements: an instance takes longer than that to serve, and the metric shows none of it before."""

@@ -5,10 +5,10 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from launcher.model.endpoint import KEPT_DAYS
+
 INPUT, OUTPUT, FAILURES, CAPTURED = "requests", "answers", "failures", "captured"
 """Folders of the bucket."""
-KEPT_DAYS = 30
-"""How long requests and answers are kept: they are somebody's data."""
 _INCOMPLETE_DAYS = 2
 
 

@@ -14,7 +14,7 @@ from infra.parts.endpoint_scaling import EndpointScaling
 from infra.parts.endpoint_store import INPUT, OUTPUT, EndpointStore
 from infra.parts.guardrails import Guardrails, Limits, guardrail_words
 from infra.stacks.plan_stack import PlanStack
-from launcher.model.endpoint import Endpoint, EndpointMode
+from launcher.model.endpoint import Endpoint, EndpointMode, keeps_requests
 from launcher.model.enums import ServingTask
 from launcher.model.plan import Plan
 from launcher.model.sizing import LOG_RETENTION_DAYS
@@ -48,7 +48,7 @@ class ServingStack(PlanStack):
             description=f"Slipway: endpoint {plan.cluster_name}",
         )
         serve, key = serving_of(plan), plan.request.storage.kms_key_arn
-        keeps = serve.data_capture or endpoint.mode is EndpointMode.ASYNCHRONOUS
+        keeps = keeps_requests(serve, endpoint.mode)
         store = EndpointStore(self, "Store", kms_key_arn=key) if keeps else None
         idle = plan.request.guardrails.idle_minutes
         alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, streaming=serve.streaming, idle_minutes=idle)

@@ -23,8 +23,21 @@ def page(priced: Priced, width: int, *, everything: bool) -> list[str]:
     shown = [(rank, priced.quote(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
     lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
-    lines += ["", *table(shown, width), *unpriced_reasons(shown, width), *_also_unpriced(rest, width)]
+    lines += ["", *table(shown, width), *_refused(shown, width), *unpriced_reasons(shown, width)]
+    lines += _also_unpriced(rest, width)
     return lines + footer(priced, shown, width)
+
+
+def _refused(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
+    """Why priced rows cannot be deployed: the notes say it where there is room, and this does everywhere."""
+    told: dict[str, list[str]] = {}
+    for rank, quoted in rows:
+        found = next((each for each in quoted.findings if each.level is Level.ERROR), None)
+        if quoted.usd is not None and found is not None:
+            told.setdefault(found.message, []).append(str(rank))
+    return [
+        piece for reason, ranks in told.items() for piece in wrapped(f"  {', '.join(ranks)} refused: {reason}", width)
+    ]
 
 
 def _also_unpriced(drafts: Sequence[Draft], width: int) -> list[str]:

@@ -1,10 +1,23 @@
-"""A SageMaker endpoint with everything decided: what the stack makes of it, and what the checks hold it against."""
+"""A SageMaker endpoint with everything decided, and the rules that its stack, its checks and its price share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from launcher.model.enums import Rollout
+from launcher.model.instance_type import InstanceType
+from launcher.model.workload import ServingWorkload
+
+FILLED = 0.7
+"""Share of the requests an instance takes at once that the autoscaler keeps under way: between the 0.6 and 0.8 of the
+serving notes; the rest is for bursts, and for the minutes that an instance takes to start."""
+IMAGE_GIB = 30.0
+VOLUME_STEP_GIB = 10.0
+GB_PER_GIB = 1.073741824
+FEW, HALF, QUARTER = 4, 50, 25
+"""A deployment replaces a quarter of what stands at once, half of fewer than four; SageMaker takes 5 to 50 %."""
+KEPT_DAYS = 30
+"""How long requests and answers are kept in the endpoint's bucket: they are somebody's data."""
 
 
 class EndpointMode(StrEnum):
@@ -89,3 +102,66 @@ def endpoint_alarms(mode: EndpointMode, *, scales_to_zero: bool) -> tuple[Endpoi
     answered = (EndpointAlarm.REFUSED, EndpointAlarm.LATENCY, EndpointAlarm.OVERHEAD)
     others = answered if mode is not EndpointMode.ASYNCHRONOUS else ()
     return (EndpointAlarm.ERRORS, *others, EndpointAlarm.WAKE if scales_to_zero else EndpointAlarm.IDLE)
+
+
+def endpoint_mode(serve: ServingWorkload, *, neuron: bool, copies: int) -> EndpointMode:
+    """How an endpoint works: the Neuron image runs one copy in a container, so several copies are components.
+
+    Args:
+        serve: the workload.
+        neuron: whether its chips are Neuron's.
+        copies: of the model on an instance.
+    """
+    if serve.asynchronous:
+        return EndpointMode.ASYNCHRONOUS
+    return EndpointMode.COMPONENTS if (neuron and copies > 1) or serve.min_instances == 0 else EndpointMode.VARIANT
+
+
+def least_instances(serve: ServingWorkload) -> int:
+    """Instances that always stand: the minimum, or one a zone where there is any."""
+    return max(serve.min_instances, serve.zones) if serve.min_instances else 0
+
+
+def rollout_of(serve: ServingWorkload, mode: EndpointMode = EndpointMode.VARIANT) -> Rollout:
+    """How a new version replaces the old: where two instances always stand they roll, else both versions stand at once.
+
+    What counts is the fewest there may be, since a deployment comes at any hour. Components are replaced in steps,
+    whatever their number.
+
+    >>> str(rollout_of(ServingWorkload(max_instances=4))), str(rollout_of(ServingWorkload(min_instances=2)))
+    ('all-at-once', 'rolling')
+    """
+    if mode is EndpointMode.COMPONENTS:
+        return Rollout.ROLLING
+    if serve.deployment is not Rollout.AUTO:
+        return serve.deployment
+    return Rollout.ROLLING if least_instances(serve) > 1 else Rollout.ALL_AT_ONCE
+
+
+def batch_percent(units: int) -> int:
+    """The share of instances or copies that a step of a deployment replaces; `units` of them always stand.
+
+    >>> batch_percent(3), batch_percent(4)
+    (50, 25)
+    """
+    return HALF if units < FEW else QUARTER
+
+
+def keeps_requests(serve: ServingWorkload, mode: EndpointMode) -> bool:
+    """Whether an endpoint has a bucket for its requests and answers."""
+    return serve.data_capture or mode is EndpointMode.ASYNCHRONOUS
+
+
+def volume_gib(weights_gb: float) -> int:
+    """GiB of a volume for the image and the model twice over, as downloaded and as loaded; `weights_gb` in 1e9 bytes.
+
+    >>> volume_gib(16.1), volume_gib(141.1)
+    (60, 300)
+    """
+    needed = IMAGE_GIB + 2 * weights_gb / GB_PER_GIB
+    return int(-(-needed // VOLUME_STEP_GIB) * VOLUME_STEP_GIB)
+
+
+def endpoint_volume_gib(facts: InstanceType, weights_gb: float) -> int | None:
+    """GiB of an instance's volume; None where the type has disks of its own, for which SageMaker refuses a size."""
+    return None if facts.nvme_gb else volume_gib(weights_gb)

@@ -4,8 +4,16 @@ import re
 from collections.abc import Mapping
 
 from launcher.catalog.load import Catalog
-from launcher.model.endpoint import Endpoint, EndpointMode, ScheduledRange
-from launcher.model.enums import Rollout, ServingPrecision, ServingTask, TargetKind
+from launcher.model.endpoint import (
+    Endpoint,
+    EndpointMode,
+    ScheduledRange,
+    endpoint_mode,
+    endpoint_volume_gib,
+    least_instances,
+    rollout_of,
+)
+from launcher.model.enums import ServingPrecision, ServingTask, TargetKind
 from launcher.model.hyperpod import ml_name
 from launcher.model.instance_type import Accelerator
 from launcher.model.plan import Plan
@@ -15,9 +23,6 @@ from launcher.planning.serving.layout import WEIGHT_BYTES, parts
 from launcher.planning.serving.neuron import CORES_PER_CHIP
 from launcher.planning.serving.resolve import model_of
 
-IMAGE_GIB = 30.0
-VOLUME_STEP_GIB = 10.0
-GB_PER_GIB = 1.073741824
 MOST_VOLUME_GIB = 512
 """SageMaker's limit on an instance's volume (API reference, ProductionVariant)."""
 MODEL_FOLDER = "/opt/ml/model"
@@ -25,9 +30,6 @@ MODEL_FOLDER = "/opt/ml/model"
 HOST_SHARE = 0.75
 """Of the host's memory that copies reserve; the rest is the system's. Assumed: SageMaker publishes no figure."""
 MIB_PER_GIB = 1024
-FILLED = 0.7
-"""Share of the requests an instance takes at once that the autoscaler keeps under way: between the 0.6 and 0.8 of the
-serving notes; the rest is for bursts, and for the minutes that an instance takes to start."""
 OPEN_LICENSES = ("apache-2.0", "mit")
 """Of models that the hub gives to anybody; the others ask for a token, which no endpoint can keep secret."""
 SCHEDULE = re.compile(
@@ -85,12 +87,9 @@ def chips_of(plan: Plan, catalog: Catalog) -> int:
 
 
 def mode_of(plan: Plan, catalog: Catalog) -> EndpointMode:
-    """How the endpoint works: the Neuron image runs one copy in a container, so several copies are components."""
-    serve = serving_of(plan)
-    if serve.asynchronous:
-        return EndpointMode.ASYNCHRONOUS
-    several = chip_of(plan, catalog).family == "neuron" and copies_of(plan, catalog) > 1
-    return EndpointMode.COMPONENTS if several or serve.min_instances == 0 else EndpointMode.VARIANT
+    """How the endpoint of a plan works."""
+    neuron = chip_of(plan, catalog).family == "neuron"
+    return endpoint_mode(serving_of(plan), neuron=neuron, copies=copies_of(plan, catalog))
 
 
 def hub_id(plan: Plan, catalog: Catalog) -> str | None:
@@ -159,24 +158,6 @@ def _gpu(plan: Plan, model: str, replicas: int) -> dict[str, str]:
     return found
 
 
-def least_instances(serve: ServingWorkload) -> int:
-    """Instances that always stand: the minimum, or one a zone where there is any."""
-    return max(serve.min_instances, serve.zones) if serve.min_instances else 0
-
-
-def rollout_of(serve: ServingWorkload) -> Rollout:
-    """How a new version replaces the old: where two instances always stand they roll, else both versions stand at once.
-
-    What counts is the fewest there may be, since a deployment comes at any hour.
-
-    >>> str(rollout_of(ServingWorkload(max_instances=4))), str(rollout_of(ServingWorkload(min_instances=2)))
-    ('all-at-once', 'rolling')
-    """
-    if serve.deployment is not Rollout.AUTO:
-        return serve.deployment
-    return Rollout.ROLLING if least_instances(serve) > 1 else Rollout.ALL_AT_ONCE
-
-
 def scheduled(line: str) -> ScheduledRange | None:
     """One line of `schedule`; None where it is not of the form.
 
@@ -192,16 +173,11 @@ def scheduled(line: str) -> ScheduledRange | None:
 
 
 def volume_gib(plan: Plan, catalog: Catalog) -> int | None:
-    """GiB of an instance's volume, which holds the image and the model twice: as downloaded and as loaded.
-
-    None where the type has disks of its own, for which SageMaker refuses a size.
-    """
-    if catalog.instance_types[plan.place.instance_type].nvme_gb:
-        return None
+    """GiB of an instance's volume; None where the type has disks of its own."""
     serve = serving_of(plan)
     model = model_of(serve, catalog)
     weights_gb = model.params_b * WEIGHT_BYTES[serve.precision] if model is not None else 0.0
-    return int(-(-(IMAGE_GIB + 2 * weights_gb / GB_PER_GIB) // VOLUME_STEP_GIB) * VOLUME_STEP_GIB)
+    return endpoint_volume_gib(catalog.instance_types[plan.place.instance_type], weights_gb)
 
 
 def endpoint(plan: Plan, catalog: Catalog, images: ServingImages) -> Endpoint:
@@ -239,6 +215,6 @@ def endpoint(plan: Plan, catalog: Catalog, images: ServingImages) -> Endpoint:
         least=least_instances(serve),
         most=max(serve.max_instances or plan.place.nodes, 1),
         volume_gib=volume_gib(plan, catalog),
-        rollout=Rollout.ROLLING if mode is EndpointMode.COMPONENTS else rollout_of(serve),
+        rollout=rollout_of(serve, mode),
         schedule=tuple(each for each in ranges if each is not None),
     )

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from launcher.catalog.load import Catalog
-from launcher.model.endpoint import EndpointMode
+from launcher.model.endpoint import EndpointMode, least_instances, rollout_of
 from launcher.model.enums import Level, PurchaseOption, Rollout, TargetKind
 from launcher.model.finding import Finding, error, warning
 from launcher.model.plan import Plan
@@ -20,10 +21,8 @@ from launcher.planning.endpoint import (
     engine_image,
     hub_id,
     image_uri,
-    least_instances,
     mode_of,
     model_uri,
-    rollout_of,
     scheduled,
     serving_of,
     volume_gib,
@@ -34,6 +33,7 @@ from launcher.planning.serving.reach import beyond
 from launcher.planning.serving.resolve import model_of
 
 PATH = "workload.serve"
+WITHOUT_URI = "model-without-uri"
 ANSWER_S = 60.0
 """Seconds in which a container has to answer an invocation that is not streamed (SageMaker developer guide)."""
 FIRST_WITHOUT_INFERENTIA = (2, 29)
@@ -63,7 +63,8 @@ def endpoint_findings(plan: Plan, catalog: Catalog, images: ServingImages, facts
     found = list(container_findings(plan, catalog, images))
     if plan.place.target is not TargetKind.SAGEMAKER_ENDPOINT:
         found.append(error("not-an-endpoint", "target.kind", f"{plan.place.target} is no SageMaker endpoint"))
-    if any(each.level is Level.ERROR for each in found):
+    # Where the weights are changes nothing of what follows.
+    if any(each.level is Level.ERROR and each.code != WITHOUT_URI for each in found):
         return tuple(found)
     serve = serving_of(plan)
     found += _bought(plan)
@@ -74,6 +75,18 @@ def endpoint_findings(plan: Plan, catalog: Catalog, images: ServingImages, facts
     found += _answer(plan, catalog, facts)
     found += _storage(plan, catalog)
     return tuple(found)
+
+
+def quoted_findings(plan: Plan, catalog: Catalog, images: ServingImages, facts: ServingFacts) -> tuple[Finding, ...]:
+    """What a quote says of a plan's deployment: everything, but that a place for the weights may follow.
+
+    What it costs is asked before they are copied to S3; without them a deployment is refused.
+    """
+    if plan.place.target is TargetKind.SAGEMAKER_ENDPOINT:
+        found = endpoint_findings(plan, catalog, images, facts)
+    else:
+        found = container_findings(plan, catalog, images)
+    return tuple(replace(each, level=Level.WARNING) if each.code == WITHOUT_URI else each for each in found)
 
 
 def container_findings(plan: Plan, catalog: Catalog, images: ServingImages) -> tuple[Finding, ...]:
@@ -128,7 +141,7 @@ def _image(plan: Plan, catalog: Catalog, images: ServingImages, serve: ServingWo
         message = f"no pinned image serves {serve.task} on {chip.name}"
         yield error("no-image", path, message, "another instance type, or an image of your own")
         return
-    yield from _architecture(plan, catalog, serve, pinned.families, f"{pinned.repository}:{pinned.tag}")
+    yield from _architecture(plan, catalog, serve, pinned.families, pinned.repository)
     if image_uri(plan, catalog, images) is None:
         regions = ", ".join(pinned.regions) or "the regions of AWS's registry"
         message = f"{pinned.repository} is not in {plan.place.region}, but in {regions}"
@@ -175,7 +188,7 @@ def _model(plan: Plan, catalog: Catalog, serve: ServingWorkload) -> Iterator[Fin
         path = f"{PATH}.model_uri"
         if name is None:
             message = f"the weights of {serve.model} are given with a token, which an endpoint would show to everybody"
-            yield error("model-without-uri", path, message, "copy them to S3 and give model_uri or artifacts_uri")
+            yield error(WITHOUT_URI, path, message, "copy them to S3 and give model_uri or artifacts_uri")
             return
         message = f"every start fetches {name} from the Hugging Face hub, over the internet"
         yield warning(

@@ -69,6 +69,10 @@ class Line(NamedTuple):
         """The line of something of which `count` stand as long as the cluster does, quantities being hours."""
         return self._replace(once=count * CLUSTER_OVERHEAD_H, an_hour=count)
 
+    def of(self, quantity: float) -> CostComponent:
+        """The line of so much of it, for what does not grow with a job."""
+        return component(self.name, self.group, self.unit, quantity, self.price)
+
 
 class Prices(NamedTuple):
     """The rest of the bill's prices in one region."""

@@ -1,6 +1,7 @@
 """What watches a cluster, as lines of the bill: alarms, metrics, dashboard, the guard, an AWS Budget."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from launcher.model.enums import TargetKind
 from launcher.model.hyperpod import is_prepaid
@@ -33,23 +34,43 @@ GUARD_CALLS_PER_HOUR = 60 / GUARD_EVERY_MINUTES
 PER_MONTH = 1 / HOURS_PER_MONTH
 
 
-def standing_watch(prices: Prices, request: PlanRequest, *, managed: bool) -> Iterator[Line]:
-    """What watches a cluster of its own, whatever it runs on; HyperPod (`managed`) sets no alarms itself.
+class Watch(NamedTuple):
+    """Something that watches: its line without a quantity, and how many of it stand."""
 
-    The launcher passes on the quoted rate, so the alarm on spending stands wherever there is a budget.
-    """
-    budgeted = request.budget.max_usd is not None
-    count = len(alarms(budgeted=budgeted, rated=True)) + (0 if managed else len(HEAD_NODE_ALARMS))
-    name = f"{count} alarm{'s' if count > 1 else ''}"
-    yield prices.line(name, "other", "cloudwatch.alarm", "alarm-month").standing(count * PER_MONTH)
+    line: Line
+    standing: int
+
+
+def standing_watch(prices: Prices, request: PlanRequest, *, managed: bool) -> Iterator[Line]:
+    """What watches a cluster of its own, whatever it runs on; HyperPod (`managed`) sets no alarms itself."""
+    found = list(watch(prices, request, own_alarms=0 if managed else len(HEAD_NODE_ALARMS)))
     if not managed:
         item = "cloudwatch.composite-alarm"
-        yield prices.line("composite alarm of the head node", "other", item, "alarm-month").standing(PER_MONTH)
+        line = prices.line("composite alarm of the head node", "other", item, "alarm-month")
+        found.insert(1, Watch(line, 1))
+    for each in found:
+        yield each.line.standing(each.standing * PER_MONTH)
+
+
+def watch(prices: Prices, request: PlanRequest, *, own_alarms: int) -> Iterator[Watch]:
+    """What the guardrails of every target are: alarms, a dashboard, the guard, an AWS Budget.
+
+    The launcher passes on the quoted rate, so the alarm on spending stands wherever there is a budget.
+
+    Args:
+        prices: the region's prices.
+        request: the plan.
+        own_alarms: alarms that the target has beside those of the guardrails.
+    """
+    budgeted = request.budget.max_usd is not None
+    count = len(alarms(budgeted=budgeted, rated=True)) + own_alarms
+    name = f"{count} alarm{'s' if count > 1 else ''}"
+    yield Watch(prices.line(name, "other", "cloudwatch.alarm", "alarm-month"), count)
     dashboard = Line("dashboard", "other", "dashboard-month", prices.past_allowance("cloudwatch.dashboard"))
-    yield dashboard.standing(DASHBOARDS * PER_MONTH)
-    yield Line("guard and its messages", "other", "function-month", _guard_price(prices)).standing(PER_MONTH)
+    yield Watch(dashboard, DASHBOARDS)
+    yield Watch(Line("guard and its messages", "other", "function-month", _guard_price(prices)), 1)
     if budgeted:
-        yield prices.line("AWS Budget", "other", "budgets.budget", "budget-month").standing(PER_MONTH)
+        yield Watch(prices.line("AWS Budget", "other", "budgets.budget", "budget-month"), 1)
 
 
 def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, start_up_h: float) -> Iterator[Line]:

@@ -2,18 +2,21 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import Catalog
 from launcher.catalog.serving import load_serving
+from launcher.catalog.serving_images import load_images
 from launcher.catalog.training import load_training
 from launcher.model.errors import ImpossibleError
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.serving import ServedModel
 from launcher.model.workload import ServingWorkload
+from launcher.planning.endpoint_checks import quoted_findings
 from launcher.planning.serving.explanation import estimate_lines
 from launcher.planning.serving.resolve import ServingResolution, model_of, resolve
 from launcher.planning.work import Estimator
@@ -88,5 +91,6 @@ def price_serving(
         today=now.date(), max_usd=options.max_usd, max_age_days=options.max_price_age, sandbox=options.sandbox
     )
     desk = Desk(request=request, catalog=catalog, now=now, rules=rules)
-    drafts = serving_drafts(resolution.choices, desk, everything=options.everything)
+    judged = partial(quoted_findings, catalog=catalog, images=load_images(), facts=load_serving())
+    drafts = serving_drafts(resolution.choices, desk, judged, everything=options.everything)
     return ServingPriced(path=path, desk=desk, resolution=resolution, drafts=drafts)

@@ -113,10 +113,14 @@ def best(
 
 
 def _groups(workload: ServingWorkload, facts: InstanceType, chip: Accelerator) -> Iterator[int]:
-    """Tensor parallel degrees to try, the largest first, so that a misfit is told of the most memory."""
+    """Tensor parallel degrees to try, the largest first, so that a misfit is told of the most memory.
+
+    Containers are given whole chips, so one core is tried where the plan asks for it alone.
+    """
     wanted = workload.tensor_parallel
+    least = CORES_PER_CHIP if chip.family == "neuron" and wanted is None else 1
     for group in reversed(groups(chip)):
-        if group <= parts(facts, chip) and wanted in (None, group):
+        if least <= group <= parts(facts, chip) and wanted in (None, group):
             yield group
 
 

@@ -4,11 +4,25 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
+from launcher.model.endpoint import (
+    GB_PER_GIB,
+    IMAGE_GIB,
+    KEPT_DAYS,
+    EndpointMode,
+    endpoint_alarms,
+    endpoint_volume_gib,
+    keeps_requests,
+    least_instances,
+    volume_gib,
+)
 from launcher.model.enums import TargetKind
 from launcher.model.money import Assumption, CostComponent
 from launcher.model.plan import Place
+from launcher.model.sizing import LOG_RETENTION_DAYS
+from launcher.model.upkeep import guard_metrics
 from launcher.model.workload import ServingWorkload
-from launcher.pricing.bill_lines import component
+from launcher.pricing.bill_lines import Prices, component
+from launcher.pricing.bill_monitoring import GUARD_CALLS_PER_HOUR, GUARD_REQUESTS, monitoring_assumptions, watch
 from launcher.pricing.desk import Desk
 from launcher.pricing.serving.traffic import HOURS_PER_MONTH, Fleet, requests_per_month
 
@@ -17,12 +31,9 @@ BYTES_PER_TOKEN = 6.0
 LOG_KB_PER_REQUEST = 1.0
 LOG_GB_PER_INSTANCE_HOUR = 0.005
 """Container logs of an idle engine: an assumption."""
-ALARMS = 6
-"""Errors of both kinds, model latency, overhead latency, capacity failures, idle time."""
-IMAGE_GIB = 30.0
-VOLUME_STEP_GIB = 10.0
-"""A volume holds the image and the model twice over, as downloaded and as loaded."""
-GB_PER_GIB = 1.073741824
+CALLS_OF_A_QUEUE = 2
+"""Uploads to the bucket of an asynchronous endpoint for one request: the request, and its answer."""
+KEPT_MONTHS = KEPT_DAYS * 24 / HOURS_PER_MONTH
 KILO, GIGA = 1e3, 1e9
 
 
@@ -40,7 +51,7 @@ class _Bill(NamedTuple):
 def around(
     place: Place, serve: ServingWorkload, load: Fleet, weights_gb: float, desk: Desk
 ) -> tuple[CostComponent, ...]:
-    """The components beside the instances, for a month; `weights_gb` is what the stored model takes."""
+    """The components beside the instances that grow with the load, for a month; `weights_gb` is the stored model."""
     bill = _Bill(region=place.region, catalog=desk.catalog)
     eks = place.target is TargetKind.EKS
     lines = list(
@@ -53,12 +64,40 @@ def around(
     lines += [
         bill.item("S3 model", "storage", "s3.standard-storage", "GB-month", weights_gb),
         bill.item("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB", logs),
-        bill.item("CloudWatch alarms", "other", "cloudwatch.alarm", "alarm-month", ALARMS),
     ]
-    if serve.data_capture:
-        captured = _traffic_gb(requests, serve.input_tokens + serve.answer_tokens)
-        lines.append(bill.item("S3 captured requests", "storage", "s3.standard-storage", "GB-month", captured))
+    if not eks:
+        held = logs * LOG_RETENTION_DAYS * 24 / HOURS_PER_MONTH
+        lines.append(bill.item("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month", held))
     return tuple(lines)
+
+
+def watched(place: Place, serve: ServingWorkload, mode: EndpointMode | None, desk: Desk) -> tuple[CostComponent, ...]:
+    """What watches an endpoint, whatever its load; nothing of what runs on a cluster of one's own (no `mode`)."""
+    if mode is None:
+        return ()
+    prices = Prices(place.region, desk.catalog)
+    count = len(endpoint_alarms(mode, scales_to_zero=least_instances(serve) == 0))
+    found = [each.line.of(each.standing) for each in watch(prices, desk.request, own_alarms=count)]
+    calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS * HOURS_PER_MONTH / KILO
+    found += [
+        prices.line("custom metrics", "other", "cloudwatch.custom-metric", "metric-month").of(
+            len(guard_metrics(rated=True))
+        ),
+        prices.line("CloudWatch requests", "other", "cloudwatch.requests", "1000 requests").of(calls),
+    ]
+    return tuple(found)
+
+
+def kept(place: Place, serve: ServingWorkload, mode: EndpointMode | None, desk: Desk) -> Iterator[CostComponent]:
+    """The bucket of an endpoint that keeps its requests and answers, for as long as its rule says."""
+    if mode is None or not keeps_requests(serve, mode):
+        return
+    bill, requests = _Bill(region=place.region, catalog=desk.catalog), requests_per_month(serve)
+    size = _traffic_gb(requests, serve.input_tokens + serve.answer_tokens) * KEPT_MONTHS
+    yield bill.item("S3 kept requests", "storage", "s3.standard-storage", "GB-month", size)
+    if mode is EndpointMode.ASYNCHRONOUS:
+        puts = CALLS_OF_A_QUEUE * requests / KILO
+        yield bill.item("S3 uploads", "storage", "s3.put-requests", "1000 requests", puts)
 
 
 def _endpoint(bill: _Bill, serve: ServingWorkload, load: Fleet, volume_gb: float) -> Iterator[CostComponent]:
@@ -74,8 +113,7 @@ def _endpoint(bill: _Bill, serve: ServingWorkload, load: Fleet, volume_gb: float
 
 def _volume_gb(place: Place, weights_gb: float, desk: Desk) -> float:
     """GB of an instance's volume on an endpoint; 0 where the type has disks of its own."""
-    own = desk.catalog.instance_types[place.instance_type].nvme_gb
-    return 0.0 if own else volume_gib(weights_gb) * GB_PER_GIB
+    return (endpoint_volume_gib(desk.catalog.instance_types[place.instance_type], weights_gb) or 0) * GB_PER_GIB
 
 
 def _cluster(bill: _Bill, place: Place, desk: Desk, load: Fleet, weights_gb: float) -> Iterator[CostComponent]:
@@ -91,23 +129,14 @@ def _cluster(bill: _Bill, place: Place, desk: Desk, load: Fleet, weights_gb: flo
     yield bill.item("root volumes", "storage", "ebs.gp3-storage", "GB-month", size)
 
 
-def volume_gib(weights_gb: float) -> float:
-    """GiB of an instance's volume.
-
-    >>> volume_gib(16.1), volume_gib(141.1)
-    (60.0, 300.0)
-    """
-    needed = IMAGE_GIB + 2 * weights_gb / GB_PER_GIB
-    return -(-needed // VOLUME_STEP_GIB) * VOLUME_STEP_GIB
-
-
 def _traffic_gb(requests: float, tokens: float) -> float:
     return requests * tokens * BYTES_PER_TOKEN / GIGA
 
 
-def around_assumptions() -> tuple[Assumption, ...]:
+def around_assumptions(mode: EndpointMode | None) -> tuple[Assumption, ...]:
     """What these lines rest on."""
     return (
+        *(monitoring_assumptions() if mode is not None else ()),
         _assumed("data of a token, its JSON included", f"{BYTES_PER_TOKEN:g}", "bytes"),
         _assumed("logs", f"{LOG_KB_PER_REQUEST:g}", "kB a request"),
     )

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
+from launcher.model.endpoint import FILLED
 from launcher.model.enums import BedrockMode
 from launcher.model.money import Price
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.serving.drafts import ServingDraft, layout_requests_per_s
-from launcher.pricing.serving.traffic import SECONDS_PER_HOUR, TARGET, fleet, requests_per_month
+from launcher.pricing.serving.traffic import SECONDS_PER_HOUR, fleet, requests_per_month
 
 GRID = 1.04
 """The step between volumes that are tried, so that a narrow range in which machines win is not passed over."""
@@ -87,7 +88,7 @@ def volume(drafts: Sequence[ServingDraft], per_request: Decimal | None, upkeep_u
 def _can_win(drawn: ServingDraft, per_request: Decimal) -> bool:
     """Whether a candidate is cheaper than Bedrock when its instances are as full as the autoscaler lets them be."""
     share = utilisation(drawn, per_request)
-    return share is not None and share < TARGET
+    return share is not None and share < FILLED
 
 
 def _edge(beats: Callable[[float], bool], low: float, high: float) -> float:
@@ -118,7 +119,7 @@ def scaled(serve: ServingWorkload, factor: float) -> ServingWorkload:
 
 def month(drawn: ServingDraft, serve: ServingWorkload) -> Decimal:
     """Dollars of a month of a candidate under another traffic."""
-    load = fleet(serve, layout_requests_per_s(drawn))
+    load = fleet(serve, layout_requests_per_s(drawn), drawn.stand)
     place = replace(drawn.place, nodes=max(1, load.instances.most))
     whole = replace(drawn, place=place, serve=serve)
     lines = (*whole.machines(load), *whole.beside(load))

@@ -1,14 +1,16 @@
 """Candidates of a serving plan with the middle of their month: enough to rank them all."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 
-from launcher.model.enums import PurchaseOption
+from launcher.model.document import resolve
+from launcher.model.endpoint import endpoint_mode
+from launcher.model.enums import Level, PurchaseOption, TargetKind
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price, Range, Unpriced
-from launcher.model.plan import Place
+from launcher.model.plan import Place, Plan
 from launcher.model.serving import BedrockTerms, ServingChoices, ServingEstimate
 from launcher.model.way import Way
 from launcher.model.work import Work
@@ -17,12 +19,14 @@ from launcher.pricing.bill_lines import component
 from launcher.pricing.desk import Desk
 from launcher.pricing.drafts import Draft, ranked
 from launcher.pricing.offers import billed_name, offer
-from launcher.pricing.serving.around import around
+from launcher.pricing.serving.around import around, kept, watched
 from launcher.pricing.serving.hosted import Hosted, hosted
 from launcher.pricing.serving.refusals import refusals
-from launcher.pricing.serving.traffic import HOURS_PER_MONTH, Fleet, fleet
+from launcher.pricing.serving.traffic import HOURS_PER_MONTH, ONE_EACH, Fleet, Stand, fleet
 
 COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
+Judged = Callable[[Plan], tuple[Finding, ...]]
+"""What is found against a plan whose layout is decided."""
 RESTART_H = 1 / 3
 """Hours a replaced spot instance costs before it serves: 20 minutes to start and load; assumed, as AWAKE_H."""
 
@@ -36,6 +40,10 @@ class ServingDraft(Draft):
     fleet: Fleet | None
     bedrock: BedrockTerms | None
     weights_gb: float
+    judged: Judged
+    stand: Stand = ONE_EACH
+    watching: tuple[CostComponent, ...] = ()
+    """What watches it, which no load changes."""
     lines: tuple[CostComponent, ...] = ()
     """The whole bill of a Bedrock candidate."""
 
@@ -53,7 +61,11 @@ class ServingDraft(Draft):
 
     def beside(self, load: Fleet) -> tuple[CostComponent, ...]:
         """The lines beside the instances."""
-        return around(self.place, self.serve, load, self.weights_gb, self.desk)
+        return (
+            *around(self.place, self.serve, load, self.weights_gb, self.desk),
+            *kept(self.place, self.serve, self.stand.mode, self.desk),
+            *self.watching,
+        )
 
     @cached_property
     def usd(self) -> Decimal | None:
@@ -63,9 +75,34 @@ class ServingDraft(Draft):
         return sum((each.usd for each in self.components if each.usd is not None), Decimal(0))
 
     @cached_property
+    def plan(self) -> Plan:
+        """The plan with its layout and its most instances decided, so that what was quoted is what is deployed."""
+        serve = self.serve
+        if self.estimate is not None and self.fleet is not None:
+            layout = self.estimate.layout
+            serve = replace(
+                serve,
+                tensor_parallel=layout.tensor_parallel,
+                batch_size=layout.batch,
+                sequence_length=layout.sequence,
+                max_instances=serve.max_instances or max(1, self.fleet.instances.most),
+            )
+        request = replace(self.desk.request, workload=replace(self.desk.request.workload, serve=serve))
+        return resolve(request, self.place)
+
+    @cached_property
+    def found(self) -> tuple[Finding, ...]:
+        """Everything against its deployment, warnings included; nothing of Bedrock, where nothing is deployed."""
+        own = tuple(refusals(self.serve, self.fleet))
+        if self.estimate is None:
+            return own
+        told = {each.code for each in own}
+        return (*own, *(each for each in self.judged(self.plan) if each.code not in told))
+
+    @cached_property
     def refusals(self) -> tuple[Finding, ...]:
         """What makes it impossible, whatever it costs."""
-        return (*refusals(self.place, self.serve, self.estimate, self.fleet), *self.against)
+        return (*(each for each in self.found if each.level is Level.ERROR), *self.against)
 
     def machines(self, load: Fleet) -> tuple[CostComponent, ...]:
         """The lines of the instances: the busy share, the idle share, deployments, and what spot takes back."""
@@ -106,17 +143,29 @@ def paid_hours(place: Place, load: Fleet) -> float:
     return load.instances.most * HOURS_PER_MONTH if place.option in COMMITTED else load.hours
 
 
-def serving_drafts(choices: ServingChoices, desk: Desk, *, everything: bool) -> list[Draft]:
-    """The candidates of a serving plan, best first: the best place of each type and way of buying, or all of them."""
+def serving_drafts(choices: ServingChoices, desk: Desk, judged: Judged, *, everything: bool) -> list[Draft]:
+    """The candidates of a serving plan, best first: the best place of each type and way of buying, or all of them.
+
+    Args:
+        choices: what can carry the plan.
+        desk: the request and its prices.
+        judged: finds what keeps a plan from being deployed.
+        everything: whether all places are wanted.
+    """
     found: list[Draft] = []
     for way in choices.ways:
-        places = list(_places(way, choices, desk))
-        found += places if everything else _best(places)
-    found += [_on_bedrock(each, choices, desk) for each in hosted(choices, desk)]
+        places = list(_places(way, choices, desk, judged))
+        found += [_watched(each) for each in (places if everything else _best(places))]
+    found += [_on_bedrock(each, choices, desk, judged) for each in hosted(choices, desk)]
     return ranked(found)
 
 
-def _on_bedrock(each: Hosted, choices: ServingChoices, desk: Desk) -> ServingDraft:
+def _watched(each: ServingDraft) -> ServingDraft:
+    """A candidate with what watches it, counted once."""
+    return replace(each, watching=watched(each.place, each.serve, each.stand.mode, each.desk))
+
+
+def _on_bedrock(each: Hosted, choices: ServingChoices, desk: Desk, judged: Judged) -> ServingDraft:
     return ServingDraft(
         place=each.place,
         work=_work(each.place, None),
@@ -129,35 +178,44 @@ def _on_bedrock(each: Hosted, choices: ServingChoices, desk: Desk) -> ServingDra
         fleet=None,
         bedrock=each.terms,
         weights_gb=0.0,
+        judged=judged,
         lines=each.lines,
     )
 
 
-def _places(way: Way, choices: ServingChoices, desk: Desk) -> Iterator[ServingDraft]:
+def _places(way: Way, choices: ServingChoices, desk: Desk, judged: Judged) -> Iterator[ServingDraft]:
     """Every region, zone and term of a way."""
     estimate = choices.estimates[way.instance_type]
-    load = fleet(choices.serve, estimate.requests_per_s)
+    stand = _stand(way, choices.serve, estimate, desk)
+    load = fleet(choices.serve, estimate.requests_per_s, stand)
     nodes = max(1, load.instances.most)
     for site in range(len(way.sites)):
         for term in range(len(way.terms)):
-            yield _draft(way.place(site, nodes, term), estimate, load, choices, desk)
+            place = way.place(site, nodes, term)
+            yield ServingDraft(
+                place=place,
+                work=_work(place, desk.catalog.instance_types[place.instance_type].accelerator),
+                offer=offer(place, desk.request, desk.catalog, desk.rules.today),
+                charge=None,
+                hazard=desk.hazard(place) if place.option is PurchaseOption.SPOT else None,
+                desk=desk,
+                serve=choices.serve,
+                estimate=estimate,
+                fleet=load,
+                bedrock=None,
+                weights_gb=choices.weights_gb,
+                judged=judged,
+                stand=stand,
+            )
 
 
-def _draft(place: Place, estimate: ServingEstimate, load: Fleet, choices: ServingChoices, desk: Desk) -> ServingDraft:
-    facts = desk.catalog.instance_types[place.instance_type]
-    return ServingDraft(
-        place=place,
-        work=_work(place, facts.accelerator),
-        offer=offer(place, desk.request, desk.catalog, desk.rules.today),
-        charge=None,
-        hazard=desk.hazard(place) if place.option is PurchaseOption.SPOT else None,
-        desk=desk,
-        serve=choices.serve,
-        estimate=estimate,
-        fleet=load,
-        bedrock=None,
-        weights_gb=choices.weights_gb,
-    )
+def _stand(way: Way, serve: ServingWorkload, estimate: ServingEstimate, desk: Desk) -> Stand:
+    """How the copies of a type are deployed."""
+    copies = estimate.layout.copies
+    facts = desk.catalog.instance_types[way.instance_type]
+    neuron = desk.catalog.accelerators[facts.accelerator or ""].family == "neuron"
+    endpoint = way.target is TargetKind.SAGEMAKER_ENDPOINT
+    return Stand(endpoint_mode(serve, neuron=neuron, copies=copies) if endpoint else None, copies)
 
 
 def _work(place: Place, accelerator: str | None) -> Work:
@@ -175,8 +233,9 @@ def _work(place: Place, accelerator: str | None) -> Work:
 
 
 def _best(drafts: Iterable[ServingDraft]) -> list[ServingDraft]:
-    """The one of several places with the lowest rate; without any, the first, that the reason is seen."""
-    return sorted(drafts, key=_rate)[:1]
+    """The cheapest of several places that can be deployed in; without any, the cheapest, that the reason is seen."""
+    ordered = sorted(drafts, key=_rate)
+    return [next((each for each in ordered if not each.refusals), ordered[0])] if ordered else []
 
 
 def _rate(each: ServingDraft) -> tuple[bool, Decimal, str, str]:

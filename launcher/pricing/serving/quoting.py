@@ -1,14 +1,12 @@
 """From a serving draft to its quote: the month's range, what it rests on, policies, findings and the gate's word."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from decimal import Decimal
 
-from launcher.model.document import resolve
-from launcher.model.enums import Market, PurchaseOption
+from launcher.model.endpoint import least_instances
+from launcher.model.enums import Level, Market, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Assumption, Price, Range, UsdRange
-from launcher.model.plan import Plan
 from launcher.model.quote import Policy, Quote
 from launcher.model.request import Credit
 from launcher.model.serving import ServingOutlook
@@ -18,7 +16,14 @@ from launcher.pricing.compute import HOURS_A_YEAR
 from launcher.pricing.gate import age_findings, judge
 from launcher.pricing.serving.around import around_assumptions
 from launcher.pricing.serving.drafts import COMMITTED, ServingDraft, paid_hours
-from launcher.pricing.serving.traffic import HOURS_PER_MONTH, Fleet, fleet, fleet_lines, requests_per_month, rollout
+from launcher.pricing.serving.traffic import (
+    HOURS_PER_MONTH,
+    Fleet,
+    fleet,
+    fleet_lines,
+    requests_per_month,
+    rollout_words,
+)
 
 MILLION = Decimal(1_000_000)
 MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
@@ -33,11 +38,11 @@ def quote(drawn: ServingDraft, told: tuple[Assumption, ...]) -> Quote:
         told: what one instance serves, with its arithmetic.
     """
     price = drawn.offer.price
-    plan = _plan(drawn)
+    plan = drawn.plan
     usd = _month(drawn)
     nodes = drawn.place.nodes if drawn.fleet is not None else 1
     per_hour = price.usd * nodes if isinstance(price, Price) else None
-    findings = (*drawn.refusals, *_findings(drawn))
+    findings = (*drawn.refusals, *_findings(drawn), *_remarks(drawn))
     cash, left, lines = _cash(drawn)
     return Quote(
         plan=plan,
@@ -65,22 +70,6 @@ def quote(drawn: ServingDraft, told: tuple[Assumption, ...]) -> Quote:
     )
 
 
-def _plan(drawn: ServingDraft) -> Plan:
-    """The plan with its layout and its most instances decided, so that what was quoted is what is deployed."""
-    serve = drawn.serve
-    if drawn.estimate is not None and drawn.fleet is not None:
-        layout = drawn.estimate.layout
-        serve = replace(
-            serve,
-            tensor_parallel=layout.tensor_parallel,
-            batch_size=layout.batch,
-            sequence_length=layout.sequence,
-            max_instances=serve.max_instances or max(1, drawn.fleet.instances.most),
-        )
-    request = replace(drawn.desk.request, workload=replace(drawn.desk.request.workload, serve=serve))
-    return resolve(request, drawn.place)
-
-
 def _month(drawn: ServingDraft) -> UsdRange | None:
     """Dollars of a month: the middle is the sum of the lines, low and high have a faster and a slower estimate."""
     mid = drawn.usd
@@ -89,8 +78,8 @@ def _month(drawn: ServingDraft) -> UsdRange | None:
     if drawn.estimate is None:
         return UsdRange(low=mid, mid=mid, high=mid)
     tokens, requests = drawn.estimate.tokens_per_s, drawn.estimate.requests_per_s
-    low = _total(drawn, fleet(drawn.serve, requests * tokens.high / tokens.mid))
-    high = _total(drawn, fleet(drawn.serve, requests * tokens.low / tokens.mid))
+    low = _total(drawn, fleet(drawn.serve, requests * tokens.high / tokens.mid, drawn.stand))
+    high = _total(drawn, fleet(drawn.serve, requests * tokens.low / tokens.mid, drawn.stand))
     return UsdRange(low=min(mid, low), mid=mid, high=max(mid, high))
 
 
@@ -177,10 +166,10 @@ def _assumptions(drawn: ServingDraft, told: tuple[Assumption, ...]) -> tuple[Ass
         return (month,)
     return (
         *told,
-        *fleet_lines(drawn.serve, drawn.estimate, drawn.fleet),
+        *fleet_lines(drawn.serve, drawn.estimate, drawn.fleet, drawn.stand),
         month,
         *(drawn.hazard.assumptions if drawn.hazard is not None else ()),
-        *around_assumptions(),
+        *around_assumptions(drawn.stand.mode),
     )
 
 
@@ -210,6 +199,11 @@ def _findings(drawn: ServingDraft) -> Iterator[Finding]:
             yield warning("unpriced-line", "", f"{each.name}: {each.unpriced}; the total is incomplete")
 
 
+def _remarks(drawn: ServingDraft) -> Iterator[Finding]:
+    """What is to be said of its deployment that does not stand in its way."""
+    return (each for each in drawn.found if each.level is not Level.ERROR)
+
+
 def _policies(drawn: ServingDraft) -> tuple[Policy, ...]:
     """The safety policies, the ones that are off included."""
     request, serve, load = drawn.desk.request, drawn.serve, drawn.fleet
@@ -217,8 +211,8 @@ def _policies(drawn: ServingDraft) -> tuple[Policy, ...]:
     scaling = way = zones = None
     if load is not None:
         most = serve.max_instances or load.instances.most
-        scaling = f"{serve.min_instances} to {most} instances"
-        way = f"{rollout(serve, load.instances.most).value}, with alarms and rollback"
+        scaling = f"{least_instances(serve)} to {most} instances"
+        way = f"{rollout_words(serve, drawn.stand)}" + (", with alarms and rollback" if drawn.stand.mode else "")
         zones = f"{serve.zones} zones" if serve.zones > 1 else None
     settings = {
         "budget": None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate of a month",

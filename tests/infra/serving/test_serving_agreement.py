@@ -1,75 +1,207 @@
-"""What the template makes of an endpoint against what its quote bills: types, numbers of instances, volumes."""
+"""What the template makes of an endpoint is what its quote bills: each quantity, and each one changed in turn."""
 
+import copy
+import json
 from datetime import UTC, datetime
 
 import pytest
 
-from launcher import plan_file
-from launcher.catalog.load import load
-from launcher.workflow.price import PriceOptions
-from launcher.workflow.serving import price_serving
-from tests.infra.serving.conftest import COMPONENT, FILES, TARGET, only, variant
+from launcher.records.documents import quote_document
+from launcher.workflow.price import PriceOptions, price
+from tests.infra.serving.agreement import USAGE, differences, resources, unknown
+from tests.infra.serving.conftest import FILES
 
-GB_PER_GIB = 1.073741824
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SIZED = ["asynchronous-inf2", "llama31-8b-g6e", "llama31-8b-inf2"]
 """Examples whose largest number of instances is the one that their traffic needs."""
 
 
 @pytest.fixture(scope="module")
-def quoted():
-    """The best machine of an example, as it is quoted."""
-    made = {}
+def sides(synthesised, catalog):
+    """Of an example: its template as the launcher deploys it, and its quote's JSON."""
+    done = {}
 
-    def quote(name):
-        if name not in made:
-            request = plan_file.load(FILES[name])
-            now = datetime(2026, 11, 20, tzinfo=UTC)
-            priced = price_serving(FILES[name], request, load(), now, PriceOptions())
-            (rank,) = [index for index, each in enumerate(priced.drafts, 1) if each.place.instance_type]
-            made[name] = (priced.drafts[rank - 1], priced.digest(rank))
-        return made[name]
+    def both(name):
+        if name not in done:
+            found = price(FILES[name], NOW, PriceOptions())
+            (rank,) = [index for index, each in enumerate(found.drafts, 1) if each.place.instance_type]
+            quoted = found.quote(rank)
+            made = synthesised(quoted.plan, usd_per_hour=f"{quoted.price.usd:f}")
+            told = json.loads(json.dumps(quote_document(quoted, rank, catalog.instance_types)))
+            done[name] = made.template("serving"), told
+        return copy.deepcopy(done[name])
 
-    return quote
+    return both
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_type_that_is_billed_is_the_one_that_is_made(endpoint, quoted, name):
-    draft, _ = quoted(name)
-    lines = [each.name for each in draft.components if each.group == "compute"]
-    assert any(variant(endpoint(name))["InstanceType"] in each for each in lines)
+def test_what_is_deployed_is_what_is_quoted(sides, name):
+    template, quote = sides(name)
+    assert quote["usd"] is not None
+    assert differences(template, quote) == []
+    assert template["Outputs"]["PlanDigest"]["Value"] == quote["digest"]
 
 
 @pytest.mark.parametrize("name", SIZED)
-def test_the_plan_that_was_quoted_is_the_one_that_is_deployed(endpoint, quoted, name):
-    draft, digest = quoted(name)
-    made = endpoint(name)
-    assert made.template("serving")["Outputs"]["PlanDigest"]["Value"] == digest
-    capacity = [each["MaxCapacity"] for each in made.resources("serving", TARGET).values()] or [1]
-    copies = draft.estimate.layout.copies if made.resources("serving", COMPONENT) else 1
-    assert capacity == [draft.fleet.instances.most * copies]
+def test_what_the_cdk_makes_of_the_plan_file_is_what_is_quoted(sides, endpoint, name):
+    assert endpoint(name).template("serving")["Outputs"]["PlanDigest"]["Value"] == sides(name)[1]["digest"]
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_copies_and_their_shape_are_those_of_the_estimate(endpoint, quoted, name):
-    layout = quoted(name)[0].estimate.layout
-    made = endpoint(name)
-    for component in made.resources("serving", COMPONENT).values():
+def test_every_type_of_resource_is_priced_or_known_to_cost_nothing(sides, name):
+    assert unknown(sides(name)[0]) == set()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_copies_and_their_shape_are_those_of_the_estimate(sides, name):
+    template, quote = sides(name)
+    told = quote["serving"]
+    for component in resources(template, "AWS::SageMaker::InferenceComponent"):
         needs = component["Specification"]["ComputeResourceRequirements"]
-        assert needs["NumberOfAcceleratorDevicesRequired"] * 2 == layout.tensor_parallel
-    environment = only(made, "AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
+        assert needs["NumberOfAcceleratorDevicesRequired"] * 2 == told["tensor_parallel"]
+    (model,) = resources(template, "AWS::SageMaker::Model")
+    environment = model["PrimaryContainer"]["Environment"]
     names = [
-        ("SM_ON_TENSOR_PARALLEL_SIZE", "SM_VLLM_TENSOR_PARALLEL_SIZE", layout.tensor_parallel),
-        ("SM_ON_BATCH_SIZE", "SM_VLLM_MAX_NUM_SEQS", layout.batch),
-        ("SM_ON_SEQUENCE_LENGTH", "SM_VLLM_MAX_MODEL_LEN", layout.sequence),
+        ("SM_ON_TENSOR_PARALLEL_SIZE", "SM_VLLM_TENSOR_PARALLEL_SIZE", told["tensor_parallel"]),
+        ("SM_ON_BATCH_SIZE", "SM_VLLM_MAX_NUM_SEQS", told["batch_size"]),
+        ("SM_ON_SEQUENCE_LENGTH", "SM_VLLM_MAX_MODEL_LEN", told["sequence_length"]),
     ]
     for neuron, gpu, value in names:
         assert (environment.get(neuron) or environment[gpu]) == str(value)
 
 
+# ------------------------------------------------------------------------------------------- each quantity, changed
+
+
+def one(template, kind):
+    """The properties of the one resource of a type."""
+    (found,) = resources(template, kind)
+    return found
+
+
+def variant(template):
+    return one(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]
+
+
+def target(template):
+    return one(template, "AWS::ApplicationAutoScaling::ScalableTarget")
+
+
+def function(template):
+    return one(template, "AWS::Lambda::Function")
+
+
+def more(kind):
+    """A second one of something."""
+    return lambda made: made["Resources"].update(
+        OneMore={"Type": kind, "Properties": copy.deepcopy((resources(made, kind) or [{}])[0])}
+    )
+
+
+def none(kind):
+    """None of something is made."""
+
+    def change(made):
+        made["Resources"] = {key: each for key, each in made["Resources"].items() if each["Type"] != kind}
+
+    return change
+
+
+def expiry(made):
+    one(made, "AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"] += 1
+
+
+def log_days(made):
+    for each in resources(made, "AWS::Logs::LogGroup"):
+        each["RetentionInDays"] = 400
+
+
+def schedule(made):
+    (rule,) = [each for each in resources(made, "AWS::Events::Rule") if "ScheduleExpression" in each]
+    rule["ScheduleExpression"] = "rate(10 minutes)"
+
+
+def at_once(made):
+    one(made, "AWS::SageMaker::Endpoint")["DeploymentConfig"] = {"BlueGreenUpdatePolicy": {}}
+
+
+def share(made):
+    policy = one(made, "AWS::SageMaker::InferenceComponent")["DeploymentConfig"]["RollingUpdatePolicy"]
+    policy["MaximumBatchSize"]["Value"] = 10
+
+
+BUCKET = "AWS::S3::Bucket"
+CHANGES = {
+    ("instance type", "llama31-8b-g6e"): lambda made: variant(made).update(InstanceType="ml.g6e.4xlarge"),
+    ("instances", "llama31-8b-g6e"): lambda made: variant(made).update(InitialInstanceCount=2),
+    ("instances", "embedding-inf2"): lambda made: target(made).update(MaxCapacity=4),
+    ("instances", "asynchronous-inf2"): lambda made: target(made).update(MinCapacity=1),
+    ("deployment hours", "llama33-70b-inf2"): at_once,
+    ("deployment hours", "llama31-8b-inf2"): share,
+    ("volume GB-months", "embedding-inf2"): lambda made: variant(made).update(VolumeSizeInGB=50),
+    ("volume GB-months", "llama31-8b-g6e"): lambda made: variant(made).update(VolumeSizeInGB=60),
+    ("volume GB-months", "llama33-70b-inf2"): lambda made: variant(made).pop("VolumeSizeInGB"),
+    ("kept GB-months", "embedding-inf2"): none(BUCKET),
+    ("kept GB-months", "llama31-8b-g6e"): lambda made: made["Resources"].update(
+        OneMore={
+            "Type": BUCKET,
+            "Properties": {"LifecycleConfiguration": {"Rules": [{"ExpirationInDays": 30}]}},
+        }
+    ),
+    ("kept GB-months", "asynchronous-inf2"): expiry,
+    ("uploads", "asynchronous-inf2"): lambda made: one(made, "AWS::SageMaker::EndpointConfig").pop(
+        "AsyncInferenceConfig"
+    ),
+    ("log GB-months", "llama31-8b-g6e"): log_days,
+    ("alarms", "llama31-8b-inf2"): more("AWS::CloudWatch::Alarm"),
+    ("alarms", "asynchronous-inf2"): none("AWS::CloudWatch::Alarm"),
+    ("dashboards", "embedding-inf2"): more("AWS::CloudWatch::Dashboard"),
+    ("dashboards", "llama33-70b-inf2"): none("AWS::CloudWatch::Dashboard"),
+    ("functions", "llama31-8b-g6e"): more("AWS::Lambda::Function"),
+    ("function price", "llama31-8b-g6e"): lambda made: function(made).update(MemorySize=512),
+    ("function price", "asynchronous-inf2"): schedule,
+    ("CloudWatch requests", "embedding-inf2"): schedule,
+    ("budgets", "llama31-8b-inf2"): none("AWS::Budgets::Budget"),
+    ("budgets", "llama31-8b-g6e"): more("AWS::Budgets::Budget"),
+    ("custom metrics", "llama31-8b-g6e"): lambda made: function(made)["Environment"]["Variables"].pop(
+        "USD_PER_NODE_HOUR"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES, ids=lambda case: "-".join(case).replace(" ", "-"))
+def test_a_change_of_what_is_deployed_is_noticed(sides, case):
+    quantity, name = case
+    template, quote = sides(name)
+    CHANGES[case](template)
+    assert quantity in differences(template, quote)
+
+
 @pytest.mark.parametrize("name", FILES)
-def test_volumes_are_as_large_as_they_are_billed(endpoint, quoted, name):
-    draft, _ = quoted(name)
-    billed = [float(each.quantity) for each in draft.components if each.name == "endpoint volumes"]
-    size = variant(endpoint(name)).get("VolumeSizeInGB")
-    made = [] if size is None else [pytest.approx(size * GB_PER_GIB * draft.fleet.instances.mean, rel=1e-6)]
-    assert billed == made
+def test_a_change_of_any_quoted_line_is_noticed(sides, name):
+    """Of every line that the template decides: more of it, none of it; and a line that nobody knows."""
+    template, quote = sides(name)
+    decided = 0
+    for index, line in enumerate(quote["components"]):
+        grown, gone = copy.deepcopy(quote), copy.deepcopy(quote)
+        grown["components"][index]["quantity"] *= 1.01
+        del gone["components"][index]
+        if line["name"] not in USAGE:
+            assert all(differences(template, each) for each in (grown, gone)), line["name"]
+            decided += 1
+    assert decided >= 8
+    quote["components"].append({**quote["components"][-1], "name": "something new", "quantity": 1.0})
+    assert differences(template, quote) == ["something new"]
+
+
+def test_a_quoted_range_type_or_price_that_is_another_is_noticed(sides):
+    template, quote = sides("embedding-inf2")
+    for name, old, new, told in [
+        ("policies", "1 to 3", "0 to 3", "instances"),
+        ("components", "inf2.xlarge", "inf2.8xlarge", "instance type"),
+    ]:
+        changed = {**quote, name: json.loads(json.dumps(quote[name]).replace(old, new))}
+        assert differences(template, changed) == [told]
+    (line,) = [each for each in quote["components"] if each["name"].startswith("guard")]
+    line["unit_price_usd"] = str(2 * float(line["unit_price_usd"]))
+    assert differences(template, quote) == ["function price"]

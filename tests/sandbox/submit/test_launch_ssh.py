@@ -34,7 +34,7 @@ def test_an_interrupted_job_comes_back_and_ends_with_the_weights_of_one_that_was
     def interrupt(now):
         # As Slurm does it for a node that is gone: back into the queue, with a checkpoint in S3.
         if now.saved_step and not took_away:
-            took_away.append(far.head.jobs()[-1][1])
+            took_away.append(next(job for _, job, state in far.head.jobs() if state == "RUNNING"))
             far.head.slurm.run("scontrol", "requeue", took_away[0])
 
     folder, report = far.launch(far.plan(trainer), progress=interrupt)
@@ -50,7 +50,9 @@ def test_an_interrupted_job_comes_back_and_ends_with_the_weights_of_one_that_was
     logs = "".join(path.read_text() for path in sorted(folder.logs.glob("attempt-*.log")))
     assert re.findall(r"weights sha256 (\w+)", logs)[-1] == wanted
     assert logs.count("slipway: fetched s3://far-checkpoints/team/.work/") == 1
-    (job,) = {each[1] for each in far.head.jobs() if each[0].startswith("far-")}
+    (job,) = took_away
+    (name,) = [each for each, number, _ in far.head.jobs() if number == job]
+    assert [number for each, number, _ in far.head.jobs() if each == name] == [job]
     assert any(line.startswith(f"submitted: job {job} on gpu1 over ssh") for line in far.told)
     submission = folder.read_json("submission.json")
     assert (submission["job"], submission["head_node"]["host"], submission["work"]["git"]) == (job, "gpu1", None)

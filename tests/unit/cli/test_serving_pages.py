@@ -149,10 +149,10 @@ def test_a_portfolio_with_a_bad_plan_names_it(plan, monkeypatch, capsys):
     assert "bad.yaml: no model llama-9" in err
 
 
-@pytest.mark.parametrize("command", ["render", "deploy", "launch"])
+@pytest.mark.parametrize("command", ["deploy", "launch"])
 def test_a_serving_plan_is_not_built(plan, monkeypatch, capsys, command):
     plan(CHAT)
-    more = {"render": ["-o", "out"], "deploy": ["--dry-run"], "launch": ["--sandbox", "--yes"]}[command]
+    more = {"deploy": ["--dry-run"], "launch": ["--sandbox", "--yes"]}[command]
     code, _, err = run([command, "plan.yaml", *more], monkeypatch, capsys)
     assert code == 5
     assert "priced and not deployed in this version" in err

@@ -10,6 +10,7 @@ from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import load
 from launcher.catalog.serving import load_serving
 from launcher.catalog.serving_images import load_images
+from launcher.model import endpoint as rules
 from launcher.model.document import resolve
 from launcher.model.endpoint import EndpointMode
 from launcher.model.enums import Level, Rollout
@@ -17,7 +18,6 @@ from launcher.model.errors import ImpossibleError
 from launcher.planning.endpoint import endpoint, scheduled, volume_gib
 from launcher.planning.endpoint_checks import container_findings, endpoint_findings
 from launcher.planning.endpoint_pin import pinned_serving
-from launcher.pricing.serving import around
 
 SERVE = {
     "model": "llama-3.1-8b",
@@ -287,7 +287,7 @@ class TestEndpoint:
 
     def test_its_volume_is_the_one_that_is_priced(self, plan, catalog):
         for model, gb in (("llama-3.1-8b", 16.06), ("llama-3.3-70b", 141.1)):
-            assert volume_gib(plan({"model": model}), catalog) == around.volume_gib(gb)
+            assert volume_gib(plan({"model": model}), catalog) == rules.volume_gib(gb)
 
 
 def test_a_schedule_names_a_time_zone_or_none():

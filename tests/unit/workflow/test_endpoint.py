@@ -119,20 +119,20 @@ class TestOtherKinds:
         assert reply.first_s is None
 
     @pytest.mark.parametrize(
-        "how, said",
+        "how, patience_s, said",
         [
-            ({"queue_fails": True}, "failed on a request"),
-            ({"queue_s": 60}, "gave no answer in 1 s"),
-            ({"empty": True}, "answered without a token"),
+            ({"queue_fails": True}, 60, "failed on a request"),
+            ({"queue_s": 600}, 0.6, "gave no answer in 1 s"),
+            ({"empty": True}, 60, "answered without a token"),
         ],
     )
-    def test_a_queue_that_fails_is_named(self, runtime, ask, monkeypatch, how, said):
+    def test_a_queue_that_fails_is_named(self, runtime, ask, monkeypatch, how, patience_s, said):  # noqa: PLR0917
         monkeypatch.setattr("launcher.aws.endpoints.POLL_S", 0.05)
         runtime.mode = "asynchronous"
         for name, value in how.items():
             setattr(runtime, name, value)
         with pytest.raises(DeploymentFailedError, match=said):
-            ask(timeout_s=0.6)
+            ask(timeout_s=patience_s)
 
 
 class TestState:

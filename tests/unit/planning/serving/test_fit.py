@@ -64,7 +64,10 @@ def test_a_small_embedding_model_runs_on_an_inf2_xlarge(choose):
     told = choose("inf2.xlarge", "bge-base-en-v1.5", task=ServingTask.EMBEDDING, input_tokens=256).estimate
     assert told is not None
     assert told.tpot_ms is None
-    assert told.layout.copies == 2
+    # Containers are given whole chips: a copy on each core only where the plan asks for it.
+    assert (told.layout.tensor_parallel, told.layout.copies) == (2, 1)
+    asked = choose("inf2.xlarge", "bge-base-en-v1.5", task=ServingTask.EMBEDDING, input_tokens=256, tensor_parallel=1)
+    assert asked.estimate.layout.copies == 2
 
 
 @pytest.mark.parametrize("chip, allowed", [("Inferentia2", (1, 2, 4, 8, 24)), ("H100", (1, 2, 4, 8))])

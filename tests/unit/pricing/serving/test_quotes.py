@@ -11,6 +11,7 @@ import pytest
 from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.model.document import document
+from launcher.model.enums import Level
 from launcher.model.errors import ImpossibleError
 from launcher.records.documents import plan_document, quote_document
 from launcher.workflow.price import PriceOptions, pick, refuse_serving
@@ -134,7 +135,51 @@ def test_too_few_instances_refuse_a_candidate(priced):
 def test_an_answer_longer_than_an_endpoint_may_take(priced):
     slow = {"streaming": False, "output_tokens": 2000, "batch_size": 32, "tensor_parallel": 8}
     assert priced(slow, **INF2).drafts[0].refusals[0].code == "answer-too-slow"
-    assert not priced({**slow, "asynchronous": True}, **INF2).drafts[0].refusals
+    waiting = priced({**slow, "asynchronous": True}, **INF2).drafts[0]
+    assert [each.code for each in waiting.refusals] == ["copies-behind-a-queue"]
+
+
+REFUSED = [
+    ({"tensor_parallel": 1, "model": "qwen3-0.6b"}, "inf2.xlarge", "half-a-chip"),
+    ({"asynchronous": True, "tensor_parallel": 8}, "inf2.48xlarge", "copies-behind-a-queue"),
+    ({"task": "embedding", "model": "bge-base-en-v1.5", "input_tokens": 256}, "inf2.xlarge", "wrong-architecture"),
+    ({"deployment": "canary", "max_instances": 9}, "g6e.xlarge", "rollout-of-one"),
+    ({"deployment": "canary", "tensor_parallel": 8, "max_instances": 9}, "inf2.48xlarge", "canary-of-components"),
+]
+
+
+@pytest.mark.parametrize("serve, name, code", REFUSED, ids=[each[2] for each in REFUSED])
+def test_what_cannot_be_deployed_is_told_of_the_candidate_and_refused(priced, serve, name, code):
+    only = {"target": {"instance_type": name}, "purchase": {"option": "on-demand"}}
+    found = priced({"requests_per_s": 1, **serve}, **only)
+    quoted = found.quote(1)
+    assert [each.code for each in found.drafts[0].refusals] == [code]
+    assert code in {each.code for each in quoted.findings if each.level is Level.ERROR}
+    assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
+    assert found.impossible
+
+
+def test_a_place_for_the_weights_may_follow(priced):
+    quoted = priced(**INF2).quote(1)
+    levels = {each.code: each.level for each in quoted.findings}
+    assert levels["model-without-uri"] is Level.WARNING
+    assert quoted.gate.allowed
+    own = priced({"artifacts_uri": "s3://models/llama", "batch_size": 32, "tensor_parallel": 8}, **INF2).quote(1)
+    assert {"model-without-uri", "shape-not-compiled"}.isdisjoint(each.code for each in own.findings)
+
+
+def test_an_open_layout_gives_whole_chips_to_a_container(priced):
+    one = {"model": "qwen3-0.6b", "requests_per_s": 1}
+    found = priced(one, target={"instance_type": "inf2.xlarge"}, purchase={"option": "on-demand"}).drafts[0]
+    assert found.estimate.layout.tensor_parallel == 2
+    assert not found.refusals
+
+
+def test_the_place_that_is_shown_has_the_image(priced):
+    only = {"target": {"instance_type": "inf2.8xlarge", "region": "any"}, "purchase": {"option": "on-demand"}}
+    everything = priced(options=PriceOptions(everything=True), **only).drafts
+    assert {"image-not-in-region"} <= {each.code for draft in everything for each in draft.refusals}
+    assert not priced(**only).drafts[0].refusals
 
 
 def test_what_is_quoted_is_pinned_and_quotes_the_same(priced):
@@ -196,3 +241,13 @@ def test_own_prices_are_those_of_the_bill(priced):
 def test_credits_pay_first(priced):
     quoted = priced(**INF2 | {"purchase": {"option": "on-demand", "credits": [{"pool": "poc", "usd": 500}]}}).quote(1)
     assert quoted.cash_after_credits_usd == quoted.usd.mid - 500
+
+
+def test_pods_have_none_of_an_endpoints_alarms_and_are_replaced_in_place(priced):
+    eks = {"target": {"kind": "eks", "instance_type": "inf2.48xlarge"}, "purchase": {"option": "on-demand"}}
+    names = {each.name for each in priced(**eks).quote(1).components if each.quantity}
+    assert not {each for each in names if "alarm" in each or each in ("dashboard", "guard and its messages")}
+    assert "old and new version together" not in names
+    assert {"6 alarms", "dashboard", "guard and its messages"} <= {e.name for e in priced(**INF2).quote(1).components}
+    watched = priced(budget={"max_usd": 90_000}, **INF2).quote(1)
+    assert {"7 alarms", "AWS Budget"} <= {each.name for each in watched.components}

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launcher.model.endpoint import FILLED, EndpointMode
 from launcher.model.enums import Rollout
 from launcher.model.workload import ServingWorkload
-from launcher.pricing.serving.traffic import HOURS_PER_MONTH, TARGET, fleet, requests_per_month, rollout
+from launcher.pricing.serving.traffic import HOURS_PER_MONTH, Stand, fleet, requests_per_month
 
 DAY = (0.0,) * 8 + (10.0,) * 8 + (1.0,) * 8
 
@@ -21,7 +22,7 @@ def test_an_hour_has_as_many_as_its_requests_fill_to_the_target():
     assert load.instances.least == 1
     assert load.hours == pytest.approx((8 + 8 * 8 + 8) / 24 * HOURS_PER_MONTH)
     assert load.used_hours == pytest.approx(sum(DAY) / 24 / 2.0 * HOURS_PER_MONTH)
-    assert TARGET >= 10.0 / (8 * 2.0)
+    assert FILLED >= 10.0 / (8 * 2.0)
 
 
 def test_requests_of_a_month():
@@ -46,14 +47,23 @@ def test_a_rare_request_is_paid_for_by_the_time_it_keeps_an_instance_up():
     assert often.hours == pytest.approx(HOURS_PER_MONTH, rel=1e-6)
 
 
-def test_a_deployment_doubles_a_single_instance_and_rolls_through_more():
+def test_a_deployment_doubles_what_may_be_a_single_instance_and_rolls_through_what_always_is_more():
     one, many = serve(requests_per_s=0.1), serve(requests_per_s=10)
-    assert rollout(one, 1) is Rollout.ALL_AT_ONCE
-    assert rollout(many, 15) is Rollout.ROLLING
     assert fleet(one, 1.0).deployment_hours == pytest.approx(1 * 0.75 * 2)
-    assert fleet(many, 1.0).deployment_hours == pytest.approx(4 * 0.75 * 2)
-    whole = serve(requests_per_s=10, deployment=Rollout.ALL_AT_ONCE)
+    assert fleet(many, 1.0).deployment_hours == pytest.approx(15 * 0.75 * 2)
+    half, quarter = serve(requests_per_s=10, min_instances=2), serve(requests_per_s=10, min_instances=4)
+    assert fleet(half, 1.0).deployment_hours == pytest.approx(8 * 0.75 * 2)
+    assert fleet(quarter, 1.0).deployment_hours == pytest.approx(4 * 0.75 * 2)
+    whole = serve(requests_per_s=10, min_instances=4, deployment=Rollout.ALL_AT_ONCE)
     assert fleet(whole, 1.0).deployment_hours == pytest.approx(15 * 0.75 * 2)
+
+
+def test_components_are_replaced_in_steps_of_copies_and_pods_in_place():
+    many = serve(requests_per_s=10)
+    assert fleet(many, 1.0, Stand(EndpointMode.COMPONENTS, 3)).deployment_hours == pytest.approx(8 * 0.75 * 2)
+    assert fleet(many, 1.0, Stand(EndpointMode.COMPONENTS, 4)).deployment_hours == pytest.approx(4 * 0.75 * 2)
+    assert fleet(many, 1.0, Stand(None, 3)).deployment_hours == 0
+    assert fleet(serve(requests_per_s=0.1), 1.0, Stand(None, 1)).deployment_hours == pytest.approx(1 * 0.75 * 2)
 
 
 @given(
