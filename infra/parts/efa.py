@@ -18,17 +18,28 @@ class NodeSecurityGroup(Construct):
         rules: its rules; nodes must not start before they stand.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, vpc_id: str) -> None:
-        """Make the group and its two rules.
+    def __init__(self, scope: Construct, id_: str, *, vpc_id: str, way_out: bool = False) -> None:
+        """Make the group and its rules.
 
         Args:
             scope: the stack.
             id_: construct id.
             vpc_id: the VPC of the cluster.
+            way_out: whether members reach the internet by it, where no other group lets them.
         """
         super().__init__(scope, id_)
+        # Inline: EC2 gives a group without a rule of its own this very rule, and refuses it a second time.
+        out = ec2.CfnSecurityGroup.EgressProperty(
+            ip_protocol=_ALL,
+            cidr_ip="0.0.0.0/0",
+            description="To AWS's services and package repositories, through the NAT gateway",
+        )
         self.group = ec2.CfnSecurityGroup(
-            self, "Group", vpc_id=vpc_id, group_description="Slipway nodes: all traffic among themselves (EFA)"
+            self,
+            "Group",
+            vpc_id=vpc_id,
+            group_description="Slipway nodes: all traffic among themselves (EFA)",
+            security_group_egress=[out] if way_out else None,
         )
         self.rules = (
             ec2.CfnSecurityGroupIngress(

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from aws_cdk import CfnOutput
-from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from infra.parts.dashboard import Dashboard, hyperpod_widgets
@@ -53,16 +52,16 @@ class HyperPodStack(PlanStack):
             tags=tags,
             description=f"Slipway: HyperPod cluster {plan.cluster_name}",
         )
-        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=surroundings.vpc_id)
+        # HyperPod's machines have no other group that could let them out.
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=surroundings.vpc_id, way_out=True)
         group_id = group.group.attr_group_id
-        outward = self._outward(group_id)
         lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=surroundings.subnet_id, security_group_id=group_id)
         names, role = self._names(plan, instances, surroundings, group_id, lustre)
         context = hyperpod_context(plan, instances=instances, names=names)
         self.cluster = HyperPodSlurm(self, "HyperPod", request=cluster_request(context))
         # Machines fetch their scripts through the group and mount the file system when they are made.
         lustre.file_system.node.add_dependency(*group.rules)
-        self.cluster.resource.node.add_dependency(*group.rules, outward, lustre, role)
+        self.cluster.resource.node.add_dependency(*group.rules, lustre, role)
         guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits)
         connect = self.cluster.connect_command(plan.place.region)
         own = hyperpod_widgets(plan, self.cluster.cluster_id, connect)
@@ -71,17 +70,6 @@ class HyperPodStack(PlanStack):
         CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")
         CfnOutput(self, "DashboardUrl", value=dashboard.url)
         CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, limits)))
-
-    def _outward(self, group_id: str) -> ec2.CfnSecurityGroupEgress:
-        """The way out; HyperPod's machines have no other group that could give it."""
-        return ec2.CfnSecurityGroupEgress(
-            self,
-            "WayOut",
-            group_id=group_id,
-            ip_protocol=_ALL,
-            cidr_ip="0.0.0.0/0",
-            description="To AWS's services and package repositories, through the NAT gateway",
-        )
 
     def _names(
         self,

@@ -35,7 +35,12 @@ def launch(
     json: options.Json = False,
     interrupt_after: Annotated[
         float | None,
-        typer.Option("--interrupt-after", min=0, metavar="SECONDS", help="Play a spot interruption (sandbox)."),
+        typer.Option(
+            "--interrupt-after",
+            min=0,
+            metavar="SECONDS",
+            help="Play a spot interruption, on HyperPod the failure of a node (sandbox).",
+        ),
     ] = None,
     region: options.Region = None,
     max_price_age: options.MaxPriceAge = None,

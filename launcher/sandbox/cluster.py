@@ -46,7 +46,10 @@ class Surroundings(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """One compute resource of one queue: machines that are alike."""
+    """One compute resource of one queue, or HyperPod's group of workers: machines that are alike.
+
+    `own_names` are its nodes' names in Slurm where they are not ParallelCluster's.
+    """
 
     queue: str
     name: str
@@ -62,9 +65,12 @@ class NodeGroup:
     memory_mib: int
     gpus: int
     settings: Mapping[str, str]
+    own_names: tuple[str, ...] = ()
 
     def node_names(self) -> tuple[str, ...]:
-        """The names ParallelCluster gives: `queue-st-resource-1` for those always up, `-dy-` for the others."""
+        """Its own; else those of ParallelCluster: `queue-st-resource-1` for nodes always up, `-dy-` for the others."""
+        if self.own_names:
+            return self.own_names
         static = [f"{self.queue}-st-{self.name}-{number + 1}" for number in range(self.min_count)]
         dynamic = [f"{self.queue}-dy-{self.name}-{number + 1}" for number in range(self.max_count - self.min_count)]
         return (*static, *dynamic)
@@ -92,3 +98,23 @@ class ClusterSpec:
     settings: tuple[tuple[str, str], ...]
     tags: Mapping[str, str]
     left_out: tuple[str, ...]
+
+
+class Fleet(Protocol):
+    """The instances of one cluster, in whichever service they stand."""
+
+    @property
+    def region(self) -> str:
+        """The region's name."""
+
+    def subnet(self, subnet_id: str) -> SubnetFacts | None:
+        """What is known of a subnet, None where there is none of that id."""
+
+    def run_head_node(self, spec: ClusterSpec) -> str:
+        """Start the machine that Slurm's controller is on; its instance's id."""
+
+    def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
+        """Start a compute node; its instance's id."""
+
+    def terminate(self, instance_id: str, reason: str) -> None:
+        """Terminate an instance, with EC2's code of the reason."""

@@ -9,36 +9,39 @@ from pathlib import Path
 from typing import Any
 
 from launcher.sandbox import processes, slurm, slurm_files
-from launcher.sandbox.cluster import ClusterSpec, NodeGroup
-from launcher.sandbox.emulation.fleet import EmulatedEc2
+from launcher.sandbox.cluster import ClusterSpec, Fleet, NodeGroup
 from launcher.sandbox.emulation.parallelcluster import ClusterFailedError
 from launcher.sandbox.nodes import Node
 from launcher.sandbox.slurm_files import SlurmPlaces
 
 _MOST_NODES = 128
-_INTERRUPTED = "Server.SpotInstanceTermination"
+_LOSSES = {
+    "interruption": ("spot interruption", "Server.SpotInstanceTermination"),
+    "failure": ("instance failure", "Server.InternalError"),
+}
+"""Why a node goes: as Slurm is told, and as EC2 says it of the instance."""
 _REMOVED = "Client.UserInitiatedShutdown"
 
 
 class Cluster:
     """One cluster."""
 
-    def __init__(self, spec: ClusterSpec, ec2: EmulatedEc2, folder: Path, *, with_slurm: bool, mark: str) -> None:
+    def __init__(self, spec: ClusterSpec, fleet: Fleet, folder: Path, *, with_slurm: bool, mark: str) -> None:
         """Prepare it.
 
         Args:
             spec: what was asked for.
-            ec2: where its instances are.
+            fleet: its instances.
             folder: a short path for all that belongs to it.
             with_slurm: whether to run a private Slurm; else somebody else schedules its jobs.
             mark: what processes of this sandbox carry.
         """
         self.spec = spec
-        self._ec2 = ec2
+        self._fleet = fleet
         self._head_node = ""
         self._places = SlurmPlaces(folder=folder, nodes=folder / "n")
         self._nodes = {
-            name: Node(group, name, self._places.nodes / name, ec2.region)
+            name: Node(group, name, self._places.nodes / name, fleet.region)
             for group in spec.groups
             for name in group.node_names()
         }
@@ -53,7 +56,7 @@ class Cluster:
         """
         with self._lock:
             self._places.nodes.mkdir(parents=True, mode=0o700)
-            self._head_node = self._ec2.run_head_node(self.spec)
+            self._head_node = self._fleet.run_head_node(self.spec)
             try:
                 for node in self._nodes.values():
                     self._boot(node)
@@ -74,18 +77,19 @@ class Cluster:
             for node in self._nodes.values():
                 self._take_down(node, _REMOVED)
             if self._head_node:
-                self._ec2.terminate(self._head_node, _REMOVED)
+                self._fleet.terminate(self._head_node, _REMOVED)
                 self._head_node = ""
 
-    def lose(self, name: str) -> None:
-        """Lose a node as EC2 takes a spot instance back: its processes are killed and its disk is gone."""
+    def lose(self, name: str, why: str) -> None:
+        """Lose a node, by an interruption or a failure: its processes are killed and its disk is gone."""
+        told, code = _LOSSES[why]
         with self._lock:
             node = self._node(name)
             if self._slurm is not None:
                 self._slurm.kill_node(name)
-                # ParallelCluster sees the instance gone and says so; Slurm alone would wait for its own time limit.
-                self._slurm.declare_down(name, "spot interruption")
-            self._take_down(node, _INTERRUPTED)
+                # Who runs the instances sees it gone and says so; Slurm alone would wait for its own time limit.
+                self._slurm.declare_down(name, told)
+            self._take_down(node, code)
 
     def replace(self, name: str) -> None:
         """Bring a lost node back as another instance with an empty disk."""
@@ -126,8 +130,8 @@ class Cluster:
 
     def _boot(self, node: Node) -> None:
         group: NodeGroup = node.group
-        subnet = self._ec2.subnet(group.subnet_id)
-        node.boot(self._ec2.run_node(self.spec, group, node.name), subnet.zone if subnet is not None else "")
+        subnet = self._fleet.subnet(group.subnet_id)
+        node.boot(self._fleet.run_node(self.spec, group, node.name), subnet.zone if subnet is not None else "")
         own = slurm_files.node_environment(metadata=node.metadata.endpoint, scratch=str(node.scratch), life=node.life)
         slurm_files.write_node_environment(self._places, node.name, own)
 
@@ -136,7 +140,7 @@ class Cluster:
             return
         processes.end(lambda: processes.with_descendants(processes.marked(processes.NODE_MARK, node.life)))
         node.fail()
-        self._ec2.terminate(node.instance_id, reason)
+        self._fleet.terminate(node.instance_id, reason)
 
 
 class Registry:
@@ -157,7 +161,7 @@ class Registry:
         self._clusters: dict[str, Cluster] = {}
         self._made = 0
 
-    def start(self, spec: ClusterSpec, ec2: EmulatedEc2) -> str:
+    def start(self, spec: ClusterSpec, fleet: Fleet) -> str:
         """Start a cluster; the id of its head node's instance.
 
         Raises:
@@ -173,7 +177,7 @@ class Registry:
             folder = self._folder / f"c{self._made}"
             self._made += 1
             folder.mkdir(mode=0o700)
-            cluster = Cluster(spec, ec2, folder, with_slurm=self._with_slurm, mark=self._mark)
+            cluster = Cluster(spec, fleet, folder, with_slurm=self._with_slurm, mark=self._mark)
             head_node = cluster.start()
             self._clusters[spec.name] = cluster
             return head_node

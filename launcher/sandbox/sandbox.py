@@ -201,12 +201,33 @@ class Sandbox:
         noticed = datetime.now(UTC)
         self.notify(cluster, node, in_seconds=notice_s)
         drained = _wait(lambda: not scheduler.busy(node), notice_s)
-        scheduler.node_lost(node)
-        self._call("lose_node", cluster=cluster, node=node)
+        self._take_node(cluster, node, "interruption")
         lost = datetime.now(UTC)
-        self._call("replace_node", cluster=cluster, node=node)
-        scheduler.node_replaced(node)
+        self.replace_node(cluster, node)
         return Loss(node=node, noticed_at=noticed, lost_at=lost, replaced_at=datetime.now(UTC), drained=drained)
+
+    def fail_node(self, cluster: str, node: str) -> None:
+        """Have a node fail as machines do: without notice, with its disk and all that runs on it.
+
+        Args:
+            cluster: the cluster's name.
+            node: the node's name.
+        """
+        self._take_node(cluster, node, "failure")
+
+    def replace_node(self, cluster: str, node: str) -> None:
+        """Bring another instance in the place of a node that is gone, as HyperPod's recovery does.
+
+        Args:
+            cluster: the cluster's name.
+            node: the node's name.
+        """
+        self._call("replace_node", cluster=cluster, node=node)
+        self.scheduler(cluster).node_replaced(node)
+
+    def _take_node(self, cluster: str, node: str, why: str) -> None:
+        self.scheduler(cluster).node_lost(node)
+        self._call("lose_node", cluster=cluster, node=node, why=why)
 
     def stop(self) -> None:
         """End everything that belongs to it, in any state; a second call does nothing."""

@@ -138,7 +138,7 @@ class Server:
             "furnish": self._furnish,
             "arm": self._arm,
             "recommend_rebalance": self._recommend_rebalance,
-            "lose_node": lambda args: self._registry.cluster(args["cluster"]).lose(args["node"]),
+            "lose_node": lambda args: self._registry.cluster(args["cluster"]).lose(args["node"], args["why"]),
             "replace_node": lambda args: self._registry.cluster(args["cluster"]).replace(args["node"]),
         }
 

@@ -6,6 +6,7 @@ addresses (it knows no other way); whoever calls needs the folder's munge key.
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -17,13 +18,18 @@ from launcher.sandbox import processes, slurm_files
 from launcher.sandbox.cluster import ClusterSpec
 from launcher.sandbox.slurm_files import SlurmPlaces
 
-_PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "srun", "scancel")
+_PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "sdiag", "srun", "scancel")
 _START_S = 30.0
 _STOP_S = 10.0
 _ORDERLY_S = 3.0
 """What daemons are given to end by themselves; a slurmd without a controller takes longer than one wants to wait."""
 _LOOK_S = 0.05
 _ATTEMPTS = 3
+_IDLE = frozenset({"idle"})
+_UP = frozenset({"idle", "mixed", "allocated"})
+"""States of a node that came in another's place: a job that waited for it may have it already."""
+_QUIET = re.compile(r"^Agent queue size:\s+0\s+Agent count:\s+0\s", re.MULTILINE)
+"""What sdiag says of a controller with no message on its way to a node."""
 _LOG_LINES = 8
 
 
@@ -112,13 +118,15 @@ class PrivateSlurm:
         (self.places.folder / f"{name}.pid").unlink(missing_ok=True)
 
     def declare_down(self, name: str, reason: str) -> None:
-        """Tell the controller that a node is gone, as ParallelCluster's daemon does; its jobs are requeued."""
+        """Tell the controller that a node is gone, as who runs its instance does; its jobs are requeued."""
         self.run("scontrol", "update", f"nodename={name}", "state=down", f"reason={reason}")
 
     def start_node(self, name: str) -> None:
         """Start the slurmd of a new machine in a node's place and have the controller use it.
 
         Its spool is empty: what the old one remembers of jobs, revoked credentials among it, went with the old machine.
+        It has the old one's address, unlike a real machine: the controller tries for some seconds to end the job there,
+        and would end the next attempt. The new one waits until it has given up.
 
         Raises:
             SlurmError: the node does not come up.
@@ -126,8 +134,9 @@ class PrivateSlurm:
         spool = self.places.spool(self._names.index(name))
         shutil.rmtree(spool)
         spool.mkdir(mode=0o700)
+        self._wait_for("slurmctld", self._has_nothing_to_say)
         self._start_slurmd(name)
-        self._wait_until_idle({name})
+        self._wait_until({name}, _UP)
 
     def run(self, *words: str) -> str:
         """Run one of Slurm's commands; what it prints.
@@ -156,7 +165,7 @@ class PrivateSlurm:
         self._spawn("slurmctld", "-D", "-f", str(self.places.configuration))
         for name in self._names:
             self._start_slurmd(name)
-        self._wait_until_idle(set(self._names))
+        self._wait_until(set(self._names), _IDLE)
 
     def _start_slurmd(self, name: str) -> None:
         configuration = self.places.node_configuration(self._names.index(name))
@@ -179,18 +188,25 @@ class PrivateSlurm:
     def _environment(self) -> dict[str, str]:
         return client_environment(self.places.configuration) | {processes.MARK: self._mark}
 
-    def _wait_until_idle(self, names: set[str]) -> None:
-        """Wait until nodes are idle; one that was drained or down is taken back as soon as it has registered."""
+    def _wait_until(self, names: set[str], wanted: frozenset[str]) -> None:
+        """Wait until nodes are in a state; one that was drained or down is taken back as soon as it has registered."""
 
-        def idle() -> bool:
+        def up() -> bool:
             states = self._states()
             for name in names:
                 if any(word in states.get(name, "") for word in ("down", "drain")) and "*" not in states[name]:
                     with contextlib.suppress(SlurmError):
                         self.run("scontrol", "update", f"nodename={name}", "state=resume")
-            return all(states.get(name) == "idle" for name in names)
+            return all(states.get(name) in wanted for name in names)
 
-        self._wait_for(next(iter(names)), idle)
+        self._wait_for(next(iter(names)), up)
+
+    def _has_nothing_to_say(self) -> bool:
+        """Whether no message of the controller is on its way to a node."""
+        try:
+            return _QUIET.search(self.run("sdiag")) is not None
+        except SlurmError:
+            return False
 
     def _states(self) -> dict[str, str]:
         """The state of every node, with Slurm's marks: "idle", "down*" ..., empty while the controller is not up."""

@@ -183,8 +183,8 @@ def _node_lines(spec: ClusterSpec, ports: Sequence[int], host: str, address: str
         settings = {"CPUs": str(group.cpus), "RealMemory": str(group.memory_mib), **_layout(group)}
         if group.gpus:
             settings["Gres"] = f"gpu:{group.gpus}"
-        for name in group.node_names():
-            kind = "static" if "-st-" in name else "dynamic"
+        for number, name in enumerate(group.node_names()):
+            kind = "static" if number < group.min_count else "dynamic"
             features = [
                 kind,
                 group.instance_type,

@@ -15,7 +15,6 @@ from launcher.model.quote import Quote
 from launcher.planning.pin import zone
 from launcher.records import run_folder
 from launcher.workflow.deploy import Setting, Tell, bring_up, plan_words, record, show_difference, synthesise
-from launcher.workflow.hyperpod import refuse_in_sandbox
 from launcher.workflow.price import Priced
 
 if TYPE_CHECKING:
@@ -67,7 +66,6 @@ def _setting(priced: Priced, quoted: Quote, options: DeployOptions, stack: ExitS
     """What the deployment happens in; a sandbox of its own lasts as long as `stack`."""
     plan = quoted.plan
     if options.sandbox and not options.dry_run:
-        refuse_in_sandbox(plan)
         from launcher.workflow.in_sandbox import furnished, sandbox_for, setting_in
 
         # No job is submitted, so that the cluster needs no Slurm.

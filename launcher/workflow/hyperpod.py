@@ -61,17 +61,6 @@ def controller(outputs: Mapping[str, str], session: Session) -> HeadNode:
     return HeadNode(via="session", instance=target, region=outputs["Region"], user=USER)
 
 
-def refuse_in_sandbox(plan: Plan) -> None:
-    """Go on only with a plan that the sandbox can play.
-
-    Raises:
-        ImpossibleError: it is HyperPod's.
-    """
-    if is_hyperpod(plan):
-        message = f"{plan.name}: the sandbox has no HyperPod in this version"
-        raise ImpossibleError(message, hint="slipway deploy --dry-run shows what would be made")
-
-
 def refuse_unless_plan_fits(plan: Plan, session: Session, now: datetime) -> None:
     """Go on only with a training plan that holds what the plan file says of it: only AWS can tell.
 

@@ -4,6 +4,7 @@ import json
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -23,13 +24,16 @@ from launcher.sandbox.scheduler import JobState, Scheduler, SchedulerError
 from launcher.workflow.attempts import attempts, read_events
 from launcher.workflow.deploy import Deployed, Tell, record
 from launcher.workflow.follow import Follower, Listeners, Progress
-from launcher.workflow.hyperpod import refuse_in_sandbox
+from launcher.workflow.hyperpod import is_hyperpod
 from launcher.workflow.in_sandbox import furnished, sandbox_for, setting_in
 from launcher.workflow.job_folder import make_job_folder
 from launcher.workflow.price import Priced
 from launcher.workflow.standing import cluster_for
 
 NOTICE_S = 120.0
+RELEASE_AGAIN_S = 15.0
+NODE_LOST = "node-lost"
+"""What ended an attempt whose machine failed, as the agents of the other nodes say it (launcher/agent/ending.py)."""
 REQUEUE_S = 5.0
 """Slurm puts a job with a RequeueExit code back into the queue after its epilog, within a second or two here."""
 
@@ -38,7 +42,8 @@ REQUEUE_S = 5.0
 class LaunchOptions:
     """How a launch in the sandbox goes.
 
-    `interrupt_after_s` is when a spot interruption is played, counted from the first whole checkpoint; None: never.
+    `interrupt_after_s` is when an interruption is played, counted from the first whole checkpoint; None: never. It is
+    one of spot, or on HyperPod the failure of a node.
     `scheduler` is "slurm", "local", or "auto": Slurm where it is installed. `box` is a sandbox that runs already, with
     the clusters in it, and goes on afterwards; None: a new one, which ends with the launch.
     """
@@ -58,7 +63,6 @@ def launch_in_sandbox(priced: Priced, rank: int, quoted: Quote, options: LaunchO
         SlipwayError: a step failed; the run folder holds what was done until then.
         KeyboardInterrupt: the user ended it; the sandbox is gone and the report says so.
     """
-    refuse_in_sandbox(quoted.plan)
     tell, instances = options.tell, priced.catalog.instance_types
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
     story = _Story(folder=folder, quoted=quoted)
@@ -151,7 +155,8 @@ def _run_job(
     try:
         job = scheduler.submit(job_folder / BATCH_FILE, folder=job_folder, environment=environment)
         options.tell(f"submitted: job {job} on the {scheduler.name} scheduler of cluster {cluster}")
-        disruption = _Disruption(box=box, cluster=cluster, scheduler=scheduler, job=job, options=options)
+        kind = _NodeFailure if is_hyperpod(quoted.plan) else _Interruption
+        disruption = kind(box=box, cluster=cluster, scheduler=scheduler, job=job, folder=folder, options=options)
         listeners = Listeners(
             event=lambda event: _tell_event(event, options.tell),
             progress=options.progress,
@@ -159,7 +164,8 @@ def _run_job(
         )
         log = job_folder / f"slurm-{job}.out"
         follower = Follower(job=job_folder, folder=folder, log=log, listeners=listeners)
-        story.status = follower.follow(_Watch(scheduler=scheduler, job=job), tick=disruption.check)
+        watch = _Watch(scheduler=scheduler, job=job)
+        story.status = follower.follow(watch, tick=lambda: disruption.check(follower))
         disruption.finish()
     except SchedulerError as problem:
         raise DeploymentFailedError(f"the scheduler of {cluster}: {problem}") from problem
@@ -189,16 +195,50 @@ class _Watch:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Disruption:
-    """A spot interruption, played once, some seconds after the first whole checkpoint."""
+class _Disruption(ABC):
+    """The loss of the job's first node, played once, some seconds after the first whole checkpoint."""
 
     box: Sandbox
     cluster: str
     scheduler: Scheduler
     job: str
+    folder: RunFolder
     options: LaunchOptions
-    timer: threading.Timer | None = None
     struck: bool = False
+    released_at: float = -RELEASE_AGAIN_S
+
+    @abstractmethod
+    def first_checkpoint(self) -> None:
+        """The clock starts."""
+
+    @abstractmethod
+    def check(self, follower: Follower) -> None:
+        """Do what is due; called at every look."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Drop what is not due any more."""
+
+    def victim(self) -> str | None:
+        """The node that is lost, None where the job runs on none."""
+        nodes = self.scheduler.nodes(self.job)
+        if not nodes:
+            self.options.tell("the interruption finds the job on no node, and is left out")
+        return nodes[0] if nodes else None
+
+    def release(self) -> None:
+        """Let a requeued job start without Slurm's two minutes; said at every look, "a second from now" never comes."""
+        due = self.struck and time.monotonic() >= self.released_at + RELEASE_AGAIN_S
+        if due and self.scheduler.state(self.job) is JobState.PENDING:
+            self.released_at = time.monotonic()
+            self.scheduler.release(self.job)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Interruption(_Disruption):
+    """EC2 takes a spot instance back. It waits for the job to leave, in a thread of its own."""
+
+    timer: threading.Timer | None = None
     failure: Exception | None = None
 
     def first_checkpoint(self) -> None:
@@ -212,31 +252,74 @@ class _Disruption:
         """Give notice to the job's first node, take it away and bring another."""
         tell = self.options.tell
         try:
-            nodes = self.scheduler.nodes(self.job)
-            if not nodes:
-                tell("the interruption finds the job on no node, and is left out")
+            node = self.victim()
+            if node is None:
                 return
-            tell(f"EC2 takes {nodes[0]} back: two minutes' notice")
-            loss = self.box.lose_node(self.cluster, nodes[0], notice_s=NOTICE_S)
+            tell(f"EC2 takes {node} back: two minutes' notice")
+            loss = self.box.lose_node(self.cluster, node, notice_s=NOTICE_S)
             left = "after the job had left it" if loss.drained else "with the job still on it"
             tell(f"{loss.node} is gone with its disk, {left}; another node takes its place")
             self.struck = True
         except (SlipwayError, RuntimeError, OSError) as problem:
             self.failure = problem
 
-    def check(self) -> None:
-        """Pass on what went wrong in the background, and let a requeued job start without Slurm's two minutes."""
-        if self.failure is not None:
-            raise DeploymentFailedError(f"the interruption could not be played: {self.failure}") from self.failure
-        if self.struck and self.scheduler.state(self.job) is JobState.PENDING:
-            self.scheduler.release(self.job)
+    def check(self, follower: Follower) -> None:
+        """Pass on what went wrong in the background."""
+        del follower
+        self._raise()
+        self.release()
 
     def finish(self) -> None:
         """Wait for an interruption that is under way, and drop one that is not due any more."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer.join()
-        self.check()
+        self._raise()
+
+    def _raise(self) -> None:
+        if self.failure is not None:
+            raise DeploymentFailedError(f"the interruption could not be played: {self.failure}") from self.failure
+
+
+@dataclass(slots=True, kw_only=True)
+class _NodeFailure(_Disruption):
+    """A machine of HyperPod fails, and its recovery brings another. Nobody is told before."""
+
+    due_at: float | None = None
+
+    def first_checkpoint(self) -> None:
+        """The clock starts."""
+        if self.options.interrupt_after_s is not None:
+            self.due_at = time.monotonic() + self.options.interrupt_after_s
+
+    def check(self, follower: Follower) -> None:
+        """Play it when it is due."""
+        if self.due_at is not None and time.monotonic() >= self.due_at:
+            self.due_at = None
+            self._strike(follower)
+        self.release()
+
+    def finish(self) -> None:
+        """Nothing is under way between two looks."""
+
+    def _strike(self, follower: Follower) -> None:
+        """Take the job's first node away, write down the attempt that ended with it, and bring another node."""
+        tell, node = self.options.tell, self.victim()
+        if node is None:
+            return
+        tell(f"{node} fails, with the job on it")
+        self.box.fail_node(self.cluster, node)
+        # The agent is gone with its node and leaves no word of the end. The next attempt waits for the new node.
+        follower.look()
+        attempt, lost_at = follower.attempt, datetime.now(UTC).isoformat()
+        steps = [each for each in (follower.step, follower.saved_step) if each is not None]
+        self.folder.append_event("attempt-progress", attempt=attempt, step=max(steps))
+        self.folder.append_event(
+            "interrupted", time=lost_at, attempt=attempt, ended_by=NODE_LOST, exit_code=None, node=node
+        )
+        self.box.replace_node(self.cluster, node)
+        tell(f"HyperPod's automatic recovery has brought another machine for {node}, with an empty disk")
+        self.struck = True
 
 
 def _tell_event(event: dict[str, object], tell: Tell) -> None:

@@ -116,8 +116,10 @@ class TestSecurityGroups:
             assert any({**rule, "DestinationSecurityGroupId": group}.items() <= each.items() for each in outward)
 
     def test_machines_reach_the_world_and_nobody_reaches_them(self, pod):
+        group = pod.only("training", "AWS::EC2::SecurityGroup")
+        assert [each["CidrIp"] for each in group["SecurityGroupEgress"]] == ["0.0.0.0/0"]
         outward = pod.resources("training", "AWS::EC2::SecurityGroupEgress").values()
-        assert [each["CidrIp"] for each in outward if "CidrIp" in each] == ["0.0.0.0/0"]
+        assert not [each for each in outward if "CidrIp" in each]
         for each in pod.resources("training", "AWS::EC2::SecurityGroupIngress").values():
             assert "CidrIp" not in each
 

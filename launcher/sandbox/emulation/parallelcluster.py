@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from moto.cloudformation.models import cloudformation_backends
 
-from launcher.sandbox.cluster import ClusterSpec
+from launcher.sandbox.cluster import ClusterSpec, Fleet
 from launcher.sandbox.cluster_configuration import ConfigurationRefusedError, read
 from launcher.sandbox.emulation.fleet import EmulatedEc2
 from launcher.sandbox.emulation.model import Made, Model, ResourceRefusedError, Wanted
@@ -32,7 +32,7 @@ class ClusterFailedError(Exception):
 class Clusters(Protocol):
     """What runs the clusters that are deployed."""
 
-    def start(self, spec: ClusterSpec, ec2: EmulatedEc2) -> str:
+    def start(self, spec: ClusterSpec, fleet: Fleet) -> str:
         """Start a cluster; the id of its head node's instance.
 
         Raises:

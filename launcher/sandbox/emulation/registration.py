@@ -4,7 +4,18 @@ from typing import Any
 
 from moto.cloudformation import parsing
 
-from launcher.sandbox.emulation import buckets, calls, guards, intrinsics, network, roles, security_groups, stacks
+from launcher.sandbox.emulation import (
+    buckets,
+    calls,
+    file_systems,
+    guards,
+    intrinsics,
+    network,
+    roles,
+    security_groups,
+    stacks,
+)
+from launcher.sandbox.emulation.hyperpod import HyperPod
 from launcher.sandbox.emulation.ledger import Ledger
 from launcher.sandbox.emulation.parallelcluster import Clusters, ParallelCluster
 from launcher.sandbox.emulation.placeholder import METADATA, NOTHING_MADE
@@ -20,11 +31,13 @@ def install(ledger: Ledger, clusters: Clusters) -> None:
         model.type: model
         for model in (
             *buckets.MODELS,
+            *file_systems.MODELS,
             *guards.MODELS,
             *network.MODELS,
             *roles.MODELS,
             *security_groups.MODELS,
             *of_parallelcluster,
+            HyperPod(clusters).model(),
             METADATA,
         )
     }

@@ -32,6 +32,9 @@ def cluster(reading: Reading) -> None:
         bought = plan.request.purchase.training_plan
         checks.equal("workers' partition", (queue_name(place.instance_type),), workers.partitions)
         checks.equal("workers' training plan", None if bought is None else bought.arn, workers.training_plan_arn)
+    if reading.cluster is not None:
+        running = [(each.name, each.maximum) for each in reading.cluster(outputs["ClusterName"]).queues]
+        checks.equal("Slurm's partitions and nodes", [(queue_name(place.instance_type), place.nodes)], running)
 
 
 def file_systems(reading: Reading) -> None:

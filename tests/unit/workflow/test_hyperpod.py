@@ -16,7 +16,7 @@ from launcher.catalog.load import load
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.workflow import leftovers
-from launcher.workflow.hyperpod import controller, refuse_in_sandbox, refuse_job, refuse_unless_plan_fits
+from launcher.workflow.hyperpod import controller, refuse_job, refuse_unless_plan_fits
 from launcher.workflow.readback import hyperpod
 from launcher.workflow.readback.reading import Reading
 
@@ -152,12 +152,6 @@ class TestJobs:
         sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes[:1]}, asked)
         with pytest.raises(DeploymentFailedError, match="no controller"):
             controller(outputs, session)
-
-
-def test_sandboxes_are_refused_with_the_way_out(plan):
-    with pytest.raises(ImpossibleError) as refusal:
-        refuse_in_sandbox(plan)
-    assert "--dry-run" in refusal.value.hint
 
 
 class TestReadBack:
