@@ -1,4 +1,4 @@
-"""Taking a node under notice out of Slurm, so that the requeued job does not land on it again."""
+"""What the agent tells Slurm: that a node under notice is to get no job, that a job is to come back."""
 
 import os
 import shutil
@@ -33,6 +33,15 @@ def drain_node(reason: str) -> str | None:
         return f"{refusal}; and there is no sudo to become root with"
     as_root = _run(["sudo", "-n", *_configuration(), *command])
     return None if as_root is None else f"{refusal}; and as root: {as_root}"
+
+
+def requeue_job(job: str) -> str | None:
+    """Put a job back into the queue, which ends what still runs of it.
+
+    Returns:
+        None when it is back, else why not.
+    """
+    return _run([shutil.which("scontrol") or "scontrol", "requeue", job])
 
 
 def _configuration() -> list[str]:

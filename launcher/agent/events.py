@@ -1,5 +1,6 @@
 """What happened on the node, one JSON object a line, in a file that outlives the node."""
 
+import contextlib
 import json
 import os
 import sys
@@ -39,7 +40,7 @@ class EventLog:
         line = json.dumps({"time": utc_now(), "event": event, **self._fields, **fields}) + "\n"
         words = " ".join(f"{name}={_brief(value)}" for name, value in fields.items() if value is not None)
         with self._lock:
-            print(f"[slipway] {event} {words}".rstrip(), file=sys.stderr, flush=True)  # noqa: T201  the node's log is the output
+            _say(f"[slipway] {event} {words}".rstrip())
             self._write(line.encode())
 
     def _write(self, line: bytes) -> None:
@@ -52,7 +53,7 @@ class EventLog:
                 os.close(descriptor)
         except OSError as error:
             if not self._broken:
-                print(f"[slipway] events cannot be written: {error}", file=sys.stderr, flush=True)  # noqa: T201  as above
+                _say(f"[slipway] events cannot be written: {error}")
             self._broken = True
 
     def _end_a_torn_line(self) -> None:
@@ -74,6 +75,12 @@ def events_path(path: Path, *, part: int) -> Path:
     'events-part1.jsonl'
     """
     return path if part == 0 else path.with_name(f"{path.stem}-part{part}{path.suffix}")
+
+
+def _say(line: str) -> None:
+    """Into the node's log, which is the output; who reads it may be gone (srun, slurmstepd), and the job goes on."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)  # noqa: T201  as said
 
 
 def _brief(value: Any) -> str:

@@ -23,6 +23,7 @@ from launcher.agent.process import Command, start_failure_code
 from launcher.agent.progress import Metrics
 from launcher.agent.resume import Resumption, Start
 from launcher.agent.scratch import Scratch
+from launcher.agent.step_daemon import StepDaemon
 from launcher.agent.store import Store
 from launcher.agent.supervision import Company, Outcome, Supervision
 from launcher.agent.upload import Identity
@@ -70,6 +71,7 @@ class Session:
         self._scratch = Scratch(paths["scratch"], job=job, run=spec.run)
         self._notices = Notices()
         self._peers = Peers(paths["events"].parent, place, self._log, on_notice=self._notices.put)
+        self._step_daemon = StepDaemon(environment, self._log, on_notice=self._notices.put)
 
     def run(self) -> int:
         """Restore, run, upload.
@@ -87,6 +89,7 @@ class Session:
         if spec.imds:
             self._notices.watch_metadata(self._environment, poll_s=spec.imds_poll_s, log=self._log)
         self._peers.open()
+        self._step_daemon.watch()
         try:
             with self._scratch:
                 found = self._attempt()
@@ -97,6 +100,7 @@ class Session:
         said = {"reason": found.reason} if found.reason else {}
         self._log.append(found.event, ended_by=found.ended_by, exit_code=found.exit_code, **said)
         self._peers.close(exit_code=found.exit_code)
+        self._step_daemon.end(cancelled=found.exit_code == exits.CANCELLED)
         return found.exit_code
 
     def _attempt(self) -> Ending:

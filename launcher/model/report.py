@@ -17,7 +17,9 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One start of the job. `ended_by` is completed, spot-interruption, node-lost, failure or cancel; None while it runs.
+    """One start of the job.
+
+    `ended_by` is completed, spot-interruption, node-lost, failure or cancel; None while it runs.
 
     `resumed_from_step` is the step of the restored checkpoint, 0 for a start from nothing; `last_step` the last step
     that the trainer reported, None when it reported none.

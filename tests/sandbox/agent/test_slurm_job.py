@@ -1,13 +1,15 @@
-"""The rendered batch script and the agent's single file on two nodes of a real Slurm, with a command that trains.
+"""The rendered batch script and the agent's single file on nodes of a real Slurm, with a command that trains.
 
-The ranks go in step, as collectives make them: each waits for the other at every step, through files. What they train
-is a chain of hashes, so the end shows whether any step was lost, repeated or taken from another state.
+The ranks go in step, as collectives make them: each waits for the others at every step, through files. What they train
+is a chain of hashes, so the end shows whether any step was lost, repeated or taken from another state. Where something
+is to be killed in the middle of a step, the first attempt waits in that step until it is.
 """
 
 import contextlib
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -19,39 +21,44 @@ import pytest
 
 from launcher import plan_file
 from launcher.agent.build import build
+from launcher.agent.manifest import parse
 from launcher.catalog.load import load
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
 from launcher.rendering.names import symbolic_names
+from launcher.sandbox import processes
 from launcher.sandbox.imds import MetadataService
 from launcher.sandbox.scheduler import JobState, SchedulerError
-from launcher.sandbox.slurm import PrivateSlurm
 from launcher.sandbox.slurm_files import SlurmPlaces, node_environment, write_node_environment
 from launcher.sandbox.slurm_scheduler import SlurmScheduler
 from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
+from tests.sandbox.agent.daemons import Slurm, until
 from tests.sandbox.test_slurm import GROUP, SPEC
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
-PATIENCE_S = 240.0
 MARK = "test-agent-slurm"
 QUEUE = "p5-48xlarge"
-NODES = replace(GROUP, queue=QUEUE).node_names()
-STEPS = 60
+MACHINES = replace(GROUP, queue=QUEUE, max_count=4)
+NODES = MACHINES.node_names()
+STEPS, HOLD = 60, 25
 
-PLAN = f"""
+PLAN = """
 slipway: 1
 name: chain
 workload: {{train: {{model: {{params_b: 0.001}}, hours: 1}}}}
-target: {{region: us-east-2, instance_type: p5.48xlarge, nodes: 2}}
+target: {{region: us-east-2, instance_type: p5.48xlarge, nodes: {nodes}}}
 purchase: {{option: on-demand}}
-checkpoint: {{uri: "s3://{BUCKET}/{PREFIX}", keep: 2, grace_seconds: 20}}
+checkpoint: {{uri: "s3://{uri}", keep: 2, grace_seconds: {grace}}}
+run: {run}
 """
 
 TRAINER = """
 import hashlib, os, signal, sys, time
 from pathlib import Path
-rank, steps = os.environ["SLURM_NODEID"], int(sys.argv[1])
+rank, ranks = os.environ["SLURM_NODEID"], range(int(os.environ["SLURM_JOB_NUM_NODES"]))
+steps, hold = int(sys.argv[1]), int(sys.argv[2])
+first_attempt = os.environ["SLIPWAY_ATTEMPT"] == "1"
 stop = []
 signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
 folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
@@ -68,7 +75,7 @@ def together(step):
     own.with_suffix(".new").write_text("stop" if stop else "go")
     own.with_suffix(".new").rename(own)
     words = []
-    for other in "01":
+    for other in ranks:
         while not (meeting / f"{step}-{other}").exists():
             time.sleep(0.01)
         words.append((meeting / f"{step}-{other}").read_text())
@@ -76,6 +83,8 @@ def together(step):
 
 for step in range(first + 1, steps + 1):
     time.sleep(0.1)
+    while step == hold and first_attempt and not stop:
+        time.sleep(0.01)
     state = hashlib.sha256(f"{state} {step}".encode()).hexdigest()
     leaving = together(step)
     if leaving or step % 10 == 0 or step == steps:
@@ -97,14 +106,14 @@ def expected(rank):
 
 
 class Cluster:
-    """Two nodes, each with a metadata service of its own."""
+    """Four nodes, each with a metadata service of its own."""
 
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="sla-", dir="/tmp"))  # leaves room for the paths of sockets
         spec = replace(
             SPEC,
             queues=(replace(SPEC.queues[0], name=QUEUE),),
-            groups=(replace(GROUP, queue=QUEUE),),
+            groups=(MACHINES,),
         )
         self.services = {name: MetadataService({"instance-id": f"i-{name}"}) for name in NODES}
         self.places = SlurmPlaces(folder=self.folder, nodes=self.folder / "n")
@@ -114,7 +123,7 @@ class Cluster:
             endpoint = self.services[name].endpoint
             own = node_environment(metadata=endpoint, scratch=str(scratch), life=f"{self.folder.name}-{name}")
             write_node_environment(self.places, name, own)
-        self.slurm = PrivateSlurm(self.places, spec, MARK)
+        self.slurm = Slurm(self.places, spec, MARK)
         self.slurm.start()
         self.scheduler = SlurmScheduler(self.places.configuration, self.places.attempts, MARK)
 
@@ -143,15 +152,6 @@ class Cluster:
         self.slurm.start_node(name)
 
 
-def until(condition, told=str):
-    """Wait until something holds; when it never does, the test fails with what `told()` says."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited in vain: {told()}"
-        time.sleep(0.1)
-    return found
-
-
 @pytest.fixture(scope="module")
 def cluster():
     made = Cluster()
@@ -169,11 +169,34 @@ def agent(tmp_path_factory):
 class Job:
     """One submission and what it leaves."""
 
-    def __init__(self, cluster, folder, endpoint):
-        self.cluster, self.folder = cluster, folder
+    def __init__(self, cluster, folder, endpoint, bucket):
+        self.cluster, self.folder, self.bucket = cluster, folder, bucket
         self.environment = {"PATH": os.environ["PATH"], **KEYS, "AWS_ENDPOINT_URL": endpoint}
         self.environment |= {"SLIPWAY_PYTHON": sys.executable, "SLIPWAY_SANDBOX": "1"}
-        self.id = None
+        self.id, self.nodes = None, 2
+
+    def prepare(self, *, nodes=2, hold=0, grace=20, **run):
+        """Render the job of a plan, with the command that trains."""
+        self.nodes = nodes
+        text = PLAN.format(nodes=nodes, grace=grace, uri=f"{BUCKET}/{PREFIX}", run=json.dumps(run))
+        plan = pinned_plan(plan_file.loads(text), load())
+        settings = JobSettings(run="r1", checkpoint_interval_s=1.0, imds_poll_s=0.2)
+        for file in render(plan, instances=load().instance_types, names=symbolic_names(plan), job=settings).files:
+            if file.path.startswith("job."):
+                (self.folder / file.path).write_text(file.text)
+        spec = json.loads((self.folder / "job.json").read_text())
+        spec["command"] = [sys.executable, "train.py", str(STEPS), str(hold)]
+        (self.folder / "job.json").write_text(json.dumps(spec))
+
+    def in_the_middle_of_a_step(self, **words):
+        """Submit it and wait until every rank is in step HOLD and a checkpoint in the store; the names of its nodes."""
+        self.prepare(hold=HOLD, **words)
+        self.submit()
+        last = f"{HOLD - 1}-"
+        meeting = self.folder / "work" / "meeting" / "1"
+        until(lambda: len(list(meeting.glob(f"{last}[0-9]"))) == self.nodes, self.told)
+        until(lambda: self.events("checkpoint-uploaded", attempt=1), self.told)
+        return self.cluster.scheduler.nodes(self.id)
 
     def submit(self):
         scheduler = self.cluster.scheduler
@@ -191,14 +214,30 @@ class Job:
         """Put into the queue again, and let start without the wait that Slurm adds."""
         until(lambda: self.state() is JobState.PENDING, self.told)
 
+        again_at = 0.0
+
         def started():
+            nonlocal again_at
             if self.events("attempt-started", attempt=2):
                 return True
-            with contextlib.suppress(SchedulerError):  # the attempt before has not quite ended
-                self.cluster.scheduler.release(self.id)
+            # Not at every look, for every release puts the start off; and an early one may have had no effect.
+            if time.monotonic() >= again_at:
+                with contextlib.suppress(SchedulerError):  # the attempt before has not quite ended
+                    self.cluster.scheduler.release(self.id)
+                    again_at = time.monotonic() + 10
             return False
 
         until(started, self.told)
+
+    def goes_on_and_ends(self):
+        """From the newest whole checkpoint of the first attempt, or from a newer one on the disks of all nodes."""
+        self.back()
+        self.ends_as_if_nothing_had_been()
+        commits = [key for key in self.bucket.all_keys() if key.endswith("/manifest.json")]
+        manifests = [parse(self.bucket.read(key).decode()) for key in commits]
+        whole = max(manifest.step for manifest in manifests if manifest.attempt == 1)
+        assert self.events("restored", attempt=2)[0]["step"] >= whole > 0
+        assert not self.events("attempt-started", attempt=3)
 
     def told(self):
         """What Slurm and the job say, for a test that fails."""
@@ -210,24 +249,17 @@ class Job:
     def ends_as_if_nothing_had_been(self):
         until(lambda: self.state().final, self.told)
         assert self.state() is JobState.COMPLETED, self.output()
-        for rank in "01":
-            assert f"rank {rank} ends with {expected(rank)}" in self.output()
+        for rank in range(self.nodes):
+            assert f"rank {rank} ends with {expected(str(rank))}" in self.output()
 
 
 @pytest.fixture
 def job(cluster, agent, tmp_path, endpoint, bucket):
-    plan = pinned_plan(plan_file.loads(PLAN), load())
-    settings = JobSettings(run="r1", checkpoint_interval_s=1.0, imds_poll_s=0.2)
-    for file in render(plan, instances=load().instance_types, names=symbolic_names(plan), job=settings).files:
-        if file.path.startswith("job."):
-            (tmp_path / file.path).write_text(file.text)
     (tmp_path / "work").mkdir()
-    spec = json.loads((tmp_path / "job.json").read_text())
-    spec["command"] = [sys.executable, "train.py", str(STEPS)]
-    (tmp_path / "job.json").write_text(json.dumps(spec))
     (tmp_path / "work" / "train.py").write_text(TRAINER)
     shutil.copy(agent, tmp_path / "slipway-agent.pyz")
-    made = Job(cluster, tmp_path, endpoint)
+    made = Job(cluster, tmp_path, endpoint, bucket)
+    made.prepare()
     yield made
     if made.id is not None and not made.state().final:
         cluster.scheduler.cancel(made.id)
@@ -277,3 +309,70 @@ def test_the_signal_ahead_of_the_time_limit_has_it_saved_and_requeued(job, clust
     assert job.events("interrupted")[0]["ended_by"] == "scheduler-signal"
     job.back()
     job.ends_as_if_nothing_had_been()
+
+
+def test_ranks_that_are_killed_are_tried_again_as_often_as_the_plan_says(job):
+    job.in_the_middle_of_a_step(retries=1, grace=2)
+    os.kill(job.events("command-started", part=1)[0]["pid"], signal.SIGKILL)
+    job.goes_on_and_ends()
+    assert job.events("failed", part=1)[0]["exit_code"] == 128 + signal.SIGKILL
+    assert (job.folder / "failures").read_text() == "1\n"
+
+
+@pytest.mark.slow
+def test_ranks_that_are_killed_once_too_often_fail_the_job(job):
+    job.in_the_middle_of_a_step(grace=2)
+    os.kill(job.events("command-started", part=0)[0]["pid"], signal.SIGKILL)
+    until(lambda: job.state().final, job.told)
+    assert job.state() is JobState.FAILED
+    assert job.cluster.scheduler.attempts(job.id)[0].exit_code == 128 + signal.SIGKILL
+
+
+def test_one_that_is_put_back_by_hand_goes_on(job, cluster):
+    job.in_the_middle_of_a_step()
+    cluster.slurm.run("scontrol", "requeue", job.id)
+    job.goes_on_and_ends()
+
+
+@pytest.mark.slow
+def test_a_node_that_is_set_down_under_it(job, cluster):
+    node = job.in_the_middle_of_a_step()[1]
+    cluster.slurm.declare_down(node, "maintenance")
+    until(lambda: job.state() is JobState.PENDING, job.told)
+    cluster.slurm.settle(node)
+    job.goes_on_and_ends()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [pytest.param(0, id="the batch host's"), pytest.param(1, id="another node's")])
+def test_the_daemon_of_a_node_is_killed(job, cluster, which):
+    """Its steps outlive it; Slurm gives the node up when SlurmdTimeout is over."""
+    node = job.in_the_middle_of_a_step()[which]
+    cluster.slurm.kill_slurmd(node)
+    until(lambda: job.state() is JobState.PENDING, job.told)
+    cluster.slurm.restart_slurmd(node)
+    job.goes_on_and_ends()
+
+
+@pytest.mark.slow
+def test_the_step_daemon_of_a_node_is_killed(job, cluster):
+    node = job.in_the_middle_of_a_step(retries=1)[1]
+    for pid in cluster.slurm.step_daemons(node):
+        processes.send(pid, signal.SIGKILL)
+    job.goes_on_and_ends()
+
+
+@pytest.mark.slow
+def test_one_of_four_nodes_is_lost(job, cluster):
+    node = job.in_the_middle_of_a_step(nodes=4)[2]
+    cluster.take(node, job.id)
+    job.goes_on_and_ends()
+
+
+@pytest.mark.slow
+def test_the_time_limit_itself(job):
+    """Of three minutes: the signal is due at half of it, and Slurm may send it a minute early."""
+    job.in_the_middle_of_a_step(time_limit_h=3 / 60)
+    job.goes_on_and_ends()
+    assert job.events("interrupted", attempt=1)[0]["ended_by"] == "scheduler-signal"
+    assert job.events("restored", attempt=2)[0]["step"] == HOLD

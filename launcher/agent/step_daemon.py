@@ -1,0 +1,62 @@
+"""The slurmstepd that started this agent. With it goes the only one to tell `srun` that the agent has ended.
+
+Slurm does not miss a step daemon that was killed before it asks the node what runs there, and it may not ask for long:
+the ranks go on, and `srun` waits for ever for the end of what it cannot hear of (seen with Slurm 22.05.8). So the agent
+looks whether its parent is still the one that started it. If not, the ranks save and leave as they do on the
+scheduler's signal, and when the agent is done it has the job put back into the queue itself.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+
+from launcher.agent.drain import requeue_job
+from launcher.agent.events import EventLog
+from launcher.agent.notice import SIGNAL, Notice
+
+_LOOK_S = 1.0
+
+
+class StepDaemon(threading.Thread):
+    """Watches the parent of an agent that runs in a step of Slurm; elsewhere it does nothing."""
+
+    def __init__(self, environment: Mapping[str, str], log: EventLog, *, on_notice: Callable[[Notice], None]) -> None:
+        """Remember who started this process.
+
+        Args:
+            environment: The agent's.
+            log: Where it is said when the job cannot be put back.
+            on_notice: Called once, when the daemon is gone.
+        """
+        super().__init__(name="step-daemon", daemon=True)
+        self._job = environment.get("SLURM_JOB_ID", "") if "SLURM_STEP_ID" in environment else ""
+        self._log = log
+        self._on_notice = on_notice
+        self._parent = os.getppid()
+        self._over = threading.Event()
+
+    def watch(self) -> None:
+        """Begin to look."""
+        if self._job:
+            self.start()
+
+    def run(self) -> None:
+        """Look until it is gone or the attempt is over."""
+        while not self._over.wait(_LOOK_S):
+            if self._gone():
+                self._on_notice(Notice(source=SIGNAL, detail="the slurmstepd of this node is gone"))
+                return
+
+    def end(self, *, cancelled: bool) -> None:
+        """Stop looking; where the daemon is gone and nobody cancelled the job, have Slurm start the job again."""
+        self._over.set()
+        if not self._job or cancelled or not self._gone():
+            return
+        failure = requeue_job(self._job)
+        if failure:
+            self._log.append("requeue-failed", error=failure)
+        else:
+            self._log.append("requeued", reason="the slurmstepd of this node is gone")
+
+    def _gone(self) -> bool:
+        return os.getppid() != self._parent
