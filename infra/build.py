@@ -10,9 +10,7 @@ from aws_cdk import App, Aws
 from infra.parts.guardrails import Limits
 from infra.parts.node_policy import StoreAccess
 from infra.stacks.checkpoints import CheckpointsStack
-from infra.stacks.hyperpod import HyperPodStack
 from infra.stacks.network import NetworkStack
-from infra.stacks.serving import ServingStack
 from infra.stacks.training import Surroundings, TrainingStack
 from launcher.catalog.load import Catalog, load
 from launcher.catalog.serving import load_serving
@@ -64,13 +62,19 @@ def build_app(
     tags = {each.key: each.value for each in cluster.tags(plan)}
     if plan.place.target is TargetKind.SAGEMAKER_ENDPOINT:
         decided = endpoint(plan, catalog, load_images())
+        from infra.stacks.serving import ServingStack
+
         ServingStack(app, plan=plan, account=account, tags=tags, endpoint=decided, limits=_limits(app, plan))
         return app
     # The network and the checkpoints outlive the plan they were first made for.
     lasting = {key: value for key, value in tags.items() if key == "slipway:cluster"}
     vpc_id, subnet, network = _network(app, plan, account=account, tags=lasting, zone=zone(plan.place, catalog))
     store_uri, store = _store(app, plan, account=account, tags=lasting)
-    stack = HyperPodStack if plan.place.target is TargetKind.HYPERPOD_SLURM else TrainingStack
+    stack: Any = TrainingStack
+    if plan.place.target is TargetKind.HYPERPOD_SLURM:
+        from infra.stacks.hyperpod import HyperPodStack
+
+        stack = HyperPodStack
     training = stack(
         app,
         plan=plan,
