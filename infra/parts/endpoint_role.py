@@ -9,6 +9,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.parts.endpoint_store import CAPTURED, FAILURES, INPUT, OUTPUT, EndpointStore
+from infra.parts.registry import pull_statements
 from launcher.model.endpoint import Endpoint, EndpointMode
 
 _METRICS = ("/aws/sagemaker/Endpoints", "/aws/sagemaker/InferenceComponents")
@@ -46,7 +47,7 @@ class EndpointRole(Construct):
         """
         super().__init__(scope, id_)
         statements = [
-            *self._image(endpoint.image),
+            *pull_statements(endpoint.image),
             *self._model(endpoint.model_uri),
             iam.PolicyStatement(
                 sid="Log",
@@ -90,22 +91,6 @@ class EndpointRole(Construct):
                 actions=["kms:CreateGrant"],
                 resources=[arn],
                 conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
-            ),
-        ]
-
-    @staticmethod
-    def _image(image: str) -> list[iam.PolicyStatement]:
-        """Pulling one repository; the token for the registry cannot be allowed by resource."""
-        host, _, rest = image.partition("/")
-        # <account>.dkr.ecr.<region>.<suffix>
-        account, region = host.split(".")[0], host.split(".")[3]
-        repository = rest.partition("@")[0].partition(":")[0]
-        return [
-            iam.PolicyStatement(sid="OpenRegistry", actions=["ecr:GetAuthorizationToken"], resources=["*"]),
-            iam.PolicyStatement(
-                sid="PullImage",
-                actions=["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
-                resources=[f"arn:{Aws.PARTITION}:ecr:{region}:{account}:repository/{repository}"],
             ),
         ]
 

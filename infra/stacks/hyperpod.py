@@ -22,8 +22,6 @@ from launcher.rendering.cluster import cluster_name
 from launcher.rendering.hyperpod import cluster_request, hyperpod_context, lifecycle_files
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 
-_ALL = "-1"
-
 
 class HyperPodStack(PlanStack):
     """A HyperPod cluster and what it needs of its own; network and checkpoints come from outside.

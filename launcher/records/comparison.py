@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
@@ -10,6 +11,9 @@ from launcher.model.quote import Quote
 from launcher.pricing.port import Path, Port
 from launcher.pricing.verdict import Verdict
 from launcher.records.documents import Json, candidate, finding, money
+
+if TYPE_CHECKING:
+    from launcher.pricing.serving.verdict import ServingVerdict
 
 
 def compare_document(
@@ -25,6 +29,21 @@ def compare_document(
 ) -> Json:
     """The object of the contract; `sides` are the GPU and the Trainium candidate that are compared."""
     return {
+        **compared(name, now, verdict, quotes, types),
+        "break_even": None if port is None else _break_even(port, sides, types),
+        "findings": [finding(each) for each in findings],
+    }
+
+
+def compared(
+    name: str,
+    now: datetime,
+    verdict: "Verdict | ServingVerdict",
+    quotes: Sequence[Quote],
+    types: Mapping[str, InstanceType],
+) -> Json:
+    """What the comparison of a job and that of an endpoint have in common."""
+    return {
         "schema": "slipway.compare/1",
         "name": name,
         "as_of": now.isoformat(),
@@ -35,8 +54,6 @@ def compare_document(
             "flips": list(verdict.flips),
         },
         "options": [candidate(each, rank, types) for rank, each in enumerate(quotes, start=1)],
-        "break_even": None if port is None else _break_even(port, sides, types),
-        "findings": [finding(each) for each in findings],
     }
 
 

@@ -10,6 +10,7 @@ from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.pricing.serving.drafts import ServingDraft
 from launcher.pricing.serving.verdict import ServingVerdict, Sides
+from launcher.records.comparison import compared
 from launcher.records.documents import Json, candidate, finding, money
 
 
@@ -27,16 +28,7 @@ def serving_comparison_document(
 ) -> Json:
     """The object of the contract; `crossovers` are rank, candidate and crossover utilisation."""
     return {
-        "schema": "slipway.compare/1",
-        "name": name,
-        "as_of": now.isoformat(),
-        "verdict": {
-            "choice": verdict.choice.value,
-            "text": verdict.text,
-            "reasons": list(verdict.reasons),
-            "flips": list(verdict.flips),
-        },
-        "options": [candidate(each, rank, types) for rank, each in enumerate(quotes, start=1)],
+        **compared(name, now, verdict, quotes, types),
         "break_even": {
             "bedrock": None if found.hosted is None else candidate(found.hosted, 0, types),
             "neuron": None if found.neuron is None else candidate(found.neuron, 0, types),

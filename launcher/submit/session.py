@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.submit.jobs import SchedulerError
-from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, started, text, unpacking
+from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, started, text, unpacking_from
 
 DOCUMENT = "AWS-StartNonInteractiveCommand"
 """The session document that runs one command and ends (Systems Manager user guide, session types)."""
 PLUGIN = "session-manager-plugin"
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.+")
 
 
 def connect_command(target: str, region: str) -> str:
@@ -84,11 +83,7 @@ class SessionShell:
 
     def put(self, archive: Path, folder: str) -> str:
         """Unpack an archive into a new folder below the shared home, by way of S3."""
-        uri = self.stage(archive)
-        if not _URI.fullmatch(uri):
-            raise SchedulerError(f"no place in S3: {uri!r}")
-        script = unpacking(folder, f"aws s3 cp --only-show-errors {shlex.quote(uri)} -")
-        return placed(self.run(script, timeout_s=PUT_S), folder, self.name)
+        return placed(self.run(unpacking_from(self.stage(archive), folder), timeout_s=PUT_S), folder, self.name)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -19,6 +19,7 @@ from launcher.submit.jobs import SchedulerError, UnreachableError
 RUN_S = 120.0
 """What a script is given; Slurm's commands give up on their controller after less."""
 PUT_S = 1800.0
+_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,17 @@ if [ ! -d "$target" ]; then
     trap - EXIT
 fi
 cd "$target" && pwd -P"""
+
+
+def unpacking_from(uri: str, folder: str) -> str:
+    """The same from an object in S3.
+
+    Raises:
+        SchedulerError: the address is none of S3.
+    """
+    if not _URI.fullmatch(uri):
+        raise SchedulerError(f"no place in S3: {uri!r}")
+    return unpacking(folder, f"aws s3 cp --only-show-errors {shlex.quote(uri)} -")
 
 
 def placed(answer: Answer, folder: str, where: str) -> str:

@@ -7,7 +7,6 @@ is read in chunks, and an answer whose end mark is missing is refused (launcher/
 import base64
 import math
 import re
-import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,14 +14,13 @@ from pathlib import Path
 from typing import Protocol
 
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, unpacking
+from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, unpacking_from
 
 OUTPUT_LIMIT = 24_000
 """Characters of standard output that GetCommandInvocation returns (its API reference, read 2026-11-20)."""
 _FIRST_LOOK_S, _SLOWER, _LONGEST_S = 0.4, 1.6, 5.0
 _NEVER_RAN = {"DeliveryTimedOut", "Undeliverable", "InvalidPlatform", "AccessDenied"}
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.+")
 
 
 class Invocation(Protocol):
@@ -102,11 +100,7 @@ class SsmShell:
 
     def put(self, archive: Path, folder: str) -> str:
         """Unpack an archive into a new folder below the user's home, by way of S3."""
-        uri = self.stage(archive)
-        if not _URI.fullmatch(uri):
-            raise SchedulerError(f"no place in S3: {uri!r}")
-        script = unpacking(folder, f"aws s3 cp --only-show-errors {shlex.quote(uri)} -")
-        return placed(self.run(script, timeout_s=PUT_S), folder, self.name)
+        return placed(self.run(unpacking_from(self.stage(archive), folder), timeout_s=PUT_S), folder, self.name)
 
     def close(self) -> None:
         """Nothing is held."""

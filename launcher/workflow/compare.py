@@ -6,8 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher import plan_file
-from launcher.catalog import load as catalog_load
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
 from launcher.model.quote import Quote
@@ -16,7 +14,7 @@ from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
 from launcher.pricing.port import Port, port
 from launcher.pricing.verdict import Choice, Verdict, judge, one_sided
-from launcher.workflow.price import NEURON, NVIDIA, Priced, PriceOptions, price_request
+from launcher.workflow.price import NEURON, NVIDIA, Priced, PriceOptions, asked, price_request
 
 if TYPE_CHECKING:
     from launcher.workflow.compare_serving import ServingComparison
@@ -112,10 +110,7 @@ def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | S
         UnreadableInputError: the file cannot be understood.
         ImpossibleError: it is understood and no candidate is left, with every finding.
     """
-    request = plan_file.load(path)
-    if options.region is not None:
-        request = replace(request, target=replace(request.target, region=(options.region,)))
-    catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache)
+    request, catalog = asked(path, options)
     if request.workload.serve is not None:
         # Loaded for serving plans alone: a training plan pays nothing for it.
         from launcher.workflow.compare_serving import compare_serving

@@ -23,6 +23,7 @@ from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.scheduler import JobState, Scheduler, SchedulerError
 from launcher.workflow.attempts import attempts, read_events
 from launcher.workflow.deploy import Deployed, Tell, record
+from launcher.workflow.event_words import tell_event
 from launcher.workflow.follow import Follower, Listeners, Progress
 from launcher.workflow.hyperpod import is_hyperpod
 from launcher.workflow.in_sandbox import furnished, sandbox_for, setting_in
@@ -158,7 +159,7 @@ def _run_job(
         kind = _NodeFailure if is_hyperpod(quoted.plan) else _Interruption
         disruption = kind(box=box, cluster=cluster, scheduler=scheduler, job=job, folder=folder, options=options)
         listeners = Listeners(
-            event=lambda event: _tell_event(event, options.tell),
+            event=lambda event: tell_event(event, options.tell),
             progress=options.progress,
             first_checkpoint=disruption.first_checkpoint,
         )
@@ -320,18 +321,3 @@ class _NodeFailure(_Disruption):
         self.box.replace_node(self.cluster, node)
         tell(f"HyperPod's automatic recovery has brought another machine for {node}, with an empty disk")
         self.struck = True
-
-
-def _tell_event(event: dict[str, object], tell: Tell) -> None:
-    """The agent's events that a person follows."""
-    kind, number = event["event"], event.get("attempt")
-    if kind == "attempt-started":
-        tell(f"attempt {number} started on {event.get('node')}")
-    elif kind == "restored":
-        tell(f"attempt {number} resumes from step {event['step']}, restored from S3 ({event['bytes']:,} bytes)")
-    elif kind == "notice":
-        tell(f"attempt {number}: notice of an interruption ({event.get('source')})")
-    elif kind in ("interrupted", "completed", "failed", "cancelled"):
-        tell(f"attempt {number} {kind}, exit {event.get('exit_code')}")
-    elif kind in ("restore-skipped", "checkpoint-dropped", "drain-failed", "retention-failed"):
-        tell(f"attempt {number}: {kind}: {event.get('reason') or event.get('error')}")

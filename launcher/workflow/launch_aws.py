@@ -26,6 +26,7 @@ from launcher.submit.jobs import JobState, SchedulerError
 from launcher.submit.slurm import Slurm
 from launcher.workflow.attempts import attempts, read_events
 from launcher.workflow.deploy import Setting, Tell, record
+from launcher.workflow.event_words import tell_event
 from launcher.workflow.follow import Follower, Listeners, Progress
 from launcher.workflow.hyperpod import controller, is_hyperpod, refuse_job
 from launcher.workflow.price import Priced
@@ -35,7 +36,7 @@ from launcher.workflow.shipping import ship_work
 from launcher.workflow.standing import cluster_for
 from launcher.workflow.submission import USERS, connect, fresh_key, start_fleet, submit
 from launcher.workflow.submission_record import HeadNode, Submission
-from launcher.workflow.submission_watch import Mirror, NoCapacityError, RemoteWatch, event_words, log_name
+from launcher.workflow.submission_watch import Mirror, NoCapacityError, RemoteWatch, log_name
 
 JOB_FOLDER = "job"
 """In the run folder: copies of what the job writes on the cluster."""
@@ -134,7 +135,7 @@ def follow(folder: RunFolder, submission: Submission, setting: LaunchSetting, *,
             give_up=setting.give_up,
         )
         listeners = Listeners(
-            event=lambda event: _say(event_words(event), setting.tell),
+            event=lambda event: tell_event(event, setting.tell),
             progress=setting.progress,
             first_checkpoint=lambda: None,
         )
@@ -142,11 +143,6 @@ def follow(folder: RunFolder, submission: Submission, setting: LaunchSetting, *,
         status = follower.follow(watch, tick=lambda: None)
         cancelled = watch.facts is not None and watch.facts.state is JobState.CANCELLED
         return RunStatus.CANCELLED if cancelled else status
-
-
-def _say(words: str | None, tell: Tell) -> None:
-    if words is not None:
-        tell(words)
 
 
 def _session(setting: LaunchSetting, head_node: HeadNode) -> Session:

@@ -12,7 +12,7 @@ from launcher.catalog import load as catalog_load
 from launcher.catalog.load import Catalog
 from launcher.catalog.training import load_training
 from launcher.model.document import resolve as resolved_plan
-from launcher.model.enums import CheckpointMode, PurchaseOption
+from launcher.model.enums import CheckpointMode, Level, PurchaseOption
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.finding import Finding
 from launcher.model.quote import Quote
@@ -185,11 +185,41 @@ def price(path: Path, now: datetime, options: PriceOptions) -> Priced:
         UnreadableInputError: the file cannot be understood.
         ImpossibleError: it is understood and no candidate is left, with every finding.
     """
+    request, catalog = asked(path, options)
+    return price_request(path, request, catalog, now, options)
+
+
+def asked(path: Path, options: PriceOptions) -> tuple[PlanRequest, Catalog]:
+    """What a plan file asks for, with the command line's region, and the prices to answer with.
+
+    Raises:
+        UnreadableInputError: the file cannot be understood.
+        ImpossibleError: what it asks for cannot be.
+    """
     request = plan_file.load(path)
     if options.region is not None:
         request = replace(request, target=replace(request.target, region=(options.region,)))
-    catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache)
-    return price_request(path, request, catalog, now, options)
+    return request, catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache)
+
+
+def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
+    """Go on only with a request that nothing stands against.
+
+    Raises:
+        ImpossibleError: something does; with every finding.
+    """
+    count = sum(each.level is Level.ERROR for each in findings)
+    if count:
+        message = f"{path} asks for something that cannot be done: {count} problem{'s' if count > 1 else ''}"
+        raise ImpossibleError(message, findings=tuple(findings))
+
+
+def desk_for(request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> Desk:
+    """What every quote of one command has in common."""
+    rules = GateRules(
+        today=now.date(), max_usd=options.max_usd, max_age_days=options.max_price_age, sandbox=options.sandbox
+    )
+    return Desk(request=request, catalog=catalog, now=now, rules=rules)
 
 
 def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> Priced:
@@ -204,14 +234,8 @@ def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datet
 
         return price_serving(path, request, catalog, now, options)
     resolution = resolve(request, catalog, load_training())
-    if resolution.errors:
-        count = len(resolution.errors)
-        message = f"{path} asks for something that cannot be done: {count} problem{'s' if count > 1 else ''}"
-        raise ImpossibleError(message, findings=resolution.findings)
-    rules = GateRules(
-        today=now.date(), max_usd=options.max_usd, max_age_days=options.max_price_age, sandbox=options.sandbox
-    )
-    desk = Desk(request=request, catalog=catalog, now=now, rules=rules)
+    refuse_errors(path, resolution.findings)
+    desk = desk_for(request, catalog, now, options)
     works = resolution.estimator.work
     places = all_places(resolution.ways) if options.everything else best_places(resolution.ways, works, desk)
     drafts = ranked(

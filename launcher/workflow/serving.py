@@ -11,7 +11,6 @@ from launcher.catalog.load import Catalog
 from launcher.catalog.serving import load_serving
 from launcher.catalog.serving_images import load_images
 from launcher.catalog.training import load_training
-from launcher.model.errors import ImpossibleError
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.serving import ServedModel
@@ -20,12 +19,10 @@ from launcher.planning.endpoint_checks import quoted_findings
 from launcher.planning.serving.explanation import estimate_lines
 from launcher.planning.serving.resolve import ServingResolution, model_of, resolve
 from launcher.planning.work import Estimator
-from launcher.pricing.desk import Desk
 from launcher.pricing.drafts import Draft
-from launcher.pricing.gate import GateRules
 from launcher.pricing.serving.drafts import ServingDraft, serving_drafts
 from launcher.pricing.serving.quoting import quote
-from launcher.workflow.price import Priced, PriceOptions
+from launcher.workflow.price import Priced, PriceOptions, desk_for, refuse_errors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,14 +80,8 @@ def price_serving(
     bedrock = BedrockCatalog(prices_as_of=catalog.prices_as_of)
     estimator = Estimator(request=request, catalog=catalog, facts=load_training())
     resolution = resolve(request, serve, catalog, bedrock, facts=load_serving(), estimator=estimator)
-    if resolution.errors:
-        count = len(resolution.errors)
-        message = f"{path} asks for something that cannot be done: {count} problem{'s' if count > 1 else ''}"
-        raise ImpossibleError(message, findings=resolution.findings)
-    rules = GateRules(
-        today=now.date(), max_usd=options.max_usd, max_age_days=options.max_price_age, sandbox=options.sandbox
-    )
-    desk = Desk(request=request, catalog=catalog, now=now, rules=rules)
+    refuse_errors(path, resolution.findings)
+    desk = desk_for(request, catalog, now, options)
     judged = partial(quoted_findings, catalog=catalog, images=load_images(), facts=load_serving())
     drafts = serving_drafts(resolution.choices, desk, judged, everything=options.everything)
     return ServingPriced(path=path, desk=desk, resolution=resolution, drafts=drafts)

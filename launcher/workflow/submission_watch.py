@@ -195,19 +195,3 @@ def ending(folder: Path) -> str | None:
         elif event.get("event") in ENDINGS:
             last = str(event["event"])
     return last
-
-
-def event_words(event: dict[str, object]) -> str | None:
-    """One of the agent's events as a person follows it; None for one that only machines need."""
-    kind, number = event["event"], event.get("attempt")
-    if kind == "attempt-started":
-        return f"attempt {number} started on {event.get('node')}"
-    if kind == "restored":
-        return f"attempt {number} resumes from step {event['step']}, restored from S3 ({event['bytes']:,} bytes)"
-    if kind == "notice":
-        return f"attempt {number}: notice of an interruption ({event.get('source')})"
-    if kind in ENDINGS:
-        return f"attempt {number} {kind}, exit {event.get('exit_code')}"
-    if kind in ("restore-skipped", "checkpoint-dropped", "drain-failed", "retention-failed"):
-        return f"attempt {number}: {kind}: {event.get('reason') or event.get('error')}"
-    return None

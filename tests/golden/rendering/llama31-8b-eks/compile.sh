@@ -49,20 +49,20 @@ echo "compile: fetching $image"
 aws ecr get-login-password --region us-east-1 | docker login --username AWS --password-stdin 763104351884.dkr.ecr.us-east-1.amazonaws.com
 docker pull --quiet "$image"
 
-in_container=(docker run --rm "${devices[@]}" --volume "$work:/work")
+in_container=(docker run --rm "${devices[@]}" --volume "$work:/compile")
 echo "compile: fetching $source"
 aws s3 sync --only-show-errors "$source" "$work/model"
 [[ -f $work/model/config.json ]] || fail "$source has no config.json: it must be a folder of the hub's form"
 
 echo "compile: compiling, which takes half an hour and more"
 "${in_container[@]}" --entrypoint optimum-cli "$image" export neuron \
-    --model /work/model \
+    --model /compile/model \
     --task text-generation \
     --instance_type inf2 \
     --tensor_parallel_size 8 \
     --batch_size 32 \
     --sequence_length 2048 \
-    /work/compiled
+    /compile/compiled
 
 # What an endpoint refuses at its start is refused here.
 python3 - "$work/compiled/neuron_config.json" <<'EOF'
