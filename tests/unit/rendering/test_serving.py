@@ -91,12 +91,12 @@ echo "docker $*" >>"$CALLS"
 case "$*" in
 login*) cat >/dev/null ;;
 *export*)
-    for word; do case "$word" in *:/work) work="${word%:/work}" ;; esac; done
+    for word; do case "$word" in *:/compile) work="${word%:/compile}" ;; esac; done
     mkdir -p "$work/compiled/checkpoint/weights"
     [ -n "$LOST" ] && rm -r "$work/compiled/checkpoint"
     echo "$NEURON_CONFIG" >"$work/compiled/neuron_config.json" ;;
 *huggingface-cli*)
-    for word; do case "$word" in *:/work) work="${word%:/work}" ;; esac; done
+    for word; do case "$word" in *:/compile) work="${word%:/compile}" ;; esac; done
     mkdir -p "$work/model" && echo '{}' >"$work/model/config.json" ;;
 esac
 """
@@ -153,8 +153,8 @@ class TestCompile:
         assert done.returncode == 0, done.stderr
         (export,) = [each for each in calls if " export neuron " in each]
         assert "0.11.0-optimum0.4.5-neuronx-py310-sdk2.26.1-ubuntu22.04 export neuron" in export
-        shape = "--tensor_parallel_size 2 --batch_size 8 --sequence_length 2048 /work/compiled"
-        assert export.endswith(f"--model /work/model --task text-generation --instance_type inf2 {shape}")
+        shape = "--tensor_parallel_size 2 --batch_size 8 --sequence_length 2048 /compile/compiled"
+        assert export.endswith(f"--model /compile/model --task text-generation --instance_type inf2 {shape}")
         assert "--device" in export
 
     def test_it_is_stored_under_a_name_that_tells_the_shape_and_the_last_file_says_so(self, compile_model):
