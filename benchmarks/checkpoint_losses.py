@@ -1,0 +1,213 @@
+"""What interruptions cost a training under the agent: killed without a word, and after a notice.
+
+    python -m benchmarks.checkpoint_losses [--interruptions 20] [--interval-s 2] [--mib 64] [--seed 1] [--json]
+
+A job is interrupted again and again at random moments, in turn by `kill -9` of the agent and its command and by a
+notice (SIGUSR1). Its node is lost with everything on it, and the next attempt goes on from the store, which is the
+server of `benchmarks.checkpoint_server`. The trainer writes a checkpoint of so many MiB at every interval, and at once
+when it is told of a notice. It writes down when each step ended, so what was lost is known from outside.
+
+    killed     lost_s: from the end of the restored step to that of the last one. Bound: an interval and a write, from
+               the end of a step until its checkpoint is whole in the store, the longest that was seen
+    notice     lost_steps: from the restored step to the last one. Bound: the steps that ended after the signal
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.checkpoint import BUCKET, ROOT, environment, job, server
+from launcher.agent.job import CheckpointSpec
+
+PATIENCE_S = 120.0
+MOST_AFTER_S = (1.0, 6.0)
+"""An attempt is interrupted so many seconds after its first whole checkpoint, at random within this."""
+STEP_S = 0.02
+TRAINER = """
+import os, signal, sys, time
+from pathlib import Path
+size, pause, log = int(sys.argv[1]), float(sys.argv[2]), open(sys.argv[3], "a", buffering=1)
+stop = []
+signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
+folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
+interval = float(os.environ["SLIPWAY_CHECKPOINT_INTERVAL_S"])
+step, content = int(resume.rpartition("-")[2]) if resume else 0, os.urandom(size)
+saved = time.monotonic()
+while True:
+    time.sleep(pause)
+    step += 1
+    log.write(f"{step} {time.time()}\\n")
+    if stop or time.monotonic() - saved >= interval:
+        saved = time.monotonic()
+        partial = folder / "partial"
+        partial.mkdir()
+        (partial / "data").write_bytes(content)
+        partial.rename(folder / f"step-{step}")
+    if stop:
+        sys.exit(0)
+"""
+
+
+class Training:
+    """One job and what it left behind."""
+
+    def __init__(self, work: Path, endpoint: str, *, interval_s: float, mib: int) -> None:
+        """Write the job down.
+
+        Args:
+            work: An empty folder.
+            endpoint: Of the S3 server.
+            interval_s: Seconds between two checkpoints.
+            mib: Size of a checkpoint.
+        """
+        self.work = work
+        self.environment = environment(endpoint)
+        self.steps_log = work / "steps"
+        self.steps_log.touch()
+        words = (sys.executable, "-c", TRAINER, str(mib << 20), str(STEP_S), str(self.steps_log))
+        policy = CheckpointSpec(uri=f"s3://{BUCKET}/losses", interval_s=interval_s)
+        spec = replace(job(work), command=words, checkpoint=policy, imds=False)
+        (work / "job.json").write_text(spec.to_json(), encoding="utf-8")
+
+    def events(self, name: str, attempt: int | None = None) -> list[dict[str, Any]]:
+        """What the agents wrote down."""
+        path = self.work / "events.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        found = [json.loads(line) for line in lines]
+        return [each for each in found if each["event"] == name and attempt in (None, each["attempt"])]
+
+    def ended_at(self) -> dict[int, float]:
+        """When each step ended, the last time it was run."""
+        lines = (line.split() for line in self.steps_log.read_text(encoding="utf-8").splitlines())
+        return {int(step): float(moment) for step, moment in lines}
+
+    def writes_s(self) -> list[float]:
+        """Of each checkpoint that became whole: from the end of its step until then."""
+        ended = self.ended_at()
+        uploads = self.events("checkpoint-uploaded")
+        return [datetime.fromisoformat(each["time"]).timestamp() - ended[each["step"]] for each in uploads]
+
+    def interrupted(self, attempt: int, after_s: float, how: Callable[["Training", Any, int], None]) -> float:
+        """Run an attempt, interrupt it some seconds after its first checkpoint, lose its node; the moment of it."""
+        with (self.work / "agent.log").open("a", encoding="utf-8") as log:
+            agent = subprocess.Popen(
+                [sys.executable, "-m", "launcher.agent", "run", "--config", str(self.work / "job.json")],
+                cwd=ROOT,
+                env=self.environment | {"SLIPWAY_ATTEMPT": str(attempt)},
+                stdout=log,
+                stderr=log,
+            )
+        patience = time.monotonic() + PATIENCE_S
+        while not self.events("checkpoint-uploaded", attempt):
+            if agent.poll() is not None or time.monotonic() > patience:
+                raise RuntimeError(f"attempt {attempt} wrote no checkpoint: {self.work / 'agent.log'}")
+            time.sleep(STEP_S)
+        time.sleep(after_s)
+        moment = time.time()
+        how(self, agent, attempt)
+        shutil.rmtree(self.work / "scratch", ignore_errors=True)
+        return moment
+
+
+def kill(training: Training, agent: "subprocess.Popen[bytes]", attempt: int) -> None:
+    """The machine is gone."""
+    (started,) = training.events("command-started", attempt)
+    agent.kill()
+    os.killpg(started["pid"], signal.SIGKILL)
+    agent.wait()
+
+
+def give_notice(training: Training, agent: "subprocess.Popen[bytes]", attempt: int) -> None:
+    """Two minutes' notice, which the job uses."""
+    del training, attempt
+    agent.send_signal(signal.SIGUSR1)
+    agent.wait(timeout=PATIENCE_S)
+
+
+def losses(training: Training, number: int, rng: random.Random) -> dict[str, list[dict[str, float]]]:
+    """What each interruption cost."""
+    rows: dict[str, list[dict[str, float]]] = {"killed": [], "notice": []}
+    kept: list[int] = []
+    for attempt in range(1, number + 1):
+        name, how = ("killed", kill) if attempt % 2 else ("notice", give_notice)
+        moment = training.interrupted(attempt, rng.uniform(*MOST_AFTER_S), how)
+        ended = training.ended_at()
+        last = max(ended)
+        whole = max(each["step"] for each in training.events("checkpoint-uploaded"))
+        since = sum(at > moment for at in ended.values())
+        rows[name].append({"lost_s": ended[last] - ended[whole], "lost_steps": last - whole, "since": since})
+        kept.append(whole)
+        lines = [f"{step} {at}\n" for step, at in ended.items() if step <= whole]
+        training.steps_log.write_text("".join(lines), encoding="utf-8")
+    restored = [each["step"] for each in training.events("restored")]
+    if restored != kept[:-1]:
+        raise RuntimeError(f"whole in the store were {kept}, restored {restored}")
+    return rows
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """The figures of the module's docstring."""
+    with tempfile.TemporaryDirectory(prefix="slipway-bench-") as folder:
+        work, stored = Path(folder) / "job", Path(folder) / "stored"
+        work.mkdir()
+        stored.mkdir()
+        with server(stored) as endpoint:
+            training = Training(work, endpoint, interval_s=options.interval_s, mib=options.mib)
+            rows = losses(training, options.interruptions, random.Random(options.seed))  # noqa: S311 - no secret
+            write_s = max(training.writes_s())
+    lost = [each["lost_s"] for each in rows["killed"]]
+    told = rows["notice"]
+    return {
+        "interruptions": options.interruptions,
+        "interval_s": options.interval_s,
+        "mib": options.mib,
+        "longest_write_s": round(write_s, 2),
+        "killed": [
+            {
+                "interruptions": len(lost),
+                "mean_lost_s": round(statistics.mean(lost), 2),
+                "most_lost_s": round(max(lost), 2),
+                "of_interval_and_write": round(max(lost) / (options.interval_s + write_s), 2),
+            }
+        ],
+        "notice": [
+            {
+                "interruptions": len(told),
+                "most_lost_steps": max(each["lost_steps"] for each in told),
+                "most_steps_since_signal": max(each["since"] for each in told),
+                "lost_more_than_since": sum(each["lost_steps"] > each["since"] for each in told),
+            }
+        ],
+    }
+
+
+def main() -> int:
+    """Measure and say."""
+    parser = argparse.ArgumentParser(description="What interruptions cost a training under the agent.")
+    parser.add_argument("--interruptions", type=int, default=20)
+    parser.add_argument("--interval-s", type=float, default=2.0)
+    parser.add_argument("--mib", type=int, default=64, help="size of a checkpoint")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    figures = measure(options)
+    print(json.dumps(figures, indent=None if options.json else 2))
+    kept = figures["killed"][0]["of_interval_and_write"] <= 1 and not figures["notice"][0]["lost_more_than_since"]
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
