@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from launcher.pricing import losses
-from launcher.pricing.losses import Segments
+from launcher.pricing.segments import Segments, expected_retries
 
 LEAST_RATE = 1e-12
 """Interruptions an hour, one in a hundred million years, below which there are none."""
@@ -87,7 +87,7 @@ class Interruptible:
         Lossless: the rate times the running time. Otherwise each segment is tried until it passes and is stored: with
         S its length and L the lag, exp(rate L) (exp(rate S) - 1) times; the last needs no storing.
         """
-        return self.hazard * self.running if self.lossless else losses.expected_retries(self._parts)
+        return self.hazard * self.running if self.lossless else expected_retries(self._parts)
 
     @property
     def _saving_hours(self) -> float:
@@ -97,7 +97,7 @@ class Interruptible:
     @property
     def _repeating_hours(self) -> float:
         """Hours expected when work is repeated: the time that the interruptions come from, and a restart for each."""
-        return losses.expected_retries(self._parts) * (1.0 / self.hazard + self.restart)
+        return expected_retries(self._parts) * (1.0 / self.hazard + self.restart)
 
     @cached_property
     def expected_hours(self) -> float:

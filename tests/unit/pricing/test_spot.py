@@ -27,6 +27,11 @@ LOSSLESS = replace(LOSSY, write=0.02)
         replace(LOSSY, work=1.2, interval=1, hazard=1),
         replace(LOSSY, work=0.4, interval=1, hazard=1, write=0.01, notice=0),
         replace(LOSSY, write=0.26, hazard=1),
+        replace(LOSSY, write=0.2, hazard=0.15),
+        replace(LOSSY, write=0.9, hazard=0.1),
+        replace(LOSSY, work=1.1, interval=0.5, write=0.4, hazard=1),
+        replace(LOSSY, work=0.3, write=0.2, hazard=2),
+        replace(LOSSY, work=3, interval=0.01, stall=0, write=0.6, hazard=0.5),
     ],
 )
 def test_expectation_and_90th_percentile_agree_with_a_simulation(job: Interruptible) -> None:
@@ -76,6 +81,35 @@ def test_the_percentile_moves_smoothly_from_exact_to_approximate() -> None:
     steps = [b / a for a, b in itertools.pairwise(at)]
     assert min(steps) > 0.999
     assert max(steps) < 1.04
+
+
+@pytest.mark.parametrize("lag", [1e-9, 0.02, 0.13, 0.25, 0.6, 5.1])
+@pytest.mark.parametrize("work, hazard", [(0.17, 0.7), (2.05, 0.06), (10.4, 0.012), (10.4, 0.0102)])
+def test_the_percentile_is_exact_where_only_one_interruption_matters(lag: float, work: float, hazard: float) -> None:
+    job = Interruptible(work=work, interval=0.25, stall=0, write=lag, hazard=hazard, notice=0, restart=20)
+    found = job.quantile_hours(0.9) - work - job.restart
+    assert 0 < found < job.restart
+    cells = 40_000
+    inside = math.exp(-hazard * work)
+    for cell in range(cells):
+        struck = work * (cell + 0.5) / cells
+        kept = max(0, math.floor((struck - lag) / 0.25)) * 0.25
+        if struck - kept <= found:
+            inside += hazard * math.exp(-hazard * (struck + work - kept)) * work / cells
+    assert inside == pytest.approx(0.9, abs=2e-5)
+
+
+def test_no_interruption_stays_an_atom_of_the_distribution() -> None:
+    rate = -math.log(0.9) / LOSSY.running
+    assert replace(LOSSY, hazard=rate * (1 - 1e-6)).quantile_hours(0.9) == LOSSY.running
+    beyond = replace(LOSSY, hazard=rate * (1 + 1e-6)).quantile_hours(0.9)
+    assert LOSSY.running + LOSSY.restart <= beyond < LOSSY.running + LOSSY.restart + 0.001
+
+
+def test_a_lag_of_many_segments_keeps_its_digits() -> None:
+    job = replace(LOSSY, work=3, interval=0.02, stall=0, write=0.31, notice=0, hazard=0.6)
+    wide = replace(job, write=0.33)
+    assert job.quantile_hours(0.9) < wide.quantile_hours(0.9) < job.quantile_hours(0.9) * 1.02
 
 
 positive = st.floats(min_value=0.01, max_value=10)
