@@ -8,6 +8,7 @@ from launcher.cli.plan_table import headline
 from launcher.cli.table import Column, align_points, render
 from launcher.model.enums import PurchaseOption
 from launcher.model.quote import Quote
+from launcher.pricing.commitments import HOURS_PER_MONTH
 from launcher.pricing.drafts import Draft
 from launcher.pricing.port import Path, Port, weeks_words
 from launcher.pricing.reasoning import SOURCE
@@ -35,7 +36,7 @@ def page(found: Comparison, width: int) -> list[str]:
     lines = ["", *wrapped(f"  {headline(found.priced)}", width), "", *wrapped(f"  {found.verdict.text}", width), ""]
     lines += [*_matrix(found, width), *wrapped("  Dollars a run, the cheapest size and place of each.", width)]
     if found.port is not None:
-        lines += ["", *_sides(found, width), *_port(found.port, width)]
+        lines += ["", *_sides(found, width), *_port(found.port, width), *_overlap(found, found.port, width)]
     for title, sentences in (("because", found.verdict.reasons), ("it would change with", found.verdict.flips)):
         if sentences:
             lines += ["", f"  {title}", *(piece for each in sentences for piece in wrapped(f"    {each}", width))]
@@ -120,6 +121,15 @@ def _port(port: Port, width: int) -> list[str]:
         Column(title="done on"),
     ]
     return [*lines, "", *render(columns, [_path(each) for each in port.paths], width)]
+
+
+def _overlap(found: Comparison, port: Port, width: int) -> list[str]:
+    """That runs at the plan's pace overlap, where one takes longer than the time until the next."""
+    hours = max((each.hours.mid for each in (found.gpu, found.trainium) if each is not None), default=0.0)
+    if port.runs == 1 or hours * port.runs_per_month <= HOURS_PER_MONTH:
+        return []
+    text = f"A run takes up to {hours:,.0f} h, and at {port.runs_per_month:g} a month runs overlap"
+    return wrapped(f"  {text}: the dates hold where several go on at once.", width)
 
 
 def _paid_back(port: Port) -> str:

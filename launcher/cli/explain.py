@@ -26,7 +26,7 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
     hosted = place.option is PurchaseOption.BEDROCK
     if isinstance(quoted.price, Price):
         price = quoted.price
-        value = f"price of one {'hour of the month' if hosted else 'instance-hour'}: ${price.usd:f}"
+        value = f"price of one {'hour of the month' if hosted else 'instance-hour'}: ${words.exact(price.usd)}"
         note = (price.note,) if price.note else ()
         lines += _block(value, note, f"{price.source}, {price.basis.value}, {price.as_of}", width)
     spread = f"{words.hours(hours.low)} to {words.hours(hours.high)}"
@@ -34,7 +34,8 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
         lines += _block(f"hours of the job: {words.hours(hours.mid)} ({spread})", _hours(quoted), "", width)
     for line in quoted.components:
         cost = f"${line.usd:f}" if line.usd is not None else f"unpriced: {line.unpriced}"
-        step = f"{line.quantity:.6g} {line.unit} x ${line.unit_price_usd:f}" if line.unit_price_usd is not None else ""
+        unit = line.unit_price_usd
+        step = f"{line.quantity:.6g} {line.unit} x ${words.exact(unit)}" if unit is not None else ""
         source = f"{line.source}, {line.basis.value}, {line.as_of}" if line.basis else ""
         lines += _block(f"{line.name}: {cost}", (step,) if step else (), source, width)
     if quoted.usd is not None:
@@ -49,11 +50,16 @@ def _hours(quoted: Quote) -> tuple[str, ...]:
     if spot is None:
         return ()
     longer = quoted.hours.mid - bare.mid
+    edge = spot.break_even_interruptions_per_hour
+    paying = "no candidate that is not on spot has a price"
+    if edge is not None:
+        paying = f"at {edge:.3g} interruptions an hour it costs what the cheapest other way does"
     return (
         f"{bare.mid:.4g} h on machines that nobody takes back",
         f"{spot.interruptions_expected:.3g} interruptions expected at {spot.interruptions_per_hour:.3g} an hour",
         f"{longer:.3g} h longer for them: lost work, restarts and the checkpoints they call for",
         "low: the fast estimate at the low rate; high: the 90th percentile of the slow estimate at the middle rate",
+        paying,
     )
 
 

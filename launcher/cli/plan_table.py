@@ -12,12 +12,15 @@ from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.pricing.ages import age
 from launcher.pricing.alternatives import HYPERPOD
+from launcher.pricing.compute import WHOLE
 from launcher.pricing.drafts import Draft
+from launcher.pricing.gate import IMPOSSIBLE
 from launcher.workflow.price import NEURON, NVIDIA, Priced
 
 MOST_PRICED, MOST_UNPRICED, MOST_OF_AN_OPTION = 10, 4, 2
 NARROW = 100
 MANY_HOURS = 100
+INCOMPLETE = "total incomplete"
 
 
 def page(priced: Priced, width: int, *, everything: bool) -> list[str]:
@@ -31,14 +34,16 @@ def page(priced: Priced, width: int, *, everything: bool) -> list[str]:
     shown = [(rank, priced.quote(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
     lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
+    rows = table(shown, width)
     lines += [
         "",
-        *table(shown, width),
+        *rows,
+        *_notes_below(shown, rows, width),
         *unpriced_reasons(shown, width),
         *also_unpriced(rest, width),
         *_not_deployed(priced, width),
     ]
-    lines += footer(priced, shown, width)
+    lines += footer(priced, shown, width, everything=everything)
     return lines
 
 
@@ -82,14 +87,31 @@ def _first_of_each_type(drafts: Sequence[Draft], ranks: Sequence[int]) -> list[i
 
 def unpriced_reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
     """Why the rows without a price have none: the notes say it where there is room, and this does everywhere."""
-    told: dict[str, list[str]] = {}
+    told: dict[str, dict[str, None]] = {}
     for _, quoted in rows:
         if quoted.unpriced is not None:
             place = quoted.plan.place
-            told.setdefault(_note(quoted), []).append(f"{place.instance_type} {words.option(place)}")
+            told.setdefault(_note(quoted), {})[f"{place.instance_type} {words.option(place)}"] = None
     return [
         piece for reason, rows_of in told.items() for piece in wrapped(f"  – {', '.join(rows_of)}: {reason}", width)
     ]
+
+
+def _notes_below(rows: Sequence[tuple[int, Quote]], lines: Sequence[str], width: int) -> list[str]:
+    """What the table had no room for and nobody should miss: tails of blocks, commitments, what is impossible.
+
+    A total without some of its lines is marked here too.
+    """
+    below: dict[str, list[str]] = {}
+    for rank, quoted in rows:
+        whole = quoted.plan.place.option in WHOLE
+        grave = whole or quoted.commitment_usd is not None or quoted.gate.exit_code == IMPOSSIBLE
+        note = _note(quoted)
+        if quoted.usd is not None and note and not any(line.endswith(note) for line in lines):
+            text = note if grave else INCOMPLETE if quoted.incomplete else ""
+            below.setdefault(text, []).append(str(rank))
+    below.pop("", None)
+    return [piece for note, ranks in below.items() for piece in wrapped(f"  {', '.join(ranks)}: {note}", width)]
 
 
 def also_unpriced(drafts: Sequence[Draft], width: int) -> list[str]:
@@ -183,7 +205,11 @@ def _other_family(priced: Priced) -> list[str]:
 
 
 def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
-    """The candidates as a table; below NARROW columns regions go by their codes and plans without their kind."""
+    """The candidates as a table.
+
+    Below NARROW columns, and where there would be no room for regions, these go by their codes and plans without their
+    kind.
+    """
     narrow = width < NARROW
     columns = [
         Column(title="#", right=True),
@@ -199,11 +225,16 @@ def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
         Column(title=""),
         Column(title="notes", yields=3, shrinks=True),
     ]
-    cells = [_cells(rank, quoted, short=narrow) for rank, quoted in rows]
-    for index in (6, 7, 9):
-        for row, text in zip(cells, align_points([row[index] for row in cells]), strict=True):
-            row[index] = text
-    return render(columns, cells, width)
+    lines: list[str] = []
+    for short in (False, True)[narrow:]:
+        cells = [_cells(rank, quoted, short=short) for rank, quoted in rows]
+        for index in (6, 7, 9):
+            for row, text in zip(cells, align_points([row[index] for row in cells]), strict=True):
+                row[index] = text
+        lines = render(columns, cells, width)
+        if " where " in lines[0]:
+            break
+    return lines
 
 
 def _cells(rank: int, quoted: Quote, *, short: bool) -> list[str]:
@@ -250,14 +281,15 @@ def _note(quoted: Quote) -> str:
     if quoted.commitment_usd is not None and quoted.plan.place.term_years:
         parts.append(f"a commitment of ${words.dollars(quoted.commitment_usd)}")
     if quoted.incomplete:
-        parts.append("total incomplete")
+        parts.append(INCOMPLETE)
     return "; ".join(parts)
 
 
-def footer(priced: Priced, shown: Sequence[tuple[int, Quote]], width: int) -> list[str]:
+def footer(priced: Priced, shown: Sequence[tuple[int, Quote]], width: int, *, everything: bool = False) -> list[str]:
     """How many were looked at, how old the prices are, what was found, and what to type next."""
-    rest = "" if len(shown) == priced.resolution.considered else "; --all for the rest"
-    lines = [f"  {len(shown)} of {priced.resolution.considered:,} considered{rest}. {_ages(priced)}"]
+    rest = "; the model does not fit the others" if everything else "; --all for the rest"
+    rest = "" if len(shown) == priced.resolution.considered else rest
+    lines = [f"  {len(shown):,} of {priced.resolution.considered:,} considered{rest}. {_ages(priced)}"]
     lines = [piece for line in lines for piece in wrapped(line, width)]
     lines.append("  Nothing was called and nothing was spent.")
     lines += [piece for each in priced.findings for piece in wrapped(f"  {finding_line(each)}", width)]

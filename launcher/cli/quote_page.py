@@ -8,10 +8,11 @@ from itertools import groupby
 from launcher.cli import words
 from launcher.cli.lines import finding_line, wrapped
 from launcher.cli.table import Column, align_points, render
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import Availability, PurchaseOption
 from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
+from launcher.pricing.blocks import bought
 
 HALF_A_CENT = Decimal("0.005")
 LEAST_QUANTITY = 0.1
@@ -24,7 +25,7 @@ def page(quoted: Quote, rank: int, width: int, today: date, file: str) -> list[s
     where = place.az_id or place.region
     how = "" if place.option is PurchaseOption.BEDROCK else f", {words.option(place)}"
     lines = ["", f"  {quoted.plan.name} · {words.machines(place)}{how} in {where}", ""]
-    lines += [f"  {line}" for line in _answer(quoted)]
+    lines += [piece for line in _answer(quoted) for piece in wrapped(f"  {line}", width)]
     lines += ["", *_bill(quoted, width), ""]
     if quoted.serving is None:
         lines += wrapped(
@@ -33,6 +34,7 @@ def page(quoted: Quote, rank: int, width: int, today: date, file: str) -> list[s
     else:
         lines += _serving(quoted.serving, width)
     lines += _price(quoted, today, width)
+    lines += _available(quoted, width)
     lines += _spot(quoted, width)
     lines += ["", "  assumptions"]
     for each in quoted.assumptions:
@@ -131,7 +133,7 @@ def _row(each: CostComponent) -> list[str]:
         f"  {each.name}",
         f"{each.quantity:.2g}" if few else f"{each.quantity:,.2f}",
         each.unit,
-        f"{each.unit_price_usd:f}" if each.unit_price_usd is not None else "",
+        words.exact(each.unit_price_usd) if each.unit_price_usd is not None else "",
         "unpriced" if each.usd is None else f"{each.usd:,.2f}",
         each.unpriced or (f"{each.basis.value}, {each.as_of}" if each.basis else ""),
     ]
@@ -150,8 +152,29 @@ def _price(quoted: Quote, today: date, width: int) -> list[str]:
     note = f"; {price.note}" if price.note else ""
     origin = f"{price.source}, {price.basis.value}, {price.as_of}, {words.age(price.as_of, today)}{note}"
     bedrock = quoted.plan.place.option is PurchaseOption.BEDROCK
-    what = "tokens" if bedrock else f"${price.usd:f} an instance-hour"
+    what = "tokens" if bedrock else f"${words.exact(price.usd)} an instance-hour"
     return wrapped(f"  {what}: {origin}", width)
+
+
+AVAILABLE = {
+    Availability.OFFERED: "AWS sells it there; whether there is capacity shows when it is asked for",
+    Availability.LEAD_TIME: "it begins when AWS offers one; the wait is not in the hours",
+    Availability.NO_MARKET: "the price shows no market: it may never start",
+    Availability.UNKNOWN: "nothing is known about capacity there",
+}
+
+
+def _available(quoted: Quote, width: int) -> list[str]:
+    """What is known about getting the machines; one that is bought already is there."""
+    if quoted.serving is not None:
+        return []
+    purchase, place = quoted.plan.request.purchase, quoted.plan.place
+    text = AVAILABLE[quoted.availability]
+    if bought(purchase, place.option):
+        text = "it is bought already"
+    elif quoted.availability is Availability.OFFERED and place.option is PurchaseOption.SPOT:
+        text = "spot had spare capacity there on that day, and may have none now"
+    return wrapped(f"  getting it: {text}", width)
 
 
 def _spot(quoted: Quote, width: int) -> list[str]:

@@ -9,6 +9,8 @@ from launcher.pricing.offers import billed_name
 
 WHOLE_DOLLARS = 100
 SHORT_HOURS = 0.05
+MOST_DIGITS = 12
+"""Of a price that somebody lists."""
 
 
 def dollars(amount: Decimal | None) -> str:
@@ -22,6 +24,15 @@ def dollars(amount: Decimal | None) -> str:
     if 0 < amount < Decimal("0.01"):
         return f"{amount:.2g}" if amount >= Decimal("0.0001") else "<0.0001"
     return f"{amount:,.0f}" if amount >= WHOLE_DOLLARS else f"{amount:,.2f}"
+
+
+def exact(usd: Decimal) -> str:
+    """A price as it is listed; a quotient, which has no end, to eight digits.
+
+    >>> exact(Decimal("0.0000166667")), exact(Decimal("63.296")), exact(Decimal(18000) / 336)
+    ('0.0000166667', '63.296', '53.571429')
+    """
+    return f"{usd:f}" if len(usd.as_tuple().digits) <= MOST_DIGITS else f"{usd:.8g}"
 
 
 def hours(value: float) -> str:

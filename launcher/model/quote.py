@@ -34,13 +34,15 @@ class Commitment:
 
     `break_even_utilisation` is the share of its hours that has to be used for it to cost what on demand does;
     `utilisation` the share that the runs of this plan use. `stranded_usd` is what the rest of the term costs more than
-    the same commitment does when prices fall by `price_cut` (a fraction) halfway through.
+    the same commitment does when prices fall by `price_cut` (a fraction) halfway through, `new_generation_usd` what is
+    left to pay for nothing when the job moves to a new generation of machines then.
     """
 
     break_even_utilisation: float
     utilisation: float | None
     price_cut: float
     stranded_usd: Decimal
+    new_generation_usd: Decimal
     assumptions: tuple[Assumption, ...]
 
 

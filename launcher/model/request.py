@@ -150,7 +150,10 @@ class TrainingPlanReference:
 
     arn: str = setting(
         MISSING,
-        Text(pattern=r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:\d{12}:training-plan/.+", form="the ARN of a training plan"),
+        Text(
+            pattern=r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:\d{12}:training-plan/.+",
+            form="the ARN of a training plan (arn:aws:sagemaker:REGION:ACCOUNT:training-plan/NAME)",
+        ),
         "ARN",
     )
     starts_at: datetime | None = setting(None, Nullable(item=Instant()), "begin")

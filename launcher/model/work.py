@@ -14,8 +14,9 @@ class Work:
     are not in it. `checkpoint_interval_s` is the plan's, or the one those failures call for. `checkpoint_write_s` and
     `checkpoint_gb` are None where the workload says nothing of its size. `training` is None for a workload given in
     hours and for a cluster without a workload. `misfit` says why it cannot run at all. `failures_per_h` strike the job
-    beside spot, each costing `failure_restart_h` and the work since the last checkpoint; `failure_overhead` is what
-    they and the checkpoints add to the hours, as a share of the hours without them.
+    beside spot, each costing `failure_restart_h` and the work since the last checkpoint; `node_failures_per_h` of them
+    are the machines' own. `failure_overhead` is what failures and checkpoints add to the hours, as a share of the hours
+    without them.
     """
 
     instance_type: str
@@ -29,5 +30,6 @@ class Work:
     accelerator: str | None = None
     misfit: str | None = None
     failures_per_h: float = 0.0
+    node_failures_per_h: float = 0.0
     failure_restart_h: float = 0.0
     failure_overhead: float = 0.0

@@ -57,10 +57,15 @@ def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 
 def _regions(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     """Regions that exist."""
-    for region in request.target.region or ():
+    named = [("target.region", region) for region in request.target.region or ()]
+    if request.workload.train is not None and request.workload.train.data.region is not None:
+        named.append(("workload.train.data.region", request.workload.train.data.region))
+    keys = [key for key in request.purchase.price_overrides if key.count("/") > 1]
+    named += [(f"purchase.price_overrides.{key}", key.split("/")[2]) for key in keys]
+    for path, region in named:
         if region not in catalog.regions:
-            hint = nearest_name(region, catalog.regions)
-            yield error("unknown-region", "target.region", f"no region {region} in the catalog", hint)
+            hint = nearest_name(region, catalog.regions) or "the code of a region, such as us-east-1"
+            yield error("unknown-region", path, f"no region {region} in the catalog", hint)
 
 
 def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
@@ -93,7 +98,7 @@ def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             "too-long", "guardrails.ttl_h", f"must be at most {MOST_HOURS:,.0f}, got {request.guardrails.ttl_h:g}"
         )
     if workload.serve:
-        yield error("no-serving", "workload.serve", "a serving plan is priced and not deployed in this version")
+        yield error("no-serving", "workload.serve", "a serving plan makes an endpoint, and no cluster")
     if workload.train:
         yield from _training(request, workload.train, catalog)
 
@@ -111,9 +116,6 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
         )
     if train.model is None and train.tokens_b is not None:
         yield error("no-model", f"{path}.model", "tokens need a model", "name one, or give {params_b: N}")
-    if train.data.region is not None and train.data.region not in catalog.regions:
-        hint = nearest_name(train.data.region, catalog.regions)
-        yield error("unknown-region", f"{path}.data.region", f"no region {train.data.region} in the catalog", hint)
     if isinstance(train.model, str) and catalog.find_model(train.model) is None:
         hint = nearest_name(train.model, catalog.models) or "or give {params_b: N}"
         yield error("unknown-model", f"{path}.model", f"no model {train.model} in the catalog", hint)
@@ -230,6 +232,10 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     yield from _reservation(request)
     if options == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
         yield spot_without_checkpoints()
+    if options == (PurchaseOption.BEDROCK,) and request.workload.serve is None:
+        ways = ", ".join(each for each in PurchaseOption if each is not PurchaseOption.BEDROCK)
+        message = f"Bedrock serves models and trains none of yours, allowed: {ways}"
+        yield error("bedrock-serves", "purchase.option", message, "workload.serve, or another way to buy")
     yield from _unsold(request, catalog)
     if purchase.term_years == 2:  # noqa: PLR2004 - between the two terms AWS sells
         yield error("term", "purchase.term_years", "2 is no term AWS sells, allowed: 1, 3")

@@ -22,13 +22,17 @@ LONGEST_OVERHEAD = 19.0
 
 
 class Overhead(NamedTuple):
-    """Extra time per second of useful work, the logarithmic half-width of its range above, and what made it."""
+    """Extra time per second of useful work, the logarithmic half-width of its range above, and what made it.
+
+    `node_failures_per_h` are those of `failures_per_h` that the chips and their machines are to blame for.
+    """
 
     fraction: float
     half_width: float
     failures_per_h: float
     checkpoint_s: float
     interval_s: float
+    node_failures_per_h: float
 
 
 def checkpoint_bytes(shape: TrainingShape, facts: TrainingFacts) -> float:
@@ -60,7 +64,8 @@ def overhead(shape: TrainingShape, facts: TrainingFacts) -> Overhead:
     software = constants[f"software_failures_per_hour_{shape.stack.value}"]
     restart = constants["restart_minutes"]
     write = checkpoint_write_s(shape, facts)
-    per_h = shape.chips * per_chip.mid + software.mid
+    of_nodes = shape.chips * per_chip.mid
+    per_h = of_nodes + software.mid
     middle, interval_s = _overhead(write.mid, per_h, restart.mid)
     others = (
         (write.mid, shape.chips * per_chip.high + software.high, restart.mid),
@@ -68,7 +73,7 @@ def overhead(shape: TrainingShape, facts: TrainingFacts) -> Overhead:
         (write.high, per_h, restart.mid),
     )
     squares = sum(math.log((1.0 + _overhead(*each)[0]) / (1.0 + middle)) ** 2 for each in others)
-    return Overhead(middle, math.sqrt(squares), per_h, write.mid, interval_s)
+    return Overhead(middle, math.sqrt(squares), per_h, write.mid, interval_s, of_nodes)
 
 
 def _overhead(checkpoint_s: float, failures_per_h: float, restart_minutes: float) -> tuple[float, float]:

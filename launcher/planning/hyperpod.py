@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from launcher.catalog.load import Catalog
 from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
-from launcher.model.hyperpod import LEAST_LUSTRE_GIB, PLAN_COUNTS, deep_health_checks, ml_name
+from launcher.model.hyperpod import LEAST_LUSTRE_GIB, PLAN_COUNTS, RECLAIM_MINUTES, deep_health_checks, ml_name
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest, TrainingPlanReference
@@ -132,6 +132,13 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
             " quota of spot instances is 0 until it is raised"
         )
         found.append(warning("hyperpod-spot-unconfirmed", "purchase.option", message, "on-demand is confirmed"))
+    plan = request.purchase.training_plan
+    if place.option is PurchaseOption.TRAINING_PLAN and plan is not None and plan.ends_at is None:
+        message = (
+            "its end is not given, so that jobs do not save before instances are taken back,"
+            f" {RECLAIM_MINUTES} minutes before that"
+        )
+        found.append(warning("training-plan-end", "purchase.training_plan.ends_at", message, "set it"))
     if request.storage.lustre_gib == 0:
         message = f"HyperPod's machines share no folder: FSx for Lustre of {LEAST_LUSTRE_GIB:,} GiB is made and priced"
         found.append(info("hyperpod-shared-folder", "storage.lustre_gib", message, "name a size for a larger one"))

@@ -75,6 +75,7 @@ class Estimator:
             accelerator=facts.accelerator,
             misfit=_misfit(shape, hours.mid),
             failures_per_h=lost.failures_per_h,
+            node_failures_per_h=lost.node_failures_per_h,
             failure_restart_h=self._restart_h,
             failure_overhead=overhead,
         )

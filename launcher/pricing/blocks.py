@@ -16,6 +16,8 @@ BLOCK_LOST_H = 0.5
 PLAN_LOST_H = 1.0
 """HyperPod takes back the instances of a training plan from 60 minutes before its end."""
 HOURS_A_DAY = 24.0
+LEAD_WEEKS = 8
+"""A Capacity Block can be bought up to eight weeks before it begins (EC2 user guide)."""
 
 
 def lost_h(option: PurchaseOption) -> float:

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from launcher.model.enums import Market, PurchaseOption
+from launcher.model.enums import Market, PlanKind, PurchaseOption
 from launcher.model.money import Assumption, Price
 from launcher.model.quote import Commitment
 from launcher.pricing.compute import HOURS_A_YEAR, ComputeCost
@@ -19,6 +19,9 @@ CUTS = {
 """Shares that on demand fell by in June 2025 (aws/karpenter-provider-aws, generated price tables of 2025-03-31 and
 2025-06-23, us-east-1); other types are held against the largest of them."""
 LARGEST_CUT = Decimal("0.440")
+MOVES = (PlanKind.COMPUTE, PlanKind.SAGEMAKER)
+"""Savings Plans that pay for any type; an EC2 Instance Savings Plan and a Reserved Instance are bound to one family
+(Savings Plans user guide; buying guides of 2026)."""
 CUT_SOURCE = "the cut of June 2025, aws/karpenter-provider-aws price tables of 2025-03-31 and 2025-06-23"
 
 
@@ -30,13 +33,11 @@ def commitment(drawn: Draft, cost: ComputeCost | None) -> Commitment | None:
     listed = drawn.desk.catalog.on_demand(place.instance_type, place.region)
     if not isinstance(listed, Price) or not isinstance(price, Price) or listed.market is not Market.OPEN:
         return None
-    years = place.term_years or 1
-    hours = Decimal(HOURS_A_YEAR * years)
+    rest = price.usd * place.nodes * Decimal(HOURS_A_YEAR * (place.term_years or 1)) / 2
     cut = CUTS.get(place.instance_type, LARGEST_CUT)
-    stranded = price.usd * cut * place.nodes * hours / 2
     used = _utilisation(drawn)
     share = float(price.usd / listed.usd) if listed.usd else 1.0
-    lines = (
+    utilisation = (
         Assumption(
             name="break-even utilisation of the commitment",
             value=f"{share:.0%}",
@@ -49,15 +50,35 @@ def commitment(drawn: Draft, cost: ComputeCost | None) -> Commitment | None:
             unit="" if used is None else "of its hours",
             source="workload.train.runs_per_month x hours over 730 hours a month",
         ),
+    )
+    moves = place.plan_kind in MOVES
+    return Commitment(
+        break_even_utilisation=share,
+        utilisation=used,
+        price_cut=float(cut),
+        stranded_usd=rest * cut,
+        new_generation_usd=Decimal(0) if moves else rest,
+        assumptions=(*utilisation, *_stranded(rest, cut, moves=moves)),
+    )
+
+
+def _stranded(rest: Decimal, cut: Decimal, *, moves: bool) -> tuple[Assumption, ...]:
+    """What a price cut and a new generation strand of the `rest` of a term, dollars, halfway through."""
+    return (
         Assumption(
             name=f"stranded by a cut of {cut:.0%} halfway through",
-            value=f"{stranded:.0f}",
+            value=f"{rest * cut:.0f}",
             unit="dollars above the price of the same commitment then",
             source=CUT_SOURCE,
         ),
-    )
-    return Commitment(
-        break_even_utilisation=share, utilisation=used, price_cut=float(cut), stranded_usd=stranded, assumptions=lines
+        Assumption(
+            name="stranded by a move to a new generation halfway through",
+            value="0" if moves else f"{rest:.0f}",
+            unit="dollars",
+            source="the plan pays for any type"
+            if moves
+            else "the rest of the term: it is bound to its family of types",
+        ),
     )
 
 

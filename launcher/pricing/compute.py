@@ -10,7 +10,7 @@ from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.work import Work
-from launcher.pricing.blocks import HOURS_A_DAY, block_days, bought, held, lost_h
+from launcher.pricing.blocks import HOURS_A_DAY, LEAD_WEEKS, block_days, bought, held, lost_h
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.interruptible import OnSpot, on_spot, spot_lines
 
@@ -144,7 +144,8 @@ def _offering(place: Place, work: Work, per_hour: Decimal, request: PlanRequest,
         note = f"paid for {middle.billed_hours:g} h; {max(0.0, idle):.0f} unused"
     if spare:
         note += f", and {spare} of {middle.instances} instances idle"
-    return ComputeCost(charge=middle, hours=work.hours, usd=usd, assumptions=(_whole_line(place),), note=note)
+    lines = (_whole_line(place),) if own is not None else (_whole_line(place), _wait_line(place))
+    return ComputeCost(charge=middle, hours=work.hours, usd=usd, assumptions=lines, note=note)
 
 
 def _whole_line(place: Place) -> Assumption:
@@ -157,6 +158,19 @@ def _whole_line(place: Place) -> Assumption:
         source="SageMaker HyperPod developer guide"
         if plan
         else "EC2 user guide, Capacity Blocks for ML; paid up front",
+    )
+
+
+def _wait_line(place: Place) -> Assumption:
+    """When an offering that is still to be bought begins, as a line of the quote."""
+    plan = place.option is PurchaseOption.TRAINING_PLAN
+    return Assumption(
+        name="wait until it begins",
+        value="not in the hours",
+        unit="",
+        source="a training plan begins when SageMaker offers one"
+        if plan
+        else f"EC2 user guide: a block begins when AWS offers one, up to {LEAD_WEEKS} weeks ahead",
     )
 
 

@@ -48,6 +48,8 @@ def judge(
         reason = price.reason if isinstance(price, Unpriced) else "the compute has no total"
         key = f"{billed_name(plan.place.target, plan.place.instance_type)}/{option.value}"
         hint = f'purchase.price_overrides {{"{key}": "..."}} sets your own price'
+        if option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is not None:
+            hint = "purchase.training_plan.fee_usd says what it cost"
         return Gate(allowed=False, exit_code=UNPRICED, reason=f"the compute is unpriced: {reason}", hint=hint)
     old = age(price, option, rules.today, rules.max_age_days)
     if old.too_old and not rules.sandbox:

@@ -48,8 +48,10 @@ def volume_assumption() -> Assumption:
 def surcharge(place: Place, work: Work, price: Price, hours: float, catalog: Catalog) -> Finding | None:
     """What HyperPod costs above EC2 on demand for the same job, and how much sooner a failure must be over to pay.
 
-    The break-even needs no guess of how long a recovery takes: surcharge = failures x minutes saved x cluster rate. The
-    finding is None for other ways of buying, and where EC2 has no price or the dearer one.
+    The break-even needs no guess of how long a recovery takes: surcharge = failures x minutes saved x cluster rate.
+    Failures are those of machines alone: what software breaks, no other machine mends. Beside it stands what the
+    minutes are worth that the estimate counts for a restart, were all of them saved. The finding is None for other
+    ways of buying, and where EC2 has no price or the dearer one.
     """
     plain = catalog.on_demand(place.instance_type, place.region)
     if place.option is not PurchaseOption.ON_DEMAND or isinstance(plain, Unpriced) or plain.usd >= price.usd:
@@ -57,13 +59,27 @@ def surcharge(place: Place, work: Work, price: Price, hours: float, catalog: Cat
     more = (price.usd - plain.usd) * place.nodes * Decimal(repr(hours))
     percent = (price.usd / plain.usd - 1) * 100
     told = f"${more:,.2f} more than ParallelCluster at ${plain.usd:f} an instance-hour ({percent:.0f} %)"
-    failures = work.failures_per_h * hours
-    minutes = break_even_minutes(float(more), failures, float(price.usd * place.nodes))
+    failures, rate = work.node_failures_per_h * hours, float(price.usd * place.nodes)
+    minutes = break_even_minutes(float(more), failures, rate)
     if minutes is None:
-        return info("hyperpod-surcharge", "target.kind", f"{told}; no failure is expected that it could shorten")
-    expected = f"failures of nodes expected: {failures:.2g}"
-    message = f"{told}; {expected}; HyperPod pays if it ends each {minutes:,.0f} minutes sooner"
+        message = f"{told}; no failure of a node is expected that it could shorten"
+        return info("hyperpod-surcharge", "target.kind", message)
+    restart = work.failure_restart_h * MINUTES_AN_HOUR
+    worth = recovery_usd(restart, failures, rate)
+    message = (
+        f"{told}; failures of nodes expected: {failures:.2g}, counted with {restart:.0f} minutes each, worth"
+        f" ${worth:,.2f} in all; HyperPod pays if it ends each {minutes:,.0f} minutes sooner"
+    )
     return info("hyperpod-surcharge", "target.kind", message, "parallelcluster is the same job without it")
+
+
+def recovery_usd(minutes: float, failures: float, cluster_usd_per_hour: float) -> float:
+    """What so many minutes sooner after each failure are worth, in dollars.
+
+    >>> recovery_usd(42.0, 2.0, 500.0)
+    700.0
+    """
+    return minutes / MINUTES_AN_HOUR * failures * cluster_usd_per_hour
 
 
 def break_even_minutes(surcharge_usd: float, failures: float, cluster_usd_per_hour: float) -> float | None:

@@ -126,6 +126,9 @@ def _findings(drawn: Draft, hours: Range) -> tuple[Finding, ...]:
     if place.nodes > 1 and not facts.efa_interfaces and "efa_interfaces" not in facts.unknown:
         message = f"{place.instance_type} has no EFA: {place.nodes} of them are joined by plain TCP"
         found.append(warning("no-efa", "target.nodes", message, "one node, or a type with EFA"))
+    if isinstance(price, Price) and price.usd == 0:
+        message = f"the machines are priced at $0 an hour ({price.source}): the total is without them"
+        found.append(warning("zero-price", "purchase", message))
     if place.target is TargetKind.HYPERPOD_SLURM and isinstance(price, Price):
         more = surcharge(place, drawn.work, price, hours.mid, desk.catalog)
         found += [] if more is None else [more]

@@ -76,10 +76,14 @@ def _window(place: Place, hours: float, desk: Desk) -> Iterator[Finding]:
 
 
 def may_be_late(high_h: float, mid_h: float, place: Place, desk: Desk) -> Iterator[tuple[str, str, str]]:
-    """Code, path and message of limits that the slow estimate breaks and the middle one does not."""
+    """Code, path and message of limits that the slow estimate or a wait may break and the middle one does not."""
     deadline_h = desk.request.purchase.deadline_h
     if deadline_h is not None and mid_h <= deadline_h < high_h:
         yield "may-miss-deadline", "purchase.deadline_h", f"may take {high_h:,.1f} h, the deadline is {deadline_h:g} h"
+    whole = place.option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
+    if deadline_h is not None and whole and bought(desk.request.purchase, place.option) is None:
+        message = f"the deadline of {deadline_h:g} h is held against the job alone: the wait for an offering is unknown"
+        yield "lead-time", "purchase.deadline_h", message
     known = held(desk.request.purchase, place.option, place.nodes, desk.now)
     if known is not None and known.usable_h is not None and mid_h <= known.usable_h < high_h:
         own = bought(desk.request.purchase, place.option)

@@ -101,9 +101,9 @@ def _rules(request: PlanRequest, train: TrainingWorkload, found: Port, run_h: fl
 def _money(found: Port) -> str:
     """The arithmetic in a sentence."""
     saving = found.saving_per_run.mid
-    what = f"saves ${saving:,.2f}" if saving > 0 else f"costs ${-saving:,.2f} more"
+    what = f"saves ${saving:,.2f} of the" if saving > 0 else f"costs ${-saving:,.2f} more than the"
     return (
-        f"a run on Trainium {what} than ${found.gpu_run.mid:,.2f} on GPU; "
+        f"a run on Trainium {what} ${found.gpu_run.mid:,.2f} on GPU; "
         f"the port takes {weeks_words(found.weeks.mid)} and ${found.usd:,.0f}, "
         f"its upkeep ${found.upkeep_usd_per_month:,.0f} a month"
     )

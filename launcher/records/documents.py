@@ -12,6 +12,7 @@ from launcher.model.money import CostComponent, Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Gate, Quote
 from launcher.model.report import Attempt, Report, RunStatus
 from launcher.pricing.alternatives import Alternative
+from launcher.records import endpoint_documents
 from launcher.records.serving_documents import serving
 
 Json = dict[str, Any]
@@ -145,6 +146,7 @@ def _commitment(quoted: Quote) -> Json | None:
         "utilisation": tied.utilisation,
         "price_cut": tied.price_cut,
         "stranded_usd": money(tied.stranded_usd),
+        "new_generation_usd": money(tied.new_generation_usd),
     }
 
 
@@ -270,6 +272,7 @@ def report_document(report: Report) -> Json:
         "stacks": [{"name": name, "status": status} for name, status in report.stacks],
         "verified_resources": list(report.verified_resources),
         "not_emulated": list(report.not_emulated),
+        "endpoint": endpoint_documents.endpoint(report.endpoint),
     }
 
 
@@ -294,6 +297,7 @@ def parse_report(document: Mapping[str, Any]) -> Report:
             stacks=tuple((each["name"], each["status"]) for each in document["stacks"]),
             verified_resources=tuple(document["verified_resources"]),
             not_emulated=tuple(document["not_emulated"]),
+            endpoint=endpoint_documents.parse_endpoint(document.get("endpoint")),
         )
     except (KeyError, TypeError, ValueError) as problem:
         raise UnreadableInputError(f"this is no report: {type(problem).__name__} {problem}") from problem

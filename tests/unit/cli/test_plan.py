@@ -97,6 +97,13 @@ def test_the_json_of_a_quote(plan, golden):
     golden("plan/quote.json", json.dumps(quoted, indent=2, ensure_ascii=False) + "\n")
 
 
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_tails_of_blocks_and_commitments_are_told_at_every_width(plan, width):
+    text = " ".join("\n".join(page(plan(SOME), width, everything=False)).split())
+    assert text.count("a commitment of $") >= 1
+    assert "billed 24 h at least; 2 unused" in text
+
+
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize("text", [OPEN, SOME, HOURS])
 def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(plan, text, width):
@@ -166,6 +173,25 @@ def test_the_best_row_of_each_type_and_option_is_there_priced_or_not(plan):
     assert [each["usd"] is None for each in found] == sorted(each["usd"] is None for each in found)
     trn2 = next(each for each in found if keys[each["rank"] - 1] == ("trn2.48xlarge", "on-demand"))
     assert trn2["unverified"]["usd_per_hour"] == "85.964"
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_an_incomplete_total_is_marked_at_every_width(plan, width):
+    found = plan(OPEN)
+    lines = page(found, width, everything=False)
+    rows = [int(line.split()[0]) for line in lines if re.match(r" +\d+ +\d+ ?×", line)]
+    marked = [line for line in lines if line.endswith("total incomplete")]
+    incomplete = [rank for rank in rows if found.quote(rank).incomplete]
+    assert incomplete
+    for rank in incomplete:
+        assert any(re.match(rf" +(\d+, )*{rank}\b", line) for line in marked)
+
+
+def test_all_names_regions_by_their_codes_where_there_is_no_room(plan):
+    found = plan(SOME, everything=True)
+    lines = page(found, 100, everything=True)
+    head = next(line for line in lines if line.lstrip().startswith("#"))
+    assert " where " in head
 
 
 def test_all_shows_every_combination(plan):

@@ -6,7 +6,7 @@ import yaml
 from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.catalog.training import load_training
-from launcher.model.enums import TargetKind
+from launcher.model.enums import Level, TargetKind
 from launcher.planning.addresses import addresses
 from launcher.planning.pin import pinned_plan
 from launcher.planning.resolve import resolve
@@ -50,6 +50,22 @@ def test_remarks_are_made_where_hyperpod_is_asked_for(catalog):
     assert [each.code for each in told.findings] == ["hyperpod-health-checks"]
     plain = resolve(request_of(target={"kind": "any"}), catalog, facts)
     assert [each.code for each in plain.findings] == []
+
+
+def test_a_training_plan_without_its_end_is_told_of(catalog):
+    arn = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/p5"
+    facts, ends = load_training(), "2026-12-08T11:30:00Z"
+    open_ended = {"option": "training-plan", "training_plan": {"arn": arn}}
+    (found,) = [
+        each
+        for each in resolve(request_of(purchase=open_ended), catalog, facts).findings
+        if each.code == "training-plan-end"
+    ]
+    assert (found.level, found.path) == (Level.WARNING, "purchase.training_plan.ends_at")
+    known = {"option": "training-plan", "training_plan": {"arn": arn, "ends_at": ends}}
+    assert "training-plan-end" not in {
+        each.code for each in resolve(request_of(purchase=known), catalog, facts).findings
+    }
 
 
 def test_pinning_takes_the_target_that_the_plan_allows(catalog):

@@ -4,6 +4,7 @@ from decimal import Decimal
 
 import pytest
 
+from launcher.catalog.training import load_training
 from launcher.model.enums import Basis, Level, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.money import Price
@@ -113,6 +114,11 @@ class TestPrices:
         quoted = priced({"target": POD, "purchase": {"training_plan": {**paid, "count": 1}}}).quote(1)
         assert sum(each.usd for each in quoted.components if each.group == "compute") == 720
 
+    def test_without_its_fee_a_training_plan_is_unpriced_and_the_fee_is_asked_for(self, priced):
+        quoted = priced({"target": POD, "purchase": {"training_plan": {"arn": ARN, "count": 1}}}).quote(1)
+        assert quoted.unpriced is not None
+        assert (quoted.gate.exit_code, "purchase.training_plan.fee_usd" in quoted.gate.hint) == (4, True)
+
     def test_a_machine_without_chips_costs_ec2_and_a_fifth(self, priced):
         catalog = priced().catalog
         found, plain = machine_price(catalog, "m6i.xlarge", "us-east-1"), catalog.on_demand("m6i.xlarge", "us-east-1")
@@ -141,15 +147,19 @@ class TestSurcharge:
         quoted = priced(job).quote(1)
         found = codes(quoted)["hyperpod-surcharge"]
         more = (Decimal("63.296") - Decimal("55.04")) * 8 * Decimal(repr(quoted.hours.mid))
-        failures = quoted.work.failures_per_h * quoted.hours.mid
+        # 64 chips at the rate of one; a machine that is replaced mends nothing that software broke.
+        failures = 64 * load_training().constants["failures_per_accelerator_hour"].mid * quoted.hours.mid
         minutes = float(more) / (failures * 63.296 * 8) * 60
+        worth = 10 / 60 * failures * 63.296 * 8
         assert f"${more:,.2f} more than ParallelCluster" in found.message
         assert f"ends each {minutes:,.0f} minutes sooner" in found.message
+        assert f"counted with 10 minutes each, worth ${worth:,.2f} in all" in found.message
+        assert failures < quoted.work.failures_per_h * quoted.hours.mid
 
     def test_without_failures_there_is_nothing_to_shorten(self, priced):
         quoted = priced({"target": POD}).quote(1)
         assert quoted.work.failures_per_h == 0
-        assert "no failure is expected" in codes(quoted)["hyperpod-surcharge"].message
+        assert "no failure of a node is expected" in codes(quoted)["hyperpod-surcharge"].message
 
     def test_parallelcluster_has_none(self, priced):
         assert "hyperpod-surcharge" not in codes(priced().quote(1))

@@ -74,6 +74,27 @@ def test_a_commitment_says_when_it_pays_and_what_a_price_cut_strands(priced):
     assert float(tied.stranded_usd) == pytest.approx(23.77728 * 0.44 * 8760 * 3 / 2, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    "option, kind, bound",
+    [("reserved", "any", True), ("savings-plan", "ec2-instance", True), ("savings-plan", "compute", False)],
+)
+def test_a_new_generation_strands_what_is_bound_to_a_family(priced, option, kind, bound):
+    plan = {"purchase": {"option": option, "plan_kind": kind, "term_years": 3}}
+    quoted = priced(plan).quote(1)
+    assert quoted.commitment.new_generation_usd == (quoted.commitment_usd / 2 if bound else 0)
+
+
+def test_a_block_to_be_bought_says_that_the_wait_is_not_in_the_hours(priced):
+    plan = {"purchase": {"option": "capacity-block", "deadline_h": 100}}
+    quoted = priced(plan).quote(1)
+    assert "lead-time" in codes(quoted)
+    assert "up to 8 weeks ahead" in " ".join(each.source for each in quoted.assumptions)
+    own = {"purchase": {**plan["purchase"], "reservation": {"id": BLOCK}}}
+    bought = priced(own).quote(1)
+    assert "lead-time" not in codes(bought)
+    assert "8 weeks" not in " ".join(each.source for each in bought.assumptions)
+
+
 def test_a_reservation_gives_one_candidate_even_where_nothing_is_known(priced):
     plan = {
         "target": {"instance_type": "p5.48xlarge", "region": "eu-west-3", "nodes": 3},

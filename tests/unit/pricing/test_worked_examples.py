@@ -97,6 +97,46 @@ def test_list_prices_before_and_since_june_2025(priced, instance_type, before, s
     assert old.components[0].usd == Decimal(before).quantize(Decimal("0.0001"))
 
 
+FROM_HISTORY = [
+    # type, day, instances, hours, what the list price of the day comes to, printed by the guide
+    ("p4d.24xlarge", BEFORE_THE_CUT, 16, 192, "100677.4272", "102400"),
+    ("p4d.24xlarge", TODAY, 16, 192, "67453.8762", None),
+    ("trn1.32xlarge", BEFORE_THE_CUT, 16, 192, "66048", "66048"),
+    ("trn1.32xlarge", TODAY, 16, 192, "66048", "66048"),
+    ("trn1.32xlarge", TODAY, 8, 720, "123840", "123840"),
+    ("trn1.32xlarge", TODAY, 1, 730, "15695", "15695"),
+]
+
+
+@pytest.mark.parametrize("case", FROM_HISTORY)
+def test_the_same_at_the_list_price_of_a_day(priced, case):
+    instance_type, day, nodes, hours, exact, printed = case
+    asked = plan(instance_type, "on-demand", nodes, hours, "1", price_overrides={})
+    found = line(priced(asked, prices_as_of=day))
+    assert found.usd == pytest.approx(Decimal(exact), abs=Decimal("0.001"))
+    if printed is not None:
+        assert (printed in WRONG) is is_wrong(printed, exact)
+
+
+def test_the_guides_range_for_p5en_was_never_its_list_price():
+    low, high = Decimal(110), Decimal(130)
+    for day in (BEFORE_THE_CUT, TODAY):
+        price = load(prices_as_of=day).on_demand("p5en.48xlarge", "us-east-1")
+        assert isinstance(price, Price)
+        assert not low <= price.usd <= high
+
+
+def test_sagemaker_costs_15_percent_more_the_low_end_of_the_15_to_40_of_the_guides():
+    known = load()
+    managed, raw = (
+        known.sagemaker("ml.p5.48xlarge", "us-east-2", "training"),
+        known.on_demand("p5.48xlarge", "us-east-2"),
+    )
+    assert isinstance(managed, Price)
+    assert isinstance(raw, Price)
+    assert float(managed.usd / raw.usd) == pytest.approx(1.15)
+
+
 def test_the_trainium_discount_by_the_hour_is_gone(priced):
     def hourly(instance_type, day):
         price = load(prices_as_of=day).on_demand(instance_type, "us-east-1")
