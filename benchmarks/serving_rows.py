@@ -7,6 +7,7 @@ reach (mixtures of experts, trn2, an unknown model without a size in its name) i
 """
 
 import csv
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +32,12 @@ OFFLINE = 4096
 NEURON_LABELS = {"inf2": "Inferentia2", "inferentia2": "Inferentia2", "trn1": "Trainium1", "trainium1": "Trainium1"}
 NEURON_LABELS |= {"trn2": "Trainium2", "trainium2": "Trainium2", "trn3": "Trainium3", "trainium3": "Trainium3"}
 GPU_LABELS = ("H200", "H100", "L40S", "A10G", "L4", "B300", "B200")
+COUNTS = ("tp", "dp", "batch")
+LATENCIES = ("ttft_ms", "tpot_ms")
+"""Columns that no error is computed from."""
+COUNTS = ("tp", "dp", "batch")
+LATENCIES = ("ttft_ms", "tpot_ms")
+"""Columns that no error is computed from."""
 TYPE = re.compile(r"(?:ml\.)?([a-z]+\d+[a-z-]*\.\d*x?large)")
 SIZE = re.compile(r"(?<![\dx.])(\d+(?:\.\d+)?)b(?![a-z\d])")
 MIXTURE = re.compile(r"\d+x\d+b|-a\d+(\.\d+)?b|moe|mixtral")
@@ -117,7 +124,7 @@ def _row(label: str, cells: Mapping[str, str], catalog: Catalog) -> Row:
     measured = _number(cells, "output_tok_s")
     if measured is None:
         raise _OutOfReachError("no output tokens per second were published")
-    if not 0 < measured < float("inf"):
+    if measured <= 0:
         raise ValueError(f"output_tok_s is {cells['output_tok_s']!r}; it must be a number above 0")
     copy = _copy(cells, model, chip)
     live = _live(cells, copy)
@@ -220,8 +227,19 @@ def _model(label: str, catalog: Catalog) -> ServedModel:
 
 
 def _number(cells: Mapping[str, str], name: str) -> float | None:
-    """A column as a number; None where it is empty or holds words."""
+    """A column as a number; None where it is empty or holds words, and where a latency is not a number.
+
+    Raises:
+        ValueError: it is a number that cannot be.
+    """
+    text = cells.get(name, "")
     try:
-        return float(cells.get(name, ""))
+        value = float(text)
     except ValueError:
         return None
+    if math.isnan(value) and name in LATENCIES:
+        return None
+    if not 0 <= value < math.inf or (name in COUNTS and (value < 1 or value != int(value))):
+        wanted = "a whole number of 1 or more" if name in COUNTS else "a finite number of 0 or more"
+        raise ValueError(f"{name} is {text!r}; it must be {wanted}")
+    return value

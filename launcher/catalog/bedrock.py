@@ -45,6 +45,11 @@ class BedrockCatalog:
         with (DATA / "same_weights.csv").open(encoding="utf-8", newline="") as file:
             return MappingProxyType({row["model_id"]: row["model"] for row in csv.DictReader(file)})
 
+    @cached_property
+    def regions(self) -> frozenset[str]:
+        """The regions that some price names; Bedrock may be in more."""
+        return frozenset(each.region for rows in self.rows.values() for each in rows if each.region)
+
     def of_model(self, model: str) -> str | None:
         """Bedrock's id of a model of the catalog; None where Bedrock does not have it."""
         return next((key for key, name in self.same_weights.items() if name == model), None)

@@ -1,5 +1,7 @@
 """`slipway compare`: one job on every machine, GPU against Trainium with the port in it, and a verdict."""
 
+from pathlib import Path
+
 import typer
 
 from launcher.cli import options, output
@@ -26,7 +28,11 @@ def compare(
     from launcher.workflow import compare as story
 
     asked = PriceOptions(
-        cache=options.price_cache(), region=region, prices_as_of=prices_as_of, max_price_age=max_price_age
+        cache=options.price_cache(),
+        runs=Path.cwd(),
+        region=region,
+        prices_as_of=prices_as_of,
+        max_price_age=max_price_age,
     )
     found = story.compare(file, options.now(), asked)
     if not isinstance(found, story.Comparison):

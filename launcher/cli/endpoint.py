@@ -53,26 +53,43 @@ def load(
     name: Name,
     *,
     region: Where = None,
-    most: Annotated[int, typer.Option("--concurrency", min=1, max=512, help="Requests at once, at the end.")] = 16,
+    most: Annotated[
+        int | None,
+        typer.Option("--concurrency", min=1, max=512, help="Requests at once, at the end; what fills it without."),
+    ] = None,
     seconds: Annotated[float, typer.Option("--seconds", min=1, max=600, help="Of each step of the ramp.")] = 30,
-    tokens: Tokens = 250,
+    tokens: Annotated[
+        int | None, typer.Option("--tokens", min=1, max=100_000, help="Tokens of an answer; the plan's without.")
+    ] = None,
     timeout: Timeout = None,
     json: options.Json = False,
 ) -> None:
-    """Raise the requests at once step by step, and put what was measured beside the quote."""
-    from launcher.cli.endpoint_page import load_page, step_line
+    """Raise the requests at once step by step, put what was measured beside the quote, and keep it for later quotes."""
+    from launcher.cli.endpoint_page import load_line, load_page, step_line
     from launcher.model.endpoint import EndpointMode
-    from launcher.workflow.endpoint import asker, load_document, served
-    from launcher.workflow.endpoint import load as run
+    from launcher.records.load_documents import load_document
+    from launcher.workflow.endpoint import served
+    from launcher.workflow.load_test import load as run
+    from launcher.workflow.load_test import loader, planned
 
     session = _session(name, region)
     found = served(name, session)
     if found.mode is EndpointMode.ASYNCHRONOUS:
         message = f"{name} takes its requests from a queue: how fast it answers is no question of how many come at once"
         raise ImpossibleError(message, hint="slipway endpoint test sends one request")
-    ask = asker(found, session, most_tokens=tokens, timeout_s=timeout)
+    root = Path.cwd()
+    wanted = planned(found, session, root, tokens=tokens)
+    output.say(load_line(wanted.input_tokens, wanted.output_tokens, wanted.setting))
     done = run(
-        found, session, ask, most=most, seconds=seconds, root=Path.cwd(), tell=lambda each: output.say(step_line(each))
+        found,
+        session,
+        loader(found, session, wanted, timeout_s=timeout),
+        wanted,
+        most=most,
+        seconds=seconds,
+        root=root,
+        now=options.now(),
+        tell=lambda each: output.say(step_line(each)),
     )
     if json:
         output.document(load_document(done))

@@ -3,20 +3,38 @@
 from typing import Any
 
 from launcher.cli.table import Column, render
-from launcher.model.endpoint_call import EndpointState, LoadStep, LoadTest, Reply, ServedEndpoint
+from launcher.model.endpoint_call import EndpointState, LoadSetting, LoadStep, LoadTest, Reply, ServedEndpoint
+from launcher.model.report import EndpointReport, Report
+from launcher.records.endpoint_documents import answer
+from launcher.records.load_documents import kept_load, load_document
 
 
 def answer_page(endpoint: ServedEndpoint, state: EndpointState, reply: Reply) -> list[str]:
     """One answer in a few lines."""
-    instances = f"{state.instances} instance{'s' if state.instances != 1 else ''}"
-    lines = [
-        f"  endpoint {endpoint.name} in {endpoint.region}: {state.status}, {instances}, as deployed",
-        f"  {reply.kind}: {reply.input_tokens} tokens in, {reply.output_tokens} out, {reply.whole_s:.2f} s",
-    ]
+    place = f"endpoint {endpoint.name} in {endpoint.region}"
+    return [f"  {place}: {state.status}, {_instances(state.instances)}, as deployed", *reply_lines(reply)]
+
+
+def reply_lines(reply: Reply) -> list[str]:
+    """One answer: its tokens, its times, and its first words."""
+    lines = [f"  {reply.kind}: {reply.input_tokens} tokens in, {reply.output_tokens} out, {reply.whole_s:.2f} s"]
     if reply.first_s is not None:
         rate = f", then {reply.tokens_per_s:.1f} tokens/s" if reply.tokens_per_s is not None else ""
         lines.append(f"  first token after {1000 * reply.first_s:.0f} ms{rate}")
     return [*lines, f"  {reply.shown}"]
+
+
+def endpoint_lines(report: Report, found: EndpointReport) -> list[str]:
+    """The endpoint of a report, and its answer where it was asked."""
+    simulated = ", simulated" if report.simulated else ""
+    place = f"endpoint {found.name} in {found.region}"
+    lines = ["", f"  {report.name}: {report.status.value}{simulated}", ""]
+    lines.append(f"  {place}: {found.status}, {_instances(found.instances)}, as deployed")
+    return [*lines, *(reply_lines(found.reply) if found.reply is not None else [])]
+
+
+def _instances(count: int) -> str:
+    return f"{count} instance{'s' if count != 1 else ''}"
 
 
 def answer_document(endpoint: ServedEndpoint, state: EndpointState, reply: Reply) -> dict[str, Any]:
@@ -28,13 +46,15 @@ def answer_document(endpoint: ServedEndpoint, state: EndpointState, reply: Reply
         "status": state.status,
         "config": state.config,
         "instances": state.instances,
-        "kind": reply.kind,
-        "input_tokens": reply.input_tokens,
-        "output_tokens": reply.output_tokens,
-        "ttft_ms": round(1000 * reply.first_s, 1) if reply.first_s is not None else None,
-        "latency_ms": round(1000 * reply.whole_s, 1),
-        "tokens_per_s": round(reply.tokens_per_s, 3) if reply.tokens_per_s is not None else None,
+        **answer(reply),
     }
+
+
+def load_line(input_tokens: int, output_tokens: int, setting: LoadSetting | None) -> str:
+    """What a load test is about to send."""
+    answers = f"and {output_tokens} out" if output_tokens else "and an embedding out"
+    whose = "as in the plan" if setting is not None else "no run in this folder is what was deployed: not for quotes"
+    return f"requests of about {input_tokens} tokens in {answers}: {whose}"
 
 
 def step_line(each: LoadStep) -> str:
@@ -53,13 +73,14 @@ def load_page(found: LoadTest, width: int) -> list[str]:
     ]
     instances = max(1, found.instances)
     lines = [*render(columns, rows, width), ""]
+    tokens = "output tokens" if found.best.output_tokens else "input tokens"
     lines.append(
-        f"  measured: {found.best.tokens_per_s:.0f} output tokens/s with {found.best.concurrency} at once,"
+        f"  measured: {found.best.tokens_per_s:.0f} {tokens}/s with {found.best.concurrency} at once,"
         f" on {instances} instance{'s' if instances != 1 else ''}"
     )
     if found.quoted_tokens_per_s:
         quoted = found.quoted_tokens_per_s * instances
-        lines.append(f"  quoted:   {quoted:.0f} output tokens/s: {found.best.tokens_per_s / quoted:.0%} of it")
+        lines.append(f"  quoted:   {quoted:.0f} {tokens}/s: {found.best.tokens_per_s / quoted:.0%} of it")
     dollars = found.usd_per_million_output_tokens
     if dollars is not None:
         lines.append(
@@ -67,7 +88,21 @@ def load_page(found: LoadTest, width: int) -> list[str]:
         )
     else:
         lines.append("  no quote in this folder: no dollars per token")
-    return lines
+    return [*lines, *_counting(found)]
+
+
+def _counting(found: LoadTest) -> list[str]:
+    """Whether later quotes take what was measured for what it was."""
+    kept = kept_load(load_document(found))
+    if kept is None:
+        return []
+    if kept.unfit:
+        return [f"  later quotes leave it out: {kept.unfit}"]
+    full = kept.row.batch * kept.row.copies
+    if kept.row.concurrency < full:
+        count = full * max(1, found.instances)
+        return [f"  later quotes leave it out: {count} requests at once fill the endpoint: --concurrency {count}"]
+    return ["  kept in the run's folder: later quotes of this layout and these lengths use it"]
 
 
 def _times(each: LoadStep) -> list[str]:

@@ -1,5 +1,7 @@
 """`slipway plan`: every way to buy the job, with the total dollars to finish."""
 
+from pathlib import Path
+
 import typer
 
 from launcher.cli import options, output
@@ -28,6 +30,7 @@ def plan(
     """Total dollars to finish, for every way to buy the same job. Calls nothing and spends nothing."""
     asked = PriceOptions(
         cache=options.price_cache(),
+        runs=Path.cwd(),
         region=region,
         everything=everything,
         prices_as_of=prices_as_of,

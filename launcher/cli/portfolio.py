@@ -28,7 +28,11 @@ def portfolio(
     from launcher.workflow import portfolio as story
 
     asked = PriceOptions(
-        cache=options.price_cache(), region=region, prices_as_of=prices_as_of, max_price_age=max_price_age
+        cache=options.price_cache(),
+        runs=Path.cwd(),
+        region=region,
+        prices_as_of=prices_as_of,
+        max_price_age=max_price_age,
     )
     found = story.portfolio(files, options.now(), asked)
     if json:

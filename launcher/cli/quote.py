@@ -1,6 +1,7 @@
 """`slipway quote`: one candidate, every line of its bill."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import typer
 
@@ -31,6 +32,7 @@ def quote(
     """One candidate: lines by group, assumptions, safety policies, and what the gate says."""
     asked = PriceOptions(
         cache=options.price_cache(),
+        runs=Path.cwd(),
         region=region,
         everything=everything,
         prices_as_of=prices_as_of,

@@ -28,7 +28,9 @@ def render(
     from launcher.workflow.render import render_any
 
     priced = price(
-        file, options.now(), PriceOptions(cache=options.price_cache(), region=region, prices_as_of=prices_as_of)
+        file,
+        options.now(),
+        PriceOptions(cache=options.price_cache(), runs=Path.cwd(), region=region, prices_as_of=prices_as_of),
     )
     _, quoted = pick(priced, wanted)
     bundle = render_any(quoted, priced.catalog)

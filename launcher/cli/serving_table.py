@@ -118,6 +118,7 @@ def _month(quoted: Quote) -> str:
 
 def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
     """The candidates as a table; below NARROW columns regions go by their codes and plans without their kind."""
+    answers = any(each.serving is not None and each.serving.usd_per_million_output_tokens for _, each in rows)
     columns = [
         Column(title="#", right=True),
         Column(title="machines"),
@@ -126,7 +127,7 @@ def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
         Column(title="how"),
         Column(title="$ a month", right=True),
         Column(title=""),
-        Column(title="$/M out", right=True),
+        Column(title="$/M out" if answers or not any(each.usd for _, each in rows) else "$/M", right=True),
         Column(title="used", right=True),
         Column(title="first ms", right=True, yields=2),
         Column(title="ms/token", right=True, yields=3),
@@ -143,7 +144,7 @@ def _cells(rank: int, quoted: Quote, *, short: bool) -> list[str]:
     """One candidate's cells."""
     place, usd, told = quoted.plan.place, quoted.usd, quoted.serving
     machines = words.machines(place)
-    per_million = None if told is None else told.usd_per_million_output_tokens
+    per_million = None if told is None else told.usd_per_million_output_tokens or told.usd_per_million_tokens
     used = None if told is None else told.utilisation
     bedrock = told.bedrock if told is not None else None
     return [

@@ -16,6 +16,8 @@ VOLUME_STEP_GIB = 10.0
 GB_PER_GIB = 1.073741824
 FEW, HALF, QUARTER = 4, 50, 25
 """A deployment replaces a quarter of what stands at once, half of fewer than four; SageMaker takes 5 to 50 %."""
+LARGEST_QUEUE = 1000
+"""MaxConcurrentInvocationsPerInstance at most (API reference, AsyncInferenceClientConfig)."""
 KEPT_DAYS = 30
 """How long requests and answers are kept in the endpoint's bucket: they are somebody's data."""
 

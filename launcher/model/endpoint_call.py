@@ -1,6 +1,7 @@
 """An endpoint that is there, what it answered to one request, and what many requests measured."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 
 from launcher.model.endpoint import EndpointMode
@@ -10,7 +11,8 @@ from launcher.model.endpoint import EndpointMode
 class ServedEndpoint:
     """An endpoint as its stack's outputs name it.
 
-    `config` is the configuration it was deployed with. `base_url` is that of OpenAI clients, None where it takes no
+    `config` is the configuration it was deployed with, `model` the model, which components run without a word of it in
+    the configuration. `base_url` is that of OpenAI clients, None where it takes no
     chat; `requests_uri` is where an asynchronous one takes its requests from, None where it has no queue.
     """
 
@@ -23,6 +25,7 @@ class ServedEndpoint:
     base_url: str | None
     requests_uri: str | None
     served_name: str
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class LoadStep:
     seconds: float
     requests: int
     failures: int
+    input_tokens: int
     output_tokens: int
     first_s: tuple[float, float] | None
     whole_s: tuple[float, float] | None
@@ -69,17 +73,49 @@ class LoadStep:
 
     @property
     def tokens_per_s(self) -> float:
-        """Output tokens a second of all requests together."""
-        return self.output_tokens / self.seconds if self.seconds > 0 else 0.0
+        """Output tokens a second of all requests together; input tokens of an embedding model, which puts out none."""
+        return (self.output_tokens or self.input_tokens) / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def mean_tokens(self) -> tuple[float, float]:
+        """Tokens in and out of a request that was answered."""
+        answered = max(1, self.requests - self.failures)
+        return self.input_tokens / answered, self.output_tokens / answered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSetting:
+    """What a load test was sent to: the plan that its endpoint was deployed from, with its layout.
+
+    `simulated` is an endpoint of a sandbox, which measures this machine.
+    """
+
+    model: str
+    precision: str
+    instance_type: str
+    tensor_parallel: int
+    copies: int
+    batch: int
+    sequence: int
+    simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTest:
-    """A ramp of steps, beside the quote where there is one: dollars an hour of the instances that served it."""
+    """A ramp of steps, beside the quote where there is one: dollars an hour of the instances that served it.
+
+    `input_tokens` and `output_tokens` are what was asked for; `setting` is None where no run here tells it.
+    `instances` stood when it began and `instances_after` when it ended.
+    """
 
     name: str
+    at: datetime
+    input_tokens: int
+    output_tokens: int
+    setting: LoadSetting | None
     steps: tuple[LoadStep, ...]
     instances: int
+    instances_after: int
     usd_per_instance_hour: Decimal | None
     quoted_tokens_per_s: float | None
 
@@ -91,7 +127,7 @@ class LoadTest:
     @property
     def usd_per_million_output_tokens(self) -> Decimal | None:
         """What a million output tokens cost at the best step, whole hours paid; None without a rate or a token."""
-        if self.usd_per_instance_hour is None or self.best.tokens_per_s <= 0:
+        if self.usd_per_instance_hour is None or self.best.output_tokens <= 0:
             return None
         hour = Decimal(repr(self.best.tokens_per_s * 3600))
         dollars = self.usd_per_instance_hour * max(1, self.instances) / hour * 1_000_000

@@ -76,7 +76,11 @@ class ServingFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredServing:
-    """One published measurement that a plan can match: `tokens_per_s` are output tokens of all `copies` together."""
+    """One measurement that a plan can match: `tokens_per_s` are output tokens of all `copies` of an instance together.
+
+    They are input tokens of an embedding model. `own` is a load test of one's own endpoint, which stands for its
+    instance type and no other; `accelerator` is empty then. `sequence` is 0 where it is not known.
+    """
 
     model: str
     accelerator: str
@@ -92,6 +96,13 @@ class MeasuredServing:
     tpot_ms: float
     date: str
     source: str
+    instance_type: str = ""
+    sequence: int = 0
+
+    @property
+    def own(self) -> bool:
+        """Whether it is a load test of one's own endpoint."""
+        return bool(self.instance_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,21 +131,20 @@ class ServingEstimate:
     measured: bool
     source: str = ""
     """Of a measured row."""
-    steps: tuple[str, ...] = ()
-    """The arithmetic of an estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingChoices:
     """What can carry a serving plan: ways to buy machines, what one of each type serves, and Bedrock.
 
+    `estimates` are those of every layout that may be the cheapest, the fastest first, by the name of the type.
     `weights_gb` (1e9 bytes) are 0 for a model whose weights nobody has but Bedrock. `bedrock_id` is None where Bedrock
     does not have the model, or the plan leaves it out.
     """
 
     serve: ServingWorkload
     ways: tuple[Way, ...]
-    estimates: Mapping[str, ServingEstimate]
+    estimates: Mapping[str, tuple[ServingEstimate, ...]]
     weights_gb: float
     bedrock_id: str | None
     bedrock_modes: tuple[BedrockMode, ...]
@@ -173,6 +183,8 @@ class BedrockTerms:
     """The open model whose weights these are; empty for a closed model."""
     input_usd_per_million: Decimal | None
     output_usd_per_million: Decimal | None
+    region_seen: bool = True
+    """Whether some price of Bedrock names the region."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,8 @@ from launcher.model.instance_type import Accelerator
 from launcher.model.plan import Plan
 from launcher.model.serving_image import ServingImage, ServingImages
 from launcher.model.workload import ServingWorkload
-from launcher.planning.serving.layout import WEIGHT_BYTES, parts
+from launcher.planning.serving.layout import WEIGHT_BYTES
+from launcher.planning.serving.measured import parts
 from launcher.planning.serving.neuron import CORES_PER_CHIP
 from launcher.planning.serving.resolve import model_of
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from launcher.catalog.load import Catalog
-from launcher.model.endpoint import EndpointMode, least_instances, rollout_of
+from launcher.model.endpoint import LARGEST_QUEUE, EndpointMode, least_instances, rollout_of
 from launcher.model.enums import Level, PurchaseOption, Rollout, TargetKind
 from launcher.model.finding import Finding, error, warning
 from launcher.model.plan import Plan
@@ -27,19 +27,20 @@ from launcher.planning.endpoint import (
     serving_of,
     volume_gib,
 )
-from launcher.planning.serving.layout import best, groups, parts
+from launcher.planning.serving.layout import groups, layouts
+from launcher.planning.serving.measured import parts
 from launcher.planning.serving.neuron import CORES_PER_CHIP
 from launcher.planning.serving.reach import beyond
 from launcher.planning.serving.resolve import model_of
 
 PATH = "workload.serve"
 WITHOUT_URI = "model-without-uri"
-ANSWER_S = 60.0
-"""Seconds in which a container has to answer an invocation that is not streamed (SageMaker developer guide)."""
 FIRST_WITHOUT_INFERENTIA = (2, 29)
 """Neuron SDK whose inference library no longer runs on Inferentia2 and Trainium1 (Neuron release notes, NxD Inference
 0.9, 2026-04-09: "pin to release 2.28"); 2.30 needs a driver that SageMaker's AMI does not have."""
 SDK = re.compile(r"sdk(\d+)\.(\d+)")
+ANSWER_S = 60.0
+"""Seconds in which a container has to answer an invocation that is not streamed (SageMaker developer guide)."""
 ECR = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/.+")
 ZERO_REFUSED = ("eu-west-3",)
 ZERO_SEEN = ("us-east-1",)
@@ -47,8 +48,6 @@ ZERO_SEEN = ("us-east-1",)
 FEWEST_TO_ROLL = 2
 """A step or a canary takes 5 to 50 % of the instances."""
 SOLD = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN)
-LARGEST_QUEUE = 1000
-"""MaxConcurrentInvocationsPerInstance at most (API reference, AsyncInferenceClientConfig)."""
 
 
 def endpoint_findings(plan: Plan, catalog: Catalog, images: ServingImages, facts: ServingFacts) -> tuple[Finding, ...]:
@@ -68,13 +67,17 @@ def endpoint_findings(plan: Plan, catalog: Catalog, images: ServingImages, facts
         return tuple(found)
     serve = serving_of(plan)
     found += _bought(plan)
-    found += _mode(plan, catalog)
+    found += layout_findings(plan, catalog)
     found += _zero(plan, catalog)
     found += _counts(plan, serve)
-    found += _rollout(serve, mode_of(plan, catalog))
     found += _answer(plan, catalog, facts)
     found += _storage(plan, catalog)
     return tuple(found)
+
+
+def layout_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
+    """What is against an endpoint for how its copies stand on an instance; another layout may have nothing of it."""
+    return (*_mode(plan, catalog), *_rollout(serving_of(plan), mode_of(plan, catalog)))
 
 
 def quoted_findings(plan: Plan, catalog: Catalog, images: ServingImages, facts: ServingFacts) -> tuple[Finding, ...]:
@@ -303,7 +306,7 @@ def _answer(plan: Plan, catalog: Catalog, facts: ServingFacts) -> Iterator[Findi
     if serve.streaming or serve.asynchronous or model is None:
         return
     chip = chip_of(plan, catalog)
-    told = best(serve, model, catalog.instance_types[plan.place.instance_type], chip, facts).estimate
+    told = layouts(serve, model, catalog.instance_types[plan.place.instance_type], chip, facts).estimate
     if told is not None and (seconds := answer_seconds(serve, told)) > ANSWER_S:
         most = int((ANSWER_S * 1000 - (told.ttft_ms or 0.0)) / told.tpot_ms) if told.tpot_ms else 0
         message = (

@@ -6,21 +6,24 @@ from dataclasses import replace
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import Catalog
 from launcher.model.document import resolve
-from launcher.model.enums import Level, ServingTask
+from launcher.model.enums import Level, ServingTask, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
+from launcher.model.fleet import fleet, stand_of
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
-from launcher.model.serving import ServingEstimate, ServingFacts
+from launcher.model.serving import Layout, ServingEstimate, ServingFacts
 from launcher.model.workload import ServingWorkload
+from launcher.planning.endpoint import chip_of, serving_of
+from launcher.planning.endpoint_checks import layout_findings
 from launcher.planning.serving.checks import check
-from launcher.planning.serving.layout import best
+from launcher.planning.serving.layout import layouts
 from launcher.planning.serving.reach import beyond, unserved_precision
 from launcher.planning.serving.resolve import kinds_of, model_of
 
 
 def pinned_serving(request: PlanRequest, catalog: Catalog, bedrock: BedrockCatalog, facts: ServingFacts) -> Plan:
-    """The plan of a serving request, with the best layout where the request leaves it open.
+    """The plan of a serving request, with the layout that costs least to run where the request leaves it open.
 
     The number of instances is the request's own, its most, or its least: only a quote knows how many the traffic needs.
 
@@ -39,17 +42,37 @@ def pinned_serving(request: PlanRequest, catalog: Catalog, bedrock: BedrockCatal
         raise ImpossibleError(f"{request.name} is not one plan yet", findings=found)
     found = [each for each in check(request, serve, catalog, bedrock) if each.level is Level.ERROR]
     found += _open(request)
-    estimate = None if found else _estimate(request, serve, catalog, facts)
-    if isinstance(estimate, Finding):
-        found.append(estimate)
-    if found or not isinstance(estimate, ServingEstimate):
+    estimates = None if found else _estimates(request, serve, catalog, facts)
+    if isinstance(estimates, Finding):
+        found.append(estimates)
+    if found or not isinstance(estimates, tuple):
         raise ImpossibleError(f"{request.name} is not one plan yet", findings=found)
-    layout = estimate.layout
+    plans = [(_with(each.layout, request, serve), each) for each in estimates]
+    return min(plans, key=lambda each: _order(each[0], each[1], catalog))[0]
+
+
+def _with(layout: Layout, request: PlanRequest, serve: ServingWorkload) -> Plan:
+    """The plan with a layout."""
     decided = replace(
         serve, tensor_parallel=layout.tensor_parallel, batch_size=layout.batch, sequence_length=layout.sequence
     )
-    whole = replace(request, workload=replace(request.workload, serve=decided))
-    return resolve(whole, _place(request, serve))
+    return resolve(replace(request, workload=replace(request.workload, serve=decided)), _place(request, serve))
+
+
+def _order(plan: Plan, told: ServingEstimate, catalog: Catalog) -> tuple[bool, float]:
+    """What can be deployed first, then the fewest instance-hours with those of deployments; of equal ones the fastest.
+
+    That is the quote's choice too, where every instance-hour costs the same.
+    """
+    serve = serving_of(plan)
+    endpoint, neuron = plan.place.target is TargetKind.SAGEMAKER_ENDPOINT, chip_of(plan, catalog).family == "neuron"
+    refused = endpoint and any(each.level is Level.ERROR for each in layout_findings(plan, catalog))
+    load = fleet(
+        serve,
+        told.requests_per_s,
+        stand_of(serve, endpoint=endpoint, neuron=neuron, copies=told.layout.copies),
+    )
+    return refused, load.hours + load.deployment_hours
 
 
 def _open(request: PlanRequest) -> Iterator[Finding]:
@@ -65,10 +88,10 @@ def _open(request: PlanRequest) -> Iterator[Finding]:
             yield error("not-pinned", path, f"must be one value, got {got}", f"pin it, for instance {example}")
 
 
-def _estimate(
+def _estimates(
     request: PlanRequest, serve: ServingWorkload, catalog: Catalog, facts: ServingFacts
-) -> ServingEstimate | Finding:
-    """The best layout of the pinned type, or why it has none."""
+) -> tuple[ServingEstimate, ...] | Finding:
+    """The layouts of the pinned type, or why it has none."""
     assert request.target.instance_type is not None  # noqa: S101 - _open
     name = request.target.instance_type[0]
     kind = catalog.instance_types[name]
@@ -78,9 +101,9 @@ def _estimate(
     chip = catalog.accelerators[kind.accelerator]
     reason = beyond(model, chip, embedding=serve.task is ServingTask.EMBEDDING)
     reason = reason or unserved_precision(serve.precision, chip)
-    choice = best(serve, model, kind, chip, facts) if reason is None else None
-    if choice is not None and choice.estimate is not None:
-        return choice.estimate
+    choice = layouts(serve, model, kind, chip, facts) if reason is None else None
+    if choice is not None and choice.estimates:
+        return choice.estimates
     reason = reason or (choice.reason if choice is not None else "")
     return error(
         "nothing-fits", "target.instance_type", f"{name}: {reason}", "another instance type, or a smaller shape"

@@ -52,13 +52,16 @@ class RunFolder:
         """One JSON file of the run.
 
         Raises:
-            UnreadableInputError: it is not there or not JSON.
+            UnreadableInputError: it is not there or no JSON object.
         """
         path = self.path / name
         try:
-            return dict(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as problem:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as problem:
             raise UnreadableInputError(f"cannot read {path}: {problem}") from problem
+        if not isinstance(found, dict):
+            raise UnreadableInputError(f"cannot read {path}: it must hold a JSON object, got {type(found).__name__}")
+        return found
 
     def write_bundle(self, bundle: Bundle) -> None:
         """Write the rendered files."""

@@ -28,6 +28,8 @@ def serving(outlook: ServingOutlook | None) -> Json | None:
         if told is None
         else {"low": told.tokens_per_s.low, "mid": told.tokens_per_s.mid, "high": told.tokens_per_s.high},
         "measured": None if told is None else told.measured,
+        "basis": None if told is None else "measured" if told.measured else "estimated",
+        "source": None if told is None else told.source or None,
         "tensor_parallel": None if told is None else told.layout.tensor_parallel,
         "copies_per_instance": None if told is None else told.layout.copies,
         "batch_size": None if told is None else told.layout.batch,

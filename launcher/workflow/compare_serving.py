@@ -72,6 +72,7 @@ class ServingComparison:
             hosted=hosted,
             volume=volume(self.free, usd_per_request(self.hosted), upkeep_usd(self.pinned.serve)),
             closed=self.priced.serving.closed,
+            unpriced=self.hosted is None and any(cast("ServingDraft", each).bedrock for each in self.priced.drafts),
         )
 
     @cached_property

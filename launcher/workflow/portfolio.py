@@ -132,10 +132,10 @@ def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Po
     members: list[Member] = []
     problems: list[Finding] = []
     for path in paths:
-        request = plan_file.load(path)
-        if options.region is not None:
-            request = replace(request, target=replace(request.target, region=(options.region,)))
         try:
+            request = plan_file.load(path)
+            if options.region is not None:
+                request = replace(request, target=replace(request.target, region=(options.region,)))
             priced = price_request(path, request, catalog, now, options)
         except ImpossibleError as problem:
             problems += [replace(each, message=f"{path}: {each.message}") for each in problem.findings]

@@ -37,7 +37,11 @@ NVIDIA, NEURON = "nvidia", "neuron"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceOptions:
-    """What the command line adds to a plan file; `cache` is the folder of refreshed prices, where there is one."""
+    """What the command line adds to a plan file; `cache` is the folder of refreshed prices, where there is one.
+
+    `despite_verdict` deploys an endpoint that the comparison advises against. `runs` is the folder from whose runs a
+    serving plan takes load tests; None takes none.
+    """
 
     region: str | None = None
     everything: bool = False
@@ -46,6 +50,8 @@ class PriceOptions:
     max_usd: Decimal | None = None
     sandbox: bool = False
     cache: Path | None = None
+    runs: Path | None = None
+    despite_verdict: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,17 +261,6 @@ def _refuse_lossy_spot(path: Path, drafts: Sequence[Draft]) -> None:
     findings = [replace(each, message=f"{each.message}{total}") for each in found]
     if findings:
         raise ImpossibleError(f"{path} asks for something that cannot be done: 1 problem", findings=findings)
-
-
-def refuse_serving(quoted: Quote) -> None:
-    """Go on only with a plan that this version builds.
-
-    Raises:
-        ImpossibleError: it is a serving plan, which is priced and not deployed.
-    """
-    if quoted.plan.request.workload.serve is not None:
-        message = f"{quoted.plan.name} is a serving plan: it is priced and not deployed in this version"
-        raise ImpossibleError(message, hint="slipway compare says whether to deploy it at all")
 
 
 def pick(priced: Priced, wanted: str | None) -> tuple[int, Quote]:

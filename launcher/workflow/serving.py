@@ -1,6 +1,6 @@
 """The story of a serving price: a plan to ranked quotes of a month. Nothing is called and nothing is spent."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -11,23 +11,28 @@ from launcher.catalog.load import Catalog
 from launcher.catalog.serving import load_serving
 from launcher.catalog.serving_images import load_images
 from launcher.catalog.training import load_training
+from launcher.model.money import Assumption
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
-from launcher.model.serving import ServedModel
+from launcher.model.serving import ServedModel, ServingFacts
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint_checks import quoted_findings
 from launcher.planning.serving.explanation import estimate_lines
 from launcher.planning.serving.resolve import ServingResolution, model_of, resolve
 from launcher.planning.work import Estimator
 from launcher.pricing.drafts import Draft
-from launcher.pricing.serving.drafts import ServingDraft, serving_drafts
+from launcher.pricing.serving.candidates import serving_drafts
+from launcher.pricing.serving.drafts import ServingDraft
 from launcher.pricing.serving.quoting import quote
+from launcher.workflow.kept_loads import kept_loads, remarks
 from launcher.workflow.price import Priced, PriceOptions, desk_for, refuse_errors
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServingPriced(Priced):
-    """A serving plan with its candidates, best first."""
+    """A serving plan with its candidates, best first, and what their throughput was estimated by."""
+
+    facts: ServingFacts
 
     @property
     def serving(self) -> ServingResolution:
@@ -62,7 +67,10 @@ class ServingPriced(Priced):
         if rank not in self._made:
             drawn = cast("ServingDraft", self.drafts[rank - 1])
             told = drawn.estimate
-            lines = () if told is None else estimate_lines(self.serve, told, self.catalog, drawn.place.instance_type)
+            lines: tuple[Assumption, ...] = ()
+            if told is not None and self.model is not None:
+                facts = self.catalog.instance_types[drawn.place.instance_type]
+                lines = estimate_lines(self.serve, self.model, told, facts, catalog=self.catalog, known=self.facts)
             self._made[rank] = quote(drawn, lines)
         return self._made[rank]
 
@@ -79,9 +87,13 @@ def price_serving(
     assert serve is not None  # noqa: S101 - the caller has looked
     bedrock = BedrockCatalog(prices_as_of=catalog.prices_as_of)
     estimator = Estimator(request=request, catalog=catalog, facts=load_training())
-    resolution = resolve(request, serve, catalog, bedrock, facts=load_serving(), estimator=estimator)
+    kept = kept_loads(options.runs)
+    facts = kept.beside(load_serving())
+    resolution = resolve(request, serve, catalog, bedrock, facts=facts, estimator=estimator)
+    own = remarks(kept, serve, model_of(serve, catalog), resolution.choices.estimates, catalog)
+    resolution = replace(resolution, findings=(*resolution.findings, *own))
     refuse_errors(path, resolution.findings)
     desk = desk_for(request, catalog, now, options)
-    judged = partial(quoted_findings, catalog=catalog, images=load_images(), facts=load_serving())
+    judged = partial(quoted_findings, catalog=catalog, images=load_images(), facts=facts)
     drafts = serving_drafts(resolution.choices, desk, judged, everything=options.everything)
-    return ServingPriced(path=path, desk=desk, resolution=resolution, drafts=drafts)
+    return ServingPriced(path=path, desk=desk, resolution=resolution, drafts=drafts, facts=facts)

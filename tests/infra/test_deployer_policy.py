@@ -11,6 +11,14 @@ TEXT = (Path(__file__).resolve().parents[2] / "docs/deployer-policy.md").read_te
 PERSON, CLOUDFORMATION = (json.loads(block) for block in re.findall(r"(?s)```json\n(.*?)```", TEXT))
 
 NEEDED_ACTIONS = """
+AWS::ApplicationAutoScaling::ScalableTarget
+    application-autoscaling: RegisterScalableTarget DeregisterScalableTarget DescribeScalableTargets
+        PutScheduledAction DeleteScheduledAction DescribeScheduledActions TagResource
+    iam: CreateServiceLinkedRole
+AWS::ApplicationAutoScaling::ScalingPolicy
+    application-autoscaling: PutScalingPolicy DeleteScalingPolicy DescribeScalingPolicies
+    sagemaker: DescribeEndpoint DescribeEndpointConfig UpdateEndpointWeightsAndCapacities
+        DescribeInferenceComponent UpdateInferenceComponentRuntimeConfig
 AWS::Budgets::Budget
     budgets: ModifyBudget ViewBudget TagResource
 AWS::CloudFormation::Stack
@@ -73,6 +81,18 @@ AWS::S3::Bucket
         PutEncryptionConfiguration PutLifecycleConfiguration PutBucketLogging PutBucketAcl
 AWS::S3::BucketPolicy
     s3: GetBucketPolicy PutBucketPolicy DeleteBucketPolicy
+AWS::SageMaker::Endpoint
+    sagemaker: CreateEndpoint UpdateEndpoint DeleteEndpoint DescribeEndpoint AddTags DeleteTags
+    cloudwatch: DescribeAlarms
+AWS::SageMaker::EndpointConfig
+    sagemaker: CreateEndpointConfig DeleteEndpointConfig DescribeEndpointConfig AddTags DeleteTags
+    iam: PassRole
+AWS::SageMaker::InferenceComponent
+    sagemaker: CreateInferenceComponent UpdateInferenceComponent DeleteInferenceComponent
+        DescribeInferenceComponent AddTags DeleteTags ListTags
+AWS::SageMaker::Model
+    sagemaker: CreateModel DeleteModel DescribeModel AddTags DeleteTags
+    iam: PassRole
 AWS::SNS::Subscription
     sns: Subscribe Unsubscribe GetSubscriptionAttributes ListSubscriptionsByTopic
 AWS::SNS::Topic
@@ -130,7 +150,7 @@ def test_nothing_else_is_allowed():
 def test_no_action_is_a_wildcard_and_every_star_is_named(policy):
     assert not [action for action in allowed(policy) if "*" in action]
     starred = {each["Sid"] for each in policy["Statement"] if each["Resource"] == "*"}
-    assert starred <= {"ReadWhatIsThere", "ReadWhatItSaid", "Network", "WhatHasNoResource"}
+    assert starred <= {"ReadWhatIsThere", "ReadWhatItSaid", "Network", "SignTokens", "WhatHasNoResource"}
 
 
 def test_roles_and_policies_of_the_stacks_have_names_that_are_allowed(synthesised):

@@ -33,7 +33,13 @@ class Runtime:
     queue_s: float = 0.0
     queue_fails: bool = False
     alarming: tuple = ()
+    log: tuple = ()
+    component: tuple = ("InService", "model-new")
     deployed: bool = True
+    gone: bool = False
+    digest: str = ""
+    template: int | None = None
+    """Tokens that it counts beside the words of a prompt; None counts 12 whatever is asked."""
     url: str = ""
     asked: list = field(default_factory=list)
     objects: dict = field(default_factory=dict)
@@ -52,7 +58,9 @@ class Runtime:
         found = {
             "EndpointName": NAME,
             "EndpointConfigName": "config-new",
+            "ModelName": "model-new",
             "Mode": self.mode,
+            **({"PlanDigest": self.digest} if self.digest else {}),
             **({"InferenceComponentName": NAME} if self.mode == "components" else {}),
         }
         if self.mode == "asynchronous":
@@ -91,6 +99,9 @@ class Handler(BaseHTTPRequestHandler):
             state.asked.append(("invoke", json.loads(body), dict(self.headers)))
             data = [] if state.empty else [{"embedding": [0.1] * 3}]
             self.send({"data": data, "usage": {"prompt_tokens": 11}})
+        elif target.endswith("DescribeEndpoint") and state.gone:
+            said = {"__type": "ValidationException", "message": f'Could not find endpoint "{NAME}".'}
+            self.answer(json.dumps(said).encode(), 400, "application/x-amz-json-1.1")
         elif target.endswith("DescribeEndpoint"):
             variants = [{"VariantName": "main", "CurrentInstanceCount": 2}]
             status = state.before.pop(0) if state.before else state.status
@@ -102,8 +113,17 @@ class Handler(BaseHTTPRequestHandler):
     def query(self, asked, target):
         """CloudFormation and CloudWatch."""
         state, action = self.server.state, asked.get("Action", [target.rpartition(".")[2]])[0]
-        if action == "DescribeAlarms":
-            return self.send({"MetricAlarms": [{"AlarmDescription": each} for each in state.alarming]})
+        answers = {
+            "DescribeLogStreams": {"logStreams": [{"logStreamName": "main/1"}] if state.log else []},
+            "GetLogEvents": {"events": [{"timestamp": 1, "message": each} for each in state.log]},
+            "DescribeAlarms": {"MetricAlarms": [{"AlarmDescription": each} for each in state.alarming]},
+            "DescribeInferenceComponent": {
+                "InferenceComponentStatus": state.component[0],
+                "Specification": {"ModelName": state.component[1]},
+            },
+        }
+        if action in answers:
+            return self.send(answers[action])
         if action == "ListStackResources":
             members = "".join(
                 f"<member><LogicalResourceId>{each}</LogicalResourceId><PhysicalResourceId>{each}</PhysicalResourceId>"
@@ -149,7 +169,9 @@ class Handler(BaseHTTPRequestHandler):
             state.delivered.append(time.monotonic())
             time.sleep(state.token_s)
         if state.usage:
-            self.event({"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": count}})
+            words = len(asked["messages"][0]["content"].split())
+            read = 12 if state.template is None else words + state.template
+            self.event({"choices": [], "usage": {"prompt_tokens": read, "completion_tokens": count}})
         self.wfile.write(b"data: [DONE]\n\n")
         return None
 

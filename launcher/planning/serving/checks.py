@@ -34,6 +34,8 @@ def check(request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedroc
     found += _instances(serve)
     found += _parallel(request, serve, catalog)
     found += _purchase(request, serve, catalog, bedrock)
+    found += _without_machines(request, serve, catalog)
+    found += _zones(request, serve, catalog)
     return found
 
 
@@ -134,6 +136,48 @@ def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) ->
     refused = [reason for each in chips if (reason := unserved_precision(serve.precision, each))]
     if refused and len(refused) == len(chips):
         yield error("precision", f"{PATH}.precision", refused[0])
+
+
+def _without_machines(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
+    """Machines that a plan names and does not use."""
+    closed = isinstance(serve.model, str) and catalog.find_model(serve.model) is None
+    if closed:
+        reason = f"{serve.model} is a closed model, which Bedrock runs"
+    elif request.purchase.option == (PurchaseOption.BEDROCK,):
+        reason = "purchase.option is bedrock"
+    else:
+        return
+    named = {
+        "instance_type": request.target.instance_type,
+        "az_id": request.target.az_id,
+        "nodes": request.target.nodes,
+        "cluster": request.target.cluster,
+    }
+    for key, value in named.items():
+        if value is not None:
+            hint = "drop it" if closed else "drop it, or open purchase.option"
+            yield warning("machines-unused", f"target.{key}", f"not used: {reason}", hint)
+    if TargetKind.EKS in (request.target.kind or ()):
+        yield warning("machines-unused", "target.kind", f"eks is not used: {reason}", "drop it")
+
+
+def few_zones(serve: ServingWorkload, region: str, catalog: Catalog) -> int | None:
+    """The zones of a region where they are known and fewer than the plan has, else None."""
+    known = len(catalog.regions[region].az_ids) if region in catalog.regions else 0
+    return known if 1 < known < serve.zones else None
+
+
+def _zones(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
+    """Zones that the pinned regions have."""
+    path = f"{PATH}.zones"
+    if serve.zones > 1 and request.target.az_id is not None:
+        yield error("zones-and-zone", path, f"{serve.zones} zones, and target.az_id pins one", "keep one of the two")
+    regions = request.target.region or ()
+    few = {region: count for region in regions if (count := few_zones(serve, region, catalog)) is not None}
+    if few:
+        told = ", ".join(f"{count} in {region}" for region, count in few.items())
+        say = error if len(few) == len(regions) else warning
+        yield say("too-many-zones", path, f"{serve.zones} zones, but {told}", f"set it to {min(few.values())} or less")
 
 
 def _purchase(

@@ -1,27 +1,37 @@
 """A serving estimate in words: every number it rests on, with its arithmetic and its source."""
 
 from launcher.catalog.load import Catalog
+from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.money import Assumption
-from launcher.model.serving import ServingEstimate
+from launcher.model.serving import ServedModel, ServingEstimate, ServingFacts
 from launcher.model.workload import ServingWorkload
-from launcher.planning.serving.layout import longest
+from launcher.planning.serving import footprint
+from launcher.planning.serving.layout import copy_of
+from launcher.planning.serving.measured import longest
+from launcher.planning.serving.rate import rate, times
 
 ROOFLINE = "coefficients fitted by benchmarks/fit_serving.py, errors in docs/accuracy.md; Pope et al., arXiv:2211.05102"
 
 
 def estimate_lines(
-    serve: ServingWorkload, told: ServingEstimate, catalog: Catalog, instance_type: str
+    serve: ServingWorkload,
+    model: ServedModel,
+    told: ServingEstimate,
+    facts: InstanceType,
+    *,
+    catalog: Catalog,
+    known: ServingFacts,
 ) -> tuple[Assumption, ...]:
     """What one instance serves, and how that comes about."""
-    facts = catalog.instance_types[instance_type]
+    chip = catalog.accelerators[facts.accelerator or ""]
     layout = told.layout
     unit = "output tokens/s of one full instance" if serve.answer_tokens else "input tokens/s of one full instance"
     low, high = told.tokens_per_s.low, told.tokens_per_s.high
-    parts = "cores" if catalog.accelerators[facts.accelerator or ""].family == "neuron" else "GPUs"
+    parts = "cores" if chip.family == "neuron" else "GPUs"
     steps = [
         f"{facts.accelerators} x {facts.accelerator}: copies on {layout.tensor_parallel} {parts} each: {layout.copies}",
         f"requests at once in a copy: {layout.batch}, {serve.input_tokens} tokens in, {serve.answer_tokens} out",
-        *told.steps,
+        *(() if told.measured else _steps(serve, model, chip, known, told)),
     ]
     if told.tpot_ms is not None and told.ttft_ms is not None:
         steps.append(f"first token after {told.ttft_ms:.0f} ms, {told.tpot_ms:.1f} ms a token when it is full")
@@ -34,13 +44,39 @@ def estimate_lines(
             steps=tuple(steps),
         )
     ]
-    if catalog.accelerators[facts.accelerator or ""].family == "neuron":
+    if chip.family == "neuron":
         found.append(
             Assumption(
                 name="compiled shape",
-                value=f"batch {layout.batch}, {longest(serve, catalog.accelerators[facts.accelerator or ''])} tokens",
+                value=f"batch {layout.batch}, {longest(serve, chip)} tokens",
                 unit="",
                 source="static shapes: a step costs the whole compiled batch and length",
             )
         )
     return tuple(found)
+
+
+def _steps(
+    workload: ServingWorkload, model: ServedModel, chip: Accelerator, known: ServingFacts, told: ServingEstimate
+) -> tuple[str, ...]:
+    """The arithmetic of an estimate, one line a step."""
+    layout = told.layout
+    copy = copy_of(workload, model, chip, layout.tensor_parallel, layout.batch)
+    step, one = times(copy, known), rate(copy, known)
+    batch, outputs = layout.batch, copy.output_tokens
+    lines = [
+        f"weights {footprint.weight_gib(copy):.1f} GiB of the {footprint.room_gib(copy):.1f} GiB that a copy may use",
+        f"one prompt of {workload.input_tokens} tokens: {1000 * (step.prefill_s + step.shared_prefill_s):.4g} ms",
+    ]
+    whole = batch * step.prefill_s + step.shared_prefill_s + outputs * step.decode_s
+    if outputs:
+        lines += [
+            f"one decoding step of {batch} requests: {1000 * step.decode_s:.4g} ms",
+            f"{batch} requests: {batch} prompts and {outputs:g} steps = {whole:.4g} s",
+        ]
+    kept = one.requests_per_s * whole / batch
+    lines.append(f"x {kept:.3f} that the scheduler keeps: {one.requests_per_s:.4g} requests/s a copy")
+    lines.append(f"x {layout.copies} copies = {one.requests_per_s * layout.copies:.4g} requests/s of the instance")
+    if told.requests_per_s < one.requests_per_s * layout.copies * 0.999:
+        lines.append(f"held to a measured row of the same lengths: {told.requests_per_s:.4g} requests/s")
+    return tuple(lines)

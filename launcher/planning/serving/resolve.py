@@ -15,7 +15,7 @@ from launcher.model.way import Way
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.resolve import Resolution
 from launcher.planning.serving import checks
-from launcher.planning.serving.layout import WEIGHT_BYTES, Choice, best
+from launcher.planning.serving.layout import WEIGHT_BYTES, Choice, layouts
 from launcher.planning.serving.reach import beyond, unserved_precision
 from launcher.planning.serving.served_model import from_dimensions, served_model
 from launcher.planning.work import Estimator
@@ -63,8 +63,8 @@ def resolve(
     model = model_of(serve, catalog)
     stopped = any(each.level is Level.ERROR for each in findings)
     choices = {} if stopped or model is None else _choices(request, serve, model, catalog, facts)
-    estimates = {name: each.estimate for name, each in choices.items() if each.estimate is not None}
-    ways = tuple(_ways(request, catalog, estimates))
+    estimates = {name: each.estimates for name, each in choices.items() if each.estimates}
+    ways = tuple(_ways(request, serve, catalog, estimates))
     wanted = request.purchase.option
     usable = hosted is not None and (wanted is None or PurchaseOption.BEDROCK in wanted)
     if not stopped:
@@ -123,7 +123,7 @@ def _choices(
         chip = catalog.accelerators[each.accelerator or ""]
         reason = beyond(model, chip, embedding=serve.task is ServingTask.EMBEDDING)
         reason = reason or unserved_precision(serve.precision, chip)
-        found[each.name] = best(serve, model, each, chip, facts) if reason is None else Choice(None, reason)
+        found[each.name] = layouts(serve, model, each, chip, facts) if reason is None else Choice((), reason)
     return found
 
 
@@ -142,7 +142,9 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[InstanceType]:
             yield each
 
 
-def _ways(request: PlanRequest, catalog: Catalog, estimates: Mapping[str, ServingEstimate]) -> Iterator[Way]:
+def _ways(
+    request: PlanRequest, serve: ServingWorkload, catalog: Catalog, estimates: Mapping[str, tuple[ServingEstimate, ...]]
+) -> Iterator[Way]:
     """Every way that is sold."""
     for name in estimates:
         facts = catalog.instance_types[name]
@@ -150,7 +152,7 @@ def _ways(request: PlanRequest, catalog: Catalog, estimates: Mapping[str, Servin
             sold = ENDPOINT_OPTIONS if kind is TargetKind.SAGEMAKER_ENDPOINT else EC2_OPTIONS
             for option in sold:
                 asked = request.purchase.option is None or option in request.purchase.option
-                sites = tuple(_sites(request, catalog, facts, option)) if kind.value in facts.targets else ()
+                sites = tuple(_sites(request, serve, catalog, facts, option)) if kind.value in facts.targets else ()
                 terms = tuple(_terms(request, kind, option))
                 if asked and _is_sold(facts, kind, option) and sites and terms:
                     yield Way(kind, name, option, sites, (1,), terms)
@@ -164,14 +166,15 @@ def _is_sold(facts: InstanceType, kind: TargetKind, option: PurchaseOption) -> b
 
 
 def _sites(
-    request: PlanRequest, catalog: Catalog, facts: InstanceType, option: PurchaseOption
+    request: PlanRequest, serve: ServingWorkload, catalog: Catalog, facts: InstanceType, option: PurchaseOption
 ) -> Iterator[tuple[str, str | None]]:
     """Regions of a type, with zones on spot, which is priced by zone."""
     az_id = request.target.az_id
     pinned = catalog.region_of_az(az_id) if az_id is not None else None
     known = catalog.regions_of(facts.name)
     for region in dict.fromkeys(request.target.region or known):
-        if region not in known or (pinned is not None and pinned != region):
+        elsewhere = region not in known or (pinned is not None and pinned != region)
+        if elsewhere or checks.few_zones(serve, region, catalog) is not None:
             continue
         zones: Mapping[str, object] = {}
         if option is PurchaseOption.SPOT and az_id is None:
@@ -200,7 +203,7 @@ def _remarks(
     serve: ServingWorkload,
     model: ServedModel | None,
     choices: Mapping[str, Choice],
-    estimates: Mapping[str, ServingEstimate],
+    estimates: Mapping[str, tuple[ServingEstimate, ...]],
 ) -> Iterator[Finding]:
     """What is to be said of the whole plan."""
     if model is None:
@@ -230,12 +233,13 @@ def _none_left(
     request: PlanRequest, serve: ServingWorkload, choices: Mapping[str, Choice], fitting: Callable[[], str]
 ) -> Finding:
     """Why no machine is left, and what would serve."""
-    if not choices or any(each.estimate for each in choices.values()):
+    if not choices or any(each.estimates for each in choices.values()):
         return _nothing_sold(request)
     fast = {name: each.fastest for name, each in choices.items() if each.fastest is not None}
     if fast:
-        name, (ttft, tpot) = min(fast.items(), key=lambda each: each[1])
-        path = f"{checks.PATH}.max_ttft_ms" if serve.max_ttft_ms is not None else f"{checks.PATH}.max_tpot_ms"
+        first = serve.max_ttft_ms is not None
+        name, (ttft, tpot) = min(fast.items(), key=lambda each: each[1] if first else each[1][::-1])
+        path = f"{checks.PATH}.max_ttft_ms" if first else f"{checks.PATH}.max_tpot_ms"
         message = f"no candidate keeps the latency limits: {name}: {choices[name].reason}"
         hint = f"the fastest, {name}, has its first token after {ttft:.0f} ms and takes {tpot:.1f} ms a token"
         return error("latency-out-of-reach", path, message, hint)
@@ -250,10 +254,12 @@ def _fitting(
 ) -> str:
     """The types that would serve the model, for a hint."""
     wide = replace(request, target=replace(request.target, instance_type=None))
-    found = [name for name, each in _choices(wide, serve, model, catalog, facts).items() if each.estimate]
+    found = [name for name, each in _choices(wide, serve, model, catalog, facts).items() if each.estimates]
     if not found:
         return "another precision or model: nothing here serves it"
-    return f"it fits on {', '.join(sorted(found, key=lambda name: (_size(name), name))[:SUGGESTED])}"
+    kin = {each.partition(".")[0] for each in request.target.instance_type or ()}
+    ordered = sorted(found, key=lambda name: (name.partition(".")[0] not in kin, _size(name), name))
+    return f"it fits on {', '.join(ordered[:SUGGESTED])}"
 
 
 def _nothing_sold(request: PlanRequest) -> Finding:

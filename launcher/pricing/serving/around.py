@@ -16,6 +16,7 @@ from launcher.model.endpoint import (
     volume_gib,
 )
 from launcher.model.enums import TargetKind
+from launcher.model.fleet import HOURS_PER_MONTH, Fleet
 from launcher.model.money import Assumption, CostComponent
 from launcher.model.plan import Place
 from launcher.model.sizing import LOG_RETENTION_DAYS
@@ -24,7 +25,7 @@ from launcher.model.workload import ServingWorkload
 from launcher.pricing.bill_lines import Prices, component
 from launcher.pricing.bill_monitoring import GUARD_CALLS_PER_HOUR, GUARD_REQUESTS, monitoring_assumptions, watch
 from launcher.pricing.desk import Desk
-from launcher.pricing.serving.traffic import HOURS_PER_MONTH, Fleet, requests_per_month
+from launcher.pricing.serving.traffic import requests_per_month
 
 BYTES_PER_TOKEN = 6.0
 """Of text and its JSON around it: four letters a token in English, and half as much again; an assumption."""

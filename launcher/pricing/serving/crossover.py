@@ -12,10 +12,11 @@ from decimal import Decimal
 
 from launcher.model.endpoint import FILLED
 from launcher.model.enums import BedrockMode
+from launcher.model.fleet import SECONDS_PER_HOUR, fleet
 from launcher.model.money import Price
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.serving.drafts import ServingDraft, layout_requests_per_s
-from launcher.pricing.serving.traffic import SECONDS_PER_HOUR, fleet, requests_per_month
+from launcher.pricing.serving.traffic import requests_per_month
 
 GRID = 1.04
 """The step between volumes that are tried, so that a narrow range in which machines win is not passed over."""

@@ -1,28 +1,23 @@
-"""Candidates of a serving plan with the middle of their month: enough to rank them all."""
+"""One candidate of a serving plan with the middle of its month: enough to rank it among the others."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 
 from launcher.model.document import resolve
-from launcher.model.endpoint import endpoint_mode
-from launcher.model.enums import Level, PurchaseOption, TargetKind
+from launcher.model.enums import Level, PurchaseOption
 from launcher.model.finding import Finding
-from launcher.model.money import CostComponent, Price, Range, Unpriced
-from launcher.model.plan import Place, Plan
-from launcher.model.serving import BedrockTerms, ServingChoices, ServingEstimate
-from launcher.model.way import Way
-from launcher.model.work import Work
+from launcher.model.fleet import HOURS_PER_MONTH, ONE_EACH, Fleet, Stand
+from launcher.model.money import CostComponent, Price, Unpriced
+from launcher.model.plan import Plan
+from launcher.model.serving import BedrockTerms, ServingEstimate
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.bill_lines import component
-from launcher.pricing.desk import Desk
-from launcher.pricing.drafts import Draft, ranked
+from launcher.pricing.drafts import Draft
 from launcher.pricing.offers import billed_name, offer
-from launcher.pricing.serving.around import around, kept, watched
-from launcher.pricing.serving.hosted import Hosted, hosted
+from launcher.pricing.serving.around import around, kept
 from launcher.pricing.serving.refusals import refusals
-from launcher.pricing.serving.traffic import HOURS_PER_MONTH, ONE_EACH, Fleet, Stand, fleet
 
 COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
 Judged = Callable[[Plan], tuple[Finding, ...]]
@@ -110,7 +105,7 @@ class ServingDraft(Draft):
 
     def _machines(self, load: Fleet) -> Iterator[CostComponent]:
         name = f"{billed_name(self.place.target, self.place.instance_type)} {self.place.option.value}"
-        paid = paid_hours(self.place, load)
+        paid = paid_hours(self.place.option, load)
         price = self.offer.price
         if isinstance(price, Unpriced):
             yield component(name, "compute", "instance-hour", paid, price)
@@ -138,107 +133,6 @@ def layout_requests_per_s(drawn: ServingDraft) -> float:
     return drawn.estimate.requests_per_s if drawn.estimate is not None else 0.0
 
 
-def paid_hours(place: Place, load: Fleet) -> float:
+def paid_hours(option: PurchaseOption, load: Fleet) -> float:
     """Instance-hours a month: what stands, or with a commitment the most there are, whether they are used or not."""
-    return load.instances.most * HOURS_PER_MONTH if place.option in COMMITTED else load.hours
-
-
-def serving_drafts(choices: ServingChoices, desk: Desk, judged: Judged, *, everything: bool) -> list[Draft]:
-    """The candidates of a serving plan, best first: the best place of each type and way of buying, or all of them.
-
-    Args:
-        choices: what can carry the plan.
-        desk: the request and its prices.
-        judged: finds what keeps a plan from being deployed.
-        everything: whether all places are wanted.
-    """
-    found: list[Draft] = []
-    for way in choices.ways:
-        places = list(_places(way, choices, desk, judged))
-        found += [_watched(each) for each in (places if everything else _best(places))]
-    found += [_on_bedrock(each, choices, desk, judged) for each in hosted(choices, desk)]
-    return ranked(found)
-
-
-def _watched(each: ServingDraft) -> ServingDraft:
-    """A candidate with what watches it, counted once."""
-    return replace(each, watching=watched(each.place, each.serve, each.stand.mode, each.desk))
-
-
-def _on_bedrock(each: Hosted, choices: ServingChoices, desk: Desk, judged: Judged) -> ServingDraft:
-    return ServingDraft(
-        place=each.place,
-        work=_work(each.place, None),
-        offer=each.offer,
-        charge=None,
-        hazard=None,
-        desk=desk,
-        serve=replace(choices.serve, bedrock=replace(choices.serve.bedrock, mode=each.terms.mode)),
-        estimate=None,
-        fleet=None,
-        bedrock=each.terms,
-        weights_gb=0.0,
-        judged=judged,
-        lines=each.lines,
-    )
-
-
-def _places(way: Way, choices: ServingChoices, desk: Desk, judged: Judged) -> Iterator[ServingDraft]:
-    """Every region, zone and term of a way."""
-    estimate = choices.estimates[way.instance_type]
-    stand = _stand(way, choices.serve, estimate, desk)
-    load = fleet(choices.serve, estimate.requests_per_s, stand)
-    nodes = max(1, load.instances.most)
-    for site in range(len(way.sites)):
-        for term in range(len(way.terms)):
-            place = way.place(site, nodes, term)
-            yield ServingDraft(
-                place=place,
-                work=_work(place, desk.catalog.instance_types[place.instance_type].accelerator),
-                offer=offer(place, desk.request, desk.catalog, desk.rules.today),
-                charge=None,
-                hazard=desk.hazard(place) if place.option is PurchaseOption.SPOT else None,
-                desk=desk,
-                serve=choices.serve,
-                estimate=estimate,
-                fleet=load,
-                bedrock=None,
-                weights_gb=choices.weights_gb,
-                judged=judged,
-                stand=stand,
-            )
-
-
-def _stand(way: Way, serve: ServingWorkload, estimate: ServingEstimate, desk: Desk) -> Stand:
-    """How the copies of a type are deployed."""
-    copies = estimate.layout.copies
-    facts = desk.catalog.instance_types[way.instance_type]
-    neuron = desk.catalog.accelerators[facts.accelerator or ""].family == "neuron"
-    endpoint = way.target is TargetKind.SAGEMAKER_ENDPOINT
-    return Stand(endpoint_mode(serve, neuron=neuron, copies=copies) if endpoint else None, copies)
-
-
-def _work(place: Place, accelerator: str | None) -> Work:
-    """A month on the instances of a place."""
-    month = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
-    return Work(
-        instance_type=place.instance_type,
-        nodes=place.nodes,
-        hours=month,
-        training=None,
-        checkpoint_write_s=None,
-        checkpoint_gb=None,
-        accelerator=accelerator,
-    )
-
-
-def _best(drafts: Iterable[ServingDraft]) -> list[ServingDraft]:
-    """The cheapest of several places that can be deployed in; without any, the cheapest, that the reason is seen."""
-    ordered = sorted(drafts, key=_rate)
-    return [next((each for each in ordered if not each.refusals), ordered[0])] if ordered else []
-
-
-def _rate(each: ServingDraft) -> tuple[bool, Decimal, str, str]:
-    price = each.offer.price
-    usd = price.usd if isinstance(price, Price) else Decimal(0)
-    return (isinstance(price, Unpriced), usd, each.place.region, each.place.az_id or "")
+    return load.instances.most * HOURS_PER_MONTH if option in COMMITTED else load.hours

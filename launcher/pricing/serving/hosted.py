@@ -1,19 +1,21 @@
 """Bedrock as a candidate: by the token, by the token in a batch, or by the hour at a user's own price."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.model.enums import Availability, Basis, BedrockMode, PurchaseOption, TargetKind
+from launcher.model.fleet import HOURS_PER_MONTH
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.serving import BedrockPrice, BedrockTerms, ServingChoices
 from launcher.pricing.bill_lines import component
 from launcher.pricing.desk import Desk
 from launcher.pricing.offers import Offer
-from launcher.pricing.serving.traffic import HOURS_PER_MONTH, requests_per_month
+from launcher.pricing.serving.traffic import requests_per_month
 
 MILLION = 1e6
 HOME = "us-east-1"
@@ -39,9 +41,10 @@ def hosted(choices: ServingChoices, desk: Desk) -> Iterator[Hosted]:
     same = catalog.same_weights.get(choices.bedrock_id, "")
     for mode in choices.bedrock_modes:
         if mode is BedrockMode.PROVISIONED:
-            yield _provisioned(choices, desk, region, same)
+            found = _provisioned(choices, desk, region, same)
         else:
-            yield _by_the_token(choices, desk, region, row, mode=mode, same=same)
+            found = _by_the_token(choices, desk, region, row, mode=mode, same=same)
+        yield found._replace(terms=replace(found.terms, region_seen=region in catalog.regions))
 
 
 def _place(region: str) -> Place:

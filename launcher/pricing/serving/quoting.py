@@ -6,6 +6,7 @@ from decimal import Decimal
 from launcher.model.endpoint import least_instances
 from launcher.model.enums import Level, Market, PurchaseOption
 from launcher.model.finding import Finding, warning
+from launcher.model.fleet import HOURS_PER_MONTH, Fleet, fleet
 from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.quote import Policy, Quote
 from launcher.model.request import Credit
@@ -16,14 +17,7 @@ from launcher.pricing.compute import HOURS_A_YEAR
 from launcher.pricing.gate import age_findings, judge
 from launcher.pricing.serving.around import around_assumptions
 from launcher.pricing.serving.drafts import COMMITTED, ServingDraft, paid_hours
-from launcher.pricing.serving.traffic import (
-    HOURS_PER_MONTH,
-    Fleet,
-    fleet,
-    fleet_lines,
-    requests_per_month,
-    rollout_words,
-)
+from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_words
 
 MILLION = Decimal(1_000_000)
 MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
@@ -51,7 +45,7 @@ def quote(drawn: ServingDraft, told: tuple[Assumption, ...]) -> Quote:
         price=price,
         usd_per_hour=per_hour,
         hours=MONTH,
-        billed_hours=HOURS_PER_MONTH if drawn.fleet is None else paid_hours(drawn.place, drawn.fleet) / nodes,
+        billed_hours=HOURS_PER_MONTH if drawn.fleet is None else paid_hours(drawn.place.option, drawn.fleet) / nodes,
         usd=usd,
         components=drawn.components,
         commitment_usd=_commitment(drawn),
@@ -97,7 +91,7 @@ def _outlook(drawn: ServingDraft, usd: UsdRange | None) -> ServingOutlook:
     told, load, price = drawn.estimate, drawn.fleet, drawn.offer.price
     share, idle = None, None
     if load is not None:
-        paid = paid_hours(drawn.place, load)
+        paid = paid_hours(drawn.place.option, load)
         share = min(1.0, load.used_hours / paid) if paid else 0.0
         if isinstance(price, Price):
             idle = (price.usd * Decimal(repr(max(0.0, paid - load.used_hours)))).quantize(CENT_FRACTION)
@@ -186,6 +180,8 @@ def _findings(drawn: ServingDraft) -> Iterator[Finding]:
     if terms is not None:
         same = f" has the weights of {terms.same_weights};" if terms.same_weights else ":"
         message = f"{terms.model_id}{same} that {place.region} has it was not checked"
+        if not terms.region_seen:
+            message = f"{terms.model_id}{same} no price in the catalog names Bedrock in {place.region}"
         yield warning("bedrock-region", "target.region", message, "the Bedrock console lists the models of a region")
     if terms is not None and (drawn.serve.max_ttft_ms is not None or drawn.serve.max_tpot_ms is not None):
         message = "Bedrock publishes no latency: the limits were not held against it"

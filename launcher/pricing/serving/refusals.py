@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from launcher.model.finding import Finding, error
+from launcher.model.fleet import Fleet
 from launcher.model.workload import ServingWorkload
-from launcher.pricing.serving.traffic import Fleet
 
 
 def refusals(serve: ServingWorkload, load: Fleet | None) -> Iterator[Finding]:

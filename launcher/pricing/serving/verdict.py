@@ -58,6 +58,8 @@ class Sides:
     upkeep_given: bool
     volume: float | None
     closed: bool
+    unpriced: bool
+    """Whether Bedrock has the model at no price that is known."""
 
     @property
     def neuron_months(self) -> float | None:
@@ -108,6 +110,7 @@ def sides(
     hosted: Quote | None,
     volume: float | None,
     closed: bool,
+    unpriced: bool,
 ) -> Sides:
     """The sides with the people they take: the plan's figures, or those of the buying guides."""
     return Sides(
@@ -121,6 +124,7 @@ def sides(
         upkeep_given=serve.operations_usd_per_month is not None,
         volume=volume,
         closed=closed,
+        unpriced=unpriced,
     )
 
 
@@ -208,9 +212,14 @@ def _deploy(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVer
         return ServingVerdict(
             choice=ServingChoice.MEASURE_FIRST, text=text, reasons=tuple(_reasons(found)), flips=tuple(_flips(found))
         )
-    against = f", ${other:,.0f} on Bedrock" if other is not None else "; Bedrock does not have these weights"
+    against = f", ${other:,.0f} on Bedrock" if other is not None else f"; Bedrock {_lacks(found)}"
     text = f"Deploy on {name}: ${machine:,.0f} a month with its upkeep{against}."
     return ServingVerdict(choice=choice, text=text, reasons=tuple(_reasons(found)), flips=tuple(_flips(found)))
+
+
+def _lacks(found: Sides) -> str:
+    """Why Bedrock has no month."""
+    return "has these weights at no known price" if found.unpriced else "does not have these weights"
 
 
 def _measured(found: Sides, choice: ServingChoice) -> bool:

@@ -146,6 +146,24 @@ def test_a_row_with_a_figure_that_cannot_be_is_named(tmp_path):
         read_rows(written(tmp_path / "rows.csv", {"output_tok_s": "-5"}))
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e400"])
+@pytest.mark.parametrize("column", ["output_tok_s", "tp", "dp", "batch", "input_len", "output_len", "max_seq"])
+def test_a_number_that_cannot_be_is_told_with_its_column(tmp_path, column, value):
+    with pytest.raises(RowsError, match=f"{column} is '{value}'; it must be"):
+        read_rows(written(tmp_path / "rows.csv", {column: value}))
+
+
+@pytest.mark.parametrize("column", ["tp", "dp", "batch"])
+def test_a_count_is_whole(tmp_path, column):
+    with pytest.raises(RowsError, match=f"{column} is '0.5'; it must be a whole number of 1 or more"):
+        read_rows(written(tmp_path / "rows.csv", {column: "0.5"}))
+
+
+def test_a_latency_that_is_no_number_was_not_published(tmp_path):
+    ((row,), _) = read_rows(written(tmp_path / "rows.csv", {"ttft_ms": "nan"}))
+    assert row.ttft_ms is None
+
+
 def test_cells_that_are_empty_are_filled_in(tmp_path):
     bare = {"hardware": "4xH100-80GB", "accel": "GPU", "engine": "SGLang 0.4", "tp": "", "batch": "", "max_seq": ""}
     rows, _ = read_rows(written(tmp_path / "rows.csv", bare, {"batch": "", "concurrency": "8"}))

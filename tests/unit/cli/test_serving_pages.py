@@ -149,13 +149,15 @@ def test_a_portfolio_with_a_bad_plan_names_it(plan, monkeypatch, capsys):
     assert "bad.yaml: no model llama-9" in err
 
 
-@pytest.mark.parametrize("command", ["deploy", "launch"])
-def test_a_serving_plan_is_not_built(plan, monkeypatch, capsys, command):
+def test_a_portfolio_tells_of_every_bad_plan_at_once(plan, monkeypatch, capsys):
+    """Those that end while they are read, too."""
     plan(CHAT)
-    more = {"deploy": ["--dry-run"], "launch": ["--sandbox", "--yes"]}[command]
-    code, _, err = run([command, "plan.yaml", *more], monkeypatch, capsys)
+    plan(CHAT.replace("llama-3.1-8b", "llama-9"), "bad.yaml")
+    plan(CHAT.replace("output_tokens: 250", "output_tokens: 250\n    zones: 9"), "far.yaml")
+    code, _, err = run(["portfolio", "far.yaml", "plan.yaml", "bad.yaml"], monkeypatch, capsys)
     assert code == 5
-    assert "priced and not deployed in this version" in err
+    assert "far.yaml: must be at most 6, got 9" in err
+    assert "bad.yaml: no model llama-9" in err
 
 
 def test_a_plan_that_nothing_can_serve_ends_with_5(plan, monkeypatch, capsys):

@@ -11,7 +11,7 @@ from launcher.aws.endpoints import bearer_token
 from launcher.aws.session import Session
 from launcher.cli.app import application
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
-from launcher.workflow.endpoint import asker, load, load_document, probe, served, settled, state_of, step
+from launcher.workflow.endpoint import asker, probe, served, settled, state_of
 from tests.stand_ins import endpoint_runtime
 from tests.stand_ins.endpoint_runtime import NAME, Runtime
 
@@ -148,6 +148,21 @@ class TestState:
         assert "runs config-old, deployed was config-new: the update was rolled back" in failure.value.message
         assert "a tenth of the requests" in failure.value.message
 
+    def test_the_last_trouble_of_its_log_is_told(self, runtime, session):
+        runtime.status, runtime.log = "Failed", ("loading", "ERROR out of memory", "bye")
+        with pytest.raises(DeploymentFailedError, match="is Failed; its log: ERROR out of memory"):
+            state_of(served("small", session), session)
+
+    def test_a_component_that_runs_the_old_model_was_rolled_back(self, runtime, session):
+        runtime.mode, runtime.component = "components", ("InService", "model-old")
+        with pytest.raises(DeploymentFailedError, match="runs model-old, deployed was model-new: the update"):
+            state_of(served("small", session), session)
+
+    def test_a_component_that_is_not_in_service_is_told(self, runtime, session):
+        runtime.mode, runtime.component = "components", ("Failed", "model-new")
+        with pytest.raises(DeploymentFailedError, match=f"component {NAME} of endpoint {NAME} is Failed"):
+            settled(served("small", session), session, print, wait=lambda _: None)
+
     @pytest.mark.parametrize("status", ["Updating", "Failed", "RollingBack"])
     def test_an_endpoint_that_is_not_in_service_is_not_asked(self, runtime, session, status):
         runtime.status = status
@@ -155,6 +170,11 @@ class TestState:
         with pytest.raises(DeploymentFailedError, match=f"is {status}"):
             probe(endpoint, session, asker(endpoint, session))
         assert runtime.asked == []
+
+    def test_one_that_its_guard_has_deleted_is_told(self, runtime, session):
+        runtime.gone = True
+        with pytest.raises(DeploymentFailedError, match=f"endpoint {NAME} is gone, and its stack"):
+            settled(served("small", session), session, print)
 
     def test_it_is_waited_for_and_told_of_at_every_change(self, runtime, session):
         runtime.before, told, waited = ["Creating", "Creating", "Updating"], [], []
@@ -189,51 +209,6 @@ def test_a_token_is_a_signed_call_of_its_own_action(session):
     assert (asked["Action"], asked["X-Amz-Expires"], asked["Version"]) == (["CallWithBearerToken"], ["900"], ["1"])
     assert asked["X-Amz-Credential"][0].endswith("/us-east-1/sagemaker/aws4_request")
     assert "testing" not in asked["X-Amz-Signature"][0]
-
-
-class TestLoad:
-    def test_it_measures_what_the_endpoint_delivers(self, runtime, session):
-        """Within a tenth of the stand-in's own count over its own clock, however busy the machine is."""
-        runtime.tokens, runtime.token_s = 20, 0.025
-        endpoint = served("small", session)
-        found = step(asker(endpoint, session), 4, 2.0)
-        assert found.failures == 0
-        assert found.output_tokens == len(runtime.delivered)
-        delivered = len(runtime.delivered) / (max(runtime.delivered) - min(runtime.delivered))
-        assert found.tokens_per_s == pytest.approx(delivered, rel=0.1)
-        # Four at once and 40 tokens a second each are what it was told; a pause is never shorter than asked for.
-        assert found.tokens_per_s < 4 * 40
-
-    def test_failures_are_counted_and_told(self, runtime, session):
-        runtime.refuse = 503
-        endpoint = served("small", session)
-        found = step(asker(endpoint, session), 2, 0.3)
-        assert found.failures == found.requests > 0
-        assert "503" in found.failure
-
-    def test_an_endpoint_that_is_down_ends_the_test(self, runtime, session, tmp_path):
-        runtime.refuse = 503
-        endpoint = served("small", session)
-        send = asker(endpoint, session)
-        with pytest.raises(DeploymentFailedError, match="no answer with 1 requests at once"):
-            load(endpoint, session, send, most=2, seconds=1, root=tmp_path, tell=lambda each: None)
-
-    def test_it_stands_beside_the_quote_and_is_kept(self, runtime, session, tmp_path):
-        folder = tmp_path / ".slipway/runs/small/20261120T120000Z"
-        folder.mkdir(parents=True)
-        (folder.parent / "latest").symlink_to(folder.name)
-        quote = {"price": {"usd_per_hour": "15.58"}, "serving": {"tokens_per_s": 1226.0}}
-        (folder / "quote.json").write_text(json.dumps(quote))
-        endpoint, told = served("small", session), []
-        send = asker(endpoint, session)
-        found = load(endpoint, session, send, most=3, seconds=0.3, root=tmp_path, tell=told.append)
-        assert [each.concurrency for each in told] == [1, 2, 3]
-        # Two instances serve, and both are paid for.
-        dollars = 2 * 15.58 / (found.best.tokens_per_s * 3600) * 1e6
-        assert float(found.usd_per_million_output_tokens) == pytest.approx(dollars, rel=1e-3, abs=1e-4)
-        kept = json.loads((folder / "load.json").read_text())
-        assert kept == load_document(found)
-        assert (kept["schema"], kept["quoted_tokens_per_s"], len(kept["steps"])) == ("slipway.load/1", 1226.0, 3)
 
 
 class TestCommands:

@@ -9,7 +9,7 @@ from launcher.catalog.load import Catalog, load
 from launcher.catalog.serving import load_serving
 from launcher.model.serving import ServedModel, ServingFacts
 from launcher.model.workload import ServingWorkload
-from launcher.planning.serving.layout import Choice, best
+from launcher.planning.serving.layout import Choice, layouts
 from launcher.planning.serving.served_model import served_model
 
 
@@ -40,6 +40,6 @@ def choose(catalog: Catalog, facts: ServingFacts, model: Callable[[str], ServedM
     def chosen(instance_type: str, name: str, **workload: Any) -> Choice:
         serve = ServingWorkload(model=name, **{"requests_per_s": 1.0, **workload})
         known = catalog.instance_types[instance_type]
-        return best(serve, model(name), known, catalog.accelerators[known.accelerator or ""], facts)
+        return layouts(serve, model(name), known, catalog.accelerators[known.accelerator or ""], facts)
 
     return chosen

@@ -41,6 +41,8 @@ def codes(serve, **sections):
         ({**GOOD, "input_tokens": 200_000}, {}, "beyond-the-context", "131,072 positions"),
         ({**GOOD, "min_instances": 3, "max_instances": 2}, {}, "min-above-max", "above max_instances 2"),
         ({**GOOD, "deployment": "canary", "max_instances": 1}, {}, "rollout-of-one", "there is one"),
+        ({**GOOD, "zones": 4}, {"target": {"region": "us-east-2"}}, "too-many-zones", "4 zones, but 3 in us-east-2"),
+        ({**GOOD, "zones": 2}, {"target": {"az_id": "use2-az1"}}, "zones-and-zone", "target.az_id pins one"),
         (GOOD, {"target": {"kind": "parallelcluster"}}, "unknown-target", "serves nothing"),
         (GOOD, {"target": {"instance_type": "inf2.999xlarge"}}, "unknown-instance-type", "no instance type"),
         (GOOD, {"purchase": {"option": "spot"}}, "ec2-only", "SageMaker sells no endpoint as spot"),
@@ -84,7 +86,7 @@ def test_a_day_has_24_hours(hours):
 
 def test_what_does_not_fit_names_what_does():
     found = codes({**GOOD, "model": "llama-3.3-70b"}, target={"instance_type": "inf2.8xlarge"})
-    assert found["nothing-fits"].hint.startswith("it fits on g6e.12xlarge")
+    assert found["nothing-fits"].hint.startswith("it fits on inf2.48xlarge, g6e.12xlarge")
 
 
 def test_several_problems_are_told_at_once():
@@ -102,3 +104,45 @@ def test_sleeping_at_zero_warns_of_the_cold_start():
     assert "cold-start" in {each.code for each in price({**GOOD, "min_instances": 0}).findings}
     quiet = price({**GOOD, "min_instances": 0, "asynchronous": True}).findings
     assert "cold-start" not in {each.code for each in quiet}
+
+
+def warnings(serve, **sections):
+    return {each.path: each.message for each in price(serve, **sections).findings if each.level == "warning"}
+
+
+@pytest.mark.parametrize(
+    "serve, sections, path, reason",
+    [
+        (
+            {**GOOD, "model": "claude-haiku-4-5"},
+            {"target": {"instance_type": "inf2.48xlarge"}},
+            "target.instance_type",
+            "claude-haiku-4-5 is a closed model",
+        ),
+        ({**GOOD, "model": "claude-haiku-4-5"}, {"target": {"kind": "eks"}}, "target.kind", "a closed model"),
+        (
+            GOOD,
+            {"target": {"instance_type": "inf2.48xlarge"}, "purchase": {"option": "bedrock"}},
+            "target.instance_type",
+            "purchase.option is bedrock",
+        ),
+    ],
+)
+def test_machines_that_nothing_runs_on_are_told_of(serve, sections, path, reason):
+    assert reason in warnings(serve, **sections)[path]
+
+
+def test_a_region_with_too_few_zones_is_no_candidate():
+    found = price({**GOOD, "zones": 4}, target={"region": ["us-east-1", "us-east-2"]})
+    regions = {each.place.region for each in found.drafts if each.place.instance_type}
+    assert regions == {"us-east-1"}
+    assert "3 in us-east-2" in {each.message for each in found.findings if each.code == "too-many-zones"}.pop()
+
+
+def test_a_limit_on_tokens_names_what_is_the_fastest_between_tokens():
+    """Which is another layout than the one with the first first token."""
+    tight = codes({**GOOD, "max_tpot_ms": 0.5})["latency-out-of-reach"]
+    fastest = float(tight.message.split("at most, ")[1].split(" ms is the fastest")[0])
+    slower = codes({**GOOD, "max_tpot_ms": fastest * 0.95})
+    assert "latency-out-of-reach" in slower
+    assert price({**GOOD, "max_tpot_ms": fastest * 1.05}).drafts

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from launcher.catalog.load import load
 from launcher.catalog.serving import load_serving
 from launcher.model.workload import ServingWorkload
-from launcher.planning.serving.layout import best
+from launcher.planning.serving.layout import layouts
 from launcher.planning.serving.reach import beyond
 from launcher.planning.serving.served_model import served_model
 
@@ -28,7 +28,6 @@ def test_a_measured_row_wins(choose):
 def test_other_lengths_are_estimated(choose):
     told = choose("inf2.48xlarge", "llama-3.1-8b", input_tokens=1400, output_tokens=250).estimate
     assert not told.measured
-    assert told.steps
 
 
 def test_what_was_measured_bounds_the_other_layouts(choose):
@@ -70,7 +69,7 @@ def test_a_tighter_latency_never_gives_more_tokens(instance_type, tight, more, i
         )
         known = CATALOG.instance_types[instance_type]
         spec = served_model(CATALOG.find_model("llama-3.1-8b"))
-        told = best(serve, spec, known, CATALOG.accelerators[known.accelerator], FACTS).estimate
+        told = layouts(serve, spec, known, CATALOG.accelerators[known.accelerator], FACTS).estimate
         return 0.0 if told is None else told.tokens_per_s.mid
 
     assert tokens(tight) <= tokens(tight + more) * (1 + 1e-9)

@@ -119,3 +119,16 @@ def test_the_rates_of_the_notes_are_in_the_catalog(priced):
     ri = catalog.reserved("inf2.48xlarge", "us-east-1", "standard", 3, Payment.NO_UPFRONT)
     plan = catalog.savings_plan("inf2.48xlarge", "us-east-1", PlanKind.EC2_INSTANCE, 3, Payment.NO_UPFRONT)
     assert ri.usd == plan.usd == Decimal("5.60791")
+
+
+def test_bedrock_without_a_price_is_not_bedrock_without_the_weights(compared):
+    found = compared({"bedrock": {"mode": "provisioned"}})
+    assert "Bedrock has these weights at no known price" in found.verdict.text
+
+
+@pytest.mark.parametrize(
+    "region, said", [("me-south-1", "no price in the catalog names"), ("us-east-1", "not checked")]
+)
+def test_a_region_that_no_price_names_is_told(priced, region, said):
+    found = priced({}, target={"region": region}, purchase={"option": "bedrock"}).quote(1)
+    assert said in next(each.message for each in found.findings if each.code == "bedrock-region")

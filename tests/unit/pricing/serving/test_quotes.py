@@ -12,9 +12,8 @@ from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.model.document import document
 from launcher.model.enums import Level
-from launcher.model.errors import ImpossibleError
 from launcher.records.documents import plan_document, quote_document
-from launcher.workflow.price import PriceOptions, pick, refuse_serving
+from launcher.workflow.price import PriceOptions, pick
 from launcher.workflow.serving import price_serving
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -222,11 +221,6 @@ def test_json_of_a_plan(priced):
         assert (each["serving"]["tokens_per_s"] is None) is bedrock
     whole = quote_document(found.quote(1), 1, found.catalog.instance_types)
     assert json.loads(json.dumps(whole))["components"]
-
-
-def test_a_serving_plan_is_not_deployed_yet(priced):
-    with pytest.raises(ImpossibleError, match="priced and not deployed"):
-        refuse_serving(priced().quote(1))
 
 
 def test_own_prices_are_those_of_the_bill(priced):

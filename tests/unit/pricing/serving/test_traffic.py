@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from launcher.model.endpoint import FILLED, EndpointMode
 from launcher.model.enums import Rollout
+from launcher.model.fleet import HOURS_PER_MONTH, Stand, fleet
 from launcher.model.workload import ServingWorkload
-from launcher.pricing.serving.traffic import HOURS_PER_MONTH, Stand, fleet, requests_per_month
+from launcher.pricing.serving.traffic import requests_per_month
 
 DAY = (0.0,) * 8 + (10.0,) * 8 + (1.0,) * 8
 

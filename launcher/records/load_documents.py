@@ -1,0 +1,220 @@
+"""A load test as JSON: what `endpoint load` writes, and what later quotes read."""
+
+import math
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from launcher.model.endpoint_call import LoadSetting, LoadStep, LoadTest
+from launcher.model.enums import ServingPrecision
+from launcher.model.errors import UnreadableInputError
+from launcher.model.serving import MeasuredServing
+
+Json = dict[str, Any]
+SCHEMA = "slipway.load/1"
+NEAR = 0.1
+"""Share by which requests may be longer or shorter than they were asked to be, for the test to be of that length."""
+
+
+class KeptLoad(NamedTuple):
+    """A load test that was read: as a measured row of one instance, and what keeps it from counting, or nothing."""
+
+    row: MeasuredServing
+    unfit: str
+
+
+def load_document(found: LoadTest) -> Json:
+    """A load test as JSON; what is not known of the endpoint is null."""
+    dollars, best = found.usd_per_million_output_tokens, found.best
+    first, each = _latencies(best)
+    mean_in, mean_out = best.mean_tokens
+    return {
+        "schema": SCHEMA,
+        "name": found.name,
+        "date": found.at.isoformat(),
+        **_setting(found.setting),
+        "instances": found.instances,
+        "instances_after": found.instances_after,
+        "input_tokens": found.input_tokens,
+        "output_tokens": found.output_tokens,
+        "steps": [_step(each) for each in found.steps],
+        "measured_tokens_per_s": round(best.tokens_per_s, 3),
+        "measured_input_tokens": round(mean_in, 1),
+        "measured_output_tokens": round(mean_out, 1),
+        "measured_ttft_ms": first,
+        "measured_tpot_ms": each,
+        "measured_usd_per_million_output_tokens": format(dollars, "f") if dollars is not None else None,
+        "quoted_tokens_per_s": found.quoted_tokens_per_s,
+    }
+
+
+def _setting(setting: LoadSetting | None) -> Json:
+    """What it was sent to."""
+    return {
+        "model": None if setting is None else setting.model,
+        "precision": None if setting is None else setting.precision,
+        "instance_type": None if setting is None else setting.instance_type,
+        "tensor_parallel": None if setting is None else setting.tensor_parallel,
+        "copies_per_instance": None if setting is None else setting.copies,
+        "batch_size": None if setting is None else setting.batch,
+        "sequence_length": None if setting is None else setting.sequence,
+        "simulated": setting is not None and setting.simulated,
+    }
+
+
+def _latencies(best: LoadStep) -> tuple[float | None, float | None]:
+    """Milliseconds to the first token and between tokens, half of the requests of a step; None where not measured."""
+    if best.whole_s is None:
+        return None, None
+    if best.first_s is None:
+        return round(1000 * best.whole_s[0], 1), None
+    gaps = best.mean_tokens[1] - 1
+    between = (best.whole_s[0] - best.first_s[0]) / gaps if gaps > 0 else 0.0
+    return round(1000 * best.first_s[0], 1), round(1000 * between, 2)
+
+
+def _step(each: LoadStep) -> Json:
+    """One step as JSON; times in milliseconds."""
+
+    def ms(pair: tuple[float, float] | None) -> dict[str, float] | None:
+        return None if pair is None else {"p50": round(1000 * pair[0], 1), "p95": round(1000 * pair[1], 1)}
+
+    return {
+        "concurrency": each.concurrency,
+        "seconds": round(each.seconds, 3),
+        "requests": each.requests,
+        "failures": each.failures,
+        "tokens_per_s": round(each.tokens_per_s, 3),
+        "ttft_ms": ms(each.first_s),
+        "latency_ms": ms(each.whole_s),
+    }
+
+
+def kept_load(document: Json) -> KeptLoad | None:
+    """The load test of a document; None where it does not say what it was sent to, as one without a run here.
+
+    Raises:
+        UnreadableInputError: it is not what `endpoint load` writes.
+    """
+    if document.get("schema") != SCHEMA:
+        raise UnreadableInputError(f"schema must be {SCHEMA}, got {document.get('schema')!r}")
+    # Of a version that kept no setting, or of an endpoint without a run in the folder.
+    if document.get("instance_type") is None:
+        return None
+    read = _Reader(document)
+    batch, copies = (read.count(each) for each in ("batch_size", "copies_per_instance"))
+    instances = max(1, read.count("instances", least=0))
+    outputs = read.count("output_tokens", least=0)
+    steps = [_Reader(each) for each in read.steps()]
+    best = max(steps, key=lambda each: each.number("tokens_per_s", least=0.0))
+    date = read.moment("date").date().isoformat()
+    row = MeasuredServing(
+        model=read.text("model"),
+        accelerator="",
+        tensor_parallel=read.count("tensor_parallel"),
+        copies=copies,
+        precision=read.precision(),
+        batch=batch,
+        concurrency=max(each.count("concurrency") for each in steps) // instances,
+        input_tokens=read.count("input_tokens"),
+        output_tokens=outputs,
+        tokens_per_s=read.number("measured_tokens_per_s") / instances,
+        ttft_ms=read.number("measured_ttft_ms", least=0.0),
+        tpot_ms=read.number("measured_tpot_ms", least=0.0) if outputs else 0.0,
+        date=read.moment("date").isoformat(),
+        source=f"load test of {date}",
+        instance_type=read.text("instance_type"),
+        sequence=read.count("sequence_length"),
+    )
+    return KeptLoad(row, _unfit(read, best, row))
+
+
+def _unfit(read: "_Reader", best: "_Reader", row: MeasuredServing) -> str:
+    """What keeps a load test from standing for anything but itself."""
+    if read.document.get("simulated"):
+        return "its endpoint was simulated"
+    stood = [read.count(each, least=0) for each in ("instances", "instances_after")]
+    if stood[0] != stood[1] or not stood[0]:
+        return f"{stood[0]} instances stood when it began and {stood[1]} when it ended"
+    failures = best.count("failures", least=0)
+    if failures:
+        return f"{failures} of {best.count('requests')} requests failed"
+    for what, asked in (("input", row.input_tokens), ("output", row.output_tokens)):
+        got = read.number(f"measured_{what}_tokens", least=0.0)
+        if abs(got - asked) > NEAR * asked:
+            return f"its requests had {got:.0f} {what} tokens, asked for were {asked}"
+    return ""
+
+
+class _Reader(NamedTuple):
+    """A JSON object whose values are checked as they are taken."""
+
+    document: Json
+
+    def number(self, key: str, *, least: float = 1e-9) -> float:
+        """A finite number, of `least` or more.
+
+        Raises:
+            UnreadableInputError: it is none.
+        """
+        value = self.document.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
+            raise UnreadableInputError(f"{key} must be a number {'above' if least else 'of'} 0, got {value!r}")
+        return float(value)
+
+    def count(self, key: str, *, least: int = 1) -> int:
+        """A whole number of `least` or more.
+
+        Raises:
+            UnreadableInputError: it is none.
+        """
+        value = self.document.get(key)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise UnreadableInputError(f"{key} must be a whole number of {least} or more, got {value!r}")
+        return value
+
+    def text(self, key: str) -> str:
+        """A text with something in it.
+
+        Raises:
+            UnreadableInputError: it is none.
+        """
+        value = self.document.get(key)
+        if not isinstance(value, str) or not value:
+            raise UnreadableInputError(f"{key} must be a text, got {value!r}")
+        return value
+
+    def moment(self, key: str) -> datetime:
+        """A date with or without a time.
+
+        Raises:
+            UnreadableInputError: it is none.
+        """
+        text = self.text(key)
+        try:
+            return datetime.fromisoformat(text)
+        except ValueError as problem:
+            raise UnreadableInputError(f"{key} must be a date, got {text}") from problem
+
+    def precision(self) -> ServingPrecision:
+        """The format of the weights.
+
+        Raises:
+            UnreadableInputError: there is no such format.
+        """
+        text = self.text("precision")
+        try:
+            return ServingPrecision(text)
+        except ValueError as problem:
+            allowed = ", ".join(ServingPrecision)
+            raise UnreadableInputError(f"precision must be one of {allowed}, got {text}") from problem
+
+    def steps(self) -> list[Json]:
+        """The steps of the ramp, at least one.
+
+        Raises:
+            UnreadableInputError: they are none.
+        """
+        found = self.document.get("steps")
+        if not isinstance(found, list) or not found or not all(isinstance(each, dict) for each in found):
+            raise UnreadableInputError("steps must be a list of objects with at least one")
+        return found

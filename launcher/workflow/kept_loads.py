@@ -1,0 +1,75 @@
+"""The load tests of a folder's runs, as measured rows for a serving plan, and why one does not count."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from launcher.catalog.load import Catalog
+from launcher.model.errors import UnreadableInputError
+from launcher.model.finding import Finding, info, warning
+from launcher.model.serving import ServedModel, ServingEstimate, ServingFacts
+from launcher.model.workload import ServingWorkload
+from launcher.planning.serving.measured import why_unused
+from launcher.records.load_documents import KeptLoad, kept_load
+from launcher.records.run_folder import all_runs
+
+LOAD_FILE = "load.json"
+CODE = "load-test-unused"
+
+
+class KeptLoads(NamedTuple):
+    """What was measured under a folder, and what is to be said of files that cannot be read."""
+
+    loads: tuple[KeptLoad, ...]
+    findings: tuple[Finding, ...]
+
+    def beside(self, facts: ServingFacts) -> ServingFacts:
+        """The facts with the rows that count."""
+        own = tuple(each.row for each in self.loads if not each.unfit)
+        return replace(facts, measured=(*facts.measured, *own)) if own else facts
+
+
+def kept_loads(root: Path | None) -> KeptLoads:
+    """The load tests of every run under a folder; none without one."""
+    loads: list[KeptLoad] = []
+    findings: list[Finding] = []
+    for name, folder in all_runs(root) if root is not None else ():
+        if not (folder.path / LOAD_FILE).is_file():
+            continue
+        try:
+            found = kept_load(folder.read_json(LOAD_FILE))
+        except UnreadableInputError as problem:
+            message = f"the load test of {name} in {folder.path.name} is not used: {problem.message}"
+            findings.append(
+                warning("load-test-unreadable", "", message, f"slipway endpoint load {name} writes it anew")
+            )
+            continue
+        if found is not None:
+            loads.append(found)
+    return KeptLoads(tuple(loads), tuple(findings))
+
+
+def remarks(
+    kept: KeptLoads,
+    serve: ServingWorkload,
+    model: ServedModel | None,
+    estimates: Mapping[str, tuple[ServingEstimate, ...]],
+    catalog: Catalog,
+) -> tuple[Finding, ...]:
+    """What is to be said of the load tests of a plan's own model and types: which is not used, and why.
+
+    Of every type the newest is spoken of.
+    """
+    newest: dict[str, KeptLoad] = {}
+    for each in sorted(kept.loads, key=lambda each: each.row.date):
+        if model is not None and each.row.model == model.name and each.row.instance_type in estimates:
+            newest[each.row.instance_type] = each
+    found = list(kept.findings)
+    for name, each in newest.items():
+        assert model is not None  # noqa: S101 - none is newest without one
+        facts = catalog.instance_types[name]
+        reason = each.unfit or why_unused(each.row, serve, model, facts, catalog.accelerators[facts.accelerator or ""])
+        if reason:
+            found.append(info(CODE, "workload.serve", f"the {each.row.source} on {name} is not used: {reason}"))
+    return tuple(found)
