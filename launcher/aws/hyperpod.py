@@ -1,5 +1,6 @@
 """HyperPod clusters, their file systems, and training plans that were bought, as AWS describes them."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,12 +40,24 @@ class PodState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LustreState:
-    """A file system: capacity in GiB, throughput in MB/s per TiB, and where it stands."""
+    """A file system: capacity in GiB, throughput in MB/s per TiB, its key, and where it stands."""
 
     lifecycle: str
     capacity_gib: int
     mb_s_per_tib: int | None
+    kms_key_arn: str | None
     subnets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkState:
+    """A folder of a file system that shows a bucket, and which changes of the bucket it follows."""
+
+    lifecycle: str
+    file_system: str
+    path: str
+    uri: str
+    follows: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +124,21 @@ def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:
     return tuple(str(each["InstanceId"]) for each in found if each["InstanceStatus"]["Status"] == "Running")
 
 
+def machines(session: Session, cluster: str) -> Mapping[str, int]:
+    """How many instances of each SageMaker type a cluster has, whatever their state; none of one that is not there.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated(f"list the instances of HyperPod cluster {cluster}"):
+        client = session.client("sagemaker")
+        try:
+            pages = list(client.get_paginator("list_cluster_nodes").paginate(ClusterName=cluster))
+        except client.exceptions.ResourceNotFound:
+            return {}
+    return Counter(str(each["InstanceType"]) for page in pages for each in page["ClusterNodeSummaries"])
+
+
 def describe_file_system(session: Session, id_: str) -> LustreState:
     """The state of a file system of FSx for Lustre.
 
@@ -123,7 +151,26 @@ def describe_file_system(session: Session, id_: str) -> LustreState:
         lifecycle=str(found["Lifecycle"]),
         capacity_gib=int(found["StorageCapacity"]),
         mb_s_per_tib=found.get("LustreConfiguration", {}).get("PerUnitStorageThroughput"),
+        kms_key_arn=found.get("KmsKeyId"),
         subnets=tuple(found.get("SubnetIds", ())),
+    )
+
+
+def describe_link(session: Session, id_: str) -> LinkState:
+    """The state of a link between a file system and a bucket.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe data repository association {id_}"):
+        answer = session.client("fsx").describe_data_repository_associations(AssociationIds=[id_])
+        (found,) = answer["Associations"]
+    return LinkState(
+        lifecycle=str(found["Lifecycle"]),
+        file_system=str(found.get("FileSystemId", "")),
+        path=str(found.get("FileSystemPath", "")),
+        uri=str(found["DataRepositoryPath"]),
+        follows=frozenset(found.get("S3", {}).get("AutoImportPolicy", {}).get("Events", ())),
     )
 
 

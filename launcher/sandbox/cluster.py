@@ -22,6 +22,7 @@ class SubnetFacts:
 
     zone: str
     gives_public_addresses: bool
+    zone_id: str = ""
 
 
 class Surroundings(Protocol):

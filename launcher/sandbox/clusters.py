@@ -4,6 +4,7 @@ Lives in the server's process. Daemons and nodes belong to it, so that they end 
 """
 
 import threading
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ _LOSSES = {
 }
 """Why a node goes: as Slurm is told, and as EC2 says it of the instance."""
 _REMOVED = "Client.UserInitiatedShutdown"
+_DISMISSED = "instance deleted"
+"""What Slurm is told of a machine that somebody has deleted."""
 
 
 class Cluster:
@@ -97,6 +100,34 @@ class Cluster:
             self._boot(self._node(name))
             if self._slurm is not None:
                 self._slurm.start_node(name)
+
+    def dismiss(self, instance_ids: Collection[str]) -> None:
+        """Take machines away because their service was told to; jobs on them go back into the queue."""
+        with self._lock:
+            for name, node in self._nodes.items():
+                if node.up and node.instance_id in instance_ids:
+                    if self._slurm is not None:
+                        self._slurm.kill_node(name)
+                        self._slurm.declare_down(name, _DISMISSED)
+                    self._take_down(node, _REMOVED)
+                    node.leave()
+
+    def enlist(self, group: str, count: int) -> None:
+        """Bring machines of a group in the places of those that are gone.
+
+        Raises:
+            ClusterFailedError: it has not as many places, or one does not come up.
+        """
+        with self._lock:
+            free = [name for name, node in self._nodes.items() if node.group.name == group and not node.up]
+            if count > len(free):
+                most = sum(node.group.name == group for node in self._nodes.values())
+                raise ClusterFailedError(f"the sandbox's Slurm has {most} nodes in {group}, as many as at first")
+            for name in free[:count]:
+                try:
+                    self.replace(name)
+                except (slurm.SlurmError, OSError) as failure:
+                    raise ClusterFailedError(f"{name} does not come up: {failure}") from failure
 
     def node(self, name: str) -> Node:
         """A node by its name.
@@ -188,6 +219,20 @@ class Registry:
             cluster = self._clusters.pop(name, None)
             if cluster is not None:
                 cluster.stop()
+
+    def dismiss(self, name: str, instance_ids: Collection[str]) -> None:
+        """Take machines of a cluster away; nothing where there is no cluster of that name."""
+        with self._lock:
+            if name in self._clusters:
+                self._clusters[name].dismiss(instance_ids)
+
+    def enlist(self, name: str, group: str, count: int) -> None:
+        """Bring so many machines of a cluster's group.
+
+        Raises:
+            ClusterFailedError: they do not come.
+        """
+        self.cluster(name).enlist(group, count)
 
     def stop_all(self) -> None:
         """Stop every cluster."""

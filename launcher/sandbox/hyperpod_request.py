@@ -6,11 +6,13 @@ EKS alone have. All problems are gathered.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from launcher.sandbox.cluster import ClusterSpec, NodeGroup, Queue, Surroundings, TypeFacts
 from launcher.sandbox.cluster_schema import Problem, Shape, problems
+from launcher.sandbox.training_plan import TrainingPlan
 
 _SUBNETS: Shape = {"SecurityGroupIds!": ["text"], "Subnets!": ["text"]}
 _GROUP: Shape = {
@@ -51,7 +53,9 @@ _WORDS = {
     "NodeRecovery": ("Automatic", "None"),
     "NodeProvisioningMode": ("Continuous",),
 }
-_UNUSED = ("ImageId", "OnStartDeepHealthChecks", "TrainingPlanArn")
+_UNUSED = ("ImageId", "OnStartDeepHealthChecks")
+_USABLE = ("Scheduled", "Active")
+"""States of a training plan that instances can be taken from."""
 _STRATEGIES = ("Merge", "Managed", "Overwrite")
 _NODE_TYPES = ("Controller", "Login", "Compute")
 _PREFIX = "ml."
@@ -68,11 +72,15 @@ class RequestRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What the machines of a cluster find: the AWS around it, its controller's script, file systems by DNS name."""
+    """What the machines of a cluster find: the AWS around it, its controller's script, file systems by DNS name.
+
+    `plans` are the training plans that were bought, by ARN.
+    """
 
     aws: Surroundings
     script: str
     file_systems: frozenset[str]
+    plans: Mapping[str, TrainingPlan] = field(default_factory=dict)
 
 
 def script_of_controller(request: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -91,7 +99,7 @@ def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
     """
     found = list(problems(request, _REQUEST))
     if not found:
-        for check in (_of_the_whole, _of_the_parts, _of_the_groups):
+        for check in (_of_the_whole, _of_the_parts, _of_the_groups, _of_the_plans):
             found.extend(check(request, account))
     if found:
         raise RequestRefusedError(found)
@@ -196,8 +204,43 @@ def _machines(request: Mapping[str, Any], group: Mapping[str, Any], aws: Surroun
     admit = {each: aws.admits_itself(each) for each in network["SecurityGroupIds"]}
     for security_group in [name for name, admits in admit.items() if admits is None]:
         yield Problem(path=path, message=f"no security group {security_group!r} in {aws.region}")
-    if facts is not None and facts.efa and not any(admit.values()):
-        yield Problem(path=path, message="EFA needs a security group that lets all traffic in and out to itself")
+    # With one of several that does not, EFA's check between instances fails (awslabs/awsome-distributed-ai, pull 259).
+    closed = [name for name, admits in admit.items() if admits is False]
+    if facts is not None and facts.efa and closed:
+        named = ", ".join(closed)
+        message = f"EFA needs every security group to let all traffic in and out to itself, {named} does not"
+        yield Problem(path=path, message=message)
+
+
+def _of_the_plans(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+    """Training plans that are there, with the instances that the groups take of them."""
+    taken: dict[str, int] = {}
+    for index, group in enumerate(request["InstanceGroups"]):
+        arn, path = group.get("TrainingPlanArn"), f"InstanceGroups[{index}].TrainingPlanArn"
+        if arn is None:
+            continue
+        plan = account.plans.get(arn)
+        if plan is None:
+            yield Problem(path=path, message=f"no training plan {arn}")
+            continue
+        taken[arn] = taken.get(arn, 0) + group["InstanceCount"]
+        yield from (Problem(path=path, message=each) for each in _against(plan, request, group, account.aws))
+        if taken[arn] > plan.count:
+            yield Problem(path=path, message=f"takes {taken[arn]} instances, the training plan has {plan.count}")
+
+
+def _against(
+    plan: TrainingPlan, request: Mapping[str, Any], group: Mapping[str, Any], aws: Surroundings
+) -> Iterator[str]:
+    """What of a group is not as the training plan that it names."""
+    status = plan.status(datetime.now(UTC))
+    if status not in _USABLE:
+        yield f"the training plan is {status}, allowed: {', '.join(_USABLE)}"
+    if group["InstanceType"] != plan.instance_type:
+        yield f"the training plan has {plan.instance_type}, got {group['InstanceType']}"
+    for subnet in [aws.subnet(each) for each in _network(request, group)["Subnets"]]:
+        if subnet is not None and plan.zone_id is not None and subnet.zone_id != plan.zone_id:
+            yield f"the training plan is in {plan.zone_id}, the subnet in {subnet.zone_id}"
 
 
 def _files(group: Mapping[str, Any], account: Account, path: str) -> Iterator[Problem]:
@@ -255,3 +298,5 @@ def _left_out(request: Mapping[str, Any], aws: Surroundings) -> Iterator[str]:
         if any("EbsVolumeConfig" in each for each in group.get("InstanceStorageConfigs", [])):
             yield f"{name}: volumes"
         yield from (f"{name}: {key}" for key in _UNUSED if key in group)
+        if "TrainingPlanArn" in group:
+            yield f"{name}: the window of its training plan (its machines are there at once, and stay)"

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from launcher.model.errors import AwsError
 from launcher.sandbox import batch_script, local_commands, processes
 from launcher.sandbox.batch_script import BatchOptions
 from launcher.sandbox.control import ControlError
@@ -163,7 +164,7 @@ class LocalScheduler:
             while not job.state.final:
                 nodes = self._wait_for_nodes(job)
                 self._set(job, JobState.CANCELLED if nodes is None else self._after(job, self._attempt(job, nodes)))
-        except (ControlError, OSError) as problem:
+        except (AwsError, ControlError, OSError) as problem:
             self._set(job, JobState.FAILED)
             logging.getLogger(__name__).warning("job %s ended: %s", job.id, problem)
 
@@ -217,7 +218,9 @@ class LocalScheduler:
         code = self._wait(job, process)
         # What the script left behind goes with the attempt.
         processes.end(lambda: self._processes(job))
+        gone = code != 0 and not job.cancelled.is_set() and self._gone(nodes)
         with self._lock:
+            job.node_lost = job.node_lost or gone
             # A script that had come to its end by itself has lost nothing.
             job.node_lost = job.node_lost and code != 0
             lost = job.node_lost
@@ -230,6 +233,11 @@ class LocalScheduler:
             )
             job.nodes = ()
         return code
+
+    def _gone(self, nodes: tuple[NodeView, ...]) -> bool:
+        """Whether one of some nodes is not there any more: AWS's own calls tell nobody here."""
+        here = {node.life for node in self._nodes_now() if node.metadata}
+        return any(node.life not in here for node in nodes)
 
     def _known(self) -> str:
         path = self._folder / "nodes.json"

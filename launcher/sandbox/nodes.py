@@ -51,6 +51,11 @@ class Node:
         self._metadata: MetadataService | None = None
 
     @property
+    def up(self) -> bool:
+        """Whether there is a machine in its place."""
+        return self._metadata is not None
+
+    @property
     def scratch(self) -> Path:
         """Its local disk."""
         return self.folder / "scratch"
@@ -90,6 +95,11 @@ class Node:
             self._metadata.stop()
             self._metadata = None
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def leave(self) -> None:
+        """Have nothing expected in its place any more."""
+        self.fail()
+        self.life = ""
 
     def view(self) -> NodeView:
         """It as it is seen from outside."""

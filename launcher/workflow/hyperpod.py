@@ -1,7 +1,7 @@
 """What HyperPod asks of the workflow: its training plan is looked at first, and its controller is found for jobs."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from launcher.aws import hyperpod
 from launcher.aws.hyperpod import PlanState
@@ -17,6 +17,7 @@ from launcher.rendering.hyperpod import USER
 from launcher.submit.session import connect_command, missing_program
 from launcher.workflow.submission_record import HeadNode
 
+SAME_MOMENT = timedelta(minutes=1)
 USABLE = ("Scheduled", "Active")
 """States of a training plan that instances can be taken from, now or later."""
 
@@ -100,3 +101,18 @@ def plan_findings(plan: Plan, state: PlanState, now: datetime) -> Iterator[Findi
         yield error(
             "training-plan-over", f"{path}.ends_at", f"the training plan ended at {state.ends_at:%Y-%m-%d %H:%M}"
         )
+    yield from _window_findings(plan, state)
+
+
+def _window_findings(plan: Plan, state: PlanState) -> Iterator[Finding]:
+    """A window in the plan file that is not the training plan's: the price and the jobs' last save rest on it."""
+    bought = plan.request.purchase.training_plan
+    pairs = (
+        ("starts_at", None if bought is None else bought.starts_at, state.starts_at),
+        ("ends_at", None if bought is None else bought.ends_at, state.ends_at),
+    )
+    for name, planned, known in pairs:
+        if planned is not None and known is not None and abs(planned - known) >= SAME_MOMENT:
+            message = f"the training plan's {name} is {known:%Y-%m-%dT%H:%MZ}, got {planned:%Y-%m-%dT%H:%MZ}"
+            path, fix = f"purchase.training_plan.{name}", f"set it to {known:%Y-%m-%dT%H:%M:%SZ}"
+            yield error("training-plan-window", path, message, fix)

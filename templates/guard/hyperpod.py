@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import boto3
+from botocore.exceptions import ClientError
 from guard import AFTER_SLURM, EVERY, NAMESPACE, SAMPLE, WARNING, Guard, Node, Settings
 
 WORKERS = "workers"
@@ -20,7 +21,7 @@ BILLED = {"Running", "SystemUpdating", "DeepHealthCheckInProgress"}
 QUEUED = "QueuedJobs"
 """Jobs in Slurm's queue, running and waiting, as the controller reports them every minute."""
 NODES_A_CALL = 50
-"""BatchDeleteClusterNodes takes so many (SageMaker API reference)."""
+"""Of one BatchDeleteClusterNodes: the least of the numbers in AWS's pages (50, 99, 3,000), on 2026-11-20."""
 
 
 def handler(_event: Mapping[str, Any], _context: object) -> None:
@@ -81,18 +82,24 @@ class HyperPodGuard(Guard):
     def stop(self, reason: str, count: int) -> None:
         """Delete the workers, which is the only stop there is; new ones come when the group is enlarged again."""
         found = [node["InstanceId"] for node in self.nodes()]
-        refused: list[Mapping[str, Any]] = []
-        for start in range(0, len(found), NODES_A_CALL):
-            answer = self.sagemaker.batch_delete_cluster_nodes(
-                ClusterName=self.settings.name, NodeIds=found[start : start + NODES_A_CALL]
-            )
-            refused += answer.get("Failed", [])
         if not found:
             return
-        left = "".join(f"\n{each['NodeId']} stays: {each['Message']}" for each in refused)
+        stay: dict[str, list[str]] = {}
+        for start in range(0, len(found), NODES_A_CALL):
+            for node, why in self.refused(found[start : start + NODES_A_CALL]):
+                stay.setdefault(why, []).append(node)
+        left = "".join(f"\nto be tried again, {', '.join(nodes)}: {why}" for why, nodes in stay.items())
         self.tell(
             "workers stopped",
             f"{reason}. Its {count} workers are being deleted; jobs go back into the queue and wait.{left}\n"
             f"Make them again: the command in the stack's output StartFleet\n"
             f"Controller, file system and network cost on: slipway down {self.settings.cluster}",
         )
+
+    def refused(self, ids: list[str]) -> list[tuple[str, str]]:
+        """Have instances deleted; those that are not, and why. Where none can be, the whole call fails."""
+        try:
+            answer = self.sagemaker.batch_delete_cluster_nodes(ClusterName=self.settings.name, NodeIds=ids)
+        except ClientError as problem:
+            return [(each, str(problem)) for each in ids]
+        return [(each["NodeId"], each["Message"]) for each in answer.get("Failed", [])]

@@ -1,6 +1,7 @@
 """HyperPod's guard as Lambda runs it: SageMaker answers through the Stubber, the rest of AWS is played by moto."""
 
 import json
+import re
 import sys
 from datetime import UTC, datetime, timedelta
 
@@ -155,7 +156,16 @@ class TestTime:
         aws.answers(node(1), times=2)
         deleted(aws, 1, failed=[1])
         watch(age_h=49, TTL_HOURS="48")
-        assert "i-00000000000000001 stays: in use" in aws.messages[0][1]
+        assert "\nto be tried again, i-00000000000000001: in use\n" in aws.messages[0][1]
+
+    def test_a_cluster_that_takes_no_deletion_now_is_told_of(self, aws, watch):
+        aws.answers(node(1), node(2), times=2)
+        aws.stub.add_client_error("batch_delete_cluster_nodes", "ConflictException", "the cluster is being updated")
+        watch(age_h=49, TTL_HOURS="48")
+        ((_, text),) = aws.messages
+        told = re.search(r"\nto be tried again, i-0+1, i-0+2: (.*)\n", text)
+        assert told is not None
+        assert "the cluster is being updated" in told[1]
 
     def test_many_are_deleted_in_several_calls(self, aws, watch):
         aws.answers(*(node(each) for each in range(64)), times=2)

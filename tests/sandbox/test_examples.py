@@ -3,7 +3,6 @@
 import json
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,8 @@ from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deployment import DeployOptions, deploy_quote
 from launcher.workflow.price import PriceOptions, pick, price
 from launcher.workflow.verify import READERS, verify
+from tests.sandbox.example_plans import EXAMPLES, copied
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 BUILT = [
     each
     for each in sorted(EXAMPLES.glob("*.yaml"))
@@ -103,7 +102,7 @@ def assert_gone(world, document):
 @pytest.mark.parametrize("path", PLANS)
 def test_it_deploys_is_read_back_and_goes_away(path, tmp_path, monkeypatch, capsys):
     with Sandbox(region=region_of(path), scheduler="local") as box:
-        world = World(path, box, tmp_path)
+        world = World(copied(path, tmp_path), box, tmp_path)
         assert_read_back(world)
 
         document = world.down(monkeypatch, capsys)

@@ -1,7 +1,9 @@
-"""HyperPod with Slurm in the sandbox: deployed, read back, run through a failing machine, removed."""
+"""An example for HyperPod in the sandbox: deployed, run on two machines of which one fails, removed."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,75 +13,94 @@ import pytest
 
 from launcher.aws import stacks
 from launcher.aws.session import Session
-from launcher.cli.app import main
 from launcher.model.report import Report, RunStatus
 from launcher.records.run_folder import RunFolder
-from launcher.sandbox.cluster import SubnetFacts, TypeFacts
-from launcher.sandbox.hyperpod_request import Account, RequestRefusedError, read
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.deployment import DeployOptions, deploy_quote
 from launcher.workflow.launch import LaunchOptions, launch_in_sandbox
 from launcher.workflow.price import PriceOptions, pick, price
+from tests.sandbox.example_plans import EXAMPLES, copied
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 REGION = "us-east-2"
-STEPS = 300
-TRAINER = ["train.py", "--steps", str(STEPS), "--every", "30"]
-PLAN = f"""
-slipway: 1
-name: tiny-pod
-workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, hours: 0.5}}}}
-target: {{kind: hyperpod-slurm, region: {REGION}, instance_type: p5.48xlarge, nodes: 1}}
-purchase: {{option: on-demand, price_overrides: {{ml.p5.48xlarge/on-demand: 60}}}}
-checkpoint: {{interval: 30, keep: 3, grace_seconds: 20}}
-guardrails: {{idle_minutes: 30}}
-run: {{command: {json.dumps([sys.executable, *TRAINER])}, workdir: {json.dumps(str(EXAMPLES / "tiny_gpt"))}}}
-"""
+STEPS = 180
+RATE = "option: on-demand\n  price_overrides: {ml.trn2.48xlarge/on-demand: 25}"
 SCHEDULERS = [
     pytest.param("slurm", marks=[pytest.mark.slurm, pytest.mark.xdist_group("slurm")]),
     pytest.param("local", marks=pytest.mark.xdist_group("launch")),
 ]
 
 
-def quoted(root):
-    (root / "plan.yaml").write_text(PLAN)
-    priced = price(root / "plan.yaml", datetime.now(UTC), PriceOptions(sandbox=True))
-    return priced, *pick(priced, None)
-
-
 @dataclass(frozen=True)
 class Launched:
+    """What a launch of the example left, and what was there of its cluster after `slipway down`."""
+
     folder: RunFolder
     report: Report
     told: list[str]
     before: set[str]
     after: set[str]
+    kept: set[str]
+    left: dict[str, list[object]]
 
     def steps(self, attempt):
         log = (self.folder.logs / f"attempt-{attempt}.log").read_text()
         return [int(step) for step in re.findall(r"^step (\d+)/", log, re.MULTILINE)]
 
 
+def example(name, root):
+    """A copy of an example, with a rate where nobody knows one."""
+    rate = [("option: on-demand", RATE)] if name == "trn2-on-demand" else []
+    return copied(EXAMPLES / "hyperpod" / f"{name}.yaml", root, rate)
+
+
 @pytest.fixture(scope="module", params=SCHEDULERS)
 def launched(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("pod")
-    priced, rank, quote = quoted(root)
+    plan = example("p5-training-plan", root)
+    priced = price(plan, datetime.now(UTC), PriceOptions(sandbox=True))
+    rank, quote = pick(priced, None)
     told, seen = [], []
-    with Sandbox(region=REGION, scheduler=request.param) as box:
+    with Sandbox(region=REGION, scheduler=request.param) as box, pytest.MonkeyPatch.context() as patch:
+        # The example says python3: it needs NumPy, which stands beside this interpreter.
+        patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
         def tell(line):
             told.append(line)
             if line.startswith("submitted") or "automatic recovery" in line:
-                seen.append({each.instance_id for each in box.nodes("slipway-tiny-pod")})
+                seen.append({each.instance_id for each in box.nodes("slipway-p5-plan")})
 
         options = LaunchOptions(root=root, interrupt_after_s=0.2, tell=tell, progress=lambda _: None, box=box)
         folder, report = launch_in_sandbox(priced, rank, quote, options)
+        document = down(plan, box, root)
+        left = remains(box)
     assert report.scheduler == request.param
     before, after = seen
-    return Launched(folder=folder, report=report, told=told, before=before, after=after)
+    kept = {each["kind"] for each in document["kept"]}
+    return Launched(folder=folder, report=report, told=told, before=before, after=after, kept=kept, left=left)
 
 
-def test_the_job_outlives_its_machine(launched):
+def down(path, box, root):
+    """What `slipway down FILE` says, as JSON."""
+    words = [sys.executable, "-m", "launcher", "down", str(path), "--yes", "--json"]
+    environment = box.process_environment(os.environ)
+    done = subprocess.run(words, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def remains(box):
+    """What the sandbox still has of a cluster on HyperPod."""
+    session = Session(environment=box.process_environment({}), region=box.region)
+    fsx = session.client("fsx")
+    return {
+        "stacks": sorted(each for each in stacks.names(session) if each.startswith("slipway-")),
+        "schedulers": list(box.clusters()),
+        "clusters": session.client("sagemaker").list_clusters()["ClusterSummaries"],
+        "file systems": fsx.describe_file_systems()["FileSystems"],
+        "links": fsx.describe_data_repository_associations()["Associations"],
+    }
+
+
+def test_the_job_outlives_one_of_its_machines(launched):
     assert launched.report.status is RunStatus.SUCCEEDED
     first, second = launched.report.attempts
     assert (first.ended_by, first.exit_code, first.resumed_from_step) == ("node-lost", None, 0)
@@ -98,147 +119,27 @@ def test_it_goes_on_from_what_is_in_s3(launched):
     assert [each for each in ours if each["method"] == "GET" and each["time"] >= began]
 
 
-def test_nobody_gave_notice_and_another_machine_came(launched):
+def test_nobody_gave_notice_and_another_machine_came_for_one_of_two(launched):
     events = [json.loads(line)["event"] for line in launched.folder.events.read_text().splitlines()]
     assert "notice" not in events
-    assert launched.before.isdisjoint(launched.after)
+    assert len(launched.before) == len(launched.after) == 2
+    assert len(launched.before & launched.after) == 1
     assert any("fails, with the job on it" in line for line in launched.told)
 
 
 def test_what_was_deployed_was_read_back_and_the_rest_is_named(launched):
     verified, left = launched.report.verified_resources, launched.report.not_emulated
-    for start in ("HyperPod cluster: InService", "group workers: ml.p5.48xlarge 1 Compute", "file system, GiB: 1200"):
+    for start in ("HyperPod cluster: InService", "group workers: ml.p5.48xlarge 2 Compute", "file system, GiB: 1200"):
         assert any(each.startswith(start) for each in verified), (start, verified)
-    assert "Slurm's partitions and nodes: p5-48xlarge 1" in verified
+    assert any(re.match(r"workers' training plan: arn:aws:sagemaker:.*/p5-december", each) for each in verified)
+    assert "Slurm's partitions and nodes: p5-48xlarge 2" in verified
     assert not [each for each in left if "nothing here reads it back" in each]
     for part in ("srun --auto-resume", "on_create.sh (not run)", "EFA interfaces", "OnStartDeepHealthChecks"):
         assert any(part in each for each in left), (part, left)
+    assert any("p5-december: a stand-in of that name" in each for each in left)
 
 
-@pytest.mark.xdist_group("hyperpod")
-def test_it_is_deployed_listed_read_back_and_removed(tmp_path, monkeypatch, capsys):
-    told = []
-    with Sandbox(region=REGION, scheduler="local") as box:
-        session = Session(environment=box.process_environment({}), region=REGION)
-        sagemaker = session.client("sagemaker")
-        priced, rank, quote = quoted(tmp_path)
-        deploy_quote(
-            priced, rank, quote, DeployOptions(root=tmp_path, sandbox=True, dry_run=False, tell=told.append, box=box)
-        )
-
-        assert any(re.search(r"read back and as planned: \d+ facts", line) for line in told), told
-        (listed,) = sagemaker.list_clusters()["ClusterSummaries"]
-        nodes = sagemaker.list_cluster_nodes(ClusterName=listed["ClusterName"])["ClusterNodeSummaries"]
-        outputs = stacks.describe(session, "slipway-tiny-pod-training").outputs
-        assert outputs["ClusterArn"] == listed["ClusterArn"]
-        assert outputs["ClusterArn"].endswith(f"/{outputs['ClusterId']}")
-        assert sorted(each["InstanceType"] for each in nodes) == ["ml.m6i.xlarge", "ml.p5.48xlarge"]
-        (worker,) = box.nodes("slipway-tiny-pod")
-        assert worker.instance_id in {each["InstanceId"] for each in nodes}
-
-        document = down(box, tmp_path, monkeypatch, capsys)
-
-        assert {each for each in stacks.names(session) if each.startswith("slipway-")} == {
-            "slipway-tiny-pod-checkpoints"
-        }
-        assert "checkpoints" in {each["kind"] for each in document["kept"]}
-        assert box.clusters() == ()
-        assert sagemaker.list_clusters()["ClusterSummaries"] == []
-        assert session.client("fsx").describe_file_systems()["FileSystems"] == []
-
-
-def down(box, root, monkeypatch, capsys):
-    """What `slipway down FILE` says, as JSON."""
-    monkeypatch.chdir(root)
-    for name, value in box.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("sys.argv", ["slipway", "down", "plan.yaml", "--yes", "--json"])
-    with pytest.raises(SystemExit) as left:
-        main()
-    said = capsys.readouterr()
-    assert not left.value.code, said.err
-    return json.loads(said.out)
-
-
-class Aws:
-    """An AWS with a few things in it."""
-
-    region = REGION
-
-    def instance_type(self, name):
-        return {
-            "m6i.xlarge": TypeFacts(vcpus=4, memory_mib=16384, gpus=0, efa=False, network_cards=1),
-            "p5.48xlarge": TypeFacts(vcpus=192, memory_mib=2097152, gpus=8, efa=True, network_cards=32),
-        }.get(name)
-
-    def subnet(self, subnet_id):
-        return SubnetFacts(zone="us-east-2a", gives_public_addresses=False) if subnet_id == "subnet-1" else None
-
-    def admits_itself(self, group_id):
-        return {"sg-efa": True, "sg-plain": False}.get(group_id)
-
-    def has_object(self, bucket, key):
-        return (bucket, key) == ("assets", "scripts/on_create.sh")
-
-
-ACCOUNT = Account(aws=Aws(), script="    add_setting RequeueExit 75\n", file_systems=frozenset({"fs-1.fsx"}))
-
-
-def request_with(worker=None, **whole):
-    def group(name, type_, count, slurm, more):
-        return {
-            "InstanceGroupName": name,
-            "InstanceType": type_,
-            "InstanceCount": count,
-            "ExecutionRole": "arn:aws:iam::123456789012:role/machines",
-            "LifeCycleConfig": {"SourceS3Uri": "s3://assets/scripts", "OnCreate": "on_create.sh"},
-            "SlurmConfig": slurm,
-            **more,
-        }
-
-    compute = {"NodeType": "Compute", "PartitionNames": ["p5"]}
-    return {
-        "ClusterName": "pod",
-        "InstanceGroups": [
-            group("controller", "ml.m6i.xlarge", 1, {"NodeType": "Controller"}, {}),
-            group("workers", "ml.p5.48xlarge", 2, compute, worker or {}),
-        ],
-        "VpcConfig": {"SecurityGroupIds": ["sg-efa"], "Subnets": ["subnet-1"]},
-        "Orchestrator": {"Slurm": {"SlurmConfigStrategy": "Merge"}},
-        **whole,
-    }
-
-
-def test_a_request_becomes_partitions_nodes_and_the_settings_of_the_script():
-    spec = read(request_with(), ACCOUNT)
-    (group,) = spec.groups
-    assert [each.name for each in spec.queues] == ["p5"]
-    assert group.node_names() == ("workers-1", "workers-2")
-    assert (group.instance_type, group.gpus, group.capacity_type) == ("p5.48xlarge", 8, "ONDEMAND")
-    assert spec.settings == (("RequeueExit", "75"),)
-
-
-@pytest.mark.parametrize(
-    "request_, told",
-    [
-        (request_with(NodeRecover="Automatic"), "NodeRecover: unknown key, did you mean NodeRecovery"),
-        (request_with(NodeRecovery="Sometimes"), "NodeRecovery: got 'Sometimes'"),
-        (request_with(ClusterName="a_b"), "ClusterName: got 'a_b'"),
-        (request_with(VpcConfig={"SecurityGroupIds": ["sg-plain"], "Subnets": ["subnet-1"]}), "lets all traffic in"),
-        (request_with(VpcConfig={"SecurityGroupIds": ["sg-efa"], "Subnets": ["subnet-2"]}), "no subnet 'subnet-2'"),
-        (request_with({"InstanceType": "p5.48xlarge"}), "got 'p5.48xlarge', allowed: ml."),
-        (request_with({"InstanceCount": "2"}), "got '2', allowed: a whole number"),
-        (request_with({"SlurmConfig": {"NodeType": "Login"}}), "needs a Compute group"),
-        (
-            request_with({"LifeCycleConfig": {"SourceS3Uri": "s3://assets/old", "OnCreate": "on_create.sh"}}),
-            "no object s3://assets/old/on_create.sh",
-        ),
-        (
-            request_with({"InstanceStorageConfigs": [{"FsxLustreConfig": {"DnsName": "fs-2.fsx", "MountName": "x"}}]}),
-            "no file system fs-2.fsx",
-        ),
-    ],
-)
-def test_a_broken_request_is_refused_with_the_reason(request_, told):
-    with pytest.raises(RequestRefusedError, match=re.escape(told)):
-        read(request_, ACCOUNT)
+def test_it_is_removed_but_for_its_checkpoints(launched):
+    assert launched.left.pop("stacks") == ["slipway-p5-plan-checkpoints"]
+    assert launched.kept == {"checkpoints"}
+    assert launched.left == {name: [] for name in ("schedulers", "clusters", "file systems", "links")}

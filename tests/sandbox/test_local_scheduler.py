@@ -224,6 +224,17 @@ class TestNodes:
         first, second = scheduler.attempts(job)
         assert (first.node_lost, first.exit_code, second.node_lost, second.exit_code) == (True, None, False, 0)
 
+    def test_one_that_aws_took_away_unasked_takes_its_attempt_with_it_too(self, scheduler, submit, nodes, output):
+        wait = "echo began; while [[ ! -e gone ]]; do sleep 0.05; done; exit 9"
+        job = submit(f'[[ -z "${{SLURM_RESTART_COUNT:-}}" ]] || exit 0; {wait}')
+        until(output)
+        nodes.replace("gpu-dy-p5-1")
+        (nodes.folder.parent / "job" / "gone").touch()
+
+        assert end(scheduler, job) is JobState.COMPLETED
+        first, _ = scheduler.attempts(job)
+        assert (first.node_lost, first.exit_code) == (True, None)
+
     def test_a_job_that_ended_before_lost_nothing(self, scheduler, submit):
         job = submit("exit 0")
         end(scheduler, job)

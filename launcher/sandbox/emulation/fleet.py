@@ -52,7 +52,9 @@ class EmulatedEc2:
         except ServiceException:
             return None
         return SubnetFacts(
-            zone=subnet.availability_zone, gives_public_addresses=str(subnet.map_public_ip_on_launch).lower() == "true"
+            zone=subnet.availability_zone,
+            gives_public_addresses=str(subnet.map_public_ip_on_launch).lower() == "true",
+            zone_id=subnet.availability_zone_id,
         )
 
     def admits_itself(self, group_id: str) -> bool | None:

@@ -1,7 +1,7 @@
-"""What a plan names and does not make: stand-ins for a VPC with its subnets and for buckets, under the plan's own ids.
+"""What a plan names and does not make: stand-ins under the plan's own ids.
 
-Emulated: the VPC, the subnets in their zones without public addresses, and their way out through a NAT gateway; empty
-buckets. Not emulated: whatever else the person's own VPC and buckets hold.
+Emulated: a VPC, its subnets in their zones without public addresses, and their way out through a NAT gateway; empty
+buckets; a SageMaker training plan. Not emulated: whatever else the person's own VPC and buckets hold.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +14,17 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.ec2.models import ec2_backends, subnets, vpcs
 
 from launcher.sandbox.emulation.buckets import backend_of
+from launcher.sandbox.emulation.training_plans import buy
+from launcher.sandbox.training_plan import TrainingPlan
 
 _RANGE = IPv4Network("10.0.0.0/16")
 _SUBNET_BITS = 20
 _ANYWHERE = "0.0.0.0/0"
 
 
-def furnish(region: str, vpc_id: str | None, zones: Mapping[str, str], names: Sequence[str]) -> list[str]:
+def furnish(
+    region: str, vpc_id: str | None, zones: Mapping[str, str], names: Sequence[str], plans: Sequence[TrainingPlan]
+) -> list[str]:
     """Make what is not there yet; the ids and names of what was made.
 
     Args:
@@ -28,6 +32,7 @@ def furnish(region: str, vpc_id: str | None, zones: Mapping[str, str], names: Se
         vpc_id: the VPC's id, None where the plan names none.
         zones: the availability zone id of each subnet, by the subnet's id.
         names: of buckets.
+        plans: training plans that were bought.
     """
     made = []
     if vpc_id is not None and vpc_id not in ec2_backends[DEFAULT_ACCOUNT_ID][region].vpcs:
@@ -38,7 +43,7 @@ def furnish(region: str, vpc_id: str | None, zones: Mapping[str, str], names: Se
         if name not in store.buckets:
             store.create_bucket(name, region)
             made.append(name)
-    return made
+    return [*made, *(each.arn for each in plans if buy(DEFAULT_ACCOUNT_ID, each))]
 
 
 def _network(region: str, vpc_id: str, zones: Mapping[str, str]) -> None:

@@ -4,12 +4,12 @@ Emulated: the check of the request; a cluster and its instances in moto's SageMa
 a Slurm with a node for each instance of the workers, and with the settings that the controller's script adds; another
 instance in the place of one that failed. moto's own CreateCluster is not used: it knows none of the newer types and
 parts, and takes scripts from buckets of one name alone. Not emulated: that a script runs, health checks, the file
-system's mount, EFA, `srun --auto-resume`, calls that change a cluster (UpdateCluster, BatchDeleteClusterNodes), and
-look-ups by ARN.
+system's mount, EFA, `srun --auto-resume`. Calls that change a cluster are in hyperpod_calls.py.
 """
 
 import secrets
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +22,7 @@ from launcher.sandbox.emulation.buckets import backend_of
 from launcher.sandbox.emulation.fleet import EmulatedEc2
 from launcher.sandbox.emulation.model import Made, Model, ResourceRefusedError, Wanted
 from launcher.sandbox.emulation.parallelcluster import ClusterFailedError, Clusters
+from launcher.sandbox.emulation.training_plans import bought
 from launcher.sandbox.hyperpod_request import Account, RequestRefusedError, read, script_of_controller
 
 _IN_SERVICE = "InService"
@@ -34,7 +35,7 @@ _SHOWN = ("VpcConfig", "Orchestrator", "NodeRecovery", "NodeProvisioningMode")
 class PodCluster:
     """A cluster as moto's SageMaker keeps it: its API asks for these names."""
 
-    request: Mapping[str, Any]
+    request: dict[str, Any]
     region_name: str
     account_id: str
     cluster_id: str
@@ -68,13 +69,22 @@ class PodCluster:
         return {**self.summary(), **shown, "FailureMessage": "", "InstanceGroups": groups}
 
     def _described(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        there = sum(each.instance_group_name == group["InstanceGroupName"] for each in self.nodes.values())
+        there = len(self.instances(group["InstanceGroupName"]))
         own = {key: value for key, value in group.items() if key != "InstanceCount"}
         return {**own, "CurrentCount": there, "TargetCount": group["InstanceCount"], "Status": _IN_SERVICE}
 
+    @property
+    def groups(self) -> dict[str, dict[str, Any]]:
+        """Its groups as they are wanted, by name."""
+        return {each["InstanceGroupName"]: each for each in self.request["InstanceGroups"]}
+
+    def instances(self, group_name: str) -> list[str]:
+        """The ids of a group's instances that are there."""
+        return [id_ for id_, node in self.nodes.items() if node.instance_group_name == group_name]
+
     def add(self, group_name: str) -> str:
         """Bring an instance of a group; its id."""
-        group = next(each for each in self.request["InstanceGroups"] if each["InstanceGroupName"] == group_name)
+        group = self.groups[group_name]
         instance_id = f"i-{secrets.token_hex(9)[:17]}"
         self.nodes[instance_id] = ClusterNode(
             region_name=self.region_name,
@@ -148,7 +158,7 @@ class HyperPod:
         if spec.name in known:
             raise ResourceRefusedError(f"Resource Already Exists: Cluster with name {spec.name} already exists")
         cluster = PodCluster(
-            request=dict(wanted.properties),
+            request=deepcopy(dict(wanted.properties)),
             region_name=wanted.region_name,
             account_id=wanted.account_id,
             cluster_id=cluster_id,
@@ -189,6 +199,7 @@ def _checked(wanted: Wanted) -> ClusterSpec:
         aws=EmulatedEc2(wanted.account_id, wanted.region_name),
         script=_text(wanted, script_of_controller(request)),
         file_systems=frozenset(each.dns_name for each in file_systems),
+        plans=bought(wanted.account_id, wanted.region_name),
     )
     try:
         return read(request, account)

@@ -7,7 +7,7 @@ templates, and that nodes of an idle queue are stopped: all nodes up to MaxCount
 stack that ParallelCluster itself makes for a cluster, under the cluster's name, does not exist.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -41,6 +41,16 @@ class Clusters(Protocol):
 
     def stop(self, name: str) -> None:
         """Stop a cluster and remove its instances; nothing where there is none of that name."""
+
+    def dismiss(self, name: str, instance_ids: Collection[str]) -> None:
+        """Take instances of a cluster away; jobs on them go back into its queue."""
+
+    def enlist(self, name: str, group: str, count: int) -> None:
+        """Bring so many instances of a cluster's group.
+
+        Raises:
+            ClusterFailedError: they do not come.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,10 @@ from launcher.rendering.cluster import queue_name
 from launcher.workflow.readback.reading import Reading
 
 IN_SERVICE = "InService"
+AVAILABLE = "AVAILABLE"
+DATA_FOLDER = "/data"
+"""Where the training data are in the file system (infra/parts/hyperpod_lustre.py)."""
+CHANGES = frozenset(("NEW", "CHANGED", "DELETED"))
 
 
 def cluster(reading: Reading) -> None:
@@ -38,10 +42,25 @@ def cluster(reading: Reading) -> None:
 
 
 def file_systems(reading: Reading) -> None:
-    """The file system's size and speed, in the machines' subnet."""
+    """The file system's size, speed and key, in the machines' subnet."""
     checks, storage = reading.checks, reading.plan.request.storage
     for each in reading.ids("AWS::FSx::FileSystem"):
         state = hyperpod.describe_file_system(reading.session, each)
+        checks.equal("file system", AVAILABLE, state.lifecycle)
+        if storage.kms_key_arn is not None:
+            checks.equal("file system's key", storage.kms_key_arn, state.kms_key_arn)
         checks.equal("file system, GiB", shared_gib(storage), state.capacity_gib)
         checks.equal("file system, MB/s per TiB", storage.lustre_mb_s_per_tib, state.mb_s_per_tib)
         checks.equal("file system's subnet", (reading.training.outputs["PrivateSubnetId"],), state.subnets)
+
+
+def data_links(reading: Reading) -> None:
+    """The training data, shown in the cluster's own file system and kept as its bucket is."""
+    checks, train = reading.checks, reading.plan.request.workload.train
+    for each in reading.ids("AWS::FSx::DataRepositoryAssociation"):
+        state = hyperpod.describe_link(reading.session, each)
+        checks.equal("link to the training data", AVAILABLE, state.lifecycle)
+        checks.equal("training data", None if train is None else train.data.uri, state.uri)
+        checks.equal("training data's folder", DATA_FOLDER, state.path)
+        checks.equal("training data's file system", reading.ids("AWS::FSx::FileSystem"), (state.file_system,))
+        checks.equal("changes that the folder follows", CHANGES, state.follows)

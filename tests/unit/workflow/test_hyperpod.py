@@ -93,14 +93,28 @@ class TestTrainingPlan:
             ({"TotalInstanceCount": 1}, "training-plan-count"),
             ({"part": {"InstanceType": "ml.p5en.48xlarge"}}, "training-plan-type"),
             ({"part": {"AvailabilityZoneId": "use2-az3"}}, "training-plan-zone"),
-            ({"EndTime": datetime(2026, 11, 19, 11, 30, tzinfo=UTC)}, "training-plan-over"),
+            ({"EndTime": datetime(2026, 12, 7, 11, 30, tzinfo=UTC)}, "training-plan-window"),
+            ({"StartTime": datetime(2026, 12, 2, 11, 30, tzinfo=UTC)}, "training-plan-window"),
         ],
     )
     def test_what_only_aws_can_tell_is_a_finding(self, plan, aws, changes, code):
         with pytest.raises(ImpossibleError) as refusal:
             self.look(plan, aws, bought(**changes))
         (found,) = refusal.value.findings
-        assert (found.code, bool(found.path)) == (code, True)
+        assert (found.code, bool(found.path), bool(found.hint)) == (code, True, True)
+
+    def test_one_that_is_over_is_refused_whatever_the_file_says(self, plan, aws):
+        with pytest.raises(ImpossibleError) as refusal:
+            self.look(plan, aws, bought(EndTime=datetime(2026, 11, 19, 11, 30, tzinfo=UTC)))
+        over, window = refusal.value.findings
+        assert (over.code, window.code) == ("training-plan-over", "training-plan-window")
+        assert window.hint == "set it to 2026-11-19T11:30:00Z"
+
+    def test_a_window_that_the_file_leaves_out_is_not_held_against_it(self, plan, aws):
+        purchase = plan.request.purchase
+        unsaid = replace(purchase.training_plan, starts_at=None, ends_at=None)
+        asked = replace(plan.request, purchase=replace(purchase, training_plan=unsaid))
+        self.look(replace(plan, request=asked), aws, bought())
 
     def test_one_that_is_not_there_is_said(self, plan, aws):
         session, sagemaker, _ = aws

@@ -1,0 +1,122 @@
+"""HyperPod with its data in FSx for Lustre in the sandbox, and training plans that do not fit."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from launcher.aws.session import Session
+from launcher.model.errors import AwsError, ImpossibleError
+from launcher.sandbox.sandbox import Sandbox
+from launcher.sandbox.training_plan import TrainingPlan
+from launcher.workflow.hyperpod import refuse_unless_plan_fits
+from launcher.workflow.price import PriceOptions, pick, price
+from tests.sandbox.test_examples import World, assert_read_back
+from tests.sandbox.test_hyperpod import EXAMPLES, down, example, remains
+
+REGION = "us-east-2"
+MACHINES = {
+    "p5en-lustre": {"ml.m6i.xlarge": 1, "ml.p5en.48xlarge": 6},
+    "trn2-on-demand": {"ml.m6i.large": 1, "ml.m6i.xlarge": 1, "ml.trn2.48xlarge": 4},
+    "p5-training-plan": {"ml.m6i.xlarge": 1, "ml.p5.48xlarge": 2},
+}
+"""What `slipway down` says that runs; of the first, two workers have been deleted by then."""
+NAMES = {"p5en-lustre": "p5en-pod", "trn2-on-demand": "trn2-pod", "p5-training-plan": "p5-plan"}
+pytestmark = pytest.mark.xdist_group("hyperpod")
+
+
+def test_there_are_no_others():
+    assert {each.stem for each in (EXAMPLES / "hyperpod").glob("*.yaml")} == set(NAMES)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "p5en-lustre",
+        # In every run with more done to them: test_hyperpod_guard.py, test_hyperpod.py.
+        pytest.param("trn2-on-demand", marks=pytest.mark.slow),
+        pytest.param("p5-training-plan", marks=pytest.mark.slow),
+    ],
+)
+def test_it_deploys_is_read_back_and_goes_away(name, tmp_path):
+    with Sandbox(region=REGION, scheduler="local") as box:
+        world = World(example(name, tmp_path), box, tmp_path)
+        assert_read_back(world)
+        if name == "p5en-lustre":
+            assert_what_is_changed_is_found(world)
+
+        document = down(world.path, box, tmp_path)
+
+        assert {each["instance_type"]: each["count"] for each in document["instances"]} == MACHINES[name]
+        assert {each["kind"] for each in document["kept"]} == {"checkpoints"}
+        found = remains(box)
+        assert found.pop("stacks") == [f"slipway-{NAMES[name]}-checkpoints"]
+        assert set(map(len, found.values())) == {0}, found
+
+
+def assert_what_is_changed_is_found(world):
+    """The link to the training data as FSx has it, and a cluster that somebody has made smaller."""
+    sagemaker = world.session.client("sagemaker")
+    (link,) = world.session.client("fsx").describe_data_repository_associations()["Associations"]
+    assert (link["DataRepositoryPath"], link["FileSystemPath"]) == ("s3://corpus-of-the-team/tokens", "/data")
+    before = world.complaints()
+    workers = sagemaker.list_cluster_nodes(ClusterName="slipway-p5en-pod", InstanceGroupNameContains="workers")
+    gone = [each["InstanceId"] for each in workers["ClusterNodeSummaries"]][:2]
+    sagemaker.batch_delete_cluster_nodes(ClusterName="slipway-p5en-pod", NodeIds=gone)
+    found = world.complaints() - before
+    assert found == {"group workers: planned ml.p5en.48xlarge 8 Compute, found ml.p5en.48xlarge 6 Compute"}
+
+
+@pytest.fixture(scope="module")
+def plan_in(tmp_path_factory):
+    """A plan whose training plan AWS knows as a test says, and the session that asks there."""
+    with Sandbox(region=REGION, scheduler="local") as box:
+        now = datetime.now(UTC)
+        path = example("p5-training-plan", tmp_path_factory.mktemp("bought"))
+        _, quote = pick(price(path, now, PriceOptions(sandbox=True)), None)
+        session = Session(environment=box.process_environment({}), region=REGION)
+
+        def made(name, **changes):
+            arn = f"arn:aws:sagemaker:{REGION}:123456789012:training-plan/{name}"
+            known = {"arn": arn, "instance_type": "ml.p5.48xlarge", "count": 2, "zone_id": "use2-az1", "fee_usd": None}
+            ahead = {"starts_at": now + timedelta(days=2), "ends_at": now + timedelta(days=9)}
+            window = ahead | changes.pop("said", {})
+            if changes.pop("bought", True):
+                box.furnish(training_plans=[TrainingPlan(**{**known, **window, **changes})])
+            request = quote.plan.request
+            held = replace(request.purchase.training_plan, arn=arn, **window)
+            named = replace(request.purchase, training_plan=held)
+            return replace(quote.plan, request=replace(request, purchase=named)), session
+
+        yield made
+
+
+class TestTrainingPlan:
+    """What only AWS can tell of one, asked before anything is deployed."""
+
+    @pytest.mark.parametrize("name, starts_in", [("later", timedelta(days=2)), ("now", timedelta(days=-1))])
+    def test_one_that_fits_is_taken(self, plan_in, name, starts_in):
+        plan, session = plan_in(name, said={"starts_at": datetime.now(UTC) + starts_in})
+        refuse_unless_plan_fits(plan, session, datetime.now(UTC))
+
+    @pytest.mark.parametrize(
+        "name, changes, code",
+        [
+            ("small", {"count": 1}, "training-plan-count"),
+            ("other", {"instance_type": "ml.p5en.48xlarge"}, "training-plan-type"),
+            ("elsewhere", {"zone_id": "use2-az3"}, "training-plan-zone"),
+            ("over", {"ends_at": datetime(2026, 11, 1, tzinfo=UTC)}, "training-plan-status"),
+            ("shorter", {"ends_at": datetime.now(UTC) + timedelta(days=8)}, "training-plan-window"),
+        ],
+    )
+    def test_one_that_does_not_is_refused_with_the_fix(self, plan_in, name, changes, code):
+        plan, session = plan_in(name, **changes)
+        with pytest.raises(ImpossibleError, match=f"training-plan/{name} does not fit") as refusal:
+            refuse_unless_plan_fits(plan, session, datetime.now(UTC))
+        found = next(each for each in refusal.value.findings if each.code == code)
+        assert found.hint
+
+    def test_one_that_nobody_bought_is_said(self, plan_in):
+        plan, session = plan_in("none", bought=False)
+        with pytest.raises(AwsError, match="Could not find training plan 'none'"):
+            refuse_unless_plan_fits(plan, session, datetime.now(UTC))

@@ -1,0 +1,254 @@
+"""A HyperPod example that stands in the sandbox: its own guard stops its workers, and SageMaker's calls change them.
+
+The guard's code is the deployed function's, out of the bucket of assets, with the function's variables; the moment that
+it is called at is the test's.
+"""
+
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+import zipfile
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from botocore.exceptions import ClientError
+
+from launcher.aws import stacks
+from launcher.aws.session import Session
+from launcher.sandbox.sandbox import Sandbox
+from launcher.sandbox.scheduler import JobState
+from launcher.workflow.deployment import DeployOptions, deploy_quote
+from launcher.workflow.price import PriceOptions, pick, price
+from tests.sandbox.test_hyperpod import down, example, remains
+
+REGION = "us-east-2"
+CLUSTER, TRAINING = "slipway-trn2-pod", "slipway-trn2-pod-training"
+WATCH = """
+import os, sys
+from datetime import datetime
+import boto3
+from hyperpod import HyperPodGuard, Settings
+HyperPodGuard(Settings.of(os.environ), boto3.client, datetime.fromisoformat(sys.argv[1])).watch()
+"""
+HANDLE = "import hyperpod; hyperpod.handler({}, None)"
+JOB = "#!/bin/bash\n#SBATCH --partition=trn2-48xlarge\n#SBATCH --nodes={nodes}\n#SBATCH --requeue\n{command}\n"
+PATIENCE_S, RELEASE_AGAIN_S = 90.0, 10.0
+pytestmark = pytest.mark.xdist_group("hyperpod")
+
+
+class Pod:
+    """The example trn2-on-demand, deployed at a made-up rate, with a queue that hears what its guard tells."""
+
+    def __init__(self, box, root):
+        self.box, self.root = box, root
+        self.session = Session(environment=box.process_environment({}), region=box.region)
+        self.sagemaker = self.session.client("sagemaker")
+        self.plan = example("trn2-on-demand", root)
+        self.told = []
+        priced = price(self.plan, datetime.now(UTC), PriceOptions(sandbox=True))
+        options = DeployOptions(root=root, sandbox=True, dry_run=False, tell=self.told.append, box=box)
+        deploy_quote(priced, *pick(priced, None), options)
+        self.outputs = stacks.describe(self.session, TRAINING).outputs
+        self.guard, self.variables = self._function()
+        sqs = self.session.client("sqs")
+        self.queue = sqs.create_queue(QueueName="people")["QueueUrl"]
+        arn = sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        topic = self.outputs["NotifyTopicArn"]
+        self.session.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+
+    def _function(self):
+        """The folder of the deployed function's code, and its environment."""
+        found = stacks.resources(self.session, TRAINING)
+        (name,) = [each.physical_id for each in found if each.type == "AWS::Lambda::Function"]
+        answer = self.session.client("lambda").get_function(FunctionName=name)
+        key = answer["Code"]["Location"].rpartition("/")[2]
+        bucket = self.outputs["LifecycleUri"].removeprefix("s3://").partition("/")[0]
+        archive = self.session.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+        with zipfile.ZipFile(io.BytesIO(archive)) as code:
+            code.extractall(self.root / "guard")
+        return self.root / "guard", answer["Configuration"]["Environment"]["Variables"]
+
+    def called(self, program, *words):
+        """The deployed guard, run by a program in the place of Lambda; what it prints."""
+        environment = {**self.box.process_environment(os.environ), **self.variables, "AWS_REGION": REGION}
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words],
+            cwd=self.guard,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def watched(self, moment):
+        self.called(WATCH, moment.isoformat())
+
+    def report_jobs(self, moment, *counts):
+        """Jobs in the queue every five minutes until a moment, as the controller reports them."""
+        data = [
+            {
+                "MetricName": "QueuedJobs",
+                "Dimensions": [{"Name": "Cluster", "Value": "trn2-pod"}],
+                "Timestamp": moment - timedelta(minutes=5 * (step + 1)),
+                "Value": count,
+            }
+            for step, count in enumerate(reversed(counts))
+        ]
+        self.session.client("cloudwatch").put_metric_data(Namespace="Slipway", MetricData=data)
+
+    def messages(self):
+        answer = self.session.client("sqs").receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
+        for each in answer.get("Messages", []):
+            self.session.client("sqs").delete_message(QueueUrl=self.queue, ReceiptHandle=each["ReceiptHandle"])
+        bodies = [json.loads(each["Body"]) for each in answer.get("Messages", [])]
+        return [(each["Subject"], each["Message"]) for each in bodies if "Subject" in each]
+
+    def counts(self):
+        """Instances that are there and that are wanted, by group."""
+        groups = self.sagemaker.describe_cluster(ClusterName=CLUSTER)["InstanceGroups"]
+        return {each["InstanceGroupName"]: (each["CurrentCount"], each["TargetCount"]) for each in groups}
+
+    def workers(self):
+        pages = self.sagemaker.list_cluster_nodes(ClusterName=CLUSTER, InstanceGroupNameContains="workers")
+        return {each["InstanceId"] for each in pages["ClusterNodeSummaries"]}
+
+    def start_fleet(self, count=None):
+        """Do what the output StartFleet says; `count` in the place of its own number of workers."""
+        words = shlex.split(self.outputs["StartFleet"])
+        assert words[:3] == ["aws", "sagemaker", "update-cluster"]
+        given = dict(zip(words[3::2], words[4::2], strict=True))
+        assert (given["--region"], given["--cluster-name"]) == (REGION, CLUSTER)
+        groups = json.loads(given["--instance-groups"])
+        if count is not None:
+            groups[0]["InstanceCount"] = count
+        return self.sagemaker.update_cluster(ClusterName=given["--cluster-name"], InstanceGroups=groups)["ClusterArn"]
+
+    def submit(self, command, nodes=1):
+        script = self.root / "job.sh"
+        script.write_text(JOB.format(nodes=nodes, command=command))
+        environment = self.box.job_environment(os.environ)
+        return self.scheduler.submit(script, folder=self.root, environment=environment)
+
+    @property
+    def scheduler(self):
+        return self.box.scheduler(CLUSTER)
+
+    def wait(self, job, *states):
+        began = released = time.monotonic()
+        while (state := self.scheduler.state(job)) not in states:
+            now = time.monotonic()
+            assert now < began + PATIENCE_S, (state, states)
+            # Slurm's two minutes after a requeue; said at every look, "a second from now" never comes.
+            if state is JobState.PENDING and now >= released + RELEASE_AGAIN_S:
+                released = now
+                self.scheduler.release(job)
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def pod(tmp_path_factory):
+    with Sandbox(region=REGION, scheduler="auto") as box:
+        yield Pod(box, tmp_path_factory.mktemp("guard"))
+
+
+class TestInOrder:
+    """One cluster, from its deployment to its end."""
+
+    def test_it_is_read_back(self, pod):
+        assert any("read back and as planned" in line for line in pod.told), pod.told
+        assert pod.counts() == {"controller": (1, 1), "login": (1, 1), "workers": (4, 4)}
+        assert {each.instance_id for each in pod.box.nodes(CLUSTER)} == pod.workers()
+
+    def test_a_call_of_the_function_counts_the_workers_and_leaves_them(self, pod):
+        said = json.loads(pod.called(HANDLE))
+        assert (said["cluster"], said["RunningNodes"]) == ("trn2-pod", 4)
+        assert said["EstimatedSpend"] == pytest.approx(25 * said["NodeHours"])
+        assert pod.counts()["workers"] == (4, 4)
+        assert pod.messages() == []
+
+    def test_a_job_that_waited_keeps_idle_workers(self, pod):
+        moment = datetime.now(UTC) + timedelta(hours=2)
+        pod.report_jobs(moment, 0, 0, 0, 1, 0, 0, 0, 0, 0)
+        pod.watched(moment)
+        assert pod.counts()["workers"] == (4, 4)
+
+    def test_an_empty_queue_brings_the_group_to_zero(self, pod):
+        moment = datetime.now(UTC) + timedelta(hours=4)
+        pod.report_jobs(moment, *[0] * 9)
+        pod.watched(moment)
+        assert pod.counts() == {"controller": (1, 1), "login": (1, 1), "workers": (0, 0)}
+        assert pod.workers() == set()
+        assert pod.box.nodes(CLUSTER) == ()
+        ((subject, text),) = pod.messages()
+        assert subject == "slipway trn2-pod: workers stopped"
+        assert "have done nothing for 30 minutes. Its 4 workers are being deleted" in text
+
+    def test_a_stopped_group_is_left_alone(self, pod):
+        pod.watched(datetime.now(UTC) + timedelta(hours=4))
+        assert pod.messages() == []
+
+    def test_the_output_start_fleet_brings_new_ones_that_take_a_job(self, pod):
+        assert pod.start_fleet() == pod.outputs["ClusterArn"]
+        assert pod.counts()["workers"] == (4, 4)
+        job = pod.submit("srun hostname", nodes=2)
+        pod.wait(job, JobState.COMPLETED)
+        assert len(pod.scheduler.attempts(job)[-1].nodes) == 2
+
+    def test_the_end_of_its_time_takes_workers_from_under_a_job_that_waits_for_new_ones(self, pod):
+        job = pod.submit(f"test -e {pod.root}/began && exit 0; touch {pod.root}/began; sleep 600", nodes=4)
+        pod.wait(job, JobState.RUNNING)
+        deadline = time.monotonic() + PATIENCE_S
+        while not (pod.root / "began").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        pod.watched(datetime.now(UTC) + timedelta(hours=72, minutes=5))
+        assert pod.counts()["workers"] == (0, 0)
+        ((_, text),) = pod.messages()
+        assert "its 72 hours are over" in text
+        pod.wait(job, JobState.PENDING)
+        pod.start_fleet()
+        pod.wait(job, JobState.COMPLETED)
+        assert len(pod.scheduler.attempts(job)) == 2
+
+    def test_a_group_is_scaled_down_by_update_cluster(self, pod):
+        before = pod.workers()
+        pod.start_fleet(1)
+        assert pod.counts()["workers"] == (1, 1)
+        assert pod.workers() < before
+        assert {each.instance_id for each in pod.box.nodes(CLUSTER)} == pod.workers()
+        pod.start_fleet(2)
+        assert pod.counts()["workers"] == (2, 2)
+        with pytest.raises(ClientError, match="has 4 nodes in workers, as many as at first"):
+            pod.start_fleet(5)
+
+    def test_instances_are_deleted_one_by_one_but_for_the_controller(self, pod):
+        (controller,) = [
+            each["InstanceId"]
+            for each in pod.sagemaker.list_cluster_nodes(ClusterName=CLUSTER)["ClusterNodeSummaries"]
+            if each["InstanceGroupName"] == "controller"
+        ]
+        worker = min(pod.workers())
+        answer = pod.sagemaker.batch_delete_cluster_nodes(
+            ClusterName=pod.outputs["ClusterArn"], NodeIds=[worker, controller, "i-0123456789abcdef0"]
+        )
+        assert answer["Successful"] == [worker]
+        codes = {each["NodeId"]: each["Code"] for each in answer["Failed"]}
+        assert codes == {controller: "InvalidNodeStatus", "i-0123456789abcdef0": "NodeIdNotFound"}
+        assert pod.counts() == {"controller": (1, 1), "login": (1, 1), "workers": (1, 1)}
+        with pytest.raises(ClientError, match="controller cannot be deleted"):
+            pod.sagemaker.batch_delete_cluster_nodes(ClusterName=CLUSTER, NodeIds=[controller])
+
+    def test_it_is_removed(self, pod):
+        document = down(pod.plan, pod.box, pod.root)
+        assert {each["kind"] for each in document["kept"]} == {"checkpoints"}
+        found = remains(pod.box)
+        assert found.pop("stacks") == ["slipway-trn2-pod-checkpoints"]
+        assert found == {name: [] for name in ("schedulers", "clusters", "file systems", "links")}
+        with pytest.raises(ClientError, match="ResourceNotFound"):
+            pod.sagemaker.describe_cluster(ClusterName=CLUSTER)
