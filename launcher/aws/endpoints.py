@@ -22,6 +22,8 @@ MOST_TOKEN_S = 43_200
 TOKEN_HOST = "sagemaker.amazonaws.com"  # noqa: S105 - a host
 TOKEN_PREFIX = "sagemaker-api-key-"  # noqa: S105 - what every token begins with
 POLL_S = 2.0
+MISSING = "Could not find endpoint"
+"""What SageMaker's ValidationException says of a name that no endpoint has."""
 ABSENT = ("404", "NoSuchKey", "403", "AccessDenied")
 """Of an object that is not there yet: without the right to list, S3 answers that it is forbidden."""
 
@@ -41,6 +43,21 @@ def described(session: Session, name: str) -> EndpointState:
         instances=sum(int(each.get("CurrentInstanceCount", 0)) for each in variants),
         reason=str(found.get("FailureReason", "")),
     )
+
+
+def find(session: Session, name: str) -> EndpointState | None:
+    """The state of an endpoint; None where there is none.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    try:
+        return described(session, name)
+    except AwsError as problem:
+        cause = problem.__cause__
+        if isinstance(cause, ClientError) and MISSING in cause.response.get("Error", {}).get("Message", ""):
+            return None
+        raise
 
 
 def going_off(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass
 
+from botocore.exceptions import ClientError
+
 from launcher.aws.session import Session, translated
+
+LAST_LINES = 50
+TROUBLE = ("error", "exception", "fatal", "failed")
+"""Words of a line that says why something does not work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,3 +37,26 @@ def log_groups(session: Session, prefix: str) -> tuple[LogGroupState, ...]:
             for page in pages
             for each in page["logGroups"]
         )
+
+
+def trouble_line(session: Session, group: str) -> str | None:
+    """The last line of a log group that tells of trouble, else its last line; None where there is none.
+
+    Raises:
+        AwsError: a call failed for another reason than that there is no such group, or that it may not be read.
+    """
+    client = session.client("logs")
+    with translated(f"read the log {group}"):
+        try:
+            streams = client.describe_log_streams(logGroupName=group, orderBy="LastEventTime", descending=True, limit=1)
+            if not streams["logStreams"]:
+                return None
+            name = streams["logStreams"][0]["logStreamName"]
+            found = client.get_log_events(logGroupName=group, logStreamName=name, limit=LAST_LINES)
+        except ClientError as problem:
+            if problem.response.get("Error", {}).get("Code") in ("ResourceNotFoundException", "AccessDeniedException"):
+                return None
+            raise
+    lines = [str(each["message"]).strip() for each in found["events"]]
+    telling = [each for each in lines if any(word in each.lower() for word in TROUBLE)]
+    return next(iter([*reversed(telling), *reversed(lines)]), None)

@@ -19,7 +19,9 @@ def register(app: typer.Typer) -> None:
 
 
 def down(
-    what: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A cluster's name, or the plan file it is of.")],
+    what: Annotated[
+        str, typer.Argument(metavar="NAME|FILE", help="A cluster's or an endpoint's name, or the plan file it is of.")
+    ],
     *,
     region: Annotated[str | None, typer.Option("--region", help="Where it is, if neither file nor run says.")] = None,
     checkpoints: Annotated[bool, typer.Option("--checkpoints", help="Delete the checkpoint store too.")] = False,
@@ -31,7 +33,7 @@ def down(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """Remove a cluster and its network, keep its checkpoints, and say what stays and what that costs."""
+    """Remove a cluster and its network, or an endpoint; keep checkpoints, and say what stays and what that costs."""
     from launcher.aws.session import Session
     from launcher.catalog.load import load
     from launcher.cli.launch_progress import Narrator

@@ -7,11 +7,13 @@ from launcher.model.removal import Kept, Removal
 
 def page(removal: Removal, width: int) -> list[str]:
     """The whole page."""
-    lines = ["", f"  cluster {removal.cluster} in {removal.region}", "", "  gone" if removal.done else "  goes"]
+    what = "endpoint" if removal.endpoint else "cluster"
+    lines = ["", f"  {what} {removal.cluster} in {removal.region}", "", "  gone" if removal.done else "  goes"]
     lines += [f"    {name}  {status}" for name, status in removal.stacks] or ["    nothing: it is down already"]
     if removal.instances and not removal.done:
         running = ", ".join(f"{count} x {each}" for each, count in removal.instances)
-        lines += ["", *wrapped(f"  {running} run now, and the jobs on them end", width)]
+        end = "nobody is answered any more" if removal.endpoint else "the jobs on them end"
+        lines += ["", *wrapped(f"  {running} run now, and {end}", width)]
     lines += ["", "  stays"]
     lines += [piece for each in removal.kept for piece in _kept(each, width)] or ["    nothing"]
     if removal.kept:

@@ -44,15 +44,24 @@ def launch(
     ] = None,
     region: options.Region = None,
     max_price_age: options.MaxPriceAge = None,
+    despite_verdict: options.DespiteVerdict = False,
     max_usd: options.MaxUsd = None,
 ) -> None:
     """Price a plan, deploy its cluster, run its job to the end, and report. Nothing starts without an allowed quote.
 
     Where the plan names a cluster (target.cluster) or a head node (target.ssh_host), nothing is deployed: the job goes
     there. Ctrl-C stops following; the job goes on.
+
+    Of a serving plan the endpoint is deployed as by slipway deploy, and then sent one real request of its kind.
     """
     asked = PriceOptions(
-        cache=options.price_cache(), region=region, max_price_age=max_price_age, max_usd=max_usd, sandbox=sandbox
+        cache=options.price_cache(),
+        runs=Path.cwd(),
+        region=region,
+        max_price_age=max_price_age,
+        max_usd=max_usd,
+        sandbox=sandbox,
+        despite_verdict=despite_verdict,
     )
     if sandbox:
         folder, report = _in_sandbox(file, asked, wanted=wanted, yes=yes, interrupt_after=interrupt_after)
@@ -66,7 +75,11 @@ def launch(
         from launcher.cli.report_page import page as report_page
 
         output.result(report_page(report, terminal_width()))
-    output.say(f"\n  {folder.path / 'report.json'}\n\n  next: slipway logs {report.name}")
+    output.say(f"\n  {folder.path / 'report.json'}")
+    if report.endpoint is None:
+        output.say(f"\n  next: slipway logs {report.name}")
+    elif not sandbox:
+        output.say(f"\n  next: slipway endpoint test {report.name}, slipway down {report.name}")
 
 
 def _in_sandbox(
@@ -77,12 +90,15 @@ def _in_sandbox(
     from launcher.workflow.launch import LaunchOptions, launch_in_sandbox
 
     priced = price(file, options.now(), asked)
+    serves = _serves(priced, interrupt_after)
     rank, quoted = pick(priced, wanted)
     for line in page(priced, terminal_width(), everything=False):
         output.say(line)
     _show(priced, rank, quoted, file)
-    refuse_unless_allowed(quoted)
+    refuse_unless_allowed(priced, quoted, asked, output.say)
     confirm(f"launch {quoted.plan.name} in the sandbox", yes=yes)
+    if serves:
+        return _endpoint(priced, rank, quoted, sandbox=True)
     narrator = Narrator()
     how = LaunchOptions(
         root=Path.cwd(), interrupt_after_s=interrupt_after, tell=narrator.tell, progress=narrator.progress
@@ -111,6 +127,8 @@ def _on_a_cluster(file: Path, asked: PriceOptions, *, wanted: str | None, yes: b
     for line in page(first[0], terminal_width(), everything=False):
         output.say(line)
     approve(first)
+    if _serves(first[0], None):
+        return _endpoint(*first, sandbox=False)
     narrator = Narrator()
     setting = LaunchSetting(root=Path.cwd(), environment=environment, tell=narrator.tell, progress=narrator.progress)
     story = Fallback(
@@ -120,6 +138,31 @@ def _on_a_cluster(file: Path, asked: PriceOptions, *, wanted: str | None, yes: b
         approve=approve,
     )
     return story.launch(first)
+
+
+def _serves(priced: Priced, interrupt_after: float | None) -> bool:
+    """Whether a plan makes an endpoint, which has no job to interrupt.
+
+    Raises:
+        UnreadableInputError: it does, and an interruption is asked for.
+    """
+    serves = priced.request.workload.serve is not None
+    if serves and interrupt_after is not None:
+        raise UnreadableInputError(
+            "--interrupt-after interrupts a job, and a serving plan has none", hint="drop --interrupt-after"
+        )
+    return serves
+
+
+def _endpoint(priced: Priced, rank: int, quoted: Quote, *, sandbox: bool) -> tuple[RunFolder, Report]:
+    """Deploy an endpoint and ask it."""
+    from launcher.cli.launch_progress import Narrator
+    from launcher.workflow.deployment import DeployOptions
+    from launcher.workflow.endpoint_deploy import run_endpoint
+
+    how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=False, tell=Narrator().tell)
+    done = run_endpoint(priced, rank, quoted, how, ask=True)
+    return done.folder, done.report
 
 
 def _show(priced: Priced, rank: int, quoted: Quote, file: Path) -> None:

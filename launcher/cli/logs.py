@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -36,11 +37,25 @@ def logs(
         raise UnreadableInputError(f"{name} has no job on a cluster to follow", hint=f"slipway logs {name}")
     paths = sorted(folder.logs.glob("attempt-*.log"), key=lambda path: int(path.stem.rpartition("-")[2]))
     wanted = [path for path in paths if attempt is None or path.stem == f"attempt-{attempt}"]
+    if not paths and (folder.path / "report.json").is_file():
+        _refuse_endpoint(name, folder.read_json("report.json").get("endpoint"))
     if not wanted:
         have = ", ".join(path.stem for path in paths) or "none"
         raise UnreadableInputError(f"{name} has no such log", hint=f"logs here: {have}")
     for path in wanted:
         output.result(path.read_text(encoding="utf-8", errors="replace").splitlines())
+
+
+def _refuse_endpoint(name: str, found: Mapping[str, str] | None) -> None:
+    """Say where an endpoint's containers log.
+
+    Raises:
+        UnreadableInputError: the run is that of an endpoint.
+    """
+    if found is not None:
+        kind = "InferenceComponents" if found["mode"] == "components" else "Endpoints"
+        tail = f"aws logs tail /aws/sagemaker/{kind}/{found['name']} --region {found['region']} --follow"
+        raise UnreadableInputError(f"{name} is an endpoint: its containers log to CloudWatch", hint=tail)
 
 
 def _write(data: bytes) -> None:

@@ -50,6 +50,13 @@ Explain = Annotated[
     int | None, typer.Option("--explain", min=1, metavar="RANK", help="Every number of a row, step by step.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DespiteVerdict = Annotated[
+    bool,
+    typer.Option(
+        "--despite-verdict",
+        help="Deploy an endpoint although slipway compare says not to; training plans have no such gate.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done and do nothing.")]
 InSandbox = Annotated[bool, typer.Option("--sandbox", help="Use an embedded AWS on this machine.")]
 

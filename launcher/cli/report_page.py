@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from launcher.cli import words
+from launcher.cli.endpoint_page import endpoint_lines
 from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, render
 from launcher.model.report import Attempt, Report
@@ -12,18 +13,38 @@ MINUTE_H = 1 / 60
 
 def page(report: Report, width: int) -> list[str]:
     """The whole report."""
+    if report.endpoint is not None:
+        head = endpoint_lines(report, report.endpoint)
+        return [*head, *(piece for line in _month(report) for piece in wrapped(line, width)), *_checked(report, width)]
     where = f" on a {report.scheduler} scheduler" + (", simulated" if report.simulated else "")
     count = len(report.attempts)
     lines = ["", f"  {report.name}: {report.status.value} after {count} attempt{'s' if count != 1 else ''}{where}", ""]
     lines += attempt_rows(report.attempts, width)
     lines += ["", *(piece for line in _money(report) for piece in wrapped(line, width))]
-    lines += ["", "  stacks"]
+    return lines + _checked(report, width)
+
+
+def _checked(report: Report, width: int) -> list[str]:
+    """The stacks, what was read back of them, and what could not be."""
+    lines = ["", "  stacks"]
     lines += [f"    {name}  {status}" for name, status in report.stacks] or ["    none"]
     lines += ["", f"  read back and as planned ({len(report.verified_resources)})"]
     lines += [piece for each in report.verified_resources for piece in wrapped(f"    {each}", width)]
     if report.not_emulated:
         lines += ["", "  not emulated, so not checked here"]
         lines += [piece for each in report.not_emulated for piece in wrapped(f"    {each}", width)]
+    return lines
+
+
+def _month(report: Report) -> list[str]:
+    """What a month of an endpoint was quoted at."""
+    quoted = words.dollars(report.quoted_usd)
+    lines = ["", f"  quoted ${quoted} a month, prices of {report.prices_as_of or 'no date'}"]
+    if report.simulated and report.endpoint is not None and report.endpoint.reply is not None:
+        text = "The answer is that of a stand-in: its tokens a second are no model's, and nothing was spent."
+        lines.append(f"  {text}")
+    elif report.simulated:
+        lines.append("  The endpoint was a stand-in, and nothing was spent.")
     return lines
 
 
@@ -71,7 +92,7 @@ def _money(report: Report) -> list[str]:
     ]
     used = report.usd_at_quoted_rate
     if used is not None and report.usd_per_hour is not None:
-        rate = f"${report.usd_per_hour:f} an hour"
+        rate = f"${words.exact(report.usd_per_hour)} an hour"
         lines.append(f"  used {took(report.actual_hours)}, which is ${words.dollars(used)} at the quoted {rate}")
     if report.simulated:
         lines.append(

@@ -11,6 +11,10 @@ def page(found: Standing, width: int) -> list[str]:
     lines = ["", f"  {found.name}: {found.status.replace('-', ' ')}{_job(found)}", ""]
     if found.submission is not None:
         lines += [piece for line in _where(found.submission) for piece in wrapped(line, width)]
+    elif found.report is not None and found.report.endpoint is not None and not found.report.simulated:
+        deployed = found.report.endpoint
+        text = f"endpoint {deployed.name} in {deployed.region} came into service"
+        lines += wrapped(f"  {text}; slipway endpoint test {found.name} asks how it is now", width)
     elif found.status != NOT_SUBMITTED:
         lines.append("  a run that is over; slipway report shows what it came to")
     progress = _progress(found)

@@ -12,6 +12,7 @@ class KeptKind(StrEnum):
     NETWORK = "network"
     LOGS = "logs"
     CLUSTER = "cluster"
+    REQUESTS = "requests"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +33,10 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """A cluster taken down, or about to be.
+    """A cluster or an endpoint taken down, or about to be.
 
     `stacks` are the names of those that go, in the order of their going, and how each stands; `instances` the cluster's
-    running machines by type before it went.
+    running machines by type before it went. `endpoint` says that it is one.
     """
 
     cluster: str
@@ -44,6 +45,7 @@ class Removal:
     stacks: tuple[tuple[str, str], ...]
     instances: tuple[tuple[str, int], ...]
     kept: tuple[Kept, ...]
+    endpoint: bool = False
 
     @property
     def usd_per_month(self) -> Decimal:

@@ -5,6 +5,9 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from launcher.model.endpoint import EndpointMode
+from launcher.model.endpoint_call import Reply
+
 
 class RunStatus(StrEnum):
     """How a run stands."""
@@ -39,11 +42,29 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointReport:
+    """An endpoint that came into service as it was asked for, and its answer, None where nobody asked.
+
+    `url` is the base URL of OpenAI clients, None where it takes no chat.
+    """
+
+    name: str
+    region: str
+    mode: EndpointMode
+    status: str
+    config: str
+    instances: int
+    url: str | None
+    reply: Reply | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One run as it is reported.
 
     `usd_per_hour` is the quoted rate of all nodes; `usd_at_quoted_rate` is what the hours used would cost at it.
-    `simulated` says that the machines were stand-ins, so that their hours say nothing of the quoted ones.
+    `simulated` says that the machines were stand-ins, so that their hours say nothing of the quoted ones. `endpoint` is
+    what a serving plan deployed; None for a cluster, and where none came into service.
     """
 
     name: str
@@ -58,6 +79,7 @@ class Report:
     stacks: tuple[tuple[str, str], ...]
     verified_resources: tuple[str, ...]
     not_emulated: tuple[str, ...]
+    endpoint: EndpointReport | None = None
 
     @property
     def actual_hours(self) -> float:

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -29,11 +29,13 @@ from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.embedded import EmbeddedServer
 from launcher.sandbox.inventory import NotEmulated, Resource, not_emulated, resources_of
 from launcher.sandbox.local_scheduler import LocalScheduler
+from launcher.sandbox.model_server import Behaviour
 from launcher.sandbox.nodes import NodeView
 from launcher.sandbox.processes import MARK
 from launcher.sandbox.scheduler import Scheduler
 from launcher.sandbox.server import ACCESS_LOG
 from launcher.sandbox.slurm_scheduler import SlurmScheduler
+from launcher.sandbox.training_plan import TrainingPlan
 
 NOTICE_S = 120.0
 """From the notice to the end of a spot instance (EC2 User Guide, "Spot Instance interruption notices", 2026-11-20)."""
@@ -169,15 +171,29 @@ class Sandbox:
         left_out = {cluster["name"]: cluster["left_out"] for cluster in self._call("clusters")}
         return not_emulated(self._call("ledger"), left_out, stacks)
 
-    def furnish(self, *, vpc_id: str | None, zones: Mapping[str, str], buckets: Collection[str]) -> tuple[str, ...]:
+    def furnish(
+        self,
+        *,
+        vpc_id: str | None = None,
+        zones: Mapping[str, str] | None = None,
+        buckets: Collection[str] = (),
+        training_plans: Collection[TrainingPlan] = (),
+    ) -> tuple[str, ...]:
         """Make stand-ins for what a plan names as being there; the ids and names of those that were not.
 
         Args:
             vpc_id: a VPC, None for none.
             zones: the availability zone id of each of its subnets, by the subnet's id.
             buckets: names of buckets.
+            training_plans: that were bought; one of a name that is there already is left as it is.
         """
-        return tuple(self._call("furnish", region=self.region, vpc_id=vpc_id, zones=zones, buckets=list(buckets)))
+        plans = [each.document() for each in training_plans]
+        named = {"vpc_id": vpc_id, "zones": dict(zones or {}), "buckets": list(buckets), "training_plans": plans}
+        return tuple(self._call("furnish", region=self.region, **named))
+
+    def behave(self, behaviour: Behaviour) -> None:
+        """Have what answers for its endpoints behave in a way from now on."""
+        self._call("behave", **asdict(behaviour))
 
     def notify(self, cluster: str, node: str, *, in_seconds: float = NOTICE_S, action: str = "terminate") -> None:
         """Give a node notice of its interruption through its metadata service."""

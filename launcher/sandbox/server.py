@@ -21,6 +21,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from launcher.sandbox.training_plan import TrainingPlan
+
 READY = "ready.json"
 PORT_TAKEN = 5
 """The exit code of a server whose port belongs to somebody else; the last line of its log says which."""
@@ -121,13 +123,15 @@ class Server:
         from launcher.sandbox.control import ControlServer  # noqa: PLC0415
         from launcher.sandbox.emulation.ledger import Ledger  # noqa: PLC0415
         from launcher.sandbox.emulation.registration import install  # noqa: PLC0415
+        from launcher.sandbox.model_server import Conduct  # noqa: PLC0415
         from launcher.sandbox.web import serve  # noqa: PLC0415
 
         self._ledger = Ledger()
         self._registry = Registry(settings.short, settings.mark, with_slurm=settings.with_slurm)
-        install(self._ledger, self._registry)
+        self._conduct = Conduct()
+        install(self._ledger, self._registry, self._conduct)
         self.port = sockets[0].getsockname()[1]
-        self._web = serve(sockets, settings.folder / ACCESS_LOG, self._ledger)
+        self._web = serve(sockets, settings.folder / ACCESS_LOG, self._ledger, self._conduct)
         self.secret = secrets.token_urlsafe(32)
         self._control = ControlServer(self._operations(), self.secret)
 
@@ -136,6 +140,7 @@ class Server:
             "clusters": lambda _: self._registry.documents(),
             "ledger": lambda _: self._ledger.document(),
             "furnish": self._furnish,
+            "behave": self._behave,
             "arm": self._arm,
             "recommend_rebalance": self._recommend_rebalance,
             "lose_node": lambda args: self._registry.cluster(args["cluster"]).lose(args["node"], args["why"]),
@@ -146,7 +151,11 @@ class Server:
     def _furnish(args: Mapping[str, Any]) -> list[str]:
         from launcher.sandbox.emulation.furniture import furnish  # noqa: PLC0415  moto again
 
-        return furnish(args["region"], args["vpc_id"], args["zones"], args["buckets"])
+        plans = [TrainingPlan.of(each) for each in args["training_plans"]]
+        return furnish(args["region"], args["vpc_id"], args["zones"], args["buckets"], plans)
+
+    def _behave(self, args: Mapping[str, Any]) -> None:
+        self._conduct.behaviour = type(self._conduct.behaviour)(**args)
 
     def _arm(self, args: Mapping[str, Any]) -> str:
         node = self._registry.cluster(args["cluster"]).node(args["node"])

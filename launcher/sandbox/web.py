@@ -13,7 +13,9 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from launcher.sandbox.access_log import AccessLog, Application, Environ, service_of
+from launcher.sandbox.emulation.component_calls import EmulatedHosts
 from launcher.sandbox.emulation.ledger import Ledger
+from launcher.sandbox.model_server import Conduct, ModelServer
 
 _POLL_S = 0.05
 _LACKS = (NotImplementedError, LookupError, TypeError, ValueError, AttributeError, AssertionError)
@@ -83,16 +85,18 @@ class Web:
             server.server_close()
 
 
-def serve(sockets: list[socket.socket], log: Path, ledger: Ledger) -> Web:
+def serve(sockets: list[socket.socket], log: Path, ledger: Ledger, conduct: Conduct) -> Web:
     """Answer on sockets that listen already.
 
     Args:
         sockets: one for each loopback address.
         log: where the access log of S3 is written.
         ledger: where calls are written down that moto does not have.
+        conduct: how what endpoints run behaves.
     """
     moto = DomainDispatcherApplication(create_backend_app)
-    application = AccessLog(PlainAnswers(moto, ledger), log)
+    # The log holds a part of an answer back until the next is there: a stream would come too late.
+    application = ModelServer(AccessLog(PlainAnswers(moto, ledger), log), EmulatedHosts(), conduct)
     servers = []
     for each in sockets:
         host, port = each.getsockname()[:2]

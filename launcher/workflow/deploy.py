@@ -2,13 +2,14 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
 from launcher.aws.session import Session
+from launcher.catalog.load import Catalog
 from launcher.deploy.cdk import Assembly, Cdk, deploy
 from launcher.deploy.runner import Runner
 from launcher.model.bundle import Bundle
@@ -22,7 +23,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import deployed_names
 from launcher.workflow.hyperpod import is_hyperpod, refuse_unless_plan_fits
 from launcher.workflow.readback.reading import ClusterState
-from launcher.workflow.render import render_quote
+from launcher.workflow.render import render_any, render_quote
 from launcher.workflow.verify import TRAINING_STACK, Verification, verify
 
 Tell = Callable[[str], None]
@@ -63,21 +64,21 @@ class Deployed:
         return next(each["ClusterName"] for each in self.outputs.values() if "ClusterName" in each)
 
 
-def record(folder: RunFolder, quoted: Quote, rank: int, instances: Mapping[str, InstanceType], base: Path) -> Bundle:
+def record(folder: RunFolder, quoted: Quote, rank: int, catalog: Catalog, base: Path) -> Bundle:
     """Write what was decided into the run folder: the plan, its quote and the files.
 
     Args:
         folder: the run folder.
         quoted: the quote that was picked.
         rank: its rank.
-        instances: the catalog's types.
+        catalog: what exists.
         base: the folder that paths of the plan file are relative to.
     """
     plan = document(quoted.plan.request)
     plan["run"]["workdir"] = str((base / quoted.plan.request.run.workdir).resolve())
     folder.write_json("plan.json", plan)
-    folder.write_json("quote.json", quote_document(quoted, rank, instances))
-    bundle = render_quote(quoted, instances)
+    folder.write_json("quote.json", quote_document(quoted, rank, catalog.instance_types))
+    bundle = render_any(quoted, catalog)
     folder.write_bundle(bundle)
     return bundle
 
@@ -92,10 +93,10 @@ def synthesise(folder: RunFolder, quoted: Quote, setting: Setting) -> tuple[Cdk,
     return cdk, assembly
 
 
-def show_difference(cdk: Cdk, assembly: Assembly, quoted: Quote, tell: Tell) -> None:
+def show_difference(cdk: Cdk, assembly: Assembly, words: Iterable[str], tell: Tell) -> None:
     """The difference in the plan's words, then in CloudFormation's, counted by kind of change."""
     tell("what changes")
-    for line in plan_words(quoted.plan):
+    for line in words:
         tell(f"  {line}")
     for line in summary(cdk.diff(assembly)):
         tell(f"  {line}")
@@ -146,14 +147,7 @@ def bring_up(
     """
     plan, tell = quoted.plan, setting.tell
     refuse_unless_plan_fits(plan, Session(environment=setting.environment, region=plan.place.region), now)
-    if setting.account is not None:
-        tell("preparing the account (cdk bootstrap)")
-        cdk.bootstrap(assembly, setting.account, plan.place.region, plan.request.security.qualifier)
-    progress = _Progress(tell)
-    outputs = deploy(
-        quoted, bundle, assembly, cdk, outputs=folder.path / "outputs.json", now=now, on_line=progress.line
-    )
-    tell(f"deployed in {progress.elapsed():.0f} s: {', '.join(assembly.stacks)}")
+    outputs = carry_out(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=now)
     session = Session(environment=setting.environment, region=plan.place.region)
     checked = verify(
         plan,
@@ -165,6 +159,26 @@ def bring_up(
     )
     tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stacks")
     return Deployed(outputs=outputs, bundle=final_files(folder, quoted, setting, outputs), verification=checked)
+
+
+def carry_out(
+    folder: RunFolder, quoted: Quote, bundle: Bundle, setting: Setting, *, cdk: Cdk, assembly: Assembly, now: datetime
+) -> Mapping[str, Mapping[str, str]]:
+    """Deploy an assembly with a line a resource; the outputs of its stacks, which the run folder keeps.
+
+    Raises:
+        DeploymentFailedError: CloudFormation failed.
+    """
+    place, tell = quoted.plan.place, setting.tell
+    if setting.account is not None:
+        tell("preparing the account (cdk bootstrap)")
+        cdk.bootstrap(assembly, setting.account, place.region, quoted.plan.request.security.qualifier)
+    progress = _Progress(tell)
+    outputs = deploy(
+        quoted, bundle, assembly, cdk, outputs=folder.path / "outputs.json", now=now, on_line=progress.line
+    )
+    tell(f"deployed in {progress.elapsed():.0f} s: {', '.join(assembly.stacks)}")
+    return outputs
 
 
 def final_files(folder: RunFolder, quoted: Quote, setting: Setting, outputs: Mapping[str, Mapping[str, str]]) -> Bundle:

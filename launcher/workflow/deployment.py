@@ -35,6 +35,15 @@ class DeployOptions:
     box: "Sandbox | None" = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a deployment happens in: its setting, and in a sandbox that, with what was put there for the plan."""
+
+    setting: Setting
+    box: "Sandbox | None" = None
+    stand_ins: tuple[str, ...] = ()
+
+
 def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOptions) -> Mapping[str, Mapping[str, str]]:
     """Deploy a quoted plan's stacks; their outputs.
 
@@ -47,34 +56,35 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         message = f"target.cluster: cluster {named} exists, and {quoted.plan.name} is a job for it: nothing to deploy"
         raise ImpossibleError(message, hint="slipway launch starts the job; drop target.cluster to build a cluster")
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
-    bundle = record(folder, quoted, rank, priced.catalog.instance_types, priced.path.resolve().parent)
+    bundle = record(folder, quoted, rank, priced.catalog, priced.path.resolve().parent)
     tell(f"run folder {folder.path.relative_to(options.root)}")
     with ExitStack() as stack:
-        setting = _setting(priced, quoted, options, stack)
+        setting = ground_for(priced, quoted, options, stack).setting
         cdk, assembly = synthesise(folder, quoted, setting)
         if options.dry_run:
             for line in plan_words(quoted.plan):
                 tell(f"would make {line}")
             outputs = folder.path / "outputs.json"
             return deploy(quoted, bundle, assembly, cdk, outputs=outputs, now=datetime.now(UTC), on_line=tell)
-        show_difference(cdk, assembly, quoted, tell)
+        show_difference(cdk, assembly, plan_words(quoted.plan), tell)
         done = bring_up(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
         return done.outputs
 
 
-def _setting(priced: Priced, quoted: Quote, options: DeployOptions, stack: ExitStack) -> Setting:
-    """What the deployment happens in; a sandbox of its own lasts as long as `stack`."""
+def ground_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: ExitStack) -> Ground:
+    """What a deployment happens in; a sandbox of its own lasts as long as `stack`."""
     plan = quoted.plan
     if options.sandbox and not options.dry_run:
         from launcher.workflow.in_sandbox import furnished, sandbox_for, setting_in
 
         # No job is submitted, so that the cluster needs no Slurm.
         box = stack.enter_context(sandbox_for(plan.place.region, "local", options.box, options.tell))
-        for each in furnished(box, plan):
+        stand_ins = furnished(box, plan)
+        for each in stand_ins:
             options.tell(f"{each} is a stand-in of that name: your own is not looked at")
-        return setting_in(box, priced, plan, options.tell)
+        return Ground(setting=setting_in(box, priced, plan, options.tell), box=box, stand_ins=stand_ins)
     runner: Runner = RecordingRunner() if options.dry_run else SubprocessRunner()
-    return Setting(
+    setting = Setting(
         runner=runner,
         environment=dict(os.environ),
         account=None,
@@ -84,3 +94,4 @@ def _setting(priced: Priced, quoted: Quote, options: DeployOptions, stack: ExitS
         tell=options.tell,
         max_usd=priced.desk.rules.max_usd,
     )
+    return Ground(setting=setting)

@@ -1,4 +1,4 @@
-"""The story of `down`: a cluster's stacks removed, its checkpoints kept unless told, and what stays with its price."""
+"""The story of `down`: the stacks of a cluster or an endpoint removed, checkpoints kept unless told, and what stays."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launcher import plan_file
-from launcher.aws import buckets, instances, stacks
+from launcher.aws import buckets, endpoints, hyperpod, instances, stacks
+from launcher.aws.endpoint_parts import config_state
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackEvent, StackState
 from launcher.catalog.load import Catalog
@@ -17,7 +18,7 @@ from launcher.model.request import PlanRequest
 from launcher.records import run_folder
 from launcher.workflow import leftovers
 from launcher.workflow.deploy import Tell
-from launcher.workflow.verify import NETWORK_STACK, STORE_STACK, TRAINING_STACK
+from launcher.workflow.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 
 PLAN_SUFFIXES = (".yaml", ".yml", ".json")
 SHARED_VPC = re.compile(r"slipway-.+-shared-network:VpcId")
@@ -110,14 +111,16 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
     """
     name = asked.parallelcluster
     training = stacks.find(session, f"{name}-{TRAINING_STACK}")
+    serving = stacks.find(session, f"{name}-{SERVING_STACK}")
     network = stacks.find(session, f"{name}-{NETWORK_STACK}")
     store = stacks.find(session, f"{name}-{STORE_STACK}")
     shared, users = _shared_network(asked, session)
-    going = [each for each in (training, network, None if users else shared) if each is not None]
+    going = [each for each in (serving, training, network, None if users else shared) if each is not None]
     if not going and store is None:
         raise _nothing_there(asked, session)
     _refuse_protected(going, asked.region)
     kept = [*leftovers.foreign(training, network=not (network or shared), store=store is None)]
+    kept += leftovers.requests(session, catalog, asked.region, serving)
     if shared is not None and users:
         kept.append(leftovers.used_network(session, catalog, asked.region, shared, users))
     if store is not None and erase:
@@ -134,12 +137,35 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
             region=asked.region,
             done=False,
             stacks=tuple((each.name, each.status) for each in going),
-            instances=tuple(sorted(instances.running(session, name).items())),
+            instances=(
+                *sorted(instances.running(session, name).items()),
+                *_hyperpod_instances(session, training),
+                *_serving_instances(session, serving),
+            ),
             kept=(),
+            endpoint=serving is not None,
         ),
     )
     stranded = leftovers.stranded_cluster(session, asked.region, name) if training is None else ()
     return replace(found, removal=replace(found.removal, kept=(*_staying(found, session, catalog), *stranded)))
+
+
+def _hyperpod_instances(session: Session, training: StackState | None) -> tuple[tuple[str, int], ...]:
+    """The instances of a HyperPod cluster by type, which EC2 does not show."""
+    if training is None or "ClusterArn" not in training.outputs:
+        return ()
+    return tuple(sorted(hyperpod.machines(session, training.outputs["ClusterName"]).items()))
+
+
+def _serving_instances(session: Session, serving: StackState | None) -> tuple[tuple[str, int], ...]:
+    """The instances of an endpoint by type; none where it has none, or where its guard has deleted it."""
+    if serving is None or "EndpointName" not in serving.outputs:
+        return ()
+    found = endpoints.find(session, serving.outputs["EndpointName"])
+    if found is None or not found.instances:
+        return ()
+    config = serving.outputs["EndpointConfigName"]
+    return ((config_state(session, config).instance_type, found.instances),)
 
 
 def take_down(
@@ -223,16 +249,16 @@ def _refuse_protected(going: list[StackState], region: str) -> None:
 
 def _nothing_there(asked: Subject, session: Session) -> ImpossibleError:
     """A refusal that names the clusters that are there."""
-    suffix = f"-{TRAINING_STACK}"
+    suffixes = (f"-{TRAINING_STACK}", f"-{SERVING_STACK}")
     there = [
         each.removeprefix("slipway-").removesuffix(suffix)
         for each in stacks.names(session)
+        for suffix in suffixes
         if each.startswith("slipway-") and each.endswith(suffix)
     ]
-    hint = nearest_name(asked.cluster, there) or f"clusters there: {', '.join(sorted(there)) or 'none'}"
-    return ImpossibleError(
-        f"nothing of a cluster {asked.cluster} is in {asked.region}", hint=f"{hint}; --region elsewhere"
-    )
+    hint = nearest_name(asked.cluster, there) or f"there: {', '.join(sorted(there)) or 'nothing'}"
+    message = f"nothing of a cluster or an endpoint {asked.cluster} is in {asked.region}"
+    return ImpossibleError(message, hint=f"{hint}; --region elsewhere")
 
 
 def _teller(tell: Tell) -> Callable[[StackEvent], None]:

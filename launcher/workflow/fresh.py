@@ -1,26 +1,49 @@
 """A quote to deploy on: gated on local prices, refreshed where there are credentials, quoted and gated again."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from launcher.catalog import load as catalog_load
+from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError, UnpricedError
 from launcher.model.quote import Quote
-from launcher.workflow.price import Priced, PriceOptions, pick, price, price_request, refuse_serving
+from launcher.pricing.offers import billed_name
+from launcher.workflow.price import Priced, PriceOptions, pick, price, price_request
 
 REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
 
 
-def refuse_unless_allowed(quoted: Quote) -> None:
-    """Go on only with a quote that the gate allows.
+def refuse_unless_allowed(
+    priced: Priced, quoted: Quote, options: PriceOptions, say: Callable[[str], None] = lambda _: None
+) -> None:
+    """Go on only with a quote that the gate allows; an endpoint needs a verdict that is not against it, too.
+
+    Args:
+        priced: the candidates.
+        quoted: the one that was picked.
+        options: those of the command line.
+        say: is told a verdict that is worth a word.
 
     Raises:
         OverBudgetError, UnpricedError, ImpossibleError: it refuses, with the reason and the smallest way out.
     """
-    refuse_serving(quoted)
-    if not quoted.gate.allowed:
+    if priced.request.workload.serve is None:
+        _refuse_by_gate(quoted, REFUSALS)
+        return
+    # Loaded for serving plans alone.
+    from launcher.workflow.serving_gate import refuse_by_verdict, refuse_undeployable
+
+    refuse_undeployable(priced, quoted)
+    _refuse_by_gate(quoted, [ImpossibleError.exit_code])
+    refuse_by_verdict(priced, options, say)
+    _refuse_by_gate(quoted, REFUSALS)
+
+
+def _refuse_by_gate(quoted: Quote, codes: Container[int]) -> None:
+    """Raise what the gate says of a quote, where it is one of some exit codes."""
+    if not quoted.gate.allowed and quoted.gate.exit_code in codes:
         errors = tuple(each for each in quoted.findings if each.level == "error")
         raise REFUSALS[quoted.gate.exit_code](quoted.gate.reason, hint=quoted.gate.hint, findings=errors)
 
@@ -48,8 +71,10 @@ def fresh_quote(
     from launcher.workflow.existing_network import described
     from launcher.workflow.refresh import refresh_for
 
-    _, first = pick(price(path, now, replace(options, sandbox=True)), wanted)
-    refuse_unless_allowed(first)
+    early = replace(options, sandbox=True)
+    before = price(path, now, early)
+    _, first = pick(before, wanted)
+    refuse_unless_allowed(before, first, early)
     place = first.plan.place
     local = price(path, now, options)
     request = local.request
@@ -59,12 +84,15 @@ def fresh_quote(
     except CredentialsError as problem:
         say(f"prices are not refreshed: {problem.message}")
     else:
-        if report.gone(place.instance_type, place.option.value, place.region, place.az_id):
-            gone = f"AWS gives no {place.option.value} price of {place.instance_type} in {place.region} any more"
+        # Machines that SageMaker bills by the hour have a name of their own there.
+        by_hour = place.option is PurchaseOption.ON_DEMAND
+        name = billed_name(place.target, place.instance_type) if by_hour else place.instance_type
+        if report.gone(name, place.option.value, place.region, place.az_id):
+            gone = f"AWS gives no {place.option.value} price of {name} in {place.region} any more"
             raise UnpricedError(gone, hint="slipway plan shows the other candidates")
         catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache)
         request = described(request, Session(environment=environment, region=place.region))
         local = price_request(path, request, catalog, now, options)
     rank, quoted = pick(local, first.digest)
-    refuse_unless_allowed(quoted)
+    refuse_unless_allowed(local, quoted, options, say)
     return local, rank, quoted

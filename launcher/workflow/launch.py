@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from launcher.workflow.deploy import Deployed, Tell, record
 from launcher.workflow.event_words import tell_event
 from launcher.workflow.follow import Follower, Listeners, Progress
 from launcher.workflow.hyperpod import is_hyperpod
-from launcher.workflow.in_sandbox import furnished, sandbox_for, setting_in
+from launcher.workflow.in_sandbox import furnished, left_out, sandbox_for, setting_in
 from launcher.workflow.job_folder import make_job_folder
 from launcher.workflow.price import Priced
 from launcher.workflow.standing import cluster_for
@@ -64,17 +64,17 @@ def launch_in_sandbox(priced: Priced, rank: int, quoted: Quote, options: LaunchO
         SlipwayError: a step failed; the run folder holds what was done until then.
         KeyboardInterrupt: the user ended it; the sandbox is gone and the report says so.
     """
-    tell, instances = options.tell, priced.catalog.instance_types
+    tell = options.tell
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
     story = _Story(folder=folder, quoted=quoted)
     try:
-        bundle = record(folder, quoted, rank, instances, priced.path.resolve().parent)
+        bundle = record(folder, quoted, rank, priced.catalog, priced.path.resolve().parent)
         tell(f"run folder {folder.path.relative_to(options.root)}")
         with sandbox_for(quoted.plan.place.region, options.scheduler, options.box, tell) as box:
             stand_ins = furnished(box, quoted.plan)
             deployed = cluster_for(folder, quoted, bundle, setting_in(box, priced, quoted.plan, tell))
             story.deployed = deployed
-            story.not_emulated = _not_emulated(box, deployed, stand_ins)
+            story.not_emulated = left_out(box, deployed.verification, stand_ins)
             if quoted.plan.request.workload.train is not None:
                 try:
                     _run_job(box, deployed, priced, quoted, options=options, story=story)
@@ -120,15 +120,6 @@ class _Story:
             verified_resources=checked.verified if checked else (),
             not_emulated=self.not_emulated,
         )
-
-
-def _not_emulated(box: Sandbox, deployed: Deployed, stand_ins: Iterable[str]) -> tuple[str, ...]:
-    """What the sandbox did not make or nobody read back, each with the reason."""
-    assumed = dict.fromkeys(stand_ins, "a stand-in of that name: your own is not looked at")
-    known = {each.name: each.reason for each in box.not_emulated([each.name for each in deployed.verification.stacks])}
-    return tuple(
-        f"{name}: {reason}" for name, reason in sorted({**deployed.verification.unread, **known, **assumed}.items())
-    )
 
 
 def _keep_requests(box: Sandbox, folder: RunFolder) -> None:

@@ -92,7 +92,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, setting: LaunchSettin
     folder = run_folder.create(plan.name, datetime.now(UTC), setting.root)
     story = _Story(folder=folder, quoted=quoted)
     try:
-        record(folder, quoted, rank, priced.catalog.instance_types, priced.path.resolve().parent)
+        record(folder, quoted, rank, priced.catalog, priced.path.resolve().parent)
         tell(f"run folder {folder.path.relative_to(setting.root)}")
         site = _site(priced, quoted, folder, setting)
         story.site = site

@@ -10,6 +10,7 @@ from launcher.aws import buckets, log_groups, stacks
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.catalog.load import Catalog
+from launcher.model.endpoint import KEPT_DAYS
 from launcher.model.removal import Kept, KeptKind
 from launcher.pricing.bill_lines import HOURS_PER_MONTH, component
 
@@ -33,6 +34,19 @@ def kept_store(session: Session, catalog: Catalog, region: str, names: Iterable[
         if held is not None:
             text = f"{held.versions:,} objects; slipway down {cluster} --checkpoints deletes them"
             stored = Kept(kind=KeptKind.CHECKPOINTS, name=name, reason=text, gib=held.gib)
+            yield _priced(stored, catalog, region, "s3.standard-storage")
+
+
+def requests(session: Session, catalog: Catalog, region: str, serving: StackState | None) -> Iterator[Kept]:
+    """The bucket of an endpoint's requests and answers: it stays, and its objects go by themselves."""
+    if serving is None:
+        return
+    for each in stacks.resources(session, serving.name):
+        held = buckets.contents(session, each.physical_id) if each.type == "AWS::S3::Bucket" else None
+        if held is not None:
+            time = f"{held.versions:,} objects, each gone after {KEPT_DAYS} days"
+            text = f"{time}; aws s3 rb s3://{each.physical_id} --force deletes it"
+            stored = Kept(kind=KeptKind.REQUESTS, name=each.physical_id, reason=text, gib=held.gib)
             yield _priced(stored, catalog, region, "s3.standard-storage")
 
 

@@ -66,8 +66,10 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
         options = (PurchaseOption.CAPACITY_BLOCK,)
     types = _types(request, catalog)
     places = {each.name: _regions(request, catalog, each.name) for each in types}
-    heads = dict.fromkeys(_hosts(request), tuple(sorted({region for each in places.values() for region in each})))
-    count = _count(request.target.nodes)
+    nodes = request.target.nodes
+    hosts = _hosts(request, (nodes.minimum, nodes.maximum) if nodes is not None else None)
+    heads = dict.fromkeys(hosts, tuple(sorted({region for each in places.values() for region in each})))
+    count = _count(nodes)
     found = [*_on_demand({**heads, **places}, places if _commits(options) else {})]
     if PurchaseOption.SPOT in options:
         found += _spot({each.name: places[each.name] for each in types if SPOT in each.usage_classes})
@@ -91,7 +93,7 @@ def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
     here = (place.region,)
     name, ml = place.instance_type, f"ml.{place.instance_type}"
     commits = _commits((place.option,))
-    hosts = (head_node(place.nodes, request.storage.head_node), *((LOGIN_NODE,) if request.storage.login_nodes else ()))
+    hosts = _hosts(request, (place.nodes,))
     found = [*_on_demand(dict.fromkeys((*hosts, name), here), {name: here} if commits else {})]
     if place.target in ML_TARGETS:
         found += _each(SAGEMAKER, {ml: here})
@@ -169,15 +171,18 @@ def _regions(request: PlanRequest, catalog: Catalog, name: str) -> tuple[str, ..
     return tuple(each for each in regions if zone is None or each == catalog.region_of_az(zone))
 
 
-def _hosts(request: PlanRequest) -> tuple[str, ...]:
-    """The head and login nodes of the clusters a plan may have."""
-    nodes = request.target.nodes
-    heads = {name for most, name in HEAD_NODES if nodes is None}
-    if nodes is not None:
-        heads = {head_node(each, None) for each in (nodes.minimum, nodes.maximum)}
+def _hosts(request: PlanRequest, counts: tuple[int, ...] | None) -> tuple[str, ...]:
+    """The head and login nodes of clusters of so many nodes, of any number for None; an endpoint has none."""
+    if request.workload.serve is not None:
+        return ()
     chosen = request.storage.head_node
-    login = (LOGIN_NODE,) if request.storage.login_nodes else ()
-    return tuple(sorted({chosen} if chosen else heads)) + login
+    if chosen:
+        heads = {chosen}
+    elif counts is None:
+        heads = {name for _, name in HEAD_NODES}
+    else:
+        heads = {head_node(each, None) for each in counts}
+    return tuple(sorted(heads)) + ((LOGIN_NODE,) if request.storage.login_nodes else ())
 
 
 def _count(nodes: NodeRange | None) -> int:

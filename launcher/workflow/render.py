@@ -15,7 +15,6 @@ from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
 from launcher.rendering.names import ClusterNames, symbolic_names
 from launcher.rendering.serving import render_serving
-from launcher.workflow.price import refuse_serving
 
 UNSUBMITTED = "not-submitted"
 """The run id in files that are only shown."""
@@ -39,7 +38,6 @@ def render_quote(
     Raises:
         ImpossibleError: the plan cannot be written as files.
     """
-    refuse_serving(quote)
     job = JobSettings(run=run, checkpoint_interval_s=quote.checkpoint_interval_s, mtbf_s=_mtbf_s(quote))
     return render(quote.plan, instances=instances, names=names or symbolic_names(quote.plan), job=job)
 

@@ -19,7 +19,7 @@ from launcher.model.names import nearest_name
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.deploy import Deployed, Setting, bring_up, final_files, show_difference, synthesise
+from launcher.workflow.deploy import Deployed, Setting, bring_up, final_files, plan_words, show_difference, synthesise
 from launcher.workflow.readback.reading import ClusterState, QueueState
 from launcher.workflow.readback.training import COMPLETE, ON_DEMAND, fits
 from launcher.workflow.verify import TRAINING_STACK, Verification, verify, verify_joined
@@ -46,7 +46,7 @@ def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, setting: Setti
     if is_same(session, assembly):
         tell(f"cluster {plan.cluster_name} stands as planned: nothing is deployed")
         return _kept(folder, quoted, setting, session, assembly)
-    show_difference(cdk, assembly, quoted, tell)
+    show_difference(cdk, assembly, plan_words(plan), tell)
     return bring_up(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
 
 

@@ -3,20 +3,25 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TypeAlias
 
 from launcher.aws import stacks
 from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
+from launcher.model.endpoint import Endpoint
 from launcher.model.errors import AwsError, DeploymentFailedError
 from launcher.model.plan import Plan
+from launcher.workflow.readback import endpoint as of_endpoint
 from launcher.workflow.readback import guards, hyperpod, network, store, training
 from launcher.workflow.readback.reading import ClusterState, Reading
 from launcher.workflow.readback.training import COMPLETE
 
 STORE_STACK, NETWORK_STACK, TRAINING_STACK = "checkpoints", "network", "training"
+SERVING_STACK = "serving"
+Readers: TypeAlias = tuple[tuple[Callable[[Reading], None], tuple[str, ...]], ...]
 
-READERS: tuple[tuple[Callable[[Reading], None], tuple[str, ...]], ...] = (
+READERS: Readers = (
     (network.vpc, ("AWS::EC2::VPC", "AWS::EC2::InternetGateway", "AWS::EC2::VPCGatewayAttachment")),
     (network.subnets, ("AWS::EC2::Subnet", "AWS::EC2::RouteTable", "AWS::EC2::SubnetRouteTableAssociation")),
     (network.ways_out, ("AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Route")),
@@ -28,6 +33,7 @@ READERS: tuple[tuple[Callable[[Reading], None], tuple[str, ...]], ...] = (
     (training.cluster, ("Custom::PclusterCluster",)),
     (hyperpod.cluster, ("AWS::SageMaker::Cluster",)),
     (hyperpod.file_systems, ("AWS::FSx::FileSystem",)),
+    (hyperpod.data_links, ("AWS::FSx::DataRepositoryAssociation",)),
     (training.nested_stacks, ("AWS::CloudFormation::Stack",)),
     (training.log_retention, ("AWS::Logs::LogGroup",)),
     (training.role_boundaries, ("AWS::IAM::Role",)),
@@ -60,6 +66,7 @@ def verify(
     zone: str | None,
     usd_per_hour: Decimal | None,
     deployed_now: bool = True,
+    endpoint: Endpoint | None = None,
 ) -> Verification:
     """Compare deployed stacks with the plan, every resource of them.
 
@@ -71,6 +78,7 @@ def verify(
         zone: the availability zone id the plan's machines stand in.
         usd_per_hour: the quoted rate of all nodes that the stacks were deployed with.
         deployed_now: whether this plan was deployed just now; a cluster that stood before may carry another's digest.
+        endpoint: what was decided of a serving plan's endpoint; None for a cluster.
 
     Raises:
         DeploymentFailedError: something that was read back is not as planned, with every difference.
@@ -84,14 +92,15 @@ def verify(
         zone=zone,
         usd_per_hour=usd_per_hour,
         deployed_now=deployed_now,
-        training=next(each for each in states if each.name.endswith(TRAINING_STACK)),
+        main=next(each for each in states if each.name.endswith((TRAINING_STACK, SERVING_STACK))),
         found=found,
         cluster=cluster,
+        endpoint=endpoint,
     )
     for state in states:
         reading.checks.holds(f"stack {state.name}", state.status in COMPLETE)
     if deployed_now:
-        reading.checks.equal("plan digest", plan.digest, reading.training.outputs.get("PlanDigest"))
+        reading.checks.equal("plan digest", plan.digest, reading.main.outputs.get("PlanDigest"))
     unread = _read(reading)
     _refuse(reading)
     return Verification(stacks=states, verified=tuple(reading.checks.agreed), unread=unread)
@@ -110,7 +119,7 @@ def verify_joined(plan: Plan, session: Session, stack: StackState) -> Verificati
         zone=None,
         usd_per_hour=None,
         deployed_now=False,
-        training=stack,
+        main=stack,
         found=(),
         cluster=None,
     )
@@ -131,7 +140,7 @@ def _read(reading: Reading) -> dict[str, str]:
     """Run every reader whose types are there; the types that none could read, with the reason."""
     there = {each.type for each in reading.found} - {"AWS::CDK::Metadata"}
     unread = dict.fromkeys(there, "made, and nothing here reads it back")
-    for read, types in READERS:
+    for read, types in READERS if reading.endpoint is None else of_endpoint.READERS:
         if there.isdisjoint(types):
             continue
         try:

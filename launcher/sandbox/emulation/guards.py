@@ -21,6 +21,7 @@ def _cloudwatch(wanted: Wanted) -> CloudWatchBackend:
 
 def _alarm(wanted: Wanted, before: Any = None) -> Made:
     name = before.physical_resource_id if before is not None else wanted.get("AlarmName") or wanted.name
+    known = _cloudwatch(wanted).alarms.get(name)
     made = _cloudwatch(wanted).put_metric_alarm(
         name=name,
         namespace=wanted.need("Namespace"),
@@ -29,13 +30,18 @@ def _alarm(wanted: Wanted, before: Any = None) -> Made:
         evaluation_periods=int(wanted.need("EvaluationPeriods")),
         period=int(wanted.need("Period")),
         threshold=float(wanted.need("Threshold")),
-        statistic=wanted.need("Statistic"),
+        statistic=wanted.need("Statistic") if wanted.get("ExtendedStatistic") is None else None,  # type: ignore[arg-type]
+        extended_statistic=wanted.get("ExtendedStatistic"),
+        datapoints_to_alarm=wanted.get("DatapointsToAlarm"),
         description=wanted.get("AlarmDescription", ""),
         dimensions=wanted.get("Dimensions", []),
         alarm_actions=wanted.get("AlarmActions", []),
         treat_missing_data=wanted.get("TreatMissingData"),
         tags=wanted.get("Tags", []),
     )
+    if known is not None:
+        # An alarm that is changed stays in its state (API reference, PutMetricAlarm).
+        made.update_state(known.state_reason, known.state_reason_data, known.state_value)
     return Made(physical_resource_id=name, attributes={"Arn": made.alarm_arn})
 
 

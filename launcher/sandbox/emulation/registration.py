@@ -7,24 +7,36 @@ from moto.cloudformation import parsing
 from launcher.sandbox.emulation import (
     buckets,
     calls,
+    component_calls,
     file_systems,
     guards,
+    hyperpod_calls,
     intrinsics,
     network,
     roles,
+    scaling,
     security_groups,
     stacks,
+    training_plans,
 )
+from launcher.sandbox.emulation.endpoints import Endpoints
 from launcher.sandbox.emulation.hyperpod import HyperPod
 from launcher.sandbox.emulation.ledger import Ledger
 from launcher.sandbox.emulation.parallelcluster import Clusters, ParallelCluster
 from launcher.sandbox.emulation.placeholder import METADATA, NOTHING_MADE
 from launcher.sandbox.emulation.published import PublishedStacks
 from launcher.sandbox.emulation.resources import Resources
+from launcher.sandbox.model_server import Conduct
 
 
-def install(ledger: Ledger, clusters: Clusters) -> None:
-    """Have this process's moto deploy with our models, into `ledger`, with clusters run by `clusters`."""
+def install(ledger: Ledger, clusters: Clusters, conduct: Conduct) -> None:
+    """Have this process's moto deploy with our models.
+
+    Args:
+        ledger: where every resource is written down.
+        clusters: what runs the clusters.
+        conduct: how what endpoints run behaves.
+    """
     nested = PublishedStacks()
     of_parallelcluster = (nested.model(), ParallelCluster(clusters, nested.versions).model())
     own = {
@@ -35,8 +47,10 @@ def install(ledger: Ledger, clusters: Clusters) -> None:
             *guards.MODELS,
             *network.MODELS,
             *roles.MODELS,
+            *scaling.MODELS,
             *security_groups.MODELS,
             *of_parallelcluster,
+            *Endpoints(conduct).models(),
             HyperPod(clusters).model(),
             METADATA,
         )
@@ -50,5 +64,9 @@ def install(ledger: Ledger, clusters: Clusters) -> None:
     Resources.ledger = ledger
     stacks.install()
     calls.install()
+    component_calls.install()
     intrinsics.install()
     buckets.install()
+    file_systems.install()
+    hyperpod_calls.install(clusters)
+    training_plans.install()

@@ -5,6 +5,7 @@ holds, progress can be told and a failure names the resource.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from moto.cloudformation import parsing
@@ -49,6 +50,7 @@ class Resources(ResourceMap):
         """As moto's, with what each resource was made from."""
         super().__init__(**kwargs)
         self.made_from: dict[str, dict[str, Any]] = {}
+        self.replaced: dict[str, tuple[Any, dict[str, Any]]] = {}
 
     def __getitem__(self, key: str) -> Any:
         """What stands under a name: a resource, a parameter or a pseudo parameter."""
@@ -140,6 +142,9 @@ class Resources(ResourceMap):
         Raises:
             ResourceFailedError: an emulated API or a model of the sandbox refused the change.
         """
+        if name in before.replaced:
+            # The way back: what was replaced is still there, and what took its place goes with `sweep`.
+            return True
         model, json, physical_name = self._resolved(name)
         if json == before.made_from.get(name):
             return False
@@ -153,9 +158,19 @@ class Resources(ResourceMap):
         if change is None or original is None:
             self.ledger.remark(self["AWS::StackName"], name, "an update (it stays as it was created)")
             return True
-        self._keep(name, self._attempt(name, lambda: change(wanted, original)))
+        made = self._attempt(name, lambda: change(wanted, original))
+        if isinstance(model, Model) and made.physical_resource_id != original.physical_resource_id:
+            self.replaced[name] = (original, before.made_from[name])
+        self._keep(name, made)
         self.made_from[name] = json
         return True
+
+    def sweep(self, *, back: bool) -> None:
+        """Remove what others have taken the place of; on the way back, those others."""
+        for name, (original, json) in reversed(self.replaced.items()):
+            resource, made_from = (self[name], self.made_from[name]) if back else (original, json)
+            self._attempt(name, partial(self._unmake, name, resource, made_from))
+        self.replaced.clear()
 
     def remove(self, name: str) -> bool:
         """Remove a resource; False when its deletion policy keeps it.

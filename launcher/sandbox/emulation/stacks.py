@@ -2,8 +2,8 @@
 
 Emulated: change sets that create and update, in the order of dependencies, with an event for each resource; roll-back
 when a resource fails; exports and their users; termination protection. Not emulated: anything between two events (a
-stack changes while the call that started it lasts), replacement of resources that an update cannot change in place,
-drift, stack policies.
+stack changes while the call that started it lasts), replacement of resources that an update cannot change in place
+but where their model makes another one, drift, stack policies.
 """
 
 import threading
@@ -160,6 +160,7 @@ class EmulatedStack(Stack):
             self._go_back(before, fresh, made, failure)
             return
         self.say("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+        fresh.sweep(back=False)
         left = self._remove_all(before, keep=set(fresh))
         self.settle(template, parameters, fresh)
         self.output_map = self._create_output_map()
@@ -204,6 +205,7 @@ class EmulatedStack(Stack):
                 self._change(before, name, fresh)
             except ResourceFailedError:
                 left.append(name)
+        fresh.sweep(back=True)
         self.say("UPDATE_ROLLBACK_FAILED" if left else "UPDATE_ROLLBACK_COMPLETE", _not_deleted(left))
 
     def _remove_all(self, resources: Resources, keep: set[str] | None = None) -> list[str]:

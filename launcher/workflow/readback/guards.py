@@ -12,10 +12,10 @@ RATE_PLACES = Decimal("0.000001")
 """What the guard's rate is rounded to (infra/build.py)."""
 
 
-def _told(reading: Reading) -> frozenset[str]:
+def told(reading: Reading) -> frozenset[str]:
     """The topics that everything is announced on: the cluster's own and those of the plan."""
     foreign = {each for each in reading.plan.request.guardrails.notify if _is_topic(each)}
-    return frozenset((reading.training.outputs["NotifyTopicArn"], *foreign))
+    return frozenset((reading.main.outputs["NotifyTopicArn"], *foreign))
 
 
 def _is_topic(address: str) -> bool:
@@ -26,7 +26,7 @@ def _is_topic(address: str) -> bool:
 def topic(reading: Reading) -> None:
     """The topic: its name, who may publish, over TLS, and who is subscribed."""
     checks, plan = reading.checks, reading.plan
-    state = topics.describe(reading.session, reading.training.outputs["NotifyTopicArn"])
+    state = topics.describe(reading.session, reading.main.outputs["NotifyTopicArn"])
     checks.equal("topic", f"slipway {plan.cluster_name}", state.display_name)
     allowed = {
         service
@@ -57,7 +57,7 @@ def guard(reading: Reading) -> None:
     if reading.deployed_now:
         wanted["USD_PER_NODE_HOUR"] = None if per_node is None else format(per_node, "f")
     checks.equal("guard", wanted, {key: state.environment.get(key) for key in wanted})
-    checks.equal("guard tells", _told(reading), frozenset(state.environment.get("TOPICS", "").split()))
+    checks.equal("guard tells", told(reading), frozenset(state.environment.get("TOPICS", "").split()))
     callers = {
         each.arn
         for each in (rules.describe(reading.session, id_) for id_ in _rules(reading))
@@ -77,7 +77,9 @@ def event_rules(reading: Reading) -> None:
     checks.holds("event rules are on", all(each.enabled and each.targets for each in found))
     checks.equal("guard is called at", {"rate(5 minutes)"}, {each.schedule for each in found if each.schedule})
     wanted = {"CloudWatch Alarm State Change"}
-    if plan.place.target is TargetKind.HYPERPOD_SLURM:
+    if plan.place.target is TargetKind.SAGEMAKER_ENDPOINT:
+        wanted = {"SageMaker Endpoint State Change"}
+    elif plan.place.target is TargetKind.HYPERPOD_SLURM:
         wanted = {"SageMaker HyperPod Cluster Node Health Event", "SageMaker HyperPod Cluster State Change"}
     elif plan.place.option is PurchaseOption.SPOT:
         wanted |= {"EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation"}
@@ -96,7 +98,7 @@ def metric_alarms(reading: Reading) -> None:
     limit = plan.request.budget.max_usd
     wanted = {"RunningNodes"} | ({"EstimatedSpend"} if limit is not None and reading.usd_per_hour else set())
     checks.equal("alarms on", wanted, set(found))
-    checks.equal("alarms tell", {_told(reading)}, {each.actions for each in found.values()})
+    checks.equal("alarms tell", {told(reading)}, {each.actions for each in found.values()})
     checks.equal("alarms watch", {plan.cluster_name}, {each.dimensions["Cluster"] for each in found.values()})
     if "EstimatedSpend" in found and limit is not None:
         checks.equal("alarm on spend at $", float(limit), found["EstimatedSpend"].threshold)
@@ -110,7 +112,7 @@ def overview(reading: Reading) -> None:
     if reading.plan.place.target is TargetKind.HYPERPOD_SLURM:
         reading.checks.holds("dashboard shows the queue", any(JOBS_METRIC in each for each in texts))
         return
-    head = reading.training.outputs["HeadNodeInstanceId"]
+    head = reading.main.outputs["HeadNodeInstanceId"]
     reading.checks.holds("dashboard shows the head node", any(head in each for each in texts))
 
 

@@ -15,7 +15,7 @@ CHANGES = frozenset(("NEW", "CHANGED", "DELETED"))
 
 def cluster(reading: Reading) -> None:
     """The groups with their types and counts, Slurm's parts, the recovery of instances, and where it stands."""
-    checks, plan, outputs = reading.checks, reading.plan, reading.training.outputs
+    checks, plan, outputs = reading.checks, reading.plan, reading.main.outputs
     state = hyperpod.describe_cluster(reading.session, outputs["ClusterName"])
     place, storage = plan.place, plan.request.storage
     checks.equal("HyperPod cluster", IN_SERVICE, state.status)
@@ -51,7 +51,7 @@ def file_systems(reading: Reading) -> None:
             checks.equal("file system's key", storage.kms_key_arn, state.kms_key_arn)
         checks.equal("file system, GiB", shared_gib(storage), state.capacity_gib)
         checks.equal("file system, MB/s per TiB", storage.lustre_mb_s_per_tib, state.mb_s_per_tib)
-        checks.equal("file system's subnet", (reading.training.outputs["PrivateSubnetId"],), state.subnets)
+        checks.equal("file system's subnet", (reading.main.outputs["PrivateSubnetId"],), state.subnets)
 
 
 def data_links(reading: Reading) -> None:

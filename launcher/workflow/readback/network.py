@@ -22,7 +22,7 @@ def subnets(reading: Reading) -> None:
     checks, session = reading.checks, reading.session
     made = networks.subnets(session, reading.ids("AWS::EC2::Subnet"))
     checks.holds("subnets hand out no public addresses", not any(each.public_addresses for each in made))
-    own = {each.id: each for each in made}.get(reading.training.outputs["PrivateSubnetId"])
+    own = {each.id: each for each in made}.get(reading.main.outputs["PrivateSubnetId"])
     checks.holds("machines stand in a subnet of this network", own)
     if own is not None and reading.zone is not None:
         checks.equal("private subnet zone", reading.zone, own.az_id)
@@ -35,7 +35,7 @@ def ways_out(reading: Reading) -> None:
     """The private subnet leaves through the NAT gateway, which is up and has the stack's address."""
     checks, session = reading.checks, reading.session
     made = reading.ids("AWS::EC2::NatGateway")
-    routes = networks.default_routes(session, reading.training.outputs["PrivateSubnetId"])
+    routes = networks.default_routes(session, reading.main.outputs["PrivateSubnetId"])
     checks.equal("private subnet leaves through NAT", set(made), set(routes))
     gateways = networks.nat_gateways(session, made)
     checks.holds("NAT gateway is up", gateways and all(each.available for each in gateways))

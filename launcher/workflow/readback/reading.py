@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackResource, StackState
+from launcher.model.endpoint import Endpoint
 from launcher.model.plan import Plan
 
 
@@ -71,8 +72,8 @@ class Reading:
 
     `zone` is the availability zone id of the plan's machines; `usd_per_hour` the quoted rate of all its nodes;
     `deployed_now` says whether the plan was deployed just now: a cluster that stood before may carry another's digest
-    and rate. `training` is the training stack; `cluster` asks a cluster's scheduler what it runs, None where nothing
-    answers that.
+    and rate. `main` is the stack of the cluster, or of the endpoint. `cluster` asks a cluster's scheduler what it runs,
+    None where nothing answers that. `endpoint` is what was decided of a serving plan's endpoint; None for a cluster.
     """
 
     plan: Plan
@@ -80,9 +81,10 @@ class Reading:
     zone: str | None
     usd_per_hour: Decimal | None
     deployed_now: bool
-    training: StackState
+    main: StackState
     found: tuple[StackResource, ...]
     cluster: Callable[[str], ClusterState] | None
+    endpoint: Endpoint | None = None
     checks: Checks = field(default_factory=Checks)
 
     def ids(self, type_: str) -> tuple[str, ...]:
@@ -92,4 +94,4 @@ class Reading:
     @property
     def account(self) -> str:
         """The account's id, out of the stack's ARN."""
-        return self.training.id.split(":")[4]
+        return self.main.id.split(":")[4]

@@ -20,7 +20,7 @@ BOUGHT_AS: Mapping[PurchaseOption, str] = {
 def node_group(reading: Reading) -> None:
     """The nodes' security group: all traffic among themselves, both ways, and nobody else."""
     checks = reading.checks
-    group = reading.training.outputs["NodeSecurityGroupId"]
+    group = reading.main.outputs["NodeSecurityGroupId"]
     rules = networks.security_group_rules(reading.session, group)
     for way in ("in", "out"):
         checks.holds(f"nodes let all traffic {way} among themselves (EFA)", _all_from(rules[way], group))
@@ -29,7 +29,7 @@ def node_group(reading: Reading) -> None:
 
 def endpoint_group(reading: Reading) -> None:
     """Any other security group lets in HTTPS at most, and that not from everywhere."""
-    own = reading.training.outputs["NodeSecurityGroupId"]
+    own = reading.main.outputs["NodeSecurityGroupId"]
     for each in reading.ids("AWS::EC2::SecurityGroup"):
         if each == own:
             continue
@@ -45,7 +45,7 @@ def cluster(reading: Reading) -> None:
     if reading.cluster is None:
         _by_stack(reading)
         return
-    running = reading.cluster(reading.training.outputs["ClusterName"])
+    running = reading.cluster(reading.main.outputs["ClusterName"])
     types = (place.instance_type, *reading.plan.request.target.fallback_types)
     checks.equal("cluster queues", frozenset(types), frozenset(each.instance_type for each in running.queues))
     queue = next((each for each in running.queues if each.instance_type == place.instance_type), None)
@@ -56,7 +56,7 @@ def cluster(reading: Reading) -> None:
 
 def _by_stack(reading: Reading) -> None:
     """ParallelCluster's own stack, and the head node among its instances."""
-    name = reading.training.outputs["ClusterName"]
+    name = reading.main.outputs["ClusterName"]
     state = stacks.find(reading.session, name)
     reading.checks.holds(f"ParallelCluster's stack {name}", state is not None and state.status in COMPLETE)
     wanted = head_node(reading.plan.place.nodes, reading.plan.request.storage.head_node)
@@ -90,8 +90,8 @@ def policies(reading: Reading) -> None:
     made = {each: roles.policy_statements(reading.session, each) for each in reading.ids("AWS::IAM::ManagedPolicy")}
     actions = {action for statements in made.values() for action in _actions(statements)}
     reading.checks.holds("policies allow no * action", not any(each.endswith("*") for each in actions))
-    nodes = made.get(reading.training.outputs["NodePolicyArn"], ())
-    store = reading.training.outputs["StoreUri"].removeprefix("s3://")
+    nodes = made.get(reading.main.outputs["NodePolicyArn"], ())
+    store = reading.main.outputs["StoreUri"].removeprefix("s3://")
     written = {
         resource.partition(":::")[2].removesuffix("/*")
         for each in nodes

@@ -7,8 +7,10 @@ from decimal import Decimal
 
 import pytest
 
+from launcher.model.endpoint import EndpointMode
+from launcher.model.endpoint_call import Reply
 from launcher.model.errors import UnreadableInputError
-from launcher.model.report import Attempt, Report, RunStatus
+from launcher.model.report import Attempt, EndpointReport, Report, RunStatus
 from launcher.records.documents import parse_report, report_document
 
 BEGUN = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -43,6 +45,18 @@ REPORT = Report(
     not_emulated=(),
 )
 
+REPLY = Reply(kind="chat", input_tokens=12, output_tokens=64, first_s=0.25, whole_s=1.5, shown="one, two, three")
+ENDPOINT = EndpointReport(
+    name="slipway-chat",
+    region="us-east-1",
+    mode=EndpointMode.VARIANT,
+    status="InService",
+    config="config-1",
+    instances=2,
+    url="https://runtime.sagemaker.us-east-1.amazonaws.com/endpoints/slipway-chat/openai/v1",
+    reply=REPLY,
+)
+
 
 def test_the_hours_used_cost_the_quoted_rate() -> None:
     assert REPORT.actual_hours == 2.0
@@ -51,6 +65,20 @@ def test_the_hours_used_cost_the_quoted_rate() -> None:
 
 def test_a_report_reads_back_as_it_was_written() -> None:
     assert parse_report(json.loads(json.dumps(report_document(REPORT)))) == REPORT
+
+
+@pytest.mark.parametrize("reply", [None, REPLY, replace(REPLY, first_s=None, kind="embedding")])
+def test_the_report_of_an_endpoint_reads_back_as_it_was_written(reply: Reply | None) -> None:
+    report = replace(REPORT, attempts=(), scheduler="none", endpoint=replace(ENDPOINT, reply=reply))
+    document = json.loads(json.dumps(report_document(report)))
+    assert parse_report(document) == report
+    assert (document["attempts"], document["actual"]["hours"]) == ([], 0)
+
+
+def test_a_report_of_before_there_were_endpoints_is_read() -> None:
+    document = report_document(REPORT)
+    assert document.pop("endpoint") is None
+    assert parse_report(document) == REPORT
 
 
 def test_a_running_attempt_has_no_end_and_counts_no_hours() -> None:

@@ -5,11 +5,11 @@ from decimal import Decimal
 
 import pytest
 
-from launcher.model.errors import OverBudgetError, UnpricedError
+from launcher.model.errors import ImpossibleError, OverBudgetError, UnpricedError
 from launcher.records.cache_folder import cache_folder
 from launcher.workflow.fresh import fresh_quote
 from launcher.workflow.price import PriceOptions
-from tests.stand_ins.aws_prices import AwsPrices, ec2_product, served, spot_entry, term
+from tests.stand_ins.aws_prices import AwsPrices, ec2_product, ml_product, served, spot_entry, term
 
 pytestmark = pytest.mark.server
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -85,3 +85,45 @@ def test_a_price_that_aws_no_longer_gives_is_refused(aws, quoted):
     aws.spot = []
     with pytest.raises(UnpricedError, match="any more"):
         quoted("spot")
+
+
+SERVING = """
+slipway: 1
+name: embed
+workload:
+  serve:
+    model: qwen3-embedding-0.6b
+    artifacts_uri: s3://models/embed
+    task: embedding
+    input_tokens: 400
+    requests_per_s: 5
+    tensor_parallel: 2
+    max_instances: 1
+target: {kind: sagemaker-endpoint, region: us-east-2, instance_type: inf2.xlarge}
+purchase: {option: on-demand}
+"""
+
+
+def asked_for(text, aws, folder):
+    """A fresh quote of a plan file with credentials."""
+    path = folder / "plan.yaml"
+    path.write_text(text)
+    environment = aws.environment(folder)
+    asked = PriceOptions(cache=cache_folder(environment))
+    return fresh_quote(path, NOW, asked, wanted=None, environment=environment, say=lambda _: None)[2]
+
+
+def test_an_endpoint_is_priced_anew_before_it_is_deployed(aws, tmp_path):
+    aws.products = [ml_product("ml.inf2.xlarge", "us-east-2", "Hosting", "0.95", "USE2-Host:ml.inf2.xlarge")]
+    quote = asked_for(SERVING, aws, tmp_path)
+    assert quote.gate.allowed
+    assert (quote.price.usd, quote.price.as_of) == (Decimal("0.95"), NOW.date())
+    assert aws.operations()
+
+
+def test_a_verdict_against_an_endpoint_is_given_before_aws_is_asked(aws, tmp_path):
+    chat = SERVING.replace("qwen3-embedding-0.6b", "llama-3.1-8b").replace("    task: embedding\n", "")
+    chat = chat.replace("input_tokens: 400", "input_tokens: 400\n    output_tokens: 100").replace("_s: 5", "_s: 0.01")
+    with pytest.raises(ImpossibleError, match="the verdict is against it"):
+        asked_for(chat.replace("inf2.xlarge", "inf2.8xlarge"), aws, tmp_path)
+    assert aws.operations() == []

@@ -183,7 +183,7 @@ class TestReadBack:
             zone="use2-az1",
             usd_per_hour=None,
             deployed_now=True,
-            training=stack,
+            main=stack,
             found=(file_system,),
             cluster=None,
         )

@@ -1,6 +1,7 @@
 """What is asked of AWS: only what a plan needs, and everything when everything is wanted."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.plan import Place
 from launcher.workflow.price_needs import for_everything, for_place, for_plan, within
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 P5 = "p5.48xlarge"
 
 
@@ -122,6 +124,20 @@ def test_one_candidate_takes_only_its_own_questions(request_of):
     found = told(for_place(training, request))
     assert ("training-plan", (P5,), ("us-west-2",), 20) in found
     assert ("sagemaker", (f"ml.{P5}",), ("us-west-2",), 1) in found
+
+
+def test_an_endpoint_has_no_head_node(catalog):
+    request = plan_file.load(EXAMPLES / "serve" / "pinned" / "embedding-inf2.yaml")
+    place = Place(
+        target=TargetKind.SAGEMAKER_ENDPOINT,
+        region="us-west-2",
+        az_id=None,
+        instance_type="inf2.xlarge",
+        nodes=1,
+        option=PurchaseOption.ON_DEMAND,
+    )
+    for found in (for_place(place, request), for_plan(request, catalog)):
+        assert {name for each in found for name in each.names} == {"inf2.xlarge", "ml.inf2.xlarge"}
 
 
 def test_everything_has_every_kind_and_no_question_twice(catalog):

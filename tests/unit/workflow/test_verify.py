@@ -46,7 +46,7 @@ def reading(client, *types):
         zone=None,
         usd_per_hour=None,
         deployed_now=True,
-        training=training,
+        main=training,
         found=found,
         cluster=None,
     )

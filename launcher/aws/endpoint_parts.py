@@ -1,0 +1,176 @@
+"""What an endpoint is made of, as SageMaker and Application Auto Scaling describe it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.aws.session import Session, translated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelState:
+    """A model: its image, the folder in S3 that it is loaded from, and what its container is told."""
+
+    name: str
+    image: str
+    uri: str | None
+    environment: Mapping[str, str]
+    isolated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigState:
+    """A configuration with one variant; `model` is None where components bring their own.
+
+    `least` and `most` are instances that SageMaker itself keeps between, None where it does not. `queue` is how many
+    requests an instance takes from a queue at once, None without a queue; `captured` the folder that requests are
+    copied to.
+    """
+
+    name: str
+    instance_type: str
+    instances: int
+    model: str | None
+    ami: str | None
+    volume_gib: int | None
+    kms_key_arn: str | None
+    routing: str | None
+    least: int | None
+    most: int | None
+    queue: int | None
+    answers_uri: str | None
+    captured_uri: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentState:
+    """An inference component; `reason` is empty where SageMaker gives none."""
+
+    status: str
+    reason: str
+    model: str
+    copies: int
+    chips: int
+    memory_mb: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingState:
+    """The range of what is scaled, the expressions of its schedule, and its policies: name, kind, target value."""
+
+    least: int
+    most: int
+    schedule: tuple[tuple[str, int, int], ...]
+    policies: tuple[tuple[str, str, float | None], ...]
+    policy_arns: frozenset[str]
+
+
+def model_state(session: Session, name: str) -> ModelState:
+    """A model.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe model {name}"):
+        found = session.client("sagemaker").describe_model(ModelName=name)
+    container = found["PrimaryContainer"]
+    return ModelState(
+        name=name,
+        image=str(container.get("Image", "")),
+        uri=container.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri"),
+        environment=dict(container.get("Environment", {})),
+        isolated=bool(found.get("EnableNetworkIsolation", False)),
+    )
+
+
+def config_state(session: Session, name: str) -> ConfigState:
+    """A configuration.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe endpoint configuration {name}"):
+        found = session.client("sagemaker").describe_endpoint_config(EndpointConfigName=name)
+    variant, queue = found["ProductionVariants"][0], found.get("AsyncInferenceConfig")
+    managed: Mapping[str, Any] = variant.get("ManagedInstanceScaling") or {}
+    return ConfigState(
+        name=name,
+        instance_type=str(variant["InstanceType"]),
+        instances=int(variant["InitialInstanceCount"]),
+        model=variant.get("ModelName"),
+        ami=variant.get("InferenceAmiVersion"),
+        volume_gib=variant.get("VolumeSizeInGB"),
+        kms_key_arn=found.get("KmsKeyId"),
+        routing=(variant.get("RoutingConfig") or {}).get("RoutingStrategy"),
+        least=managed.get("MinInstanceCount"),
+        most=managed.get("MaxInstanceCount"),
+        queue=queue["ClientConfig"]["MaxConcurrentInvocationsPerInstance"] if queue else None,
+        answers_uri=queue["OutputConfig"]["S3OutputPath"] if queue else None,
+        captured_uri=(found.get("DataCaptureConfig") or {}).get("DestinationS3Uri"),
+    )
+
+
+def component_state(session: Session, name: str) -> ComponentState:
+    """An inference component.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe inference component {name}"):
+        found = session.client("sagemaker").describe_inference_component(InferenceComponentName=name)
+    needed = found["Specification"].get("ComputeResourceRequirements", {})
+    return ComponentState(
+        status=str(found["InferenceComponentStatus"]),
+        reason=str(found.get("FailureReason", "")),
+        model=str(found["Specification"].get("ModelName", "")),
+        copies=int(found.get("RuntimeConfig", {}).get("CurrentCopyCount", 0)),
+        chips=int(needed.get("NumberOfAcceleratorDevicesRequired", 0)),
+        memory_mb=int(needed.get("MinMemoryRequiredInMb", 0)),
+    )
+
+
+def rollback_alarms(session: Session, endpoint: str, component: str | None) -> tuple[str, ...]:
+    """The names of the alarms that take an update of an endpoint, or of its component, back.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    client = session.client("sagemaker")
+    with translated(f"describe the deployment of {endpoint}"):
+        if component is None:
+            found = client.describe_endpoint(EndpointName=endpoint)
+        else:
+            found = client.describe_inference_component(InferenceComponentName=component)
+    told = (found.get("LastDeploymentConfig") or {}).get("AutoRollbackConfiguration", {})
+    return tuple(str(each["AlarmName"]) for each in told.get("Alarms", []))
+
+
+def scaling_state(session: Session, resource: str) -> ScalingState | None:
+    """How something of SageMaker's is scaled; None where it is not.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    client = session.client("application-autoscaling")
+    space = "sagemaker"
+    with translated(f"describe the scaling of {resource}"):
+        targets = client.describe_scalable_targets(ServiceNamespace=space, ResourceIds=[resource])["ScalableTargets"]
+        if not targets:
+            return None
+        policies = client.describe_scaling_policies(ServiceNamespace=space, ResourceId=resource)["ScalingPolicies"]
+        actions = client.describe_scheduled_actions(ServiceNamespace=space, ResourceId=resource)["ScheduledActions"]
+    key = "TargetTrackingScalingPolicyConfiguration"
+    return ScalingState(
+        least=int(targets[0]["MinCapacity"]),
+        most=int(targets[0]["MaxCapacity"]),
+        schedule=tuple((str(each["Schedule"]), *_range(each["ScalableTargetAction"])) for each in actions),
+        policies=tuple(
+            (str(each["PolicyName"]), str(each["PolicyType"]), each.get(key, {}).get("TargetValue"))
+            for each in policies
+        ),
+        policy_arns=frozenset(str(each["PolicyARN"]) for each in policies),
+    )
+
+
+def _range(action: Mapping[str, Any]) -> tuple[int, int]:
+    return int(action["MinCapacity"]), int(action["MaxCapacity"])

@@ -1,0 +1,71 @@
+"""The endpoint of a report, and one answer of it, in JSON and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.model.endpoint import EndpointMode
+from launcher.model.endpoint_call import Reply
+from launcher.model.report import EndpointReport
+
+Json = dict[str, Any]
+
+
+def answer(reply: Reply) -> Json:
+    """One answer; times in milliseconds, null where an answer has no such time."""
+    return {
+        "kind": reply.kind,
+        "input_tokens": reply.input_tokens,
+        "output_tokens": reply.output_tokens,
+        "ttft_ms": round(1000 * reply.first_s, 1) if reply.first_s is not None else None,
+        "latency_ms": round(1000 * reply.whole_s, 1),
+        "tokens_per_s": round(reply.tokens_per_s, 3) if reply.tokens_per_s is not None else None,
+    }
+
+
+def endpoint(report: EndpointReport | None) -> Json | None:
+    """The endpoint of a report; null for a run that has none."""
+    if report is None:
+        return None
+    return {
+        "name": report.name,
+        "region": report.region,
+        "mode": report.mode.value,
+        "status": report.status,
+        "config": report.config,
+        "instances": report.instances,
+        "url": report.url,
+        "answer": None if report.reply is None else {**answer(report.reply), "shown": report.reply.shown},
+    }
+
+
+def parse_endpoint(document: Mapping[str, Any] | None) -> EndpointReport | None:
+    """The endpoint of a report read back.
+
+    Raises:
+        KeyError, ValueError: it is none.
+    """
+    if document is None:
+        return None
+    given = document["answer"]
+    return EndpointReport(
+        name=document["name"],
+        region=document["region"],
+        mode=EndpointMode(document["mode"]),
+        status=document["status"],
+        config=document["config"],
+        instances=document["instances"],
+        url=document["url"],
+        reply=None if given is None else _reply(given),
+    )
+
+
+def _reply(data: Mapping[str, Any]) -> Reply:
+    first = data["ttft_ms"]
+    return Reply(
+        kind=data["kind"],
+        input_tokens=data["input_tokens"],
+        output_tokens=data["output_tokens"],
+        first_s=None if first is None else first / 1000,
+        whole_s=data["latency_ms"] / 1000,
+        shown=data["shown"],
+    )

@@ -1,0 +1,105 @@
+"""A resource's properties held against the API request that they become, as the vendor's own model describes it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from moto.core.utils import get_service_model
+
+_NUMBERS: Mapping[str, type | tuple[type, ...]] = {"integer": int, "long": int, "float": (int, float)}
+_KINDS: Mapping[str, type | tuple[type, ...]] = {**_NUMBERS, "double": (int, float), "boolean": bool, "string": str}
+
+
+@lru_cache
+def _pattern(text: str) -> re.Pattern[str] | None:
+    """A pattern; None for one in Java's words for Unicode, which Python cannot read."""
+    try:
+        return re.compile(text)
+    except re.error:
+        return None
+
+
+@lru_cache
+def _members(service: str, operations: tuple[str, ...]) -> dict[str, Any]:
+    """The members of the requests of several operations, the first before the others."""
+    model, found = get_service_model(service), {}
+    for each in reversed(operations):
+        found.update(model.operation_model(each).input_shape.members)
+    return found
+
+
+def complaints(service: str, operations: tuple[str, ...], request: Mapping[str, Any]) -> list[str]:
+    """What the service would say against a request; empty when nothing.
+
+    Required members of the whole request are left out: CloudFormation makes up the names.
+
+    Args:
+        service: its name in the SDK.
+        operations: what CloudFormation calls with the properties, such as create and update.
+        request: the properties.
+    """
+    members = _members(service, operations)
+    found = [f"extraneous key [{name}] is not permitted" for name in request if name not in members]
+    for name, value in request.items():
+        if name in members:
+            found.extend(_against(members[name], value, name))
+    return found
+
+
+def _against(shape: Any, value: Any, path: str) -> Iterator[str]:
+    if shape.type_name == "structure":
+        yield from _structure(shape, value, path)
+    elif shape.type_name == "list":
+        if isinstance(value, list):
+            yield from _size(shape, len(value), path)
+            for index, each in enumerate(value):
+                yield from _against(shape.member, each, f"{path}/{index}")
+        else:
+            yield f"#/{path}: expected type: array, found: {type(value).__name__}"
+    elif shape.type_name == "map":
+        for key, each in dict(value).items():
+            yield from _against(shape.value, each, f"{path}/{key}")
+    elif shape.type_name in _KINDS:
+        yield from _scalar(shape, value, path)
+
+
+def _structure(shape: Any, value: Any, path: str) -> Iterator[str]:
+    if not isinstance(value, Mapping):
+        yield f"#/{path}: expected type: object, found: {type(value).__name__}"
+        return
+    for name in shape.required_members:
+        if name not in value:
+            yield f"#/{path}: required key [{name}] not found"
+    for name, each in value.items():
+        if name in shape.members:
+            yield from _against(shape.members[name], each, f"{path}/{name}")
+        else:
+            yield f"#/{path}: extraneous key [{name}] is not permitted"
+
+
+def _scalar(shape: Any, value: Any, path: str) -> Iterator[str]:
+    wanted = _KINDS[shape.type_name]
+    if not isinstance(value, wanted) or (isinstance(value, bool) and shape.type_name != "boolean"):
+        yield f"#/{path}: expected type: {shape.type_name}, found: {type(value).__name__}"
+    elif isinstance(value, str):
+        yield from _text(shape, value, path)
+    elif isinstance(value, int | float) and shape.type_name != "boolean":
+        yield from _size(shape, value, path)
+
+
+def _text(shape: Any, value: str, path: str) -> Iterator[str]:
+    if shape.enum and value not in shape.enum:
+        yield f"#/{path}: {value} is not a valid enum value"
+    pattern = _pattern(shape.metadata.get("pattern", ""))
+    if pattern is not None and pattern.pattern and pattern.fullmatch(value) is None:
+        yield f"#/{path}: {value!r} does not match pattern {pattern.pattern}"
+    yield from _size(shape, len(value), path)
+
+
+def _size(shape: Any, size: float, path: str) -> Iterator[str]:
+    least, most = shape.metadata.get("min"), shape.metadata.get("max")
+    if least is not None and size < least:
+        yield f"#/{path}: {size} is less than the minimum of {least}"
+    if most is not None and size > most:
+        yield f"#/{path}: {size} is more than the maximum of {most}"

@@ -1,0 +1,240 @@
+"""What the embedded AWS makes of an endpoint's template without the CDK: refusals, replacements, the way back."""
+
+import copy
+import json
+import time
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+import pytest
+from botocore.exceptions import ClientError
+
+from launcher.aws.endpoints import bearer_token
+from launcher.aws.session import Session
+from launcher.sandbox.model_server import Behaviour
+from launcher.sandbox.sandbox import Sandbox
+
+REGION = "us-east-1"
+NAME = "small"
+pytestmark = pytest.mark.xdist_group("endpoints")
+
+ALARM = {
+    "Namespace": "AWS/SageMaker",
+    "MetricName": "Invocation5XXErrors",
+    "Statistic": "Average",
+    "Period": 60,
+    "EvaluationPeriods": 3,
+    "Threshold": 0.1,
+    "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+}
+ROLLBACK = {"Alarms": [{"AlarmName": {"Ref": "Errors"}}]}
+VARIANT = {
+    "VariantName": "main",
+    "ModelName": {"Fn::GetAtt": ["Model", "ModelName"]},
+    "InitialVariantWeight": 1,
+    "InstanceType": "ml.inf2.xlarge",
+    "InitialInstanceCount": 1,
+    "InferenceAmiVersion": "al2-ami-sagemaker-inference-neuron-2",
+}
+DEPLOYMENT = {
+    "BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 900}},
+    "AutoRollbackConfiguration": ROLLBACK,
+}
+TEMPLATE = {
+    "Resources": {
+        "Errors": {"Type": "AWS::CloudWatch::Alarm", "Properties": ALARM},
+        "Model": {
+            "Type": "AWS::SageMaker::Model",
+            "Properties": {
+                "ExecutionRoleArn": "arn:aws:iam::123456789012:role/containers",
+                "PrimaryContainer": {
+                    "Image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/engine:1",
+                    "Environment": {"SM_VLLM_SERVED_MODEL_NAME": "little", "SM_VLLM_MAX_MODEL_LEN": "100"},
+                },
+            },
+        },
+        "Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": {"ProductionVariants": [VARIANT]}},
+        "Endpoint": {
+            "Type": "AWS::SageMaker::Endpoint",
+            "Properties": {
+                "EndpointName": NAME,
+                "EndpointConfigName": {"Fn::GetAtt": ["Config", "EndpointConfigName"]},
+                "DeploymentConfig": DEPLOYMENT,
+            },
+        },
+    },
+    "Outputs": {"Alarm": {"Value": {"Ref": "Errors"}}},
+}
+
+
+@pytest.fixture(scope="module")
+def box():
+    with Sandbox(region=REGION, scheduler="local") as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def session(box):
+    return Session(environment=box.process_environment({}), region=REGION)
+
+
+@pytest.fixture
+def stack(session):
+    """Makes or changes the one stack; its status, and why a resource failed. It goes with the test."""
+    client = session.client("cloudformation")
+
+    def put(template, *, update=False):
+        call = client.update_stack if update else client.create_stack
+        call(StackName="stack", TemplateBody=json.dumps(template))
+        events = client.describe_stack_events(StackName="stack")["StackEvents"]
+        status = client.describe_stacks(StackName="stack")["Stacks"][0]["StackStatus"]
+        return status, [each.get("ResourceStatusReason", "") for each in events if "_FAILED" in each["ResourceStatus"]]
+
+    yield put
+    client.delete_stack(StackName="stack")
+
+
+def changed(**resources):
+    """The template with properties of some resources replaced."""
+    found = copy.deepcopy(TEMPLATE)
+    for name, properties in resources.items():
+        found["Resources"][name]["Properties"].update(properties)
+    return found
+
+
+def with_image(tag):
+    container = TEMPLATE["Resources"]["Model"]["Properties"]["PrimaryContainer"]
+    image = f"763104351884.dkr.ecr.us-east-1.amazonaws.com/engine:{tag}"
+    return changed(Model={"PrimaryContainer": {**container, "Image": image}})
+
+
+def made(session):
+    """The names of the models and configurations that are there, and what the endpoint runs."""
+    client = session.client("sagemaker")
+    models = [each["ModelName"] for each in client.list_models()["Models"]]
+    configs = [each["EndpointConfigName"] for each in client.list_endpoint_configs()["EndpointConfigs"]]
+    found = client.describe_endpoint(EndpointName=NAME)
+    return models, configs, found["EndpointConfigName"]
+
+
+@pytest.mark.parametrize(
+    "template, said",
+    [
+        (
+            changed(Config={"ProductionVariants": [{**VARIANT, "InstanceType": "ml.inf2.7xlarge"}]}),
+            "ml.inf2.7xlarge is not a valid enum value",
+        ),
+        (
+            changed(Config={"ProductionVariants": [{**VARIANT, "VolumeSizeInGB": 4096}]}),
+            "4096 is more than the maximum of 512",
+        ),
+        (changed(Config={"ProductionVariants": [{**VARIANT, "Instances": 1}]}), "extraneous key [Instances]"),
+        (
+            changed(Config={"ProductionVariants": [{**VARIANT, "ModelName": "another"}]}),
+            "Could not find model arn:aws:sagemaker:us-east-1:123456789012:model/another",
+        ),
+        (changed(Endpoint={"EndpointConfigName": "another"}), "Could not find endpoint configuration"),
+        (
+            changed(Endpoint={"DeploymentConfig": {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "none"}]}}}),
+            "Could not find alarms: none",
+        ),
+        (
+            changed(
+                Model={
+                    "PrimaryContainer": {
+                        "Image": "engine",
+                        "ModelDataSource": {
+                            "S3DataSource": {
+                                "S3Uri": "s3://nobody/model/",
+                                "S3DataType": "S3Prefix",
+                                "CompressionType": "None",
+                            }
+                        },
+                    }
+                }
+            ),
+            "there is no bucket nobody",
+        ),
+    ],
+)
+def test_what_sagemaker_refuses_is_refused(stack, template, said):
+    status, why = stack(template)
+    assert status == "ROLLBACK_COMPLETE"
+    assert any(said in each for each in why), why
+
+
+def test_a_changed_model_is_another_one_and_the_old_goes(stack, session):
+    assert stack(TEMPLATE) == ("CREATE_COMPLETE", [])
+    before = made(session)
+    assert stack(with_image(2), update=True) == ("UPDATE_COMPLETE", [])
+    models, configs, running = made(session)
+    assert (len(models), configs) == (1, [running])
+    assert (models, configs) != before[:2]
+
+
+def test_an_alarm_takes_an_update_back_and_nobody_is_told(stack, session):
+    stack(TEMPLATE)
+    before = made(session)[2]
+    outputs = session.client("cloudformation").describe_stacks(StackName="stack")["Stacks"][0]["Outputs"]
+    alarms = session.client("cloudwatch")
+    alarms.set_alarm_state(AlarmName=outputs[0]["OutputValue"], StateValue="ALARM", StateReason="a test")
+    assert stack(with_image(2), update=True)[0] == "UPDATE_COMPLETE"
+    assert made(session)[2] == before
+    state = session.client("sagemaker").describe_endpoint(EndpointName=NAME)["EndpointStatus"]
+    assert state == "InService"
+
+
+def test_a_container_that_does_not_start_brings_the_stack_back(stack, session, box):
+    stack(TEMPLATE)
+    before = made(session)
+    box.behave(Behaviour(starts=False))
+    try:
+        status, why = stack(with_image(2), update=True)
+    finally:
+        box.behave(Behaviour())
+    assert status == "UPDATE_ROLLBACK_COMPLETE"
+    assert any("did not pass the ping health check" in each for each in why)
+    assert made(session) == before
+
+
+def ask(box, path, body, token):
+    """One request with a token; status and answer."""
+    connection = HTTPConnection(urlsplit(box.endpoint).netloc, timeout=20)
+    try:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        connection.request("POST", path, json.dumps(body), headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_who_may_ask_what(stack, session, box):
+    stack(TEMPLATE)
+    path, token = f"/endpoints/{NAME}/openai/v1/chat/completions", bearer_token(session, 60)
+    hello = {"model": "", "messages": [{"role": "user", "content": "one two three"}], "max_tokens": 5}
+    status, text = ask(box, path, hello, token)
+    assert status == 200
+    assert json.loads(text)["usage"] == {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
+    assert ask(box, path, {**hello, "model": "little"}, token)[0] == 200
+    assert ask(box, path, {**hello, "model": "large"}, token)[0] == 404
+    status, text = ask(box, path, {**hello, "max_tokens": 98}, token)
+    assert (status, "maximum context length is 100" in text) == (400, True)
+    assert ask(box, path.replace(NAME, "nobody"), hello, token)[0] == 400
+    assert ask(box, path, hello, "sagemaker-api-key-bm8=")[0] == 403
+    elsewhere = bearer_token(Session(environment=session.environment, region="eu-west-1"), 60)
+    assert ask(box, path, hello, elsewhere)[0] == 400
+    short = bearer_token(session, 1)
+    time.sleep(2.1)
+    status, text = ask(box, path, hello, short)
+    assert (status, "has expired" in text) == (403, True)
+
+
+def test_a_queue_and_an_endpoint_without_one_are_not_mixed_up(stack, session):
+    stack(TEMPLATE)
+    runtime = session.client("sagemaker-runtime")
+    with pytest.raises(ClientError, match="does not support this inference type"):
+        runtime.invoke_endpoint_async(EndpointName=NAME, InputLocation="s3://somewhere/request.json")
+    body = json.dumps({"messages": [{"role": "user", "content": "one"}], "max_tokens": 3})
+    answer = runtime.invoke_endpoint(EndpointName=NAME, Body=body, ContentType="application/json")
+    assert json.loads(answer["Body"].read())["usage"]["completion_tokens"] == 3

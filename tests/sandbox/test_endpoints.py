@@ -1,0 +1,252 @@
+"""Endpoints in the sandbox: deployed by the CDK's own CLI, read back, asked, updated, rolled back, removed."""
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launcher.aws import stacks
+from launcher.aws.endpoint_parts import component_state, config_state, scaling_state
+from launcher.aws.endpoints import described
+from launcher.aws.session import Session
+from launcher.cli.app import main
+from launcher.model.errors import DeploymentFailedError
+from launcher.sandbox.model_server import Behaviour
+from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.deployment import DeployOptions
+from launcher.workflow.endpoint_deploy import run_endpoint
+from launcher.workflow.price import PriceOptions, pick, price
+from launcher.workflow.readback.endpoint import READERS
+
+EXAMPLES = Path(__file__).parents[2] / "examples/serve/pinned"
+pytestmark = pytest.mark.xdist_group("endpoints")
+
+
+class World:
+    """An example in a folder of its own, deployed as `slipway deploy` and `launch` do it, into one sandbox."""
+
+    def __init__(self, example, box, root):
+        self.path, self.box, self.root = root / "plan.yaml", box, root
+        self.path.write_text((EXAMPLES / f"{example}.yaml").read_text())
+        self.session = Session(environment=box.process_environment({}), region=box.region)
+        self.told = []
+
+    def run(self, *, ask, changes=()):
+        """Deploy the plan file with some changes; `ask` is what `launch` does."""
+        text = self.path.read_text()
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        self.path.write_text(text)
+        priced = price(self.path, datetime.now(UTC), PriceOptions(sandbox=True))
+        rank, quoted = pick(priced, None)
+        options = DeployOptions(root=self.root, sandbox=True, dry_run=False, tell=self.told.append, box=self.box)
+        return run_endpoint(priced, rank, quoted, options, ask=ask)
+
+    def outputs(self, name):
+        return stacks.describe(self.session, f"slipway-{name}-serving").outputs
+
+
+@pytest.fixture
+def slipway(monkeypatch, capsys):
+    """Runs a command in a world: exit code, standard output, standard error."""
+
+    def run(world, *words):
+        monkeypatch.chdir(world.root)
+        for name, value in world.box.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr("sys.argv", ["slipway", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        return int(left.value.code or 0), said.out, said.err
+
+    return run
+
+
+def report_of(run):
+    return json.loads((run.folder.path / "report.json").read_text())
+
+
+def assert_all_is_read_back(world, run):
+    """Every type of the template has a reader, something that it could read, and something behind it."""
+    assert any(re.search(r"read back and as planned: \d+ facts", line) for line in world.told), world.told
+    templates = [json.loads(each.read_text()) for each in run.folder.assembly.glob("*.template.json")]
+    types = {resource["Type"] for each in templates for resource in each["Resources"].values()}
+    assert types <= {each for _, types in READERS for each in types}
+    assert not types & {each.type for each in world.box.resources() if each.model == "nothing"}
+    left = report_of(run)["not_emulated"]
+    assert not [each for each in left if "nothing here reads it back" in each]
+    assert [each for each in left if "a stand-in answers" in each]
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory):
+    """Llama 3.1 8B on inf2.48xlarge: three copies an instance, as inference components."""
+    with Sandbox(region="us-east-1", scheduler="local") as box:
+        world = World("llama31-8b-inf2", box, tmp_path_factory.mktemp("chat"))
+        world.first = world.run(ask=True)
+        yield world
+
+
+class TestChatOnInferentia:
+    """Step by step; the last takes it down."""
+
+    def test_it_is_deployed_read_back_and_answers(self, chat):
+        assert_all_is_read_back(chat, chat.first)
+        report = report_of(chat.first)
+        assert (report["status"], report["simulated"], report["attempts"]) == ("succeeded", True, [])
+        assert report["stacks"] == [{"name": "slipway-llama31-8b-inf2-serving", "status": "CREATE_COMPLETE"}]
+        found = report["endpoint"]
+        assert (found["name"], found["mode"], found["status"]) == ("slipway-llama31-8b-inf2", "components", "InService")
+        told = found["answer"]
+        assert (told["kind"], told["output_tokens"]) == ("chat", 64)
+        assert told["ttft_ms"] > 0
+        assert told["tokens_per_s"] > 0
+        assert "stand-in" in told["shown"]
+        events = [json.loads(line)["event"] for line in chat.first.folder.events.read_text().splitlines()]
+        assert events == ["deployed", "in-service", "answered"]
+        for name in ("plan.json", "quote.json", "outputs.json", "rendered/endpoint.json"):
+            assert (chat.first.folder.path / name).is_file(), name
+
+    @pytest.mark.parametrize(
+        "how, said",
+        [
+            ({"refuse": 500}, "the endpoint answered 500"),
+            ({"empty": True}, "answered without a token"),
+            ({"break_after": 3}, "the answer broke off after 3 tokens"),
+            ({"stall_after": 3}, "no word of the answer for 1 s"),
+            ({"first_s": 30.0}, "no word of the answer for 1 s"),
+        ],
+    )
+    def test_a_runtime_that_does_not_answer_is_named(self, chat, slipway, how, said):
+        chat.box.behave(Behaviour(**how))
+        try:
+            code, _, err = slipway(chat, "endpoint", "test", "llama31-8b-inf2", "--timeout", "1")
+        finally:
+            chat.box.behave(Behaviour())
+        assert code == 6
+        assert said in err
+
+    def test_a_slow_one_is_measured(self, chat, slipway):
+        chat.box.behave(Behaviour(first_s=0.5, token_s=0.02))
+        try:
+            code, out, err = slipway(chat, "endpoint", "test", "llama31-8b-inf2", "--tokens", "10", "--json")
+        finally:
+            chat.box.behave(Behaviour())
+        assert code == 0, err
+        answer = json.loads(out)
+        assert answer["output_tokens"] == 10
+        assert answer["ttft_ms"] >= 500
+
+    def test_a_changed_plan_updates_what_stands(self, chat):
+        before = chat.outputs("llama31-8b-inf2")
+        run = chat.run(
+            ask=False,
+            changes=(("inf2-tp8-b32-s2048 ", "inf2-tp8-b32-s2048-v2 "), ("max_instances: 5", "max_instances: 6")),
+        )
+        after = chat.outputs("llama31-8b-inf2")
+        assert after["EndpointName"] == before["EndpointName"]
+        assert after["EndpointConfigName"] != before["EndpointConfigName"]
+        assert described(chat.session, after["EndpointName"]).config == after["EndpointConfigName"]
+        assert config_state(chat.session, after["EndpointConfigName"]).most == 6
+        copies = component_state(chat.session, after["InferenceComponentName"])
+        assert copies.model == after["ModelName"] != before["ModelName"]
+        scaled = scaling_state(chat.session, f"inference-component/{after['EndpointName']}")
+        assert (scaled.least, scaled.most) == (3, 18)
+        sagemaker = chat.session.client("sagemaker")
+        assert [each["ModelName"] for each in sagemaker.list_models()["Models"]] == [after["ModelName"]]
+        report = report_of(run)
+        assert (report["status"], report["stacks"][0]["status"]) == ("succeeded", "UPDATE_COMPLETE")
+        assert report["endpoint"]["answer"] is None
+
+    def test_it_goes_away(self, chat, slipway):
+        code, out, err = slipway(chat, "down", "plan.yaml", "--yes", "--json")
+        assert code == 0, err
+        removal = json.loads(out)
+        assert removal["stacks"] == [{"name": "slipway-llama31-8b-inf2-serving", "status": "DELETE_COMPLETE"}]
+        assert removal["instances"] == [{"instance_type": "ml.inf2.48xlarge", "count": 1}]
+        assert removal["kept"] == []
+        sagemaker = chat.session.client("sagemaker")
+        assert sagemaker.list_endpoints()["Endpoints"] == []
+        assert sagemaker.list_inference_components()["InferenceComponents"] == []
+        assert sagemaker.list_models()["Models"] == []
+        assert chat.session.client("cloudwatch").describe_alarms()["MetricAlarms"] == []
+        code, _, err = slipway(chat, "endpoint", "test", "llama31-8b-inf2")
+        assert (code, "no endpoint of llama31-8b-inf2" in err) == (5, True)
+
+
+@pytest.fixture(scope="module")
+def queue(tmp_path_factory):
+    """Summaries on inf2.8xlarge, asynchronous, down to no instance."""
+    with Sandbox(region="us-east-2", scheduler="local") as box:
+        world = World("asynchronous-inf2", box, tmp_path_factory.mktemp("queue"))
+        world.first = world.run(ask=True)
+        yield world
+
+
+class TestQueue:
+    """Step by step; the last takes it down."""
+
+    def test_it_answers_through_s3(self, queue):
+        assert_all_is_read_back(queue, queue.first)
+        told = report_of(queue.first)["endpoint"]["answer"]
+        assert (told["kind"], told["output_tokens"], told["ttft_ms"]) == ("asynchronous", 64, None)
+        assert "an alarm wakes it: yes" in report_of(queue.first)["verified_resources"]
+
+    @pytest.mark.parametrize(
+        "how, said", [({"queue_fails": True}, "failed on a request"), ({"queue_s": 60.0}, "gave no answer in 3 s")]
+    )
+    def test_a_queue_that_fails_is_named(self, queue, slipway, how, said):
+        queue.box.behave(Behaviour(**how))
+        try:
+            code, _, err = slipway(queue, "endpoint", "test", "summaries-inf2", "--timeout", "3")
+        finally:
+            queue.box.behave(Behaviour())
+        assert (code, said in err) == (6, True), err
+
+    def test_an_update_that_an_alarm_takes_back_is_exit_6_with_its_words(self, queue):
+        before = queue.outputs("summaries-inf2")
+        (alarm,) = [
+            each.physical_id
+            for each in stacks.resources(queue.session, "slipway-summaries-inf2-serving")
+            if each.logical_id.startswith("AlarmsErrors")
+        ]
+        ring, alarms = {"AlarmName": alarm, "StateReason": "played by a test"}, queue.session.client("cloudwatch")
+        alarms.set_alarm_state(**ring, StateValue="ALARM")
+        with pytest.raises(DeploymentFailedError) as failure:
+            queue.run(ask=True, changes=(("inf2-tp2-b16-s4096", "inf2-tp2-b16-s4096-v2"),))
+        assert failure.value.exit_code == 6
+        assert f"runs {before['EndpointConfigName']}, deployed was " in failure.value.message
+        assert "the update was rolled back" in failure.value.message
+        assert "alarm: Slipway slipway-summaries-inf2: requests of the queue fail" in failure.value.message
+        alarms.set_alarm_state(**ring, StateValue="OK")
+        runs = sorted((queue.root / ".slipway/runs/summaries-inf2").glob("2*/report.json"))
+        report = json.loads(runs[-1].read_text())
+        assert (report["status"], report["endpoint"]) == ("failed", None)
+
+    @pytest.mark.slow
+    def test_a_new_version_that_does_not_start_is_exit_6_with_its_log(self, queue):
+        before = queue.outputs("summaries-inf2")
+        queue.box.behave(Behaviour(starts=False))
+        try:
+            with pytest.raises(DeploymentFailedError) as failure:
+                queue.run(ask=True, changes=(("inf2-tp2-b16-s4096", "inf2-tp2-b16-s4096-late"),))
+        finally:
+            queue.box.behave(Behaviour())
+        assert failure.value.exit_code == 6
+        assert "did not pass the ping health check" in failure.value.message
+        assert "its log: ERROR the model cannot be loaded" in failure.value.message
+        assert queue.outputs("summaries-inf2") == before
+
+    def test_it_goes_away_and_its_requests_stay(self, queue, slipway):
+        bucket = queue.outputs("summaries-inf2")["RequestsUri"].removeprefix("s3://").partition("/")[0]
+        code, out, err = slipway(queue, "down", "summaries-inf2", "--yes", "--json")
+        assert code == 0, err
+        (kept,) = json.loads(out)["kept"]
+        assert (kept["kind"], kept["name"]) == ("requests", bucket)
+        assert "each gone after 30 days" in kept["reason"]
+        assert queue.session.client("sagemaker").list_endpoints()["Endpoints"] == []
+        assert bucket in {each["Name"] for each in queue.session.client("s3").list_buckets()["Buckets"]}
