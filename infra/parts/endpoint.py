@@ -19,6 +19,10 @@ START_UP_S = 3600
 hour on inf2.48xlarge (optimum-neuron, deploy-llama-3-3-70b)."""
 BAKE_S = 900
 """How long the old version stands by while the alarms look at the new one; the bill has 15 minutes."""
+SHIFT_S = {Rollout.ALL_AT_ONCE: 300, Rollout.CANARY: 600}
+"""Of it, WaitIntervalInSeconds, the bake between two shifts of traffic; the rest is TerminationWaitInSeconds, after
+the last. All at once has one shift, which the developer guide (all at once traffic shifting) bakes by the second
+alone, while the API asks for the first too. Neither is 0: the old instances never go as soon as the new ones answer."""
 STEP_S = 600
 DEPLOYMENT_S = 14_400
 _SHARE = "CAPACITY_PERCENT"
@@ -198,13 +202,14 @@ class SageMakerEndpoint(Construct):
             )
             return kind.DeploymentConfigProperty(rolling_update_policy=rolling, auto_rollback_configuration=rollback)
         canary = self._endpoint.rollout is Rollout.CANARY
+        shift_s = SHIFT_S[self._endpoint.rollout]
         blue_green = kind.BlueGreenUpdatePolicyProperty(
             traffic_routing_configuration=kind.TrafficRoutingConfigProperty(
                 type="CANARY" if canary else "ALL_AT_ONCE",
                 canary_size=kind.CapacitySizeProperty(type=_SHARE, value=self._batch_percent()) if canary else None,
-                wait_interval_in_seconds=BAKE_S,
+                wait_interval_in_seconds=shift_s,
             ),
-            termination_wait_in_seconds=0,
+            termination_wait_in_seconds=BAKE_S - shift_s,
             maximum_execution_timeout_in_seconds=DEPLOYMENT_S,
         )
         return kind.DeploymentConfigProperty(blue_green_update_policy=blue_green, auto_rollback_configuration=rollback)

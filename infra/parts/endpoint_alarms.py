@@ -81,24 +81,25 @@ class EndpointAlarms(Construct):
         refused = _Watch(text, "Invocation4XXErrors", "Average", 0.5, _FIVE, periods=3, wanted=3)
         text = f"one answer in ten takes {limit} s and more, and SageMaker soon ends them"
         slow = _Watch(text, "ModelLatency", "p90", limit * _MICROSECONDS, _FIVE, periods=2, wanted=2)
-        text = f"one request in ten loses {OVERHEAD_S} s before it reaches a container"
-        before = _Watch(text, "OverheadLatency", "p90", OVERHEAD_S * _MICROSECONDS, _FIVE, periods=3, wanted=3)
+        text = f"requests lose {OVERHEAD_S} s on average before they reach a container"
+        before = _Watch(text, "OverheadLatency", "Average", OVERHEAD_S * _MICROSECONDS, _FIVE, periods=3, wanted=3)
         nothing = "HasBacklogWithoutCapacity" if queued else "NoCapacityInvocationFailures"
+        asked = ("ApproximateBacklogSize", "Maximum") if queued else ("Invocations", "Sum")
         return {
             EndpointAlarm.ERRORS: failing if queued else errors,
             EndpointAlarm.REFUSED: refused,
             EndpointAlarm.LATENCY: slow,
             EndpointAlarm.OVERHEAD: before,
             EndpointAlarm.WAKE: _Watch("a request finds no instance", nothing, "Maximum", 1, _MINUTE),
-            EndpointAlarm.IDLE: self._idle("ApproximateBacklogSize" if queued else "Invocations"),
+            EndpointAlarm.IDLE: self._idle(*asked),
         }
 
-    def _idle(self, metric: str) -> _Watch:
+    def _idle(self, metric: str, statistic: str) -> _Watch:
         """Nobody asks, and the instances cost the same."""
         periods = min(MOST_PERIODS, max(1, math.ceil(self._idle_minutes * _MINUTE / _FIVE)))
         text = f"no request for {periods * _FIVE // _MINUTE} minutes, and the instances cost as much as ever"
         return _Watch(
-            text, metric, "Sum", 1, _FIVE, periods, periods, comparison="LessThanThreshold", missing="breaching"
+            text, metric, statistic, 1, _FIVE, periods, periods, comparison="LessThanThreshold", missing="breaching"
         )
 
     def _alarm(self, name: EndpointAlarm, watch: _Watch) -> cloudwatch.CfnAlarm:
@@ -122,11 +123,14 @@ class EndpointAlarms(Construct):
         )
 
     def _dimensions(self, metric: str) -> list[cloudwatch.CfnAlarm.DimensionProperty]:
-        """By what SageMaker names its metrics: the component, the queue's endpoint, or the variant."""
+        """By what SageMaker names its metrics: the component, the variant, or the endpoint of a queue's length.
+
+        A queue's failures are its variant's (developer guide, alarms and logs of asynchronous endpoints).
+        """
         kind = cloudwatch.CfnAlarm.DimensionProperty
         if self._endpoint.mode is EndpointMode.COMPONENTS:
             return [kind(name="InferenceComponentName", value=self._endpoint.name)]
         found = [kind(name="EndpointName", value=self._endpoint.name)]
-        if not metric.startswith(("ApproximateBacklog", "HasBacklog", "InvocationFailures")):
+        if not metric.startswith(("ApproximateBacklog", "HasBacklog")):
             found.append(kind(name="VariantName", value=VARIANT))
         return found

@@ -124,7 +124,10 @@ class EndpointRole(Construct):
         requests = bucket.arn_for_objects(f"{INPUT}/*")
         return [
             iam.PolicyStatement(sid="TakeRequests", actions=["s3:GetObject"], resources=[requests]),
-            iam.PolicyStatement(sid="GiveAnswers", actions=["s3:PutObject"], resources=answers),
+            # A long answer is uploaded in parts.
+            iam.PolicyStatement(
+                sid="GiveAnswers", actions=["s3:AbortMultipartUpload", "s3:PutObject"], resources=answers
+            ),
         ]
 
 

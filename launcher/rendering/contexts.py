@@ -280,9 +280,11 @@ class ServiceContext:
     """A model served by pods of an EKS cluster (templates/kubernetes/*.yaml.j2).
 
     `resource` is what a node's device plugin calls its chips, `chips` how many of them a pod has; `device_plugin` is
-    its image where the cluster's nodes need one. `bucket` holds the model, None where it
-    comes from the hub. Callers in other namespaces need `caller_label`; `isolated` pods reach no network. `surge` and
-    `unavailable` are the pods that a rollout adds and takes away. Memory in GiB, times in seconds.
+    its image where the cluster's nodes need one, and `neuron_types` are the nodes it runs on: every type with Neuron
+    chips, since a cluster has one plugin for the pods of all plans. `scheduler` is who places pods that take several
+    chips of a node, None where that is Kubernetes' own. Zones may differ by `zone_skew` pods. `bucket` holds the model,
+    None where it comes from the hub. Callers in other namespaces need `caller_label`; `isolated` pods reach no network.
+    `surge` and `unavailable` are the pods that a rollout adds and takes away. Memory in GiB, times in seconds.
     """
 
     name: str
@@ -292,6 +294,7 @@ class ServiceContext:
     az_id: str | None
     instance_type: str
     zones: int
+    zone_skew: int
     replicas: int
     image: str
     registry: str
@@ -304,6 +307,8 @@ class ServiceContext:
     memory_gib: int
     shared_memory_gib: int
     device_plugin: str | None
+    neuron_types: tuple[str, ...]
+    scheduler: str | None
     bucket: str | None
     mount_options: tuple[str, ...]
     model_gib: int

@@ -21,6 +21,10 @@ DRAIN_S, GRACE_S = 90, 120
 SHARED_MEMORY_GIB = 8
 """NCCL's and vLLM's own; Docker's 64 MiB are too few (vLLM documentation, deployment on Kubernetes)."""
 PREFIX = "SM_VLLM_"
+NEIGHBOURS = "my-scheduler"
+"""The second scheduler that Neuron's Helm chart brings for its extension (Neuron documentation, multiple schedulers;
+aws-neuron/neuron-helm-charts). Chips of a pod must be neighbours, or the runtime fails (aws/containers-roadmap#1735):
+Kubernetes' own scheduler does not know of that, and EKS's cannot be taught."""
 
 
 def kubernetes_files(plan: Plan, catalog: Catalog, images: ServingImages) -> dict[str, str]:
@@ -49,13 +53,11 @@ def service_context(plan: Plan, catalog: Catalog, images: ServingImages) -> Serv
     if image is None or model is None:
         message = f"{plan.name} makes no service"
         raise ValueError(message)
-    neuron = chip.family == "neuron"
+    neuron, chips = chip.family == "neuron", decisions.chips_of(plan, catalog)
     variables = decisions.environment(plan, catalog, model=model, replicas=1)
-    copies = decisions.copies_of(plan, catalog)
-    plugin = images.device_plugin(chip.name)
+    copies, plugin = decisions.copies_of(plan, catalog), images.device_plugin(chip.name)
     bucket, _, prefix = (source or "").removeprefix("s3://").partition("/")
     replicas = plan.place.nodes * copies
-    compiles = neuron and serve.artifacts_uri is None
     return ServiceContext(
         name=f"slipway-{plan.name}",
         namespace=f"slipway-{plan.name}",
@@ -64,6 +66,7 @@ def service_context(plan: Plan, catalog: Catalog, images: ServingImages) -> Serv
         az_id=plan.place.az_id,
         instance_type=plan.place.instance_type,
         zones=serve.zones,
+        zone_skew=_zone_skew(plan.place.nodes, serve.zones, copies),
         replicas=replicas,
         image=image,
         registry=image.partition("/")[0],
@@ -71,16 +74,18 @@ def service_context(plan: Plan, catalog: Catalog, images: ServingImages) -> Serv
         arguments=_arguments(variables),
         port=PORT,
         resource="aws.amazon.com/neuron" if neuron else "nvidia.com/gpu",
-        chips=decisions.chips_of(plan, catalog),
+        chips=chips,
         cpus=max(1, int(facts.vcpus * decisions.HOST_SHARE / copies)),
         memory_gib=max(1, int(facts.memory_gib * decisions.HOST_SHARE / copies)),
         shared_memory_gib=min(SHARED_MEMORY_GIB, max(1, int(facts.memory_gib / copies / 4))),
         device_plugin=images.uri(plugin, plan.place.region) if plugin is not None else None,
+        neuron_types=_neuron_types(catalog),
+        scheduler=NEIGHBOURS if neuron and 1 < chips < facts.accelerators else None,
         bucket=bucket or None,
         mount_options=_mount_options(plan.place.region, prefix.strip("/")),
         model_gib=_model_gib(plan, catalog),
         model_folder=decisions.MODEL_FOLDER,
-        isolated=source is not None and not compiles,
+        isolated=source is not None and not (neuron and serve.artifacts_uri is None),
         start_up_s=START_UP_S,
         start_up_probes=START_UP_S // PROBE_EVERY_S,
         probe_every_s=PROBE_EVERY_S,
@@ -90,6 +95,23 @@ def service_context(plan: Plan, catalog: Catalog, images: ServingImages) -> Serv
         unavailable=max(1, replicas // 4) if replicas > 1 else 0,
         digest=plan.digest,
     )
+
+
+def _zone_skew(nodes: int, zones: int, copies: int) -> int:
+    """By how many pods zones may differ: by those of one node where they cannot have as many nodes.
+
+    A smaller skew would leave pods pending for ever.
+
+    >>> _zone_skew(nodes=3, zones=2, copies=3), _zone_skew(nodes=4, zones=2, copies=3)
+    (3, 1)
+    """
+    return copies if nodes % zones else 1
+
+
+def _neuron_types(catalog: Catalog) -> tuple[str, ...]:
+    """Every instance type with Neuron chips."""
+    chips = {each.name for each in catalog.accelerators.values() if each.family == "neuron"}
+    return tuple(sorted(each.name for each in catalog.instance_types.values() if each.accelerator in chips))
 
 
 def _model_gib(plan: Plan, catalog: Catalog) -> int:

@@ -16,6 +16,7 @@ from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.compute import HOURS_A_YEAR
 from launcher.pricing.gate import age_findings, judge
 from launcher.pricing.serving.around import around_assumptions
+from launcher.pricing.serving.compile_job import compile_lines
 from launcher.pricing.serving.drafts import COMMITTED, ServingDraft, paid_hours
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_words
 
@@ -161,6 +162,7 @@ def _assumptions(drawn: ServingDraft, told: tuple[Assumption, ...]) -> tuple[Ass
     return (
         *told,
         *fleet_lines(drawn.serve, drawn.estimate, drawn.fleet, drawn.stand),
+        *compile_lines(drawn.place, drawn.desk.catalog),
         month,
         *(drawn.hazard.assumptions if drawn.hazard is not None else ()),
         *around_assumptions(drawn.stand.mode),

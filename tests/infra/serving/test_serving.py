@@ -98,7 +98,20 @@ class TestCopies:
 class TestDeployment:
     def test_one_instance_is_replaced_at_once_and_both_stand_while_it_bakes(self, endpoint):
         policy = only(endpoint("llama31-8b-g6e"), ENDPOINT)["DeploymentConfig"]["BlueGreenUpdatePolicy"]
-        assert policy["TrafficRoutingConfiguration"] == {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 900}
+        assert policy["TrafficRoutingConfiguration"] == {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 300}
+        # A quote bills a quarter of an hour of both versions.
+        assert policy["TerminationWaitInSeconds"] == 600
+
+    def test_the_old_version_stands_by_until_an_alarm_could_have_come(self, endpoint):
+        canary = {"deployment": "canary", "min_instances": 4, "max_instances": 8}
+        for made in (endpoint("llama31-8b-g6e"), endpoint("asynchronous-inf2"), endpoint(**canary)):
+            config = only(made, ENDPOINT)["DeploymentConfig"]
+            policy = config["BlueGreenUpdatePolicy"]
+            waits = policy["TrafficRoutingConfiguration"]["WaitIntervalInSeconds"], policy["TerminationWaitInSeconds"]
+            assert sum(waits) == 900 < policy["MaximumExecutionTimeoutInSeconds"]
+            rollback = [each["AlarmName"]["Ref"] for each in config["AutoRollbackConfiguration"]["Alarms"]]
+            alarm = made.resources("serving", "AWS::CloudWatch::Alarm")[rollback[0]]
+            assert min(waits) >= alarm["Period"] * alarm["EvaluationPeriods"]
 
     def test_several_roll_in_steps(self, endpoint):
         policy = only(endpoint("llama33-70b-inf2"), ENDPOINT)["DeploymentConfig"]["RollingUpdatePolicy"]

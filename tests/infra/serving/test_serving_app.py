@@ -36,20 +36,37 @@ def test_a_plan_becomes_one_stack_without_credentials(run, tmp_path):
     ]
 
 
+NEWER = "763104351884.dkr.ecr.us-east-1.amazonaws.com/vllm-neuronx:0.16.0-neuronx-py312-sdk2.29.0-ubuntu24.04"
+
+
 @pytest.mark.parametrize(
-    "name, change, said",
+    "name, changes, said",
     [
-        ("llama31-8b-inf2", ("tensor_parallel: 8", "tensor_parallel: 12"), "12 is no degree of tensor parallelism"),
-        ("llama31-8b-g6e", ("max_instances: 1", "deployment: canary"), "canary replaces a part of the instances"),
-        ("llama31-8b-g6e", ("option: on-demand", "option: any"), "purchase.option: must be one value, got any"),
-        ("asynchronous-inf2", ("region: us-east-2", "region: eu-north-1"), "target"),
+        ("llama31-8b-inf2", {"tensor_parallel: 8": "tensor_parallel: 12"}, "12 is no degree of tensor parallelism"),
+        ("llama31-8b-g6e", {"max_instances: 1": "deployment: canary"}, "canary replaces a part of the instances"),
+        ("llama31-8b-g6e", {"option: on-demand": "option: any"}, "purchase.option: must be one value, got any"),
+        ("asynchronous-inf2", {"region: us-east-2": "region: eu-north-1"}, "target"),
+        ("llama31-8b-inf2", {"max_instances: 5": f"max_instances: 5\n    image: {NEWER}"}, "Neuron SDK 2.29 no longer"),
+        ("llama31-8b-inf2", {"model: llama-3.1-8b": "model: gemma-3-12b"}, "gemma-3-12b is of the family gemma-3"),
+        (
+            "llama31-8b-inf2",
+            {"region: us-east-1": "region: eu-west-3", "max_instances: 5": "max_instances: 5\n    min_instances: 0"},
+            "eu-west-3 refuses components without an instance, got 0",
+        ),
+        (
+            "llama31-8b-g6e",
+            {"output_tokens: 250": "output_tokens: 6000\n    streaming: false"},
+            "an answer that is not streamed has 60 s",
+        ),
     ],
 )
-def test_what_is_wrong_is_said_in_one_screen(run, tmp_path, name, change, said):
+def test_what_is_wrong_is_said_in_one_screen(run, tmp_path, name, changes, said):
     text = FILES[name].read_text(encoding="utf-8")
-    assert change[0] in text
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
     path = tmp_path / "plan.yaml"
-    path.write_text(text.replace(*change), encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     answer = run(path)
     assert answer.returncode == 5
     assert said in answer.stderr

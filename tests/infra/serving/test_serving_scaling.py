@@ -93,6 +93,25 @@ class TestAlarms:
         assert standing <= alarms(endpoint("llama31-8b-inf2")).keys()
         assert {"Errors", "Wake"} <= alarms(endpoint("asynchronous-inf2")).keys()
 
+    def test_each_metric_is_asked_for_as_sagemaker_publishes_it(self, endpoint):
+        """Dimensions and statistics of the developer guide; an alarm on any others never has data."""
+        variant_of = {"EndpointName", "VariantName"}
+        queue = alarms(endpoint("asynchronous-inf2"))
+        assert {each["Name"] for each in queue["Errors"]["Dimensions"]} == variant_of
+        assert {each["Name"] for each in queue["Wake"]["Dimensions"]} == {"EndpointName"}
+        standing = alarms(endpoint("llama33-70b-inf2"))
+        for name in ("Errors", "Refused", "Latency", "Overhead", "Idle"):
+            assert {each["Name"] for each in standing[name]["Dimensions"]} == variant_of
+            component = alarms(endpoint("llama31-8b-inf2"))[name]
+            assert [each["Name"] for each in component["Dimensions"]] == ["InferenceComponentName"]
+        assert standing["Overhead"]["Statistic"] == "Average"
+        assert standing["Latency"]["ExtendedStatistic"] == "p90"
+
+    def test_a_queue_that_always_stands_is_idle_without_a_backlog(self, endpoint):
+        idle = alarms(endpoint(asynchronous=True, tensor_parallel=2))["Idle"]
+        assert (idle["MetricName"], idle["Statistic"]) == ("ApproximateBacklogSize", "Maximum")
+        assert [each["Name"] for each in idle["Dimensions"]] == ["EndpointName"]
+
     def test_everybody_is_told_but_of_a_wake(self, example):
         (topic,) = example.resources("serving", "AWS::SNS::Topic")
         for name, alarm in alarms(example).items():

@@ -296,8 +296,13 @@ class TestService:
         assert single["Deployment"]["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
         assert "PodDisruptionBudget" not in single
 
-    def test_zones_share_the_pods(self, serving_bundle):
-        assert pod(serving_bundle("llama31-8b-eks"))["topologySpreadConstraints"][0]["maxSkew"] == 1
+    def test_zones_share_the_pods_as_far_as_their_nodes_go(self, serving_bundle):
+        # Nine pods on three nodes in two zones are six and three.
+        assert pod(serving_bundle("llama31-8b-eks"))["topologySpreadConstraints"][0]["maxSkew"] == 3
+        even = serving_bundle(**serve(zones=2, min_instances=2, max_instances=2))
+        assert pod(even)["topologySpreadConstraints"][0]["maxSkew"] == 1
+
+    def test_a_zone_of_ones_own_is_where_the_pods_are(self, serving_bundle):
         assert pod(serving_bundle(**VARIANTS["zone"]))["nodeSelector"]["topology.k8s.aws/zone-id"] == "use1-az4"
 
     def test_neurons_plugin_is_there_and_nvidias_is_the_clusters(self, serving_bundle):
@@ -305,6 +310,35 @@ class TestService:
         (container,) = daemon["spec"]["template"]["spec"]["containers"]
         assert container["image"] == "public.ecr.aws/neuron/neuron-device-plugin:2.22.4.0"
         assert [each.path for each in serving_bundle(**VARIANTS["gpu"]).files] == [SERVICE_FILE]
+
+    def test_one_plugin_serves_the_nodes_of_every_plan(self, serving_bundle):
+        def plugin(*name, **extra):
+            return objects(serving_bundle(*name, **extra), PLUGIN_FILE)["DaemonSet"]
+
+        large, small = plugin("llama31-8b-eks"), plugin(**VARIANTS["embedding"])
+        assert large == small
+        affinity = large["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        ((types, computes),) = [
+            each["matchExpressions"]
+            for each in affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        ]
+        assert {"inf2.xlarge", "inf2.48xlarge", "trn1.32xlarge"} <= set(types["values"])
+        assert not any(each.startswith(("g6e.", "p5.")) for each in types["values"])
+        assert (computes["operator"], "auto" in computes["values"]) == ("NotIn", True)
+
+    def test_several_chips_of_a_node_are_neighbours(self, serving_bundle):
+        assert pod(serving_bundle("llama31-8b-eks"))["schedulerName"] == "my-scheduler"
+        text = next(each.text for each in serving_bundle("llama31-8b-eks").files if each.path == SERVICE_FILE)
+        assert "--set scheduler.enabled=true --set devicePlugin.enabled=false" in text
+
+    @pytest.mark.parametrize("alone", ["one-chip", "all-chips", "gpus"])
+    def test_other_pods_are_placed_by_kubernetes_itself(self, serving_bundle, alone):
+        extra = {
+            "one-chip": VARIANTS["embedding"],
+            "all-chips": {**serve(tensor_parallel=24, batch_size=8), "target": {"instance_type": "inf2.48xlarge"}},
+            "gpus": {**serve(tensor_parallel=2), "target": {"instance_type": "g6e.12xlarge"}},
+        }[alone]
+        assert "schedulerName" not in pod(serving_bundle(**extra))
 
 
 @pytest.mark.parametrize("name", ["llama31-8b-eks", "llama31-8b-inf2"])
