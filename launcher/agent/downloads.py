@@ -76,6 +76,8 @@ class Downloads(Transfers):
 
     def _read(self, key: str, file: FileIO, begin: int, end: int) -> None:
         """Read from `begin` on until `end` or the end of the object."""
+        if self._cut_off:
+            raise CancelledError
         answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, Range=f"bytes={begin}-{end - 1}")
         buffer, left = self._buffer(), end - begin
         with closing(answer["Body"]) as body:

@@ -125,10 +125,17 @@ class Transfers(ABC):
     def _failure(self, what: str, error: Exception) -> StoreError:
         return StoreError(f"{what}: cut off", cut_off=True) if self._cut_off else store_error(what, error)
 
+    def _is_cut_off(self) -> bool:
+        """Whether it is by now: another thread says so."""
+        return self._cut_off
+
     def _start(self, what: str, key: str, path: Path, start: Callable[[], UnderWay]) -> None:
-        if self._cut_off:
+        if self._is_cut_off():
             raise StoreError(f"{what} {key}: cut off", cut_off=True)
-        self._started.append((what, key, path, start()))
+        begun = start()
+        self._started.append((what, key, path, begun))
+        if self._is_cut_off():  # while it began: whoever cut everything off may not have seen it
+            begun.cancel()
 
 
 class Uploads(Transfers):

@@ -35,4 +35,5 @@ def cancel(
         output.document(status_document(found))
     else:
         output.result(page(found, terminal_width()))
-        output.say(f"\n  the cluster costs on: slipway down {name}")
+        if found.submission is not None and found.submission.head_node.via not in ("local", "ssh"):
+            output.say(f"\n  the cluster costs on: slipway down {found.submission.cluster}")

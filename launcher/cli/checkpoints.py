@@ -1,6 +1,7 @@
 """`slipway checkpoints`: what a job has saved, whether it is whole, and having it here."""
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 from launcher.cli import options, output
 from launcher.cli.confirm import confirm
 from launcher.cli.table import terminal_width
-from launcher.model.errors import ImpossibleError
+from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.run_folder import latest
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ Source = Annotated[
 ]
 Step = Annotated[int | None, typer.Option("--step", min=0, help="One step; the newest whole one without.")]
 FALLBACK_REGION = "us-east-1"
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+"""Names of buckets (S3 user guide, bucket naming rules)."""
 
 
 def register(app: typer.Typer) -> None:
@@ -58,20 +61,26 @@ def verify(
     from launcher.workflow.checkpoints import chosen, survey
     from launcher.workflow.checkpoints_transfer import damaged
 
+    if everything and step is not None:
+        raise UnreadableInputError("--step and --all ask for different things", hint="leave one of the two out")
     store = _store(source, region)
     found = survey(store)
-    wanted = found if everything and step is None else (chosen(found, step),)
+    wanted = found if everything else (chosen(found, step),)
     bad = []
     for each in wanted:
         with _bar(f"step {each.step}", sum(file.bytes for file in each.files)) as advance:
             wrong = damaged(store, each, advance)
         hashes = "hashes" if each.form == "agent" else "sizes; PyTorch keeps no hashes"
-        output.result([f"  step {each.step}: " + (f"whole, {len(each.files)} files, by {hashes}" if not wrong else "")])
+        output.result(
+            [f"  step {each.step}: " + ("not whole" if wrong else f"whole, {len(each.files)} files, by {hashes}")]
+        )
         output.result([f"    {line}" for line in wrong])
         bad += [each.step] if wrong else []
     if bad:
         steps = ", ".join(str(number) for number in bad)
-        raise ImpossibleError(f"not whole: step {steps}", hint="a restore takes the newest whole one")
+        raise ImpossibleError(
+            f"not whole: step {steps}", hint="a job's next start passes them by; restore another one with --step"
+        )
 
 
 def prune(
@@ -127,6 +136,8 @@ def _store(source: str, region: str | None) -> "Objects":
     from launcher.workflow.checkpoints import place_of, store_at
 
     if source.startswith("s3://"):
+        if not _BUCKET.fullmatch(source[5:].partition("/")[0]):
+            raise UnreadableInputError(f"no bucket can have this name: {source}", hint="s3://bucket/prefix")
         known = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or FALLBACK_REGION
         return store_at(source, region or known, os.environ)
     uri, known = place_of(latest(source, Path.cwd()))

@@ -18,7 +18,8 @@ def page(uri: str, found: tuple[Checkpoint, ...], width: int) -> list[str]:
         Column(title="files", right=True),
         Column(title="own size", right=True),
         Column(title="saved (UTC)"),
-        Column(title="by"),
+        Column(title="attempt", right=True, yields=2),
+        Column(title="by", yields=1, shrinks=True),
     ]
     lines += render(columns, [_row(each) for each in found], width)
     for each in found:
@@ -29,14 +30,15 @@ def page(uri: str, found: tuple[Checkpoint, ...], width: int) -> list[str]:
 
 def _row(each: Checkpoint) -> list[str]:
     """One step."""
-    by = {"agent": f"attempt {each.attempt} of {each.run}", "dcp": "PyTorch (DCP)"}
+    by = {"agent": each.run or "", "dcp": "PyTorch (DCP)"}
     return [
         str(each.step),
         "yes" if each.whole else "no",
         str(len(each.files)) if each.files else "",
         size_words(each.bytes),
         (each.written_at or "")[:19].replace("T", " "),
-        by.get(each.form or "", "") if each.run is not None or each.form == "dcp" else "",
+        "" if each.attempt is None else str(each.attempt),
+        by.get(each.form or "", ""),
     ]
 
 

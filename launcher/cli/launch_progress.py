@@ -29,6 +29,6 @@ class Narrator:
         if now.saved_step is not None:
             parts.append(f"saved at step {now.saved_step}")
         line = "  ".join(parts)
-        if line != self.last:
+        if line != self.last and len(parts) > 1:
             self.last = line
             self.tell(line)

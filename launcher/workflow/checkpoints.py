@@ -26,6 +26,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.workflow.submission_record import recorded
 
 AGENT, DCP = "agent", "dcp"
+_SHARED = "it was removed but for the files that a newer one shares with it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,13 @@ def survey(store: Objects) -> tuple[Checkpoint, ...]:
         step = step_of_folder_key(key)
         if step is not None:
             by_step.setdefault(step, []).append(key)
-    return tuple(_judged(store, step, by_step[step], sizes, written) for step in sorted(by_step, reverse=True))
+    judged = [_judged(store, step, by_step[step], sizes, written) for step in sorted(by_step, reverse=True)]
+    needed = frozenset().union(*(each.needs for each in judged if each.whole))
+    # One that was removed leaves behind what a newer one has in common with it.
+    return tuple(
+        replace(each, reason=_SHARED) if each.form is None and needed.intersection(by_step[each.step]) else each
+        for each in judged
+    )
 
 
 def step_of_folder_key(key: str) -> int | None:

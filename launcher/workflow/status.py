@@ -125,9 +125,11 @@ def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFact
 
 
 def _last_metric(place: Path) -> dict[str, Any]:
-    """The last line of the trainer's metrics that is whole."""
-    lines = read_events(place / METRICS)
-    return lines[-1] if lines else {}
+    """What the trainer reported last of each; the agent's own lines, one a checkpoint, have no step."""
+    found: dict[str, Any] = {}
+    for line in read_events(place / METRICS):
+        found |= {name: line[name] for name in ("step", "steps", "loss") if line.get(name) is not None}
+    return found
 
 
 def _with_steps(made: tuple[Attempt, ...], events: list[dict[str, Any]], step: int | None) -> tuple[Attempt, ...]:

@@ -92,3 +92,17 @@ def test_an_object_that_is_not_there(store, tmp_path):
 def test_a_folder_that_cannot_be_written(store, tmp_path):
     with pytest.raises(OSError, match="No such file"):
         fetch(store, tmp_path / "none" / "there")
+
+
+def test_what_is_cut_off_asks_for_nothing_more(store, front, tmp_path):
+    """A stalled request ends by its time-out; a part that was cut off meanwhile does not ask again."""
+    front.rule = lambda *_: "before"
+    impatient = Store(f"s3://{BUCKET}/{PREFIX}", timeout_s=0.2)
+    downloads = impatient.downloads()
+    downloads.download("large", tmp_path / "there", SIZE)
+    assert front.held.wait(30)
+    impatient.cancel()
+    with pytest.raises(StoreError) as caught, downloads:
+        downloads.wait()
+    assert caught.value.cut_off
+    assert len(front.begun) <= 2 * 3  # of each part botocore's three tries

@@ -107,7 +107,7 @@ def test_they_are_listed_with_what_is_not_whole(agent, slipway, s3):
         (1, True, None),
     ]
     code, out, _ = slipway("list", URI)
-    assert (code, "step 2: data is not there" in out, "attempt 1 of r1" in out) == (0, True, True)
+    assert (code, "step 2: data is not there" in out, " r1\n" in out) == (0, True, True)
 
 
 def test_a_store_without_any_says_so(slipway, s3):
@@ -125,6 +125,7 @@ def test_a_changed_byte_is_found_by_verify_and_by_restore_and_by_nothing_else(ag
     code, out, err = slipway("verify", URI, "--all")
     assert (code, "data has SHA-256" in out, "step 1: whole, 2 files, by hashes" in out) == (5, True, True)
     assert "not whole: step 2" in err
+    assert "  step 2: not whole\n" in out
     code, _, err = slipway("restore", URI, "-o", "here")
     assert (code, "step 2 is damaged" in err) == (5, True)
     assert list((tmp_path / "here").iterdir()) == []
@@ -159,6 +160,13 @@ def test_prune_keeps_what_the_kept_ones_point_to(agent, slipway, s3, tmp_path):
     assert [key.rpartition("/")[2] for key in left if key.startswith("step-1/")] == ["base"]
     assert not [key for key in left if key.startswith("step-2/")]
     assert {"step-9/r1.a1/0-aa/data", "notes.txt"} < left
+    found = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    assert [(each["step"], each["reason"]) for each in found] == [
+        (9, "its upload was not finished"),
+        (4, None),
+        (3, None),
+        (1, "it was removed but for the files that a newer one shares with it"),
+    ]
     assert slipway("verify", URI, "--step", "3")[0] == slipway("verify", URI, "--step", "4")[0] == 0
     code, out, _ = slipway("prune", URI, "--keep", "2", "--yes")
     assert (code, "nothing to delete" in out, stored(s3)) == (0, True, left)

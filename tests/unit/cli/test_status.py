@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from launcher.cli.app import main
+from launcher.cli.checkpoints_page import page
 from launcher.records import run_folder
+from launcher.workflow.checkpoints import Checkpoint
 
 REPORT = {
     "schema": "slipway.report/1",
@@ -93,3 +95,43 @@ def test_checkpoints_of_a_run_that_is_not_there(folder, slipway):
     assert (code, "no run of other" in err) == (2, True)
     code, _, err = slipway("checkpoints", "list", "tiny")
     assert (code, Path("quote.json").name in err) == (2, True)
+
+
+@pytest.mark.parametrize("uri", ["s3://", "s3:///runs", "s3://No_Bucket/x", "s3://a"])
+def test_a_bucket_that_cannot_be(tmp_path, slipway, uri):
+    for words in (["list"], ["verify"], ["prune", "--yes"], ["restore"]):
+        code, out, err = slipway("checkpoints", words[0], uri, *words[1:])
+        assert (code, out, f"no bucket can have this name: {uri}" in err, "s3://bucket/prefix" in err) == (
+            2,
+            "",
+            True,
+            True,
+        )
+
+
+def test_one_step_and_all_of_them_are_not_asked_for_at_once(folder, slipway):
+    code, _, err = slipway("checkpoints", "verify", "tiny", "--step", "1", "--all")
+    assert (code, "--step and --all" in err) == (2, True)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_table_of_checkpoints_fits(width):
+    run = "llama31-8b-sft-20261120t203048z-089799cd"
+    made = [
+        Checkpoint(
+            step=step,
+            folder=f"step-{step}",
+            form="agent",
+            files=(),
+            bytes=43_000_000,
+            reason=None,
+            run=run,
+            attempt=2,
+            written_at="2026-11-20T20:29:38+00:00",
+        )
+        for step in (120_000, 90_000)
+    ]
+    lines = page("s3://bucket/runs", tuple(made), width)
+    assert max(map(len, lines)) <= width
+    assert [("120000" in line, "41.0 MiB" in line, "20:29:38" in line) for line in lines].count((True, True, True)) == 1
+    assert (run in "".join(lines)) == (width == 120)

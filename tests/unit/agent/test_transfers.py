@@ -1,0 +1,34 @@
+"""Transfers that are cut off while they begin."""
+
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from launcher.agent.errors import StoreError
+from launcher.agent.transfers import Transfers
+
+
+class Beginning(Transfers):
+    """Transfers that somebody cuts off between the first look and the start."""
+
+    def begin(self) -> Future[None]:
+        made: Future[None] = Future()
+
+        def start() -> Future[None]:
+            self.cancel()
+            return made
+
+        self._start("uploading", "key", Path("file"), start)
+        return made
+
+    def _shut_down(self) -> None:
+        self.cancel()
+
+
+def test_one_that_begins_while_all_are_cut_off_is_cut_off_too() -> None:
+    transfers = Beginning()
+    assert transfers.begin().cancelled()
+    with pytest.raises(StoreError) as caught:
+        transfers.wait()
+    assert caught.value.cut_off

@@ -1,0 +1,46 @@
+"""What a person who follows a job is told of the agent's events."""
+
+import pytest
+
+from launcher.workflow.event_words import event_words, tell_event
+
+
+def test_where_a_checkpoint_came_from() -> None:
+    event: dict[str, object] = {"event": "restored", "attempt": 2, "step": 40, "bytes": 43_000_000}
+    in_s3, on_node = event_words({**event, "source": "store"}), event_words({**event, "source": "node"})
+    assert in_s3 == "attempt 2 resumes from step 40, restored from S3 (43,000,000 bytes)"
+    assert on_node == "attempt 2 resumes from step 40, taken over on its node (43,000,000 bytes)"
+
+
+def test_an_upload_that_goes_on_failing_is_told_ever_more_rarely() -> None:
+    told: list[str] = []
+    for failures in range(1, 20):
+        event: dict[str, object] = {
+            "event": "upload-retry",
+            "attempt": 1,
+            "step": 8,
+            "error": "503 SlowDown",
+            "retry_in_s": 1.5,
+            "failures": failures,
+        }
+        tell_event(event, told.append)
+    words = "attempt 1: step 8 is not in S3 yet: 503 SlowDown; tried again in 1.5 s, training goes on"
+    assert told == [words] * 5
+
+
+@pytest.mark.parametrize(
+    "event, words",
+    [
+        ({"event": "hung", "minutes": 30, "step": 4}, "no step for 30 minutes"),
+        ({"event": "rebalance-recommended", "source": "rebalance"}, "likelier"),
+        ({"event": "restore-retry", "error": "503"}, "restore-retry: 503"),
+        ({"event": "uploader-failed", "error": "KeyError(1)"}, "uploader-failed: KeyError(1)"),
+        ({"event": "store-trouble", "error": "denied"}, "store-trouble: denied"),
+    ],
+)
+def test_trouble_is_told(event: dict[str, object], words: str) -> None:
+    assert words in str(event_words({"attempt": 1, **event}))
+
+
+def test_what_only_machines_need_is_not() -> None:
+    assert event_words({"event": "command-started", "attempt": 1, "pid": 5}) is None
