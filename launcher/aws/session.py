@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from textwrap import shorten
 from typing import Any
 
 import boto3
@@ -12,6 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from launcher.model.errors import AwsError
 
 ATTEMPTS = 5
+MOST_SAID = 400
+"""Characters of an error's message that are shown: a proxy on the way may answer with a whole page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,7 @@ def translated(what: str) -> Iterator[None]:
         raise AwsError(f"{what}: no AWS credentials", hint="aws configure sso, or use --sandbox") from problem
     except ClientError as problem:
         body = problem.response.get("Error", {})
-        raise AwsError(f"{what}: {body.get('Code', 'error')}: {body.get('Message', problem)}") from problem
+        said = shorten(str(body.get("Message", problem)), MOST_SAID, placeholder=" ...")
+        raise AwsError(f"{what}: {body.get('Code', 'error')}: {said}") from problem
     except BotoCoreError as problem:
         raise AwsError(f"{what}: {problem}") from problem

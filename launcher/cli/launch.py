@@ -124,7 +124,7 @@ def _on_a_cluster(file: Path, asked: PriceOptions, *, wanted: str | None, yes: b
         return fresh_quote(file, options.now(), every_zone, wanted=digest, environment=environment, say=output.say)
 
     first = fresh_quote(file, options.now(), asked, wanted=wanted, environment=environment, say=output.say)
-    for line in page(first[0], terminal_width(), everything=False):
+    for line in page(first[0], terminal_width(), everything=False, called=True):
         output.say(line)
     approve(first)
     if _serves(first[0], None):

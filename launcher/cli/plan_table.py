@@ -23,13 +23,13 @@ MANY_HOURS = 100
 INCOMPLETE = "total incomplete"
 
 
-def page(priced: Priced, width: int, *, everything: bool) -> list[str]:
-    """The whole page for a terminal of `width` columns."""
+def page(priced: Priced, width: int, *, everything: bool, called: bool = False) -> list[str]:
+    """The whole page for a terminal of `width` columns; `called` says that prices were just read from AWS."""
     if priced.request.workload.serve is not None:
         # Loaded for serving plans alone: a training plan pays nothing for it.
         from launcher.cli.serving_table import page as serving_page
 
-        return serving_page(priced, width, everything=everything)
+        return serving_page(priced, width, everything=everything, called=called)
     ranks, rest = ranks_shown(priced.drafts, everything=everything)
     shown = [(rank, priced.quote(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
@@ -43,7 +43,7 @@ def page(priced: Priced, width: int, *, everything: bool) -> list[str]:
         *also_unpriced(rest, width),
         *_not_deployed(priced, width),
     ]
-    lines += footer(priced, shown, width, everything=everything)
+    lines += footer(priced, shown, width, everything=everything, called=called)
     return lines
 
 
@@ -285,13 +285,17 @@ def _note(quoted: Quote) -> str:
     return "; ".join(parts)
 
 
-def footer(priced: Priced, shown: Sequence[tuple[int, Quote]], width: int, *, everything: bool = False) -> list[str]:
+def footer(
+    priced: Priced, shown: Sequence[tuple[int, Quote]], width: int, *, everything: bool = False, called: bool = False
+) -> list[str]:
     """How many were looked at, how old the prices are, what was found, and what to type next."""
     rest = "; the model does not fit the others" if everything else "; --all for the rest"
     rest = "" if len(shown) == priced.resolution.considered else rest
     lines = [f"  {len(shown):,} of {priced.resolution.considered:,} considered{rest}. {_ages(priced)}"]
     lines = [piece for line in lines for piece in wrapped(line, width)]
-    lines.append("  Nothing was called and nothing was spent.")
+    lines.append(
+        "  Prices were read and nothing was spent." if called else "  Nothing was called and nothing was spent."
+    )
     lines += [piece for each in priced.findings for piece in wrapped(f"  {finding_line(each)}", width)]
     lines += ["", f"  next: {priced.next_command}"]
     return lines

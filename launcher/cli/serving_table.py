@@ -17,7 +17,7 @@ NARROW = 100
 MOST_NAMED = 8
 
 
-def page(priced: Priced, width: int, *, everything: bool) -> list[str]:
+def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[str]:
     """The whole page for a terminal of `width` columns."""
     ranks, rest = ranks_shown(priced.drafts, everything=everything)
     shown = [(rank, priced.quote(rank)) for rank in ranks]
@@ -25,7 +25,7 @@ def page(priced: Priced, width: int, *, everything: bool) -> list[str]:
     lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
     lines += ["", *table(shown, width), *_refused(shown, width), *unpriced_reasons(shown, width)]
     lines += _also_unpriced(rest, width)
-    return lines + footer(priced, shown, width)
+    return lines + footer(priced, shown, width, called=called)
 
 
 def _refused(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:

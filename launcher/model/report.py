@@ -17,6 +17,11 @@ class RunStatus(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
 
+    @property
+    def words(self) -> str:
+        """What a job did: it failed, or was cancelled."""
+        return "was cancelled" if self is RunStatus.CANCELLED else self.value
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:

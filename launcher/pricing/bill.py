@@ -68,7 +68,7 @@ class Bill:
         """Nothing is worked out yet."""
         self.request = request
         self.catalog = catalog
-        self._own = request.target.cluster is None
+        self._own = _stands(request) is None
         self._standing: dict[tuple[str, bool], _Standing] = {}
 
     def lines(self, place: Place, work: Work) -> tuple[Line, ...]:
@@ -108,6 +108,14 @@ class Bill:
         return self._standing[key]
 
 
+def _stands(request: PlanRequest) -> tuple[str, str] | None:
+    """The cluster that exists and takes the job, in words, and where the plan names it; None for one of its own."""
+    target = request.target
+    if target.cluster is not None:
+        return f"cluster {target.cluster}", "target.cluster"
+    return None if target.ssh_host is None else (f"the cluster of {target.ssh_host}", "target.ssh_host")
+
+
 def transfer_usd(region: str, request: PlanRequest, catalog: Catalog) -> float:
     """Dollars to bring the training data to a region; 0 where there is nothing to bring, or no price for it."""
     return float(total_usd(_transfer(Prices(region, catalog), request), JobSize(0.0, None)))
@@ -122,13 +130,14 @@ def checkpoints_and_data_usd(region: str, request: PlanRequest, work: Work, hour
 def bill_assumptions(request: PlanRequest, target: TargetKind) -> tuple[Assumption, ...]:
     """What the rest of the bill rests on, for the quote."""
     lines = [_assumed("logs", f"{LOG_GB_PER_NODE_HOUR:g}", "GB a node-hour")]
-    if request.target.cluster is None:
+    stands = _stands(request)
+    if stands is None:
         lines.append(_assumed("cluster stands before and after the job", f"{CLUSTER_OVERHEAD_H:g}", "h"))
         lines += network_assumptions(request)
         lines += monitoring_assumptions()
     else:
-        what, cluster = "head node, network, file system and what watches them", request.target.cluster
-        lines.append(Assumption(name=what, value="paid by", unit=f"cluster {cluster}", source="target.cluster"))
+        what, (cluster, source) = "head node, network, file system and what watches them", stands
+        lines.append(Assumption(name=what, value="paid by", unit=cluster, source=source))
     if target is TargetKind.HYPERPOD_SLURM:
         lines.append(volume_assumption())
     if request.checkpoint.mode is not CheckpointMode.NONE:

@@ -163,7 +163,7 @@ def _run_job(
         raise DeploymentFailedError(f"the scheduler of {cluster}: {problem}") from problem
     if story.status is not RunStatus.SUCCEEDED:
         hint = f"slipway logs {quoted.plan.name} shows what it printed"
-        raise DeploymentFailedError(f"the job {story.status.value}", hint=hint)
+        raise DeploymentFailedError(f"the job {story.status.words}", hint=hint)
 
 
 @dataclass(slots=True, kw_only=True)

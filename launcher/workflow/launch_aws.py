@@ -113,7 +113,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, setting: LaunchSettin
         folder.write_json("report.json", report_document(report))
     if report.status is not RunStatus.SUCCEEDED:
         hint = f"slipway logs {plan.name} shows what it printed"
-        raise DeploymentFailedError(f"the job {report.status.value}", hint=hint)
+        raise DeploymentFailedError(f"the job {report.status.words}", hint=hint)
     return folder, report
 
 
