@@ -118,3 +118,23 @@ class TestEnvironment:
         told = pytest.warns(UserWarning, match=r"192\.0\.2\.1")
         with socket.socket() as client, told, pytest.raises(SocketConnectBlockedError):
             client.connect(("192.0.2.1", 443))
+
+
+GROUP = """
+    import pytest
+
+    pytestmark = pytest.mark.xdist_group("one")
+
+    @pytest.mark.parametrize("number", range(8))
+    def test_where(number):
+        pass
+"""
+
+
+def test_tests_of_a_group_stay_on_one_worker(project):
+    """They share what their modules set up, and some follow one another."""
+    project.makepyfile(GROUP)
+    result = project.runpytest_subprocess("-n", "2", "--dist", "loadgroup", "-v")
+    result.assert_outcomes(passed=8)
+    lines = [line for line in result.outlines if "PASSED" in line]
+    assert len({line.partition("]")[0] for line in lines}) == 1, lines
