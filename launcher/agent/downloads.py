@@ -4,6 +4,7 @@ boto3's transfer manager asks for memory at every read and writes with one threa
 as long (`python -m benchmarks.checkpoint`).
 """
 
+import os
 import threading
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import closing
@@ -16,6 +17,8 @@ from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseS
 from launcher.agent.transfers import CONCURRENCY, PART_BYTES, Transfers
 
 _CHUNK_BYTES = 1024 * 1024
+_LEAST_WORKERS = 3
+"""Threads beyond the processors take the interpreter from one another: ten on two brought half of what three do."""
 _ATTEMPTS = 5
 """Of a part in a row that bring no byte; boto3's transfer manager tries as often."""
 _BROKEN = (ConnectionError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
@@ -36,7 +39,7 @@ class Downloads(Transfers):
         self._client = client
         self._bucket = bucket
         self._prefix = prefix
-        self._pool = ThreadPoolExecutor(CONCURRENCY)
+        self._pool = ThreadPoolExecutor(min(CONCURRENCY, max(_LEAST_WORKERS, os.cpu_count() or 1)))
         self._own = threading.local()
 
     def download(self, key: str, path: Path, size: int) -> None:

@@ -1,5 +1,6 @@
 """Bringing the newest whole checkpoint back onto the node."""
 
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from launcher.agent.store import Store
 from launcher.agent.upload import local_files, sha256_of
 
 PARTIAL_NAME = ".slipway-restore"
-_HASHERS = 4
+_HASHERS = min(4, max(2, (os.cpu_count() or 1) // 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
