@@ -1,6 +1,6 @@
 """Checkpoints up and down against boto3's own time, the agent's memory, and what its watch costs the training.
 
-    python -m benchmarks.checkpoint [--mib 4096] [--files 64] [--rounds 2] [--pairs 9] [--steps-s 6] [--json]
+    python -m benchmarks.checkpoint [--mib 4096] [--files 64] [--rounds 3] [--pairs 9] [--steps-s 6] [--json]
 
 All clients talk to one S3 server on this machine (`benchmarks.checkpoint_server`), which shares the processors with
 them: this measures clients, not AWS. Every transfer is a process of its own; the clients take turns, and the fastest
@@ -293,7 +293,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Checkpoints up and down, memory, and what the watch costs.")
     parser.add_argument("--mib", type=int, default=4096, help="size of the checkpoint")
     parser.add_argument("--files", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=2, help="transfers of every client, of which the fastest counts")
+    parser.add_argument("--rounds", type=int, default=3, help="transfers of every client, of which the fastest counts")
     parser.add_argument("--pairs", type=int, default=9, help="paired runs of the training")
     parser.add_argument("--steps-s", type=float, default=6.0, help="seconds of training in one run")
     parser.add_argument("--json", action="store_true")

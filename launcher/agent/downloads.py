@@ -1,12 +1,13 @@
 """Parallel downloads: objects in parts, each read into memory that is there already and written where it belongs.
 
-boto3's transfer manager asks for memory at every read and writes with one thread; on two processors it took three times
-as long (`python -m benchmarks.checkpoint`).
+boto3's transfer manager asks for memory at every read and writes with one thread; on two processors it took twice as
+long (`python -m benchmarks.checkpoint`).
 """
 
 import os
 import threading
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from collections import deque
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import closing
 from io import FileIO
 from pathlib import Path
@@ -14,9 +15,13 @@ from typing import Any
 
 from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
 
-from launcher.agent.transfers import CONCURRENCY, PART_BYTES, Transfers
+from launcher.agent.incoming import Incoming, Part
+from launcher.agent.transfers import CONCURRENCY, Transfers
 
-_CHUNK_BYTES = 1024 * 1024
+_READ_BYTES = 1024 * 1024
+_WRITE_BYTES = 16 * 1024
+"""The kernel takes as much memory in one piece as a write has. Large pieces are those that a virtual machine's host has
+to find first: after other programs had filled the memory, writes of 1 MiB took up to twice as long in all."""
 _LEAST_WORKERS = 3
 """Threads beyond the processors take the interpreter from one another: ten on two brought half of what three do."""
 _ATTEMPTS = 5
@@ -39,88 +44,103 @@ class Downloads(Transfers):
         self._client = client
         self._bucket = bucket
         self._prefix = prefix
-        self._pool = ThreadPoolExecutor(min(CONCURRENCY, max(_LEAST_WORKERS, os.cpu_count() or 1)))
+        self._workers = min(CONCURRENCY, max(_LEAST_WORKERS, os.cpu_count() or 1))
+        self._pool = ThreadPoolExecutor(self._workers)
         self._own = threading.local()
+        self._lock = threading.Lock()
+        self._untouched: deque[Incoming] = deque()
+        self._begun: list[Incoming] = []
 
-    def download(self, key: str, path: Path, size: int) -> None:
+    def download(self, key: str, path: Path, size: int) -> Incoming:
         """Start a download.
 
         Args:
             key: Which object.
             path: The file, which is made anew.
             size: Of the object, in bytes; of a longer one the rest stays away.
+
+        Returns:
+            The file on its way; its result is the SHA-256 of what arrived.
         """
         path.write_bytes(b"")
-        self._start("downloading", key, path, lambda: _Parts([self._submit(key, path, *part) for part in _parts(size)]))
+        file = Incoming(key, path, size)
+        self._start("downloading", key, lambda: self._submit(file))
+        return file
+
+    def _submit(self, file: Incoming) -> Incoming:
+        number = file.left  # before a worker that is free takes of it
+        with self._lock:
+            self._untouched.append(file)
+        for _ in range(min(number, self._workers)):
+            self._pool.submit(self._work)
+        return file
 
     def _shut_down(self) -> None:
         self.cancel()
         self._pool.shutdown(cancel_futures=True)
 
-    def _submit(self, key: str, path: Path, begin: int, end: int) -> Future[None]:
-        return self._pool.submit(self._part, key, path, begin, end)
+    def _work(self) -> None:
+        """Bring parts until nobody needs another worker."""
+        file = None
+        while True:
+            with self._lock:
+                file = file if file and file.left else self._choose()
+                part = None if file is None else file.take()
+            if file is None:
+                return
+            if part is None:  # it failed meanwhile
+                continue
+            try:
+                self._bring(file, part)
+                file.arrived(part, self._buffer())
+            except BaseException as error:  # noqa: BLE001  whoever waits for the file raises it
+                file.fail(error)
 
-    def _part(self, key: str, path: Path, begin: int, end: int) -> None:
+    def _choose(self) -> Incoming | None:
+        """One that nobody is at, else the one with most left; a worker stays at it, so that its hash goes along."""
+        while self._untouched:
+            file = self._untouched.popleft()
+            if file.left:
+                self._begun.append(file)
+                return file
+        self._begun = [file for file in self._begun if file.left]
+        return max(self._begun, key=lambda file: file.left, default=None)
+
+    def _bring(self, file: Incoming, part: Part) -> None:
         """Bring one part; where the connection breaks, it goes on from there."""
         failures = 0
-        with path.open("r+b", buffering=0) as file:
+        with file.path.open("r+b", buffering=0) as there:
             while failures < _ATTEMPTS:
-                file.seek(begin)
+                before = part.reached
+                there.seek(before)
                 try:
-                    self._read(key, file, begin, end)
+                    self._read(file.key, there, part)
                 except _BROKEN:
-                    reached = file.tell()
-                    failures = failures + 1 if reached == begin else 0
-                    begin = reached
+                    failures = failures + 1 if part.reached == before else 0
                     if failures == _ATTEMPTS:
                         raise
                 else:
                     return
 
-    def _read(self, key: str, file: FileIO, begin: int, end: int) -> None:
-        """Read from `begin` on until `end` or the end of the object."""
+    def _read(self, key: str, file: FileIO, part: Part) -> None:
+        """Read from where the part is until its end or that of the object."""
         if self._cut_off:
             raise CancelledError
-        answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, Range=f"bytes={begin}-{end - 1}")
-        buffer, left = self._buffer(), end - begin
+        asked = f"bytes={part.reached}-{part.end - 1}"
+        answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, Range=asked)
+        buffer = self._buffer()
         with closing(answer["Body"]) as body:
-            while left and (got := body.readinto(buffer[: min(left, len(buffer))])):
+            while (left := part.end - part.reached) and (got := body.readinto(buffer[: min(left, len(buffer))])):
                 if self._cut_off:
                     raise CancelledError
                 written = 0
                 while written < got:  # a disk that fills up takes a piece of it before it refuses
-                    written += file.write(buffer[written:got])
-                left -= got
+                    written += file.write(buffer[written : min(got, written + _WRITE_BYTES)])
+                part.reaches(buffer[:got])
 
     def _buffer(self) -> memoryview:
         """This worker's memory."""
         if not hasattr(self._own, "buffer"):
-            self._own.buffer = memoryview(bytearray(_CHUNK_BYTES))
+            self._own.buffer = memoryview(bytearray(_READ_BYTES))
         buffer: memoryview = self._own.buffer
         return buffer
-
-
-class _Parts:
-    """The parts of one file, as one transfer."""
-
-    def __init__(self, futures: list[Future[None]]) -> None:
-        self._futures = futures
-
-    def result(self) -> None:
-        """Wait for all; the first that failed raises, without waiting for the others."""
-        for each in self._futures:
-            each.result()
-
-    def cancel(self) -> None:
-        """Cut off those that have not begun."""
-        for each in self._futures:
-            each.cancel()
-
-
-def _parts(size: int) -> list[tuple[int, int]]:
-    """Begin and end of each part; nothing has none.
-
-    >>> _parts(0), len(_parts(PART_BYTES + 1))
-    ([], 2)
-    """
-    return [(begin, min(begin + PART_BYTES, size)) for begin in range(0, size, PART_BYTES)]

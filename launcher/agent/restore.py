@@ -4,12 +4,14 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.agent.commit import whole_checkpoint
+from launcher.agent.downloads import Downloads
 from launcher.agent.errors import AgentError, StoreError
+from launcher.agent.incoming import Incoming
 from launcher.agent.manifest import Manifest, StoredFile, step_of_folder, step_of_key
 from launcher.agent.store import Store
 from launcher.agent.upload import local_files, sha256_of
@@ -177,24 +179,19 @@ class Restore:
 
     def _download(self, files: list[StoredFile], partial: Path) -> str:
         """Download and check by hash; the reason why the checkpoint is not whole, or an empty string."""
-        checks: dict[Path, Future[str]] = {}
-        with ThreadPoolExecutor(_HASHERS) as pool:
-
-            def check(path: Path) -> None:
-                checks[path] = pool.submit(sha256_of, path)
-
-            try:
-                with self.store.downloads() as downloads:
-                    for file in files:
-                        (partial / file.path).parent.mkdir(parents=True, exist_ok=True)
-                        downloads.download(file.key, partial / file.path, file.bytes)
-                    downloads.wait(check)
-            except StoreError as error:
-                if error.missing:
-                    return f"an object went away: {error}"
-                raise
-        for file in files:
-            digest = checks[partial / file.path].result()
-            if digest != file.sha256:
+        try:
+            with self.store.downloads() as downloads:
+                coming = [self._start(downloads, file, partial / file.path) for file in files]
+                downloads.wait()
+        except StoreError as error:
+            if error.missing:
+                return f"an object went away: {error}"
+            raise
+        for file, incoming in zip(files, coming, strict=True):
+            if (digest := incoming.result()) != file.sha256:
                 return f"{file.path} has SHA-256 {digest} instead of {file.sha256}"
         return ""
+
+    def _start(self, downloads: Downloads, file: StoredFile, path: Path) -> Incoming:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return downloads.download(file.key, path, file.bytes)

@@ -64,7 +64,7 @@ class Transfers(ABC):
     def __init__(self) -> None:
         """Nothing is under way."""
         self.arrived: set[str] = set()
-        self._started: list[tuple[str, str, Path, UnderWay]] = []
+        self._started: list[tuple[str, str, UnderWay]] = []
         self._cut_off = False
 
     def __enter__(self: _Self) -> _Self:  # noqa: PYI019  typing.Self came with Python 3.11
@@ -88,22 +88,18 @@ class Transfers(ABC):
         finally:
             self._shut_down()
 
-    def wait(self, on_arrival: Callable[[Path], None] = lambda _: None) -> None:
+    def wait(self) -> None:
         """Wait until everything started so far is done; `arrived` then holds the keys that are.
-
-        Args:
-            on_arrival: Called with the file of each transfer that is done, in the order in which they were started.
 
         Raises:
             StoreError: One of the transfers failed or was cut off; the others were waited for.
             UnusableCheckpointError: A file to upload is no longer there.
         """
         failure: Exception | None = None
-        for what, key, path, future in self._started:
+        for what, key, future in self._started:
             try:
                 future.result()
                 self.arrived.add(key)
-                on_arrival(path)
             except FileNotFoundError as error:
                 raise UnusableCheckpointError(f"{what} {key}: {error}") from error
             except _TRANSFER_ERRORS as error:
@@ -115,7 +111,7 @@ class Transfers(ABC):
     def cancel(self) -> None:
         """Cut off everything, without waiting for it."""
         self._cut_off = True
-        for _, _, _, future in list(self._started):
+        for _, _, future in list(self._started):
             future.cancel()
 
     @abstractmethod
@@ -129,11 +125,11 @@ class Transfers(ABC):
         """Whether it is by now: another thread says so."""
         return self._cut_off
 
-    def _start(self, what: str, key: str, path: Path, start: Callable[[], UnderWay]) -> None:
+    def _start(self, what: str, key: str, start: Callable[[], UnderWay]) -> None:
         if self._is_cut_off():
             raise StoreError(f"{what} {key}: cut off", cut_off=True)
         begun = start()
-        self._started.append((what, key, path, begun))
+        self._started.append((what, key, begun))
         if self._is_cut_off():  # while it began: whoever cut everything off may not have seen it
             begun.cancel()
 
@@ -167,7 +163,7 @@ class Uploads(Transfers):
 
     def upload(self, path: Path, key: str) -> None:
         """Start an upload."""
-        self._start("uploading", key, path, lambda: self._manager.upload(str(path), self._bucket, self._prefix + key))
+        self._start("uploading", key, lambda: self._manager.upload(str(path), self._bucket, self._prefix + key))
 
     def _shut_down(self) -> None:
         self._manager.shutdown(cancel=True)

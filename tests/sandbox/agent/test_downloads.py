@@ -4,6 +4,7 @@ import hashlib
 import itertools
 
 import pytest
+from botocore.exceptions import ClientError
 
 from launcher.agent.errors import StoreError
 from launcher.agent.store import Store
@@ -41,8 +42,10 @@ def store(bucket, front, tmp_path):
 
 def fetch(store, path, size=SIZE, key="large"):
     with store.downloads() as downloads:
-        downloads.download(key, path, size)
-    return path.read_bytes()
+        file = downloads.download(key, path, size)
+    content = path.read_bytes()
+    assert file.result() == hashlib.sha256(content).hexdigest()
+    return content
 
 
 def test_it_arrives_whole_in_two_requests(store, front, tmp_path):
@@ -106,3 +109,44 @@ def test_what_is_cut_off_asks_for_nothing_more(store, front, tmp_path):
         downloads.wait()
     assert caught.value.cut_off
     assert len(front.begun) <= 2 * 3  # of each part botocore's three tries
+
+
+SIZES = [0, 1, 3 * PART_BYTES, 70_000, PART_BYTES, 2 * PART_BYTES + 5, PART_BYTES - 1]
+
+
+def uploaded(store, folder):
+    """Objects of several sizes; their contents."""
+    contents = {}
+    with store.uploads() as uploads:
+        for number, size in enumerate(SIZES):
+            contents[f"object-{number}"] = content = (bytes([number]) + CONTENT * 2)[:size]
+            (folder / f"source-{number}").write_bytes(content)
+            uploads.upload(folder / f"source-{number}", f"object-{number}")
+    return contents
+
+
+def test_files_of_all_sizes_at_once_and_connections_that_break(store, front, tmp_path):
+    contents = uploaded(store, tmp_path)
+    asked = itertools.count()
+    front.rule = lambda *_: "cut-body" if next(asked) % 3 == 0 else None
+    with store.downloads() as downloads:
+        coming = {key: downloads.download(key, tmp_path / key, len(content)) for key, content in contents.items()}
+        downloads.wait()
+    for key, content in contents.items():
+        assert (tmp_path / key).read_bytes() == content
+        assert coming[key].result() == hashlib.sha256(content).hexdigest()
+
+
+def test_one_that_is_missing_keeps_no_other_from_arriving(store, tmp_path):
+    contents = uploaded(store, tmp_path)
+    downloads = store.downloads()
+    missing = downloads.download("missing", tmp_path / "missing", 5 * PART_BYTES)
+    coming = {key: downloads.download(key, tmp_path / key, len(content)) for key, content in contents.items()}
+    with pytest.raises(StoreError) as caught, downloads:
+        downloads.wait()
+    assert caught.value.missing
+    assert downloads.arrived == set(contents)
+    with pytest.raises(ClientError):
+        missing.result()
+    for key, content in contents.items():
+        assert coming[key].result() == hashlib.sha256(content).hexdigest()

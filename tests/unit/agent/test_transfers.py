@@ -1,7 +1,6 @@
 """Transfers that are cut off while they begin."""
 
 from concurrent.futures import Future
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ class Beginning(Transfers):
             self.cancel()
             return made
 
-        self._start("uploading", "key", Path("file"), start)
+        self._start("uploading", "key", start)
         return made
 
     def _shut_down(self) -> None:

@@ -1,0 +1,122 @@
+"""Files whose parts arrive in any order, with a hash that follows them."""
+
+import hashlib
+import threading
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.agent import incoming
+from launcher.agent.incoming import Incoming
+
+PART = 1000
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(incoming, "PART_BYTES", PART)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "file"
+
+
+def content_of(size):
+    return hashlib.shake_256(str(size).encode()).digest(size)
+
+
+def brought(file, part, content, pieces=3):
+    """Write a part in pieces, as a worker does."""
+    step = max(1, (part.end - part.begin) // pieces)
+    with file.path.open("r+b") as there:
+        for begin in range(part.begin, part.end, step):
+            piece = memoryview(content)[begin : min(begin + step, part.end)]
+            there.seek(begin)
+            there.write(piece)
+            there.flush()
+            part.reaches(piece)
+    file.arrived(part, memoryview(bytearray(300)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_the_hash_is_that_of_the_content_in_whichever_order_parts_are_taken_and_arrive(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("parts") / "file"
+    path.touch()
+    size = data.draw(st.integers(0, 9 * PART))
+    content, file, taken = content_of(size), Incoming("key", path, size), []
+    while file.left or taken:
+        if file.left and (not taken or data.draw(st.booleans())):
+            taken.append(file.take())
+        else:
+            brought(file, taken.pop(data.draw(st.integers(0, len(taken) - 1))), content)
+    assert path.read_bytes() == content
+    assert file.result() == hashlib.sha256(content).hexdigest()
+
+
+def test_many_workers_at_once(path):
+    path.touch()
+    content = content_of(200 * PART + 1)
+    file = Incoming("key", path, len(content))
+    begin = threading.Barrier(8)
+
+    def work():
+        begin.wait()
+        while part := file.take():
+            brought(file, part, content)
+
+    with ThreadPoolExecutor(8) as pool:
+        for each in [pool.submit(work) for _ in range(8)]:
+            each.result()
+    assert file.result() == hashlib.sha256(content).hexdigest()
+
+
+def test_the_hash_goes_along_with_one_part_at_a_time(path):
+    file = Incoming("key", path, 3 * PART)
+    assert [file.take().hashed for _ in range(3)] == [True, False, False]
+
+
+def test_a_single_worker_reads_nothing_again(path):
+    path.touch()
+    content = content_of(5 * PART)
+    file = Incoming("key", path, len(content))
+    while part := file.take():
+        assert part.hashed
+        brought(file, part, content)
+    assert file.result() == hashlib.sha256(content).hexdigest()
+
+
+def test_an_object_that_is_shorter_than_its_size_has_another_hash(path):
+    path.touch()
+    file = Incoming("key", path, PART)
+    part = file.take()
+    part.reaches(memoryview(b"short"))
+    file.arrived(part, memoryview(bytearray(10)))
+    assert file.result() == hashlib.sha256(b"short").hexdigest()
+
+
+def test_the_first_error_stands_and_no_part_begins_after_it(path):
+    file = Incoming("key", path, 3 * PART)
+    part = file.take()
+    file.fail(OSError("full"))
+    file.cancel()
+    assert file.take() is None
+    file.arrived(part, memoryview(bytearray(10)))
+    with pytest.raises(OSError, match="full"):
+        file.result()
+
+
+def test_one_that_is_cut_off_says_so(path):
+    file = Incoming("key", path, 1)
+    file.cancel()
+    with pytest.raises(CancelledError):
+        file.result()
+
+
+def test_one_that_is_whole_stays_so(path):
+    file = Incoming("key", path, 0)
+    file.cancel()
+    assert file.result() == hashlib.sha256(b"").hexdigest()
