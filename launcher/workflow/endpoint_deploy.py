@@ -34,6 +34,7 @@ ROLLOUTS: Mapping[Rollout, str] = {
     Rollout.CANARY: "with a part of the requests first",
     Rollout.ROLLING: "in steps",
 }
+_STANDS = "the endpoint stands"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +108,13 @@ def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         story.status = RunStatus.SUCCEEDED
     except KeyboardInterrupt:
         story.status = RunStatus.CANCELLED
-        if not options.sandbox:
-            options.tell(_left_running("CloudFormation goes on by itself, and the endpoint stands", quoted))
+        if story.begun and not options.sandbox:
+            goes_on = "" if story.stands else "CloudFormation goes on by itself, and then "
+            options.tell(_left_running(goes_on + _STANDS, quoted))
         raise
     except SlipwayError:
-        if story.live is not None and not options.sandbox:
-            options.tell(_left_running("the endpoint stands", quoted))
+        if story.stands and not options.sandbox:
+            options.tell(_left_running(_STANDS, quoted))
         raise
     finally:
         report = story.report()
@@ -130,8 +132,10 @@ def _tell_story(
     setting = ground.setting
     cdk, assembly = synthesise(story.folder, quoted, setting)
     show_difference(cdk, assembly, endpoint_words(quoted.plan, decided), tell)
-    live = bring_up_endpoint(story.folder, quoted, bundle, setting, decided, cdk=cdk, assembly=assembly)
-    story.live = live
+    story.begun = True
+    outputs = _deployed(story.folder, quoted, bundle, setting, cdk=cdk, assembly=assembly)
+    story.stands = True
+    story.live = live = _in_service(story.folder, quoted, setting, decided, assembly=assembly, outputs=outputs)
     if ground.box is not None:
         from launcher.sandbox.model_server import LEFT_OUT
         from launcher.workflow.in_sandbox import left_out
@@ -143,28 +147,38 @@ def _tell_story(
         story.folder.append_event("answered", answer=answer(story.reply))
 
 
-def bring_up_endpoint(
+def _deployed(
+    folder: RunFolder, quoted: Quote, bundle: Bundle, setting: Setting, *, cdk: Cdk, assembly: Assembly
+) -> Mapping[str, Mapping[str, str]]:
+    """Deploy the assembly that was shown; the outputs of its stack.
+
+    Raises:
+        DeploymentFailedError: CloudFormation failed; what the endpoint itself says of it stands below.
+    """
+    try:
+        return carry_out(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+    except DeploymentFailedError as failure:
+        session = Session(environment=setting.environment, region=quoted.plan.place.region)
+        raise _with_troubles(failure, quoted.plan, session) from failure
+
+
+def _in_service(
     folder: RunFolder,
     quoted: Quote,
-    bundle: Bundle,
     setting: Setting,
     decided: Endpoint,
     *,
-    cdk: Cdk,
     assembly: Assembly,
+    outputs: Mapping[str, Mapping[str, str]],
 ) -> LiveEndpoint:
-    """Deploy the assembly that was shown, wait until the endpoint runs what was asked for, and read it back.
+    """Wait until the endpoint runs what was asked for, and read it back.
 
     Raises:
-        DeploymentFailedError: CloudFormation failed, the endpoint was rolled back, or is not what was planned.
+        DeploymentFailedError: the endpoint was rolled back, or is not what was planned.
         AwsError: a call failed.
     """
     plan, tell = quoted.plan, setting.tell
     session = Session(environment=setting.environment, region=plan.place.region)
-    try:
-        outputs = carry_out(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
-    except DeploymentFailedError as failure:
-        raise _with_troubles(failure, plan, session) from failure
     found = served(plan.name, session)
     folder.append_event("deployed", endpoint=found.name, config=found.config)
     state = settled(found, session, tell)
@@ -226,6 +240,8 @@ class _Story:
     folder: RunFolder
     quoted: Quote
     simulated: bool
+    begun: bool = False
+    stands: bool = False
     live: LiveEndpoint | None = None
     reply: Reply | None = None
     status: RunStatus = RunStatus.FAILED

@@ -33,8 +33,8 @@ class World:
         self.session = Session(environment=box.process_environment({}), region=box.region)
         self.told = []
 
-    def run(self, *, ask, changes=()):
-        """Deploy the plan file with some changes; `ask` is what `launch` does."""
+    def run(self, *, ask, changes=(), sandbox=True):
+        """Deploy the plan file with some changes; `ask` is what `launch` does, without `sandbox` the box is AWS."""
         text = self.path.read_text()
         for old, new in changes:
             assert old in text
@@ -42,7 +42,7 @@ class World:
         self.path.write_text(text)
         priced = price(self.path, datetime.now(UTC), PriceOptions(sandbox=True))
         rank, quoted = pick(priced, None)
-        options = DeployOptions(root=self.root, sandbox=True, dry_run=False, tell=self.told.append, box=self.box)
+        options = DeployOptions(root=self.root, sandbox=sandbox, dry_run=False, tell=self.told.append, box=self.box)
         return run_endpoint(priced, rank, quoted, options, ask=ask)
 
     def outputs(self, name):
@@ -161,6 +161,21 @@ class TestChatOnInferentia:
         report = report_of(run)
         assert (report["status"], report["stacks"][0]["status"]) == ("succeeded", "UPDATE_COMPLETE")
         assert report["endpoint"]["answer"] is None
+
+    def test_what_a_failure_leaves_running_is_told(self, chat, monkeypatch):
+        for name, value in chat.box.environment.items():
+            monkeypatch.setenv(name, value)
+        chat.box.behave(Behaviour(empty=True))
+        try:
+            with pytest.raises(DeploymentFailedError, match="answered without a token"):
+                chat.run(ask=True, sandbox=False)
+        finally:
+            chat.box.behave(Behaviour())
+        assert re.fullmatch(
+            r"the endpoint stands at \$[\d.]+ an hour: slipway endpoint test llama31-8b-inf2 asks it, "
+            r"slipway down llama31-8b-inf2 removes it",
+            chat.told[-1],
+        )
 
     def test_it_goes_away(self, chat, slipway):
         code, out, err = slipway(chat, "down", "plan.yaml", "--yes", "--json")

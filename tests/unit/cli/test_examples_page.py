@@ -1,0 +1,19 @@
+"""examples/README.md lists every plan, and links to nothing that is not there."""
+
+import re
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+
+def test_every_plan_is_listed_once() -> None:
+    linked = re.findall(r"^\| \[(.+?)\]\((.+?)\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert all(name == target for name, target in linked)
+    assert sorted(target for _, target in linked) == sorted(
+        str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.yaml")
+    )
+
+
+def test_every_link_leads_somewhere() -> None:
+    targets = re.findall(r"\]\((.+?)\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"))
+    assert [target for target in targets if not (EXAMPLES / target).is_file()] == []
