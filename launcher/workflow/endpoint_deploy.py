@@ -224,7 +224,7 @@ def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session)
 
 def _left_running(what: str, quoted: Quote) -> str:
     """What is left behind, what it costs, and what ends it."""
-    rate = f" at ${quoted.usd_per_hour:f} an hour" if quoted.usd_per_hour is not None else ""
+    rate = f" at up to ${quoted.usd_per_hour:.2f} an hour" if quoted.usd_per_hour is not None else ""
     name = quoted.plan.name
     return f"{what}{rate}: slipway endpoint test {name} asks it, slipway down {name} removes it"
 

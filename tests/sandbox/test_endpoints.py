@@ -172,7 +172,7 @@ class TestChatOnInferentia:
         finally:
             chat.box.behave(Behaviour())
         assert re.fullmatch(
-            r"the endpoint stands at \$[\d.]+ an hour: slipway endpoint test llama31-8b-inf2 asks it, "
+            r"the endpoint stands at up to \$[\d.]+ an hour: slipway endpoint test llama31-8b-inf2 asks it, "
             r"slipway down llama31-8b-inf2 removes it",
             chat.told[-1],
         )
