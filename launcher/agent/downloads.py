@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
+from urllib3.exceptions import HTTPError
 
 from launcher.agent.incoming import Incoming, Part
 from launcher.agent.transfers import CONCURRENCY, Transfers
@@ -130,7 +131,7 @@ class Downloads(Transfers):
         answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, Range=asked)
         buffer = self._buffer()
         with closing(answer["Body"]) as body:
-            while (left := part.end - part.reached) and (got := body.readinto(buffer[: min(left, len(buffer))])):
+            while (left := part.end - part.reached) and (got := _read_into(body, buffer[: min(left, len(buffer))])):
                 if self._cut_off:
                     raise CancelledError
                 written = 0
@@ -144,3 +145,11 @@ class Downloads(Transfers):
             self._own.buffer = memoryview(bytearray(_READ_BYTES))
         buffer: memoryview = self._own.buffer
         return buffer
+
+
+def _read_into(body: Any, buffer: memoryview) -> int:
+    """Read from an answer; of what urllib3 raises, botocore translates only a part (not a broken TLS record)."""
+    try:
+        return int(body.readinto(buffer))
+    except HTTPError as error:
+        raise ResponseStreamingError(error=error) from error

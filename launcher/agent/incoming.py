@@ -87,9 +87,9 @@ class Incoming:
                 self._followed(end)
 
     def _next(self) -> int | None:
-        """The end of what is to be hashed now, by the caller; None: it is not here, or another worker is at it."""
+        """The end of what the caller is to hash now; None: it is not here, another worker is at it, or all is over."""
         with self._lock:
-            if self._hashing or self._hashed not in self._ahead:
+            if self._ended.done() or self._hashing or self._hashed not in self._ahead:
                 return None
             self._hashing = True
             return self._ahead.pop(self._hashed)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from urllib3.exceptions import HTTPError
 
 from launcher.agent.downloads import Downloads
 from launcher.agent.errors import StoreError
@@ -217,7 +218,7 @@ class Store:
     def _ask(self, what: str, call: Callable[[], _Result]) -> _Result:
         try:
             return call()
-        except (ClientError, BotoCoreError, OSError) as error:
+        except (ClientError, BotoCoreError, HTTPError, OSError) as error:  # of a body, urllib3's own come through
             raise store_error(what, error) from error
 
 

@@ -13,6 +13,8 @@ from launcher.model.errors import AwsError, DeploymentFailedError
 PATH = "/chat/completions"
 END = "[DONE]"
 FIRST_ERROR = 400
+SHOWN = 200
+"""Characters of what cannot be read."""
 
 
 def chat(
@@ -114,7 +116,10 @@ def _events(answer: HTTPResponse) -> Iterator[dict[str, Any] | None]:
         if data == END:
             yield None
             return
-        event = json.loads(data) if data.startswith("{") else {}
+        try:
+            event = json.loads(data) if data.startswith("{") else {}
+        except ValueError:
+            raise DeploymentFailedError(f"the endpoint's answer holds what is not JSON: {data[:SHOWN]}") from None
         if "error" in event:
             raise DeploymentFailedError(f"the endpoint failed in the middle of an answer: {event['error']}")
         yield event

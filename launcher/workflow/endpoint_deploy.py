@@ -26,6 +26,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.workflow.deploy import Setting, Tell, carry_out, record, show_difference, synthesise
 from launcher.workflow.deployment import DeployOptions, ground_for
 from launcher.workflow.endpoint import asker, served, settled, troubles
+from launcher.workflow.endpoint_left import Left, left_behind
 from launcher.workflow.price import Priced
 from launcher.workflow.verify import Verification, verify
 
@@ -34,7 +35,6 @@ ROLLOUTS: Mapping[Rollout, str] = {
     Rollout.CANARY: "with a part of the requests first",
     Rollout.ROLLING: "in steps",
 }
-_STANDS = "the endpoint stands"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,15 +106,13 @@ def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         with ExitStack() as stack:
             _tell_story(story, priced, bundle, options, stack, ask=ask)
         story.status = RunStatus.SUCCEEDED
-    except KeyboardInterrupt:
-        story.status = RunStatus.CANCELLED
-        if story.begun and not options.sandbox:
-            goes_on = "" if story.stands else "CloudFormation goes on by itself, and then "
-            options.tell(_left_running(goes_on + _STANDS, quoted))
-        raise
-    except SlipwayError:
-        if story.stands and not options.sandbox:
-            options.tell(_left_running(_STANDS, quoted))
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            story.status = RunStatus.CANCELLED
+        if story.begun is not None and not options.sandbox:
+            story.left = left_behind(quoted, *story.begun)
+            if story.left.words is not None:
+                options.tell(story.left.words)
         raise
     finally:
         report = story.report()
@@ -132,9 +130,9 @@ def _tell_story(
     setting = ground.setting
     cdk, assembly = synthesise(story.folder, quoted, setting)
     show_difference(cdk, assembly, endpoint_words(quoted.plan, decided), tell)
-    story.begun = True
+    session = Session(environment=setting.environment, region=quoted.plan.place.region)
+    story.begun = (decided, session)
     outputs = _deployed(story.folder, quoted, bundle, setting, cdk=cdk, assembly=assembly)
-    story.stands = True
     story.live = live = _in_service(story.folder, quoted, setting, decided, assembly=assembly, outputs=outputs)
     if ground.box is not None:
         from launcher.sandbox.model_server import LEFT_OUT
@@ -142,7 +140,6 @@ def _tell_story(
 
         story.not_emulated = (*left_out(ground.box, live.verification, ground.stand_ins), *LEFT_OUT)
     if ask:
-        session = Session(environment=setting.environment, region=quoted.plan.place.region)
         story.reply = ask_once(live.endpoint, session, tell)
         story.folder.append_event("answered", answer=answer(story.reply))
 
@@ -222,13 +219,6 @@ def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session)
     return DeploymentFailedError(failure.message + more, hint=failure.hint)
 
 
-def _left_running(what: str, quoted: Quote) -> str:
-    """What is left behind, what it costs, and what ends it."""
-    rate = f" at up to ${quoted.usd_per_hour:.2f} an hour" if quoted.usd_per_hour is not None else ""
-    name = quoted.plan.name
-    return f"{what}{rate}: slipway endpoint test {name} asks it, slipway down {name} removes it"
-
-
 def _instances(state: EndpointState) -> str:
     return f"{state.instances} instance{'s' if state.instances != 1 else ''}"
 
@@ -240,8 +230,8 @@ class _Story:
     folder: RunFolder
     quoted: Quote
     simulated: bool
-    begun: bool = False
-    stands: bool = False
+    begun: tuple[Endpoint, Session] | None = None
+    left: Left | None = None
     live: LiveEndpoint | None = None
     reply: Reply | None = None
     status: RunStatus = RunStatus.FAILED
@@ -250,6 +240,7 @@ class _Story:
     def report(self) -> Report:
         """The report as things stand."""
         price, checked = self.quoted.price, self.live.verification if self.live else None
+        left = (self.left.stack,) if self.left and self.left.stack else ()
         return Report(
             name=self.quoted.plan.name,
             status=self.status,
@@ -260,7 +251,7 @@ class _Story:
             quoted_hours=self.quoted.hours.mid,
             prices_as_of=price.as_of.isoformat() if isinstance(price, Price) else None,
             usd_per_hour=self.quoted.usd_per_hour,
-            stacks=tuple((each.name, each.status) for each in checked.stacks) if checked else (),
+            stacks=tuple((each.name, each.status) for each in checked.stacks) if checked else left,
             verified_resources=checked.verified if checked else (),
             not_emulated=self.not_emulated,
             endpoint=self._endpoint(),

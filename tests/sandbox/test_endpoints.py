@@ -32,6 +32,7 @@ class World:
         self.path.write_text((EXAMPLES / f"{example}.yaml").read_text())
         self.session = Session(environment=box.process_environment({}), region=box.region)
         self.told = []
+        self.tell = self.told.append
 
     def run(self, *, ask, changes=(), sandbox=True):
         """Deploy the plan file with some changes; `ask` is what `launch` does, without `sandbox` the box is AWS."""
@@ -42,7 +43,7 @@ class World:
         self.path.write_text(text)
         priced = price(self.path, datetime.now(UTC), PriceOptions(sandbox=True))
         rank, quoted = pick(priced, None)
-        options = DeployOptions(root=self.root, sandbox=sandbox, dry_run=False, tell=self.told.append, box=self.box)
+        options = DeployOptions(root=self.root, sandbox=sandbox, dry_run=False, tell=self.tell, box=self.box)
         return run_endpoint(priced, rank, quoted, options, ask=ask)
 
     def outputs(self, name):
@@ -172,10 +173,29 @@ class TestChatOnInferentia:
         finally:
             chat.box.behave(Behaviour())
         assert re.fullmatch(
-            r"the endpoint stands at up to \$[\d.]+ an hour: slipway endpoint test llama31-8b-inf2 asks it, "
-            r"slipway down llama31-8b-inf2 removes it",
+            r"endpoint slipway-llama31-8b-inf2 stands, InService, at up to \$[\d.]+ an hour: "
+            r"slipway endpoint test llama31-8b-inf2 asks it, slipway down llama31-8b-inf2 removes it",
             chat.told[-1],
         )
+
+    def test_who_stops_an_update_is_told_what_stands(self, chat, monkeypatch):
+        """Ctrl-C while CloudFormation is at it, as the terminal sends it."""
+        for name, value in chat.box.environment.items():
+            monkeypatch.setenv(name, value)
+        told = chat.told.append
+
+        def tell(line):
+            told(line)
+            if "UPDATE_IN_PROGRESS" in line or "deployed in" in line:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(chat, "tell", tell)
+        with pytest.raises(KeyboardInterrupt):
+            chat.run(ask=False, sandbox=False, changes=(("max_instances: 6", "max_instances: 7"),))
+        assert "endpoint slipway-llama31-8b-inf2 stands" in chat.told[-1]
+        report = json.loads(max(chat.root.rglob("report.json"), key=lambda path: path.stat().st_mtime).read_text())
+        assert report["status"] == "cancelled"
+        assert report["stacks"][0]["name"] == "slipway-llama31-8b-inf2-serving"
 
     def test_it_goes_away(self, chat, slipway):
         code, out, err = slipway(chat, "down", "plan.yaml", "--yes", "--json")

@@ -36,6 +36,8 @@ class Runtime:
     log: tuple = ()
     component: tuple = ("InService", "model-new")
     deployed: bool = True
+    stack: str = "CREATE_COMPLETE"
+    rubbish: bool = False
     gone: bool = False
     digest: str = ""
     template: int | None = None
@@ -141,7 +143,8 @@ class Handler(BaseHTTPRequestHandler):
             for key, value in state.outputs.items()
         )
         stack = (
-            "<StackId>id</StackId><StackName>slipway-small-serving</StackName><StackStatus>CREATE_COMPLETE</StackStatus>"
+            "<StackId>id</StackId><StackName>slipway-small-serving</StackName>"
+            f"<StackStatus>{state.stack}</StackStatus>"
             f"<CreationTime>2026-11-20T00:00:00Z</CreationTime><Outputs>{outputs}</Outputs>"
         )
         return self.xml("DescribeStacks", f"<Stacks><member>{stack}</member></Stacks>")
@@ -158,6 +161,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
         time.sleep(state.first_s)
+        if state.rubbish:
+            self.wfile.write(b'data: {"choices": [<html>\n\n')
         count = 0 if state.empty else min(state.tokens, asked["max_tokens"])
         for index in range(count):
             if index == state.break_after:

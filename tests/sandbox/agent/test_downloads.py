@@ -5,6 +5,8 @@ import itertools
 
 import pytest
 from botocore.exceptions import ClientError
+from botocore.response import StreamingBody
+from urllib3.exceptions import SSLError
 
 from launcher.agent.errors import StoreError
 from launcher.agent.store import Store
@@ -150,3 +152,37 @@ def test_one_that_is_missing_keeps_no_other_from_arriving(store, tmp_path):
         missing.result()
     for key, content in contents.items():
         assert coming[key].result() == hashlib.sha256(content).hexdigest()
+
+
+def test_a_broken_tls_record_is_a_broken_connection(store, tmp_path, monkeypatch):
+    """botocore lets urllib3's own error through; the part goes on from where it broke, as often as may be."""
+    real, broken = StreamingBody.readinto, itertools.count()
+
+    def readinto(body, buffer):
+        if next(broken) % 3 == 1:
+            raise SSLError("decryption failed or bad record mac")
+        return real(body, buffer)
+
+    monkeypatch.setattr(StreamingBody, "readinto", readinto)
+    assert fetch(store, tmp_path / "there") == CONTENT
+
+
+def test_one_that_never_heals_is_told(store, tmp_path, monkeypatch):
+    def readinto(*_):
+        raise SSLError("decryption failed or bad record mac")
+
+    monkeypatch.setattr(StreamingBody, "readinto", readinto)
+    with pytest.raises(StoreError, match="bad record mac"):
+        fetch(store, tmp_path / "there")
+
+
+def test_a_small_object_over_a_broken_connection_is_told(bucket, store, monkeypatch):
+    bucket.write("small", b"{}")
+
+    def read(*_, **__):
+        raise SSLError("decryption failed or bad record mac")
+
+    monkeypatch.setattr(StreamingBody, "read", read)
+    for ask in (store.read_bytes, store.find_text):
+        with pytest.raises(StoreError, match="bad record mac"):
+            ask("small")

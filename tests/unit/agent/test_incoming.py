@@ -109,6 +109,18 @@ def test_the_first_error_stands_and_no_part_begins_after_it(path):
         file.result()
 
 
+def test_what_arrived_ahead_is_not_read_once_it_failed(path):
+    """Its file is not there: reading it would fail."""
+    file = Incoming("key", path, 4 * PART)
+    first, *ahead = (file.take() for _ in range(4))
+    for part in ahead:
+        file.arrived(part, memoryview(bytearray(10)))
+    file.fail(OSError("full"))
+    file.arrived(first, memoryview(bytearray(10)))
+    with pytest.raises(OSError, match="full"):
+        file.result()
+
+
 def test_one_that_is_cut_off_says_so(path):
     file = Incoming("key", path, 1)
     file.cancel()

@@ -67,6 +67,7 @@ class TestChat:
             ({"empty": True}, "answered without a token"),
             ({"break_after": 3}, "the answer broke off after 3 tokens"),
             ({"stall_after": 3}, "no word of the answer for"),
+            ({"rubbish": True}, "the endpoint's answer holds what is not JSON: .*<html>"),
         ],
     )
     def test_every_failure_has_a_name(self, runtime, ask, how, said):
