@@ -168,7 +168,8 @@ AGENT = [path for path in SOURCES if package(path) == "agent"]
 
 class TestAgent:
     def test_it_stands_on_the_standard_library_and_boto3(self):
-        allowed = set(sys.stdlib_module_names) | {"boto3", "botocore", "s3transfer"}
+        brought_by_boto3 = {"botocore", "s3transfer", "urllib3"}
+        allowed = set(sys.stdlib_module_names) | {"boto3"} | brought_by_boto3
         found = {name(path): sorted(tops(path) - allowed - {"launcher"}) for path in AGENT}
         assert {module: others for module, others in found.items() if others} == {}
         inside = {module for path in AGENT for module in imports(path) if module.startswith("launcher")}
