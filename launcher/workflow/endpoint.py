@@ -27,6 +27,11 @@ STALL_S, QUEUE_S = 60.0, 1800.0
 Ask = Callable[[], Reply]
 
 
+def serving_stack(name: str) -> str:
+    """The stack of a plan's endpoint."""
+    return f"slipway-{name}-serving"
+
+
 def served(name: str, session: Session) -> ServedEndpoint:
     """The endpoint of a plan, by the outputs of its stack.
 
@@ -34,7 +39,7 @@ def served(name: str, session: Session) -> ServedEndpoint:
         ImpossibleError: it is not deployed in the region.
         AwsError: a call failed.
     """
-    stack = f"slipway-{name}-serving"
+    stack = serving_stack(name)
     found = stacks.find(session, stack)
     if found is None or "EndpointName" not in found.outputs:
         message = f"no endpoint of {name} in {session.region}: there is no stack {stack}"

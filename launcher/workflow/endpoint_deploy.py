@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from launcher.aws.session import Session
 from launcher.catalog.serving_images import load_images
-from launcher.deploy.cdk import Assembly, Cdk, deploy
+from launcher.deploy.cdk import Assembly, deploy
 from launcher.model.bundle import Bundle
 from launcher.model.endpoint import KEPT_DAYS, Endpoint, EndpointMode, keeps_requests
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
@@ -23,7 +23,7 @@ from launcher.records import run_folder
 from launcher.records.documents import report_document
 from launcher.records.endpoint_documents import answer
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.deploy import Setting, Tell, carry_out, record, show_difference, synthesise
+from launcher.workflow.deploy import Tell, carry_out, record, show_difference, synthesise
 from launcher.workflow.deployment import DeployOptions, ground_for
 from launcher.workflow.endpoint import asker, served, settled, troubles
 from launcher.workflow.endpoint_left import Left, left_behind
@@ -132,8 +132,11 @@ def _tell_story(
     show_difference(cdk, assembly, endpoint_words(quoted.plan, decided), tell)
     session = Session(environment=setting.environment, region=quoted.plan.place.region)
     story.begun = (decided, session)
-    outputs = _deployed(story.folder, quoted, bundle, setting, cdk=cdk, assembly=assembly)
-    story.live = live = _in_service(story.folder, quoted, setting, decided, assembly=assembly, outputs=outputs)
+    try:
+        outputs = carry_out(story.folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+    except DeploymentFailedError as failure:
+        raise _with_troubles(failure, quoted.plan, session) from failure
+    story.live = live = _in_service(story, decided, session, assembly=assembly, outputs=outputs, tell=tell)
     if ground.box is not None:
         from launcher.sandbox.model_server import LEFT_OUT
         from launcher.workflow.in_sandbox import left_out
@@ -144,29 +147,14 @@ def _tell_story(
         story.folder.append_event("answered", answer=answer(story.reply))
 
 
-def _deployed(
-    folder: RunFolder, quoted: Quote, bundle: Bundle, setting: Setting, *, cdk: Cdk, assembly: Assembly
-) -> Mapping[str, Mapping[str, str]]:
-    """Deploy the assembly that was shown; the outputs of its stack.
-
-    Raises:
-        DeploymentFailedError: CloudFormation failed; what the endpoint itself says of it stands below.
-    """
-    try:
-        return carry_out(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
-    except DeploymentFailedError as failure:
-        session = Session(environment=setting.environment, region=quoted.plan.place.region)
-        raise _with_troubles(failure, quoted.plan, session) from failure
-
-
 def _in_service(
-    folder: RunFolder,
-    quoted: Quote,
-    setting: Setting,
+    story: "_Story",
     decided: Endpoint,
+    session: Session,
     *,
     assembly: Assembly,
     outputs: Mapping[str, Mapping[str, str]],
+    tell: Tell,
 ) -> LiveEndpoint:
     """Wait until the endpoint runs what was asked for, and read it back.
 
@@ -174,8 +162,7 @@ def _in_service(
         DeploymentFailedError: the endpoint was rolled back, or is not what was planned.
         AwsError: a call failed.
     """
-    plan, tell = quoted.plan, setting.tell
-    session = Session(environment=setting.environment, region=plan.place.region)
+    folder, quoted, plan = story.folder, story.quoted, story.quoted.plan
     found = served(plan.name, session)
     folder.append_event("deployed", endpoint=found.name, config=found.config)
     state = settled(found, session, tell)

@@ -9,6 +9,7 @@ from launcher.aws.session import Session
 from launcher.model.endpoint import Endpoint
 from launcher.model.errors import SlipwayError
 from launcher.model.quote import Quote
+from launcher.workflow.endpoint import serving_stack
 
 NOT_BEGUN = "REVIEW_IN_PROGRESS"
 """A stack that has a change set and nothing else."""
@@ -27,7 +28,7 @@ def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> Left:
     name = quoted.plan.name
     ends = f"slipway down {name} removes it"
     try:
-        stack = stacks.find(session, f"slipway-{name}-serving")
+        stack = stacks.find(session, serving_stack(name))
         state = find(session, decided.name)
     except SlipwayError as problem:
         return Left(words=f"AWS cannot be asked whether the endpoint stands and is paid ({problem.message}): {ends}")
@@ -46,7 +47,7 @@ def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> Left:
 
 
 def _rate(quoted: Quote, decided: Endpoint) -> str:
-    """The most that the endpoint costs an hour once it is scaled up: the quote's rate is that of `target.nodes`."""
+    """The most that one version costs an hour once it is scaled up: the quote's rate is that of `target.nodes`."""
     if quoted.usd_per_hour is None:
         return ""
     most = quoted.usd_per_hour / Decimal(quoted.plan.place.nodes) * decided.most
