@@ -22,7 +22,7 @@ bin := .venv/bin
 made := .venv/.made
 pip := $(bin)/python -m pip --disable-pip-version-check
 pytest := $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup
-needs_more := aws or cdk or pcluster or server or slow or slurm or torch
+needs_more := aws or cdk or long or pcluster or server or slow or slurm or torch
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
 .PHONY: help setup components demo test test-fast test-all bench golden lint lock clean setup-slurm setup-torch setup-pcluster setup-bench

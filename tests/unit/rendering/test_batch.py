@@ -316,6 +316,7 @@ class TestInjection:
         assert (list(job.command), job.env) == (command, {"VALUE": value})
         assert script_of(bundle) == script_of(bundle_of(plan_of()))
 
+    @pytest.mark.long
     @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(tail=(TEXT | AWKWARD).filter(lambda text: "\n" not in text))
     def test_no_secrets_name_runs_anything(self, run, one_node, tail):

@@ -241,6 +241,7 @@ class TestTheWholeWay:
         written = [path for path in node.rglob("*") if path.is_file() and path.name not in {"secret", "environment"}]
         assert [path for path in written if b"s3cr$t" in path.read_bytes()] == []
 
+    @pytest.mark.long
     @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(words=WORDS, variables=VARIABLES, secret=TEXT | AWKWARD)
     def test_nothing_changes_on_it(self, node, render, words, variables, secret):

@@ -228,6 +228,7 @@ class TestCommands:
         assert "first token after" in done.stdout
         assert json.loads(run("test", "small", "--json").stdout)["output_tokens"] == 8
 
+    @pytest.mark.long
     def test_load_shows_every_step(self, run):
         done = run("load", "small", "--concurrency", "2", "--seconds", "1")
         assert done.exit_code == 0, done.output

@@ -60,6 +60,7 @@ def loaded(session, root, *, most=2, seconds=0.3, wanted=SHORT, told=lambda each
 
 
 class TestStep:
+    @pytest.mark.long
     def test_it_measures_what_the_endpoint_delivers(self, runtime, session):
         """Within a tenth of the stand-in's own count over its own clock, however busy the machine is."""
         runtime.tokens, runtime.token_s = 20, 0.025

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -103,6 +104,7 @@ def test_a_tighter_latency_never_gives_more_tokens_per_dollar(shape, limit, tigh
         assert all(less[name] >= most[name] - CENT for name in less if name in most)
 
 
+@pytest.mark.long
 @few
 @given(tight=st.floats(8, 300), more=st.floats(0, 300), rate=st.floats(0.1, 20))
 def test_it_holds_of_every_region_and_term(tight, more, rate):
