@@ -18,10 +18,10 @@ import boto3
 from botocore.config import Config
 from s3transfer.manager import TransferConfig, TransferManager
 
-from launcher.agent.commit import assemble, commit
-from launcher.agent.restore import Restore
-from launcher.agent.store import Store
-from launcher.agent.upload import Identity, Sender
+from launcher.agent.checkpoint.commit import assemble, commit
+from launcher.agent.checkpoint.restore import Restore
+from launcher.agent.checkpoint.upload import Identity, Sender
+from launcher.agent.store.objects import Store
 
 STEP = 1
 

@@ -60,9 +60,9 @@ def _entries() -> Iterator[tuple[str, bytes]]:
     own = Path(__file__).parent
     yield "__main__.py", (own / "bootstrap.py").read_bytes()
     yield f"{PAYLOAD}launcher/__init__.py", b""
-    for path in own.glob("*.py"):
+    for path in own.rglob("*.py"):
         if path.name not in _LEFT_OUT:
-            yield f"{PAYLOAD}launcher/agent/{path.name}", path.read_bytes()
+            yield f"{PAYLOAD}launcher/agent/{path.relative_to(own).as_posix()}", path.read_bytes()
     for name in DISTRIBUTIONS:
         yield from _distribution(name)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from launcher.agent import exits
 from launcher.agent.errors import AgentError, LostNodeError
-from launcher.agent.notice import CANCEL, CAPACITY_END, FAILURE, SIGNAL, SPOT, TAKEN_OVER, Notice
+from launcher.agent.node.notice import CANCEL, CAPACITY_END, FAILURE, SIGNAL, SPOT, TAKEN_OVER, Notice
 from launcher.agent.supervision import Outcome
 
 ENDED_BY = {

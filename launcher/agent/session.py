@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.agent import ending, exits
-from launcher.agent.claim import Claim
-from launcher.agent.dcp import DcpWatch
+from launcher.agent.checkpoint.claim import Claim
+from launcher.agent.checkpoint.dcp import DcpWatch
+from launcher.agent.checkpoint.pace import Pace
+from launcher.agent.checkpoint.resume import Resumption, Start
+from launcher.agent.checkpoint.scratch import Scratch
+from launcher.agent.checkpoint.upload import Identity
+from launcher.agent.checkpoint.uploader import Reports, Uploader
+from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
 from launcher.agent.ending import Ending
 from launcher.agent.errors import AgentError, JobSpecError
 from launcher.agent.events import EventLog, events_path
 from launcher.agent.job import JobSpec, expand
 from launcher.agent.manifest import Manifest
-from launcher.agent.notice import CANCEL, FAILURE, TAKEN_OVER, Notice
-from launcher.agent.notices import Notices, heed
-from launcher.agent.pace import Pace
-from launcher.agent.peers import Peers
-from launcher.agent.placement import placement
-from launcher.agent.process import Command, start_failure_code
-from launcher.agent.progress import Metrics
-from launcher.agent.resume import Resumption, Start
-from launcher.agent.scratch import Scratch
-from launcher.agent.step_daemon import StepDaemon
-from launcher.agent.store import Store
+from launcher.agent.node.notice import CANCEL, FAILURE, TAKEN_OVER, Notice
+from launcher.agent.node.notices import Notices, heed
+from launcher.agent.node.peers import Peers
+from launcher.agent.node.placement import placement
+from launcher.agent.node.process import Command, start_failure_code
+from launcher.agent.node.progress import Metrics
+from launcher.agent.node.step_daemon import StepDaemon
+from launcher.agent.store.objects import Store
 from launcher.agent.supervision import Company, Outcome, Supervision
-from launcher.agent.upload import Identity
-from launcher.agent.uploader import Reports, Uploader
-from launcher.agent.watch import CheckpointWatch, FinishedFolder
 
 _UPLOAD_AFTER_CANCEL_S = 10.0
 _UPLOAD_AFTER_SIGNAL_S = 300.0

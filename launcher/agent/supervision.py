@@ -11,17 +11,17 @@ import time
 from dataclasses import dataclass
 
 from launcher.agent import exits
+from launcher.agent.checkpoint.pace import Pace
+from launcher.agent.checkpoint.scratch import Scratch
+from launcher.agent.checkpoint.uploader import Uploader
+from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
 from launcher.agent.events import EventLog
 from launcher.agent.job import JobSpec
-from launcher.agent.notice import CANCEL, FAILURE, REBALANCE, TAKEN_OVER, Notice
-from launcher.agent.notices import Notices, heed
-from launcher.agent.pace import Pace
-from launcher.agent.peers import Peers
-from launcher.agent.process import Command
-from launcher.agent.progress import Metrics, Watchdog
-from launcher.agent.scratch import Scratch
-from launcher.agent.uploader import Uploader
-from launcher.agent.watch import CheckpointWatch, FinishedFolder
+from launcher.agent.node.notice import CANCEL, FAILURE, REBALANCE, TAKEN_OVER, Notice
+from launcher.agent.node.notices import Notices, heed
+from launcher.agent.node.peers import Peers
+from launcher.agent.node.process import Command
+from launcher.agent.node.progress import Metrics, Watchdog
 
 _LOOK_S = 0.25
 _METRICS_LOOK_S = 1.0

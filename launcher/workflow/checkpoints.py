@@ -201,8 +201,8 @@ def chosen(found: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
 def superseded(found: tuple[Checkpoint, ...], keys: Iterable[str], keep: int) -> tuple[str, ...]:
     """The keys that nobody needs who restores one of the newest `keep` whole checkpoints.
 
-    As the agent's retention has it (launcher/agent/retention.py): never the newest whole checkpoint or an object that a
-    kept one points to, and nothing of a step above it, which may be on its way.
+    As the agent's retention has it (launcher/agent/checkpoint/retention.py): never the newest whole checkpoint or an
+    object that a kept one points to, and nothing of a step above it, which may be on its way.
 
     Args:
         found: every step, newest first.

@@ -18,7 +18,7 @@ from launcher.workflow.checkpoints import Checkpoint, step_of_folder_key, supers
 WORKERS = 8
 CLAIM = "claim.json"
 STALE = timedelta(seconds=180)
-"""An agent that lives renews its claim every minute; after three it counts as gone (launcher/agent/claim.py)."""
+"""An agent that lives renews its claim every minute; after three it counts as gone (agent/checkpoint/claim.py)."""
 
 Advance = Callable[[int], None]
 """Told of every piece: its bytes."""

@@ -15,7 +15,7 @@ from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
 from launcher.agent.job import CheckpointSpec, JobSpec
-from launcher.agent.process import signal_group
+from launcher.agent.node.process import signal_group
 
 ROOT = Path(__file__).resolve().parents[2]
 BUCKET = "checkpoints"

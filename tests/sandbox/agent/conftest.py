@@ -16,7 +16,7 @@ from moto.server import ThreadedMotoServer
 
 from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.agent.manifest import parse
-from launcher.agent.process import signal_group
+from launcher.agent.node.process import signal_group
 from tests.sandbox.agent.children import ROOT, Nursery
 from tests.sandbox.agent.front import Front
 

@@ -9,8 +9,8 @@ from botocore.response import StreamingBody
 from urllib3.exceptions import SSLError
 
 from launcher.agent.errors import StoreError
-from launcher.agent.store import Store
-from launcher.agent.transfers import PART_BYTES
+from launcher.agent.store.objects import Store
+from launcher.agent.store.transfers import PART_BYTES
 from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
 from tests.sandbox.agent.front import Front
 

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from launcher.agent.process import signal_group
+from launcher.agent.node.process import signal_group
 from launcher.sandbox.imds import MetadataService
 
 RANK = """

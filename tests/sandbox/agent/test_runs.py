@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from launcher.agent.build import build
-from launcher.agent.process import group_lives
+from launcher.agent.node.process import group_lives
 from launcher.sandbox.imds import MetadataService
 
 

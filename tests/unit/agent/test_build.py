@@ -74,7 +74,7 @@ class TestStart:
         program = (
             f"import sys; sys.path.insert(0, {str(library)!r})\n"
             "from launcher.agent import session\n"
-            "from launcher.agent.store import Store\n"
+            "from launcher.agent.store.objects import Store\n"
             "import boto3, six, urllib3\n"
             "store = Store('s3://bucket/x')\n"
             "print({module.__file__.startswith(sys.path[0]) for module in (session, boto3, six, urllib3)})\n"

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from launcher.agent.claim import STALE_S, Claim, Owner, parse_owner
+from launcher.agent.checkpoint.claim import STALE_S, Claim, Owner, parse_owner
 from launcher.agent.errors import TakenOverError
 from launcher.agent.events import EventLog
-from launcher.agent.store import Store, StoredText
+from launcher.agent.store.objects import Store, StoredText
 
 
 def owner(**changes):

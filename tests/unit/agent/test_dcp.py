@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.agent.dcp import folders_by_step
+from launcher.agent.checkpoint.dcp import folders_by_step
 from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import dcp_shards
 

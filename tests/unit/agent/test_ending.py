@@ -4,7 +4,7 @@ import pytest
 
 from launcher.agent import ending
 from launcher.agent.errors import AgentError, JobSpecError, LostNodeError, StoreError
-from launcher.agent.notice import SOURCES, Notice, parse_notice
+from launcher.agent.node.notice import SOURCES, Notice, parse_notice
 from launcher.agent.supervision import Outcome
 
 

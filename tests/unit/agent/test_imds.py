@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from launcher.agent.imds import DEFAULT_ENDPOINT, SpotWatch, endpoint
-from launcher.agent.notice import SPOT_NOTICE_S, spot_notice
+from launcher.agent.node.imds import DEFAULT_ENDPOINT, SpotWatch, endpoint
+from launcher.agent.node.notice import SPOT_NOTICE_S, spot_notice
 
 NOW = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
 NOTICE = json.dumps({"action": "terminate", "time": "2026-11-20T14:02:00Z"})

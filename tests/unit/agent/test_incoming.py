@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.agent import incoming
-from launcher.agent.incoming import Incoming
+from launcher.agent.store import incoming
+from launcher.agent.store.incoming import Incoming
 
 PART = 1000
 

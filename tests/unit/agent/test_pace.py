@@ -2,10 +2,10 @@ import json
 
 import pytest
 
+from launcher.agent.checkpoint.pace import Pace
 from launcher.agent.events import EventLog
 from launcher.agent.interval import daly_interval_s
-from launcher.agent.pace import Pace
-from launcher.agent.progress import Metrics
+from launcher.agent.node.progress import Metrics
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from launcher.agent import peers as peers_module
-from launcher.agent.agreement import agree
+from launcher.agent.checkpoint.agreement import agree
 from launcher.agent.errors import AgentError, EndedNodeError, LostNodeError
 from launcher.agent.events import EventLog
-from launcher.agent.notice import FAILURE, REBALANCE, SPOT, Notice
-from launcher.agent.peers import Peers
-from launcher.agent.placement import Placement
+from launcher.agent.node import peers as peers_module
+from launcher.agent.node.notice import FAILURE, REBALANCE, SPOT, Notice
+from launcher.agent.node.peers import Peers
+from launcher.agent.node.placement import Placement
 
 
 def place(part, parts=2, session="r1.a1.7.0"):
@@ -188,6 +188,6 @@ class TestAgreement:
         assert caught.value.exit_code == 78
 
     def test_a_node_that_does_not_come_is_lost(self, node, monkeypatch):
-        monkeypatch.setattr("launcher.agent.agreement._SILENCE_S", 0.1)
+        monkeypatch.setattr("launcher.agent.checkpoint.agreement._SILENCE_S", 0.1)
         with pytest.raises(LostNodeError, match="number 1 is gone"):
             agree(node(0), lambda _: 5, over=lambda: False)

@@ -4,11 +4,11 @@ import stat
 import pytest
 
 from launcher.agent import exits
-from launcher.agent.drain import drain_node
 from launcher.agent.errors import JobSpecError
 from launcher.agent.events import EventLog, events_path
-from launcher.agent.placement import placement
-from launcher.agent.store import client_options
+from launcher.agent.node.drain import drain_node
+from launcher.agent.node.placement import placement
+from launcher.agent.store.objects import client_options
 
 BATCH = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "4", "SLURM_NODEID": "0", "SLURMD_NODENAME": "p5-1"}
 STEP = BATCH | {"SLURM_STEP_ID": "2", "SLURM_STEP_NUM_NODES": "3", "SLURM_NODEID": "1"}

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from launcher.agent.progress import Metrics, Watchdog
+from launcher.agent.node.progress import Metrics, Watchdog
 
 
 def line(**values):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from launcher.agent import scratch as scratch_module
+from launcher.agent.checkpoint import scratch as scratch_module
+from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.errors import AgentError
-from launcher.agent.process import Command, group_lives, start_failure_code, start_ticks
-from launcher.agent.scratch import Scratch
+from launcher.agent.node.process import Command, group_lives, start_failure_code, start_ticks
 
 
 def claim(tmp_path, job="tiny", run="r1"):

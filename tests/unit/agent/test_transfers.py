@@ -5,7 +5,7 @@ from concurrent.futures import Future
 import pytest
 
 from launcher.agent.errors import StoreError
-from launcher.agent.transfers import Transfers
+from launcher.agent.store.transfers import Transfers
 
 
 class Beginning(Transfers):

@@ -2,8 +2,8 @@ import os
 
 import pytest
 
-from launcher.agent.inotify import RenameWatch
-from launcher.agent.watch import CheckpointWatch
+from launcher.agent.checkpoint.watch import CheckpointWatch
+from launcher.agent.node.inotify import RenameWatch
 
 
 def fill(folder, content="x"):

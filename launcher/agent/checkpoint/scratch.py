@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from launcher.agent.checkpoint.upload import local_files
 from launcher.agent.errors import AgentError, UnusableCheckpointError
 from launcher.agent.manifest import step_of_folder
-from launcher.agent.process import group_lives, signal_group, start_ticks
-from launcher.agent.upload import local_files
+from launcher.agent.node.process import group_lives, signal_group, start_ticks
 
 _OWNER_NAME = "owner.json"
 _LOCK_NAME = "lock"

@@ -12,7 +12,7 @@ from pathlib import Path
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest, StoredFile
-from launcher.agent.store import Store
+from launcher.agent.store.objects import Store
 
 _CHUNK_BYTES = 1 << 22
 

@@ -6,7 +6,7 @@ from collections import deque
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
 
-from launcher.agent.transfers import PART_BYTES
+from launcher.agent.store.transfers import PART_BYTES
 
 
 class Incoming:

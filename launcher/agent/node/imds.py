@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from urllib.parse import urlsplit
 
-from launcher.agent.notice import Notice, rebalance_notice, spot_notice
+from launcher.agent.node.notice import Notice, rebalance_notice, spot_notice
 
 DEFAULT_ENDPOINT = "http://169.254.169.254"
 ENDPOINT_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"

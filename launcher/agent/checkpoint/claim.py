@@ -22,7 +22,7 @@ from typing import Any
 
 from launcher.agent.errors import JobSpecError, StoreError, TakenOverError
 from launcher.agent.events import EventLog
-from launcher.agent.store import Store, StoredText
+from launcher.agent.store.objects import Store, StoredText
 
 KEY = "claim.json"
 SCHEMA = "slipway.claim/1"

@@ -10,9 +10,9 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 
-from launcher.agent.drain import requeue_job
 from launcher.agent.events import EventLog
-from launcher.agent.notice import SIGNAL, Notice
+from launcher.agent.node.drain import requeue_job
+from launcher.agent.node.notice import SIGNAL, Notice
 
 _LOOK_S = 1.0
 

@@ -16,8 +16,8 @@ from typing import Any
 from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
 from urllib3.exceptions import HTTPError
 
-from launcher.agent.incoming import Incoming, Part
-from launcher.agent.transfers import CONCURRENCY, Transfers
+from launcher.agent.store.incoming import Incoming, Part
+from launcher.agent.store.transfers import CONCURRENCY, Transfers
 
 _READ_BYTES = 1024 * 1024
 _WRITE_BYTES = 16 * 1024

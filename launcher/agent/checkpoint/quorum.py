@@ -12,12 +12,12 @@ seen in its checkpoint folder, under whatever name, and
 A node that has written something, or of which nothing is known, is waited for.
 """
 
-from launcher.agent.commit import assemble, missing_parts
+from launcher.agent.checkpoint.commit import assemble, missing_parts
+from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import Manifest
-from launcher.agent.peers import Peers
-from launcher.agent.store import Store
-from launcher.agent.upload import Identity
+from launcher.agent.node.peers import Peers
+from launcher.agent.store.objects import Store
 
 _BEATS = 2
 """So often a node must have spoken since the later checkpoint was finished: what it says is newer than that then."""

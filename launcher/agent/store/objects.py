@@ -15,9 +15,9 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from urllib3.exceptions import HTTPError
 
-from launcher.agent.downloads import Downloads
 from launcher.agent.errors import StoreError
-from launcher.agent.transfers import CONCURRENCY, Transfers, Uploads, store_error
+from launcher.agent.store.downloads import Downloads
+from launcher.agent.store.transfers import CONCURRENCY, Transfers, Uploads, store_error
 
 TAG = "slipway"
 SUPERSEDED, KEPT = "superseded", "kept"

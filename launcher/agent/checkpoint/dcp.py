@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from launcher.agent.claim import Claim
+from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.errors import ManifestError, StoreError, TakenOverError
 from launcher.agent.events import EventLog
 from launcher.agent.manifest import DCP_METADATA_NAME, dcp_shards, step_of_folder
-from launcher.agent.store import Store
+from launcher.agent.store.objects import Store
 
 _POLL_S = 10.0
 _LAST_LOOK_S = 30.0

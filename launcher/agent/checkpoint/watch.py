@@ -15,10 +15,10 @@ the end, or if the command ended by itself with exit code 0, so that all it wrot
 from dataclasses import dataclass
 from pathlib import Path
 
+from launcher.agent.checkpoint.upload import LocalFile, local_files
 from launcher.agent.errors import UnusableCheckpointError
-from launcher.agent.inotify import RenameWatch
 from launcher.agent.manifest import step_of_folder
-from launcher.agent.upload import LocalFile, local_files
+from launcher.agent.node.inotify import RenameWatch
 
 QUIET_S = 10.0
 DONE_NAME = "_DONE"

@@ -8,17 +8,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from launcher.agent.claim import Claim
-from launcher.agent.commit import announce, commit, renounce, whole_checkpoint
+from launcher.agent.checkpoint.claim import Claim
+from launcher.agent.checkpoint.commit import announce, commit, renounce, whole_checkpoint
+from launcher.agent.checkpoint.quorum import Quorum
+from launcher.agent.checkpoint.retention import Retention
+from launcher.agent.checkpoint.upload import Identity, Sender
+from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import ManifestError, StoreError, TakenOverError, UnusableCheckpointError
 from launcher.agent.events import EventLog
 from launcher.agent.manifest import Manifest, commit_key
-from launcher.agent.peers import Peers
-from launcher.agent.quorum import Quorum
-from launcher.agent.retention import Retention
-from launcher.agent.store import Store
-from launcher.agent.upload import Identity, Sender
-from launcher.agent.watch import FinishedFolder
+from launcher.agent.node.peers import Peers
+from launcher.agent.store.objects import Store
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0

@@ -12,7 +12,7 @@ from typing import Any
 
 from launcher.agent import exits
 from launcher.agent.errors import AgentError, EndedNodeError, LostNodeError
-from launcher.agent.peers import Peers
+from launcher.agent.node.peers import Peers
 
 NONE = -1
 """Said in place of a step where nothing was restored."""

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent.events import EventLog
-from launcher.agent.notice import FAILURE, REBALANCE, Notice, parse_notice
-from launcher.agent.placement import Placement
+from launcher.agent.node.notice import FAILURE, REBALANCE, Notice, parse_notice
+from launcher.agent.node.placement import Placement
 
 FOLDER_NAME = "peers"
 BEAT_S = 5.0

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from launcher.agent.agreement import agree
-from launcher.agent.claim import Claim
-from launcher.agent.dcp import DcpCheckpoint, newest_dcp
+from launcher.agent.checkpoint.agreement import agree
+from launcher.agent.checkpoint.claim import Claim
+from launcher.agent.checkpoint.dcp import DcpCheckpoint, newest_dcp
+from launcher.agent.checkpoint.restore import Restore, Restored
+from launcher.agent.checkpoint.retention import Retention
+from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.errors import StoreError
 from launcher.agent.events import EventLog
 from launcher.agent.job import CheckpointSpec
 from launcher.agent.manifest import Manifest
-from launcher.agent.notices import Notices
-from launcher.agent.peers import Peers
-from launcher.agent.restore import Restore, Restored
-from launcher.agent.retention import Retention
-from launcher.agent.scratch import Scratch
-from launcher.agent.store import Store
+from launcher.agent.node.notices import Notices
+from launcher.agent.node.peers import Peers
+from launcher.agent.store.objects import Store
 
 _PATIENCE_S = 300.0
 _PAUSE_S = 5.0

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from types import FrameType
 
-from launcher.agent.drain import drain_node
 from launcher.agent.events import EventLog
-from launcher.agent.imds import SpotWatch, endpoint
-from launcher.agent.notice import CANCEL, CAPACITY_END, SIGNAL, SPOT, Notice
+from launcher.agent.node.drain import drain_node
+from launcher.agent.node.imds import SpotWatch, endpoint
+from launcher.agent.node.notice import CANCEL, CAPACITY_END, SIGNAL, SPOT, Notice
 
 SIGNALS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """What the agent takes as a notice. The start of the program holds them back until `listen` lets them through."""

@@ -6,9 +6,9 @@ never tagged, and nothing that it points to.
 
 from collections.abc import Iterable
 
-from launcher.agent.commit import whole_checkpoint
+from launcher.agent.checkpoint.commit import whole_checkpoint
 from launcher.agent.manifest import Manifest, StoredFile, commit_key, step_of_key
-from launcher.agent.store import Store
+from launcher.agent.store.objects import Store
 
 
 class Retention:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from launcher.agent.events import EventLog, utc_now
 from launcher.agent.interval import daly_interval_s
-from launcher.agent.progress import Metrics
+from launcher.agent.node.progress import Metrics
 
 _REMEMBERED = 5
 _LEAST_S, _MOST_S = 1.0, 86_400.0

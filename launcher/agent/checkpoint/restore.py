@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.agent.commit import whole_checkpoint
-from launcher.agent.downloads import Downloads
+from launcher.agent.checkpoint.commit import whole_checkpoint
+from launcher.agent.checkpoint.upload import local_files, sha256_of
 from launcher.agent.errors import AgentError, StoreError
-from launcher.agent.incoming import Incoming
 from launcher.agent.manifest import Manifest, StoredFile, step_of_folder, step_of_key
-from launcher.agent.store import Store
-from launcher.agent.upload import local_files, sha256_of
+from launcher.agent.store.downloads import Downloads
+from launcher.agent.store.incoming import Incoming
+from launcher.agent.store.objects import Store
 
 PARTIAL_NAME = ".slipway-restore"
 _HASHERS = min(4, max(2, (os.cpu_count() or 1) // 2))

@@ -4,11 +4,11 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from launcher.agent import manifest as manifests
+from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.errors import ManifestError, StoreError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest
-from launcher.agent.store import Store
-from launcher.agent.upload import Identity
+from launcher.agent.store.objects import Store
 
 
 def announce(store: Store, part: Manifest, *, session: str) -> None:
