@@ -25,8 +25,8 @@ def cancel(
 ) -> None:
     """Cancel the job of a plan's newest run. Its checkpoints stay, and so does its cluster."""
     from launcher.cli.status_page import page
-    from launcher.workflow.cancel import cancel_run
-    from launcher.workflow.status import status_document
+    from launcher.workflow.run.cancel import cancel_run
+    from launcher.workflow.run.status import status_document
 
     folder = latest(name, Path.cwd())
     confirm(f"cancel the job of {name}", yes=yes)

@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 def list_them(source: Source, *, region: options.Region = None, json: options.Json = False) -> None:
     """List the checkpoints in the store, newest first, and whether each is whole by names and sizes."""
     from launcher.cli.checkpoints_page import page
-    from launcher.workflow.checkpoints import checkpoints_document, survey
+    from launcher.workflow.run.checkpoints import checkpoints_document, survey
 
     store = _store(source, region)
     found = survey(store)
@@ -58,8 +58,8 @@ def verify(
     region: options.Region = None,
 ) -> None:
     """Read checkpoints to the last byte and hold every file to its SHA-256; PyTorch's own to their sizes."""
-    from launcher.workflow.checkpoints import chosen, survey
-    from launcher.workflow.checkpoints_transfer import damaged
+    from launcher.workflow.run.checkpoints import chosen, survey
+    from launcher.workflow.run.checkpoints_transfer import damaged
 
     if everything and step is not None:
         raise UnreadableInputError("--step and --all ask for different things", hint="leave one of the two out")
@@ -93,8 +93,8 @@ def prune(
 ) -> None:
     """Delete what the newest whole checkpoints do not need. The newest whole one always stays."""
     from launcher.cli.checkpoints_page import size_words
-    from launcher.workflow import checkpoints_transfer
-    from launcher.workflow.checkpoints import step_of_folder_key, survey
+    from launcher.workflow.run import checkpoints_transfer
+    from launcher.workflow.run.checkpoints import step_of_folder_key, survey
 
     store = _store(source, region)
     sizes = checkpoints_transfer.prunable(store, survey(store), keep)
@@ -120,8 +120,8 @@ def restore(
 ) -> None:
     """Bring a checkpoint here: every file held to its hash, the folder there whole or not at all."""
     from launcher.cli.checkpoints_page import size_words
-    from launcher.workflow import checkpoints_transfer
-    from launcher.workflow.checkpoints import chosen, survey
+    from launcher.workflow.run import checkpoints_transfer
+    from launcher.workflow.run.checkpoints import chosen, survey
 
     store = _store(source, region)
     wanted = chosen(survey(store), step)
@@ -133,7 +133,7 @@ def restore(
 
 def _store(source: str, region: str | None) -> "Objects":
     """The store that a name or a URI stands for."""
-    from launcher.workflow.checkpoints import place_of, store_at
+    from launcher.workflow.run.checkpoints import place_of, store_at
 
     if source.startswith("s3://"):
         if not _BUCKET.fullmatch(source[5:].partition("/")[0]):

@@ -8,7 +8,7 @@ from launcher.cli import options, output
 from launcher.cli.compare_page import page
 from launcher.cli.table import terminal_width
 from launcher.records.comparison import compare_document
-from launcher.workflow.price import PriceOptions
+from launcher.workflow.quote.price import PriceOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def compare(
     max_price_age: options.MaxPriceAge = None,
 ) -> None:
     """The option matrix of one job, and GPU against Trainium with the port. Calls nothing and spends nothing."""
-    from launcher.workflow import compare as story
+    from launcher.workflow.quote import compare as story
 
     asked = PriceOptions(
         cache=options.price_cache(),

@@ -12,8 +12,8 @@ from launcher.pricing.commitments import HOURS_PER_MONTH
 from launcher.pricing.drafts import Draft
 from launcher.pricing.port import Path, Port, weeks_words
 from launcher.pricing.reasoning import SOURCE
-from launcher.workflow.compare import Comparison
-from launcher.workflow.price import NEURON, NVIDIA
+from launcher.workflow.quote.compare import Comparison
+from launcher.workflow.quote.price import NEURON, NVIDIA
 
 MOST_TYPES = 8
 COLUMNS = (

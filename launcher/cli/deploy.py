@@ -11,8 +11,8 @@ from launcher.cli.confirm import confirm
 from launcher.cli.quote_page import page as quote_page
 from launcher.cli.table import terminal_width
 from launcher.model.quote import Quote
-from launcher.workflow.fresh import fresh_quote, refuse_unless_allowed
-from launcher.workflow.price import Priced, PriceOptions, pick, price
+from launcher.workflow.quote.fresh import fresh_quote, refuse_unless_allowed
+from launcher.workflow.quote.price import Priced, PriceOptions, pick, price
 
 
 def register(app: typer.Typer) -> None:
@@ -65,7 +65,7 @@ def deploy(
     }
     output.result([f"  {name}: {value}" for name, value in sorted(shown.items())])
     if "Connect" in shown:
-        from launcher.workflow.ways_in import ways_in
+        from launcher.workflow.deploy.ways_in import ways_in
 
         ways = ways_in(quoted.plan, shown)
         output.result(["", "  ways in", *(f"    {what}: {command}" for what, command in ways)])
@@ -80,12 +80,12 @@ def _deployed(
 ) -> Mapping[str, Mapping[str, str]]:
     """The outputs of what was deployed; of a dry run none."""
     from launcher.cli.launch_progress import Narrator
-    from launcher.workflow.deployment import DeployOptions, deploy_quote
+    from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
 
     how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, tell=Narrator().tell)
     if priced.request.workload.serve is None:
         return deploy_quote(priced, rank, quoted, how)
-    from launcher.workflow.endpoint_deploy import run_endpoint, show_endpoint
+    from launcher.workflow.endpoint.deployment import run_endpoint, show_endpoint
 
     if dry_run:
         show_endpoint(priced, rank, quoted, how)

@@ -37,7 +37,7 @@ def down(
     from launcher.aws.session import Session
     from launcher.catalog.load import load
     from launcher.cli.launch_progress import Narrator
-    from launcher.workflow.down import subject, survey, take_down
+    from launcher.workflow.deploy.down import subject, survey, take_down
 
     asked = subject(what, region, Path.cwd(), os.environ)
     if not dry_run:

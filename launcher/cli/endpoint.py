@@ -38,7 +38,7 @@ def ask_once(
 ) -> None:
     """See that an endpoint runs what was deployed, and send it one real request of its kind."""
     from launcher.cli.endpoint_page import answer_document, answer_page
-    from launcher.workflow.endpoint import asker, probe, served
+    from launcher.workflow.endpoint.calls import asker, probe, served
 
     session = _session(name, region)
     found = served(name, session)
@@ -68,9 +68,9 @@ def load(
     from launcher.cli.endpoint_page import load_line, load_page, step_line
     from launcher.model.endpoint import EndpointMode
     from launcher.records.load_documents import load_document
-    from launcher.workflow.endpoint import served
-    from launcher.workflow.load_test import load as run
-    from launcher.workflow.load_test import loader, planned
+    from launcher.workflow.endpoint.calls import served
+    from launcher.workflow.endpoint.load import load as run
+    from launcher.workflow.endpoint.load import loader, planned
 
     session = _session(name, region)
     found = served(name, session)
@@ -99,7 +99,7 @@ def load(
 
 def url(name: Name, *, region: Where = None) -> None:
     """Print what OpenAI clients take as their base URL."""
-    from launcher.workflow.endpoint import served
+    from launcher.workflow.endpoint.calls import served
 
     found = served(name, _session(name, region))
     if found.base_url is None:

@@ -6,7 +6,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.errors import UnreadableInputError
 from launcher.model.money import Price
 from launcher.model.quote import Quote
-from launcher.workflow.price import Priced
+from launcher.workflow.quote.price import Priced
 
 
 def page(priced: Priced, rank: int, width: int) -> list[str]:

@@ -17,8 +17,8 @@ from launcher.model.quote import Quote
 from launcher.model.report import Report
 from launcher.records.documents import report_document
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.fresh import fresh_quote, refuse_unless_allowed
-from launcher.workflow.price import Priced, PriceOptions, pick, price
+from launcher.workflow.quote.fresh import fresh_quote, refuse_unless_allowed
+from launcher.workflow.quote.price import Priced, PriceOptions, pick, price
 
 
 def register(app: typer.Typer) -> None:
@@ -87,7 +87,7 @@ def _in_sandbox(
 ) -> tuple[RunFolder, Report]:
     """Launch into an embedded AWS that ends with this command."""
     from launcher.cli.launch_progress import Narrator
-    from launcher.workflow.launch import LaunchOptions, launch_in_sandbox
+    from launcher.workflow.run.launch import LaunchOptions, launch_in_sandbox
 
     priced = price(file, options.now(), asked)
     serves = _serves(priced, interrupt_after)
@@ -109,8 +109,8 @@ def _in_sandbox(
 def _on_a_cluster(file: Path, asked: PriceOptions, *, wanted: str | None, yes: bool) -> tuple[RunFolder, Report]:
     """Launch on current prices; where no machines come, go on to the next candidate, quoted and approved anew."""
     from launcher.cli.launch_progress import Narrator
-    from launcher.workflow.fallback import Candidate, Fallback, place_words
-    from launcher.workflow.launch_aws import LaunchSetting
+    from launcher.workflow.run.fallback import Candidate, Fallback, place_words
+    from launcher.workflow.run.launch_aws import LaunchSetting
 
     refuse_without_terminal("launch", yes=yes)
     environment, every_zone = dict(os.environ), replace(asked, everything=True)
@@ -157,8 +157,8 @@ def _serves(priced: Priced, interrupt_after: float | None) -> bool:
 def _endpoint(priced: Priced, rank: int, quoted: Quote, *, sandbox: bool) -> tuple[RunFolder, Report]:
     """Deploy an endpoint and ask it."""
     from launcher.cli.launch_progress import Narrator
-    from launcher.workflow.deployment import DeployOptions
-    from launcher.workflow.endpoint_deploy import run_endpoint
+    from launcher.workflow.deploy.deployment import DeployOptions
+    from launcher.workflow.endpoint.deployment import run_endpoint
 
     how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=False, tell=Narrator().tell)
     done = run_endpoint(priced, rank, quoted, how, ask=True)

@@ -3,7 +3,7 @@
 import time
 
 from launcher.cli import output
-from launcher.workflow.follow import Progress
+from launcher.workflow.run.follow import Progress
 
 
 class Narrator:

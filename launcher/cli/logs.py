@@ -27,7 +27,7 @@ def logs(
     """Print the logs of a plan's newest run, attempt by attempt."""
     folder = latest(name, Path.cwd())
     if (folder.path / "submission.json").is_file():
-        from launcher.workflow.status_logs import follow_logs, refresh_logs
+        from launcher.workflow.run.status_logs import follow_logs, refresh_logs
 
         if follow:
             follow_logs(name, folder, os.environ, write=_write, say=output.say)

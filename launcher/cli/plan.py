@@ -8,7 +8,7 @@ from launcher.cli import options, output
 from launcher.cli.plan_table import page
 from launcher.cli.table import terminal_width
 from launcher.pricing.gate import IMPOSSIBLE
-from launcher.workflow.price import PriceOptions, price
+from launcher.workflow.quote.price import PriceOptions, price
 
 
 def register(app: typer.Typer) -> None:

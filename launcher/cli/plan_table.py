@@ -15,7 +15,7 @@ from launcher.pricing.alternatives import HYPERPOD
 from launcher.pricing.compute import WHOLE
 from launcher.pricing.drafts import Draft
 from launcher.pricing.gate import IMPOSSIBLE
-from launcher.workflow.price import NEURON, NVIDIA, Priced
+from launcher.workflow.quote.price import NEURON, NVIDIA, Priced
 
 MOST_PRICED, MOST_UNPRICED, MOST_OF_AN_OPTION = 10, 4, 2
 NARROW = 100

@@ -7,7 +7,7 @@ import typer
 
 from launcher.cli import options, output
 from launcher.cli.table import terminal_width
-from launcher.workflow.price import PriceOptions
+from launcher.workflow.quote.price import PriceOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def portfolio(
 ) -> None:
     """Several plans, each routed to its best option, with one total a month. Calls nothing and spends nothing."""
     from launcher.cli.portfolio_page import document, page
-    from launcher.workflow import portfolio as story
+    from launcher.workflow.quote import portfolio as story
 
     asked = PriceOptions(
         cache=options.price_cache(),

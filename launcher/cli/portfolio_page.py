@@ -6,7 +6,7 @@ from launcher.cli import words
 from launcher.cli.lines import finding_line, wrapped
 from launcher.cli.table import Column, align_points, render
 from launcher.records.portfolio_document import Chip, Entry, portfolio_document
-from launcher.workflow.portfolio import Member, OneChip, Portfolio
+from launcher.workflow.quote.portfolio import Member, OneChip, Portfolio
 
 MOST_CHIPS = 8
 KINDS = {"train": "training", "serve": "serving", "cluster": "cluster"}

@@ -43,7 +43,7 @@ def show(
     """Known prices with age, basis and source. Calls nothing and spends nothing."""
     from launcher.cli.prices_page import show_page
     from launcher.records.price_documents import show_document
-    from launcher.workflow import prices
+    from launcher.workflow.quote import prices
 
     wanted = prices.Wanted(instance_type=instance_type or name, region=region, option=option)
     now = options.now()
@@ -71,7 +71,7 @@ def diff(
     """What became of prices between two days: added, removed, changed. Calls nothing and spends nothing."""
     from launcher.cli.prices_page import diff_page
     from launcher.records.price_documents import diff_document
-    from launcher.workflow import prices
+    from launcher.workflow.quote import prices
 
     wanted = prices.Wanted(instance_type=instance_type, region=region, option=option)
     changes = prices.diff(prices.known_catalog(os.environ), wanted, before, after)
@@ -91,7 +91,7 @@ def refresh(
     """Read prices from AWS into your cache, beside the shipped ones. Needs credentials, changes nothing in AWS."""
     from launcher.cli.refresh_page import refresh_page
     from launcher.records.price_documents import refresh_document
-    from launcher.workflow import refresh as story
+    from launcher.workflow.quote import refresh as story
 
     now = options.now()
     report = story.refresh_file(

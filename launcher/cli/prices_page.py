@@ -10,7 +10,7 @@ from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, align_points, render
 from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.pricing.ages import ALLOWED_DAYS
-from launcher.workflow.prices import Wanted
+from launcher.workflow.quote.prices import Wanted
 
 NARROW = 100
 MOST, MOST_UNFILTERED = 30, 10

@@ -7,7 +7,7 @@ import typer
 
 from launcher.cli import options, output
 from launcher.model.errors import ImpossibleError
-from launcher.workflow.price import PriceOptions, pick, price
+from launcher.workflow.quote.price import PriceOptions, pick, price
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def render(
 ) -> None:
     """Write the files a plan would deploy and submit, and execute nothing."""
     from launcher.records.run_folder import write_bundle
-    from launcher.workflow.render import render_any
+    from launcher.workflow.deploy.render import render_any
 
     priced = price(
         file,

@@ -11,7 +11,7 @@ from launcher.model.quote import Quote
 from launcher.pricing.reasoning import SOURCE
 from launcher.pricing.serving.crossover import usd_per_request
 from launcher.records.serving_comparison import serving_comparison_document
-from launcher.workflow.compare_serving import Crossover, ServingComparison
+from launcher.workflow.quote.compare_serving import Crossover, ServingComparison
 
 MOST_ROWS = 10
 

@@ -11,7 +11,7 @@ from launcher.model.quote import Quote
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.drafts import Draft
 from launcher.pricing.serving.traffic import requests_per_month
-from launcher.workflow.price import Priced
+from launcher.workflow.quote.price import Priced
 
 NARROW = 100
 MOST_NAMED = 8

@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 def status(name: Annotated[str, typer.Argument(help="The plan's name.")], *, json: options.Json = False) -> None:
     """Ask the cluster how the newest run of a plan stands: its job, attempts, steps, checkpoints."""
     from launcher.cli.status_page import page
-    from launcher.workflow.status import standing, status_document
+    from launcher.workflow.run.status import standing, status_document
 
     found = standing(name, latest(name, Path.cwd()), os.environ)
     if json:

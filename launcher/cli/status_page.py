@@ -2,8 +2,8 @@
 
 from launcher.cli.lines import wrapped
 from launcher.cli.report_page import attempt_rows
-from launcher.workflow.status import NOT_SUBMITTED, Standing
-from launcher.workflow.submission_record import Submission
+from launcher.workflow.run.status import NOT_SUBMITTED, Standing
+from launcher.workflow.run.submission_record import Submission
 
 
 def page(found: Standing, width: int) -> list[str]:

@@ -12,8 +12,8 @@ from launcher.catalog.assets import asset
 from launcher.model import upkeep
 from launcher.records.documents import quote_document
 from launcher.rendering.node import METRICS_SCRIPT
-from launcher.workflow.price import PriceOptions, price
-from launcher.workflow.render import render_quote
+from launcher.workflow.deploy.render import render_quote
+from launcher.workflow.quote.price import PriceOptions, price
 from tests.infra.agreement import HEAD_METRICS, USAGE, cluster_of, differences, resources
 from tests.infra.conftest import ROOT
 

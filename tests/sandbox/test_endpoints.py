@@ -15,10 +15,10 @@ from launcher.cli.app import main
 from launcher.model.errors import DeploymentFailedError
 from launcher.sandbox.model_server import Behaviour
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.deployment import DeployOptions
-from launcher.workflow.endpoint_deploy import run_endpoint
-from launcher.workflow.price import PriceOptions, pick, price
-from launcher.workflow.readback.endpoint import READERS
+from launcher.workflow.deploy.deployment import DeployOptions
+from launcher.workflow.deploy.readback.endpoint import READERS
+from launcher.workflow.endpoint.deployment import run_endpoint
+from launcher.workflow.quote.price import PriceOptions, pick, price
 
 EXAMPLES = Path(__file__).parents[2] / "examples/serve/pinned"
 pytestmark = pytest.mark.xdist_group("endpoints")

@@ -12,9 +12,9 @@ from launcher.cli.app import main
 from launcher.model.errors import DeploymentFailedError
 from launcher.records.run_folder import latest
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.deployment import DeployOptions, deploy_quote
-from launcher.workflow.price import PriceOptions, pick, price
-from launcher.workflow.verify import READERS, verify
+from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
+from launcher.workflow.deploy.verify import READERS, verify
+from launcher.workflow.quote.price import PriceOptions, pick, price
 from tests.sandbox.example_plans import EXAMPLES, copied
 
 BUILT = [

@@ -9,8 +9,8 @@ from launcher.aws.session import Session
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.training_plan import TrainingPlan
-from launcher.workflow.hyperpod import refuse_unless_plan_fits
-from launcher.workflow.price import PriceOptions, pick, price
+from launcher.workflow.deploy.hyperpod import refuse_unless_plan_fits
+from launcher.workflow.quote.price import PriceOptions, pick, price
 from tests.sandbox.test_examples import World, assert_read_back
 from tests.sandbox.test_hyperpod import EXAMPLES, down, example, remains
 

@@ -21,8 +21,8 @@ from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.scheduler import JobState
-from launcher.workflow.deployment import DeployOptions, deploy_quote
-from launcher.workflow.price import PriceOptions, pick, price
+from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
+from launcher.workflow.quote.price import PriceOptions, pick, price
 from tests.sandbox.test_hyperpod import down, example, remains
 
 REGION = "us-east-2"

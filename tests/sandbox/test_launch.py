@@ -14,8 +14,8 @@ import pytest
 
 from launcher.model.report import Report, RunStatus
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.launch import LaunchOptions, launch_in_sandbox
-from launcher.workflow.price import PriceOptions, pick, price
+from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.run.launch import LaunchOptions, launch_in_sandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAINER = ["train.py", "--steps", "240", "--every", "30"]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from launcher.records.documents import quote_document
-from launcher.workflow.price import PriceOptions, price
+from launcher.workflow.quote.price import PriceOptions, price
 from tests.infra.serving.agreement import USAGE, differences, resources, unknown
 from tests.infra.serving.conftest import FILES
 

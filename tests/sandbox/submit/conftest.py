@@ -22,8 +22,8 @@ from launcher.sandbox.slurm_files import SlurmPlaces, node_environment, write_no
 from launcher.submit.shell import LocalShell
 from launcher.submit.slurm import Slurm
 from launcher.submit.ssh import SshShell
-from launcher.workflow.launch_aws import LaunchSetting, launch_quote
-from launcher.workflow.price import PriceOptions, pick, price
+from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.run.launch_aws import LaunchSetting, launch_quote
 
 PATIENCE_S = 120.0
 KEY_ID, KEY = "AKIAFARAWAYTEST00000", "wJalrXUtnFEMIK7MDENGfarawaytestsecret000"

@@ -15,9 +15,9 @@ from launcher.records.run_folder import latest
 from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm import client_environment
-from launcher.workflow.in_sandbox import setting_in
-from launcher.workflow.launch_aws import LaunchSetting, launch_quote
-from launcher.workflow.price import PriceOptions, pick, price
+from launcher.workflow.deploy.in_sandbox import setting_in
+from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.run.launch_aws import LaunchSetting, launch_quote
 from tests.sandbox.submit.test_ssm import RUNUSER
 from tests.stand_ins.run_command import Machine, served
 

@@ -10,9 +10,9 @@ from launcher.cli.app import main
 from launcher.model.errors import SlipwayError
 from launcher.model.report import RunStatus
 from launcher.records.run_folder import latest
-from launcher.workflow.fallback import Fallback
-from launcher.workflow.launch_aws import LaunchSetting
-from launcher.workflow.price import PriceOptions, pick, price
+from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.run.fallback import Fallback
+from launcher.workflow.run.launch_aws import LaunchSetting
 from tests.sandbox.submit.conftest import BUCKET, until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]

@@ -6,8 +6,8 @@ import pytest
 
 from launcher.submit.jobs import JobState, UnreachableError
 from launcher.submit.slurm import Slurm, Submitted
-from launcher.workflow.follow import FIRST_LINE
-from launcher.workflow.submission_watch import PATIENCE_S, Mirror, RemoteWatch, log_name
+from launcher.workflow.run.follow import FIRST_LINE
+from launcher.workflow.run.submission_watch import PATIENCE_S, Mirror, RemoteWatch, log_name
 from tests.sandbox.submit.conftest import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]

@@ -14,8 +14,8 @@ from launcher.cli.compare_page import page
 from launcher.model.errors import ImpossibleError
 from launcher.pricing.verdict import Choice
 from launcher.records.comparison import compare_document
-from launcher.workflow.compare import Comparison, compare
-from launcher.workflow.price import PriceOptions
+from launcher.workflow.quote.compare import Comparison, compare
+from launcher.workflow.quote.price import PriceOptions
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BASE = {

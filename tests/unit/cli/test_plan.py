@@ -13,7 +13,7 @@ from launcher.cli.app import main
 from launcher.cli.plan_table import page
 from launcher.cli.quote_page import page as quote_page
 from launcher.records.documents import plan_document, quote_document
-from launcher.workflow.price import Priced, PriceOptions, price
+from launcher.workflow.quote.price import Priced, PriceOptions, price
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MONEY = re.compile(r"-?\d+(\.\d+)?")

@@ -17,7 +17,7 @@ from launcher.cli.refresh_page import refresh_page
 from launcher.model.errors import AwsError, UnreadableInputError
 from launcher.records.price_documents import diff_document, refresh_document, show_document
 from launcher.records.refresh_report import RefreshReport
-from launcher.workflow.prices import Wanted, check_regions, diff, show
+from launcher.workflow.quote.prices import Wanted, check_regions, diff, show
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 P5 = "p5.48xlarge"

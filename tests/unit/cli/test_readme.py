@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.cli.plan_table import page
-from launcher.workflow.price import PriceOptions, price
+from launcher.workflow.quote.price import PriceOptions, price
 
 ROOT = Path(__file__).resolve().parents[3]
 README = ROOT / "README.md"

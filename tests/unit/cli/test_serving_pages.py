@@ -13,9 +13,9 @@ from launcher.cli import explain, portfolio_page, serving_compare
 from launcher.cli.app import main
 from launcher.cli.plan_table import page
 from launcher.cli.quote_page import page as quote_page
-from launcher.workflow.compare import compare
-from launcher.workflow.portfolio import portfolio
-from launcher.workflow.price import Priced, PriceOptions, price
+from launcher.workflow.quote.compare import compare
+from launcher.workflow.quote.portfolio import portfolio
+from launcher.workflow.quote.price import Priced, PriceOptions, price
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CHAT = """

@@ -10,7 +10,7 @@ import pytest
 from launcher.cli.app import main
 from launcher.cli.checkpoints_page import page
 from launcher.records import run_folder
-from launcher.workflow.checkpoints import Checkpoint
+from launcher.workflow.run.checkpoints import Checkpoint
 
 REPORT = {
     "schema": "slipway.report/1",

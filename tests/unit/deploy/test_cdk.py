@@ -16,7 +16,7 @@ from launcher.deploy.runner import Command, RecordingRunner, SubprocessRunner
 from launcher.model.bundle import Bundle
 from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteExpiredError, QuoteMismatchError
 from launcher.model.quote import Gate, Quote
-from launcher.workflow.price import PriceOptions, price
+from launcher.workflow.quote.price import PriceOptions, price
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 PLAN = """

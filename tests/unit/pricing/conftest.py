@@ -10,7 +10,7 @@ import yaml
 
 from launcher import plan_file
 from launcher.catalog.load import load
-from launcher.workflow.price import Priced, PriceOptions, price_request
+from launcher.workflow.quote.price import Priced, PriceOptions, price_request
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 Pricer = Callable[..., Priced]

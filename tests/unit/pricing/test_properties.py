@@ -18,7 +18,7 @@ from launcher.cli.quote_page import page as quote_page
 from launcher.model.document import document, resolve
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.documents import quote_document
-from launcher.workflow.price import PriceOptions, price_request
+from launcher.workflow.quote.price import PriceOptions, price_request
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CATALOG = load()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from launcher.workflow.attempts import attempts, read_events
+from launcher.workflow.run.attempts import attempts, read_events
 
 EVENTS = [
     {"time": "2026-11-20T12:00:00.000Z", "event": "attempt-started", "attempt": 1},

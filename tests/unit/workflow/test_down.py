@@ -14,7 +14,7 @@ from launcher.catalog.load import load
 from launcher.cli.down_page import page
 from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError
 from launcher.model.removal import Kept, KeptKind, Removal
-from launcher.workflow.down import Subject, Survey, subject, survey, take_down
+from launcher.workflow.deploy.down import Subject, Survey, subject, survey, take_down
 
 ID = "arn:aws:cloudformation:us-east-2:123456789012:stack/slipway-a-training/0"
 

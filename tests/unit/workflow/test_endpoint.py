@@ -11,7 +11,7 @@ from launcher.aws.endpoints import bearer_token
 from launcher.aws.session import Session
 from launcher.cli.app import application
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
-from launcher.workflow.endpoint import asker, probe, served, settled, state_of
+from launcher.workflow.endpoint.calls import asker, probe, served, settled, state_of
 from tests.stand_ins import endpoint_runtime
 from tests.stand_ins.endpoint_runtime import NAME, Runtime
 

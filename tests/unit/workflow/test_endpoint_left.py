@@ -8,8 +8,8 @@ import pytest
 from launcher.aws.session import Session
 from launcher.catalog.serving_images import load_images
 from launcher.planning.endpoint import endpoint
-from launcher.workflow.endpoint_left import left_behind
-from launcher.workflow.price import PriceOptions, pick, price
+from launcher.workflow.endpoint.left import left_behind
+from launcher.workflow.quote.price import PriceOptions, pick, price
 from tests.stand_ins import endpoint_runtime
 from tests.stand_ins.endpoint_runtime import Runtime
 

@@ -11,7 +11,7 @@ from launcher.catalog.load import load
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.planning.networks import network_findings
 from launcher.planning.pin import pinned_plan
-from launcher.workflow.existing_network import described
+from launcher.workflow.quote.existing_network import described
 
 VPC, SUBNET = "vpc-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60718"
 PLAN = {

@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 
 from launcher.model.enums import PurchaseOption
-from launcher.workflow.fallback import covered, next_rank
-from launcher.workflow.price import PriceOptions, price
+from launcher.workflow.quote.price import PriceOptions, price
+from launcher.workflow.run.fallback import covered, next_rank
 
 PLAN = """
 slipway: 1

@@ -6,8 +6,8 @@ from typing import Any
 
 from launcher.model.report import RunStatus
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.attempts import attempts, read_events
-from launcher.workflow.follow import Follower, Listeners, Progress
+from launcher.workflow.run.attempts import attempts, read_events
+from launcher.workflow.run.follow import Follower, Listeners, Progress
 
 
 class Script:

@@ -15,10 +15,10 @@ from launcher.aws.stacks import StackResource, StackState
 from launcher.catalog.load import load
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.workflow import leftovers
-from launcher.workflow.hyperpod import controller, refuse_job, refuse_unless_plan_fits
-from launcher.workflow.readback import hyperpod
-from launcher.workflow.readback.reading import Reading
+from launcher.workflow.deploy import leftovers
+from launcher.workflow.deploy.hyperpod import controller, refuse_job, refuse_unless_plan_fits
+from launcher.workflow.deploy.readback import hyperpod
+from launcher.workflow.deploy.readback.reading import Reading
 
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

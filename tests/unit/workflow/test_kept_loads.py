@@ -14,8 +14,8 @@ from launcher.catalog.load import load
 from launcher.cli.app import application
 from launcher.model.endpoint_call import LoadSetting, LoadStep, LoadTest
 from launcher.records.load_documents import load_document
-from launcher.workflow.price import PriceOptions
-from launcher.workflow.serving import price_serving
+from launcher.workflow.quote.price import PriceOptions
+from launcher.workflow.quote.serving import price_serving
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SERVE = {"model": "llama-3.1-8b", "input_tokens": 1400, "output_tokens": 250, "requests_per_s": 4}

@@ -11,8 +11,8 @@ from launcher.aws.session import Session
 from launcher.model.document import document
 from launcher.model.errors import DeploymentFailedError
 from launcher.records.load_documents import load_document
-from launcher.workflow.endpoint import asker, served
-from launcher.workflow.load_test import LoadPlan, load, loader, planned, prompt, step
+from launcher.workflow.endpoint.calls import asker, served
+from launcher.workflow.endpoint.load import LoadPlan, load, loader, planned, prompt, step
 from tests.stand_ins import endpoint_runtime
 from tests.stand_ins.endpoint_runtime import Runtime
 

@@ -10,7 +10,7 @@ from launcher.catalog.load import load
 from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.plan import Place
-from launcher.workflow.price_needs import for_everything, for_place, for_plan, within
+from launcher.workflow.quote.price_needs import for_everything, for_place, for_plan, within
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 P5 = "p5.48xlarge"

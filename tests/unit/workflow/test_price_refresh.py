@@ -13,9 +13,9 @@ from launcher.catalog.listing import rows
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.money import Price
 from launcher.records.cache_folder import cache_folder
-from launcher.workflow.price_needs import Question
-from launcher.workflow.prices import known_catalog
-from launcher.workflow.refresh import refresh, refresh_file, refresh_for
+from launcher.workflow.quote.price_needs import Question
+from launcher.workflow.quote.prices import known_catalog
+from launcher.workflow.quote.refresh import refresh, refresh_file, refresh_for
 from tests.stand_ins.aws_prices import (
     BROKEN,
     CUT,

@@ -8,12 +8,12 @@ import pytest
 
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
-from launcher.workflow.deployment import DeployOptions, deploy_quote
-from launcher.workflow.price import PriceOptions, pick, price
-from launcher.workflow.readback.reading import ClusterState, QueueState
-from launcher.workflow.readback.training import fits
-from launcher.workflow.standing import without_job
-from launcher.workflow.ways_in import ways_in
+from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
+from launcher.workflow.deploy.readback.reading import ClusterState, QueueState
+from launcher.workflow.deploy.readback.training import fits
+from launcher.workflow.deploy.standing import without_job
+from launcher.workflow.deploy.ways_in import ways_in
+from launcher.workflow.quote.price import PriceOptions, pick, price
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 QUEUE = QueueState(name="p5", instance_type="p5.48xlarge", capacity_type="SPOT", maximum=4)

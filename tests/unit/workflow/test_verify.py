@@ -10,9 +10,9 @@ from botocore.stub import Stubber
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackResource, StackState
 from launcher.model.errors import AwsError
-from launcher.workflow.price import PriceOptions, pick, price
-from launcher.workflow.readback.reading import Reading
-from launcher.workflow.verify import _read
+from launcher.workflow.deploy.readback.reading import Reading
+from launcher.workflow.deploy.verify import _read
+from launcher.workflow.quote.price import PriceOptions, pick, price
 
 PLAN = Path(__file__).parents[3] / "examples" / "p5-spot.yaml"
 TOPIC = "arn:aws:sns:us-east-2:123456789012:t"

@@ -9,7 +9,7 @@ import yaml
 from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError, UnreadableInputError
-from launcher.workflow.price import PriceOptions, price_request
+from launcher.workflow.quote.price import PriceOptions, price_request
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CATALOG = load()

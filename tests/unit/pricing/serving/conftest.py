@@ -10,9 +10,9 @@ import yaml
 
 from launcher import plan_file
 from launcher.catalog.load import load
-from launcher.workflow.compare_serving import ServingComparison, compare_serving
-from launcher.workflow.price import PriceOptions
-from launcher.workflow.serving import ServingPriced, price_serving
+from launcher.workflow.quote.compare_serving import ServingComparison, compare_serving
+from launcher.workflow.quote.price import PriceOptions
+from launcher.workflow.quote.serving import ServingPriced, price_serving
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CATALOG = load()

@@ -13,8 +13,8 @@ from launcher.catalog.load import load
 from launcher.model.document import document
 from launcher.model.enums import Level
 from launcher.records.documents import plan_document, quote_document
-from launcher.workflow.price import PriceOptions, pick
-from launcher.workflow.serving import price_serving
+from launcher.workflow.quote.price import PriceOptions, pick
+from launcher.workflow.quote.serving import price_serving
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 INF2 = {"target": {"instance_type": "inf2.48xlarge"}, "purchase": {"option": "on-demand"}}

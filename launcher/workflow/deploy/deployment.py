@@ -1,0 +1,97 @@
+"""The story of `deploy`: a quoted plan's cluster, in AWS, in the sandbox, or only shown."""
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launcher.deploy.cdk import deploy
+from launcher.deploy.runner import RecordingRunner, Runner, SubprocessRunner
+from launcher.model.errors import ImpossibleError
+from launcher.model.quote import Quote
+from launcher.planning.pin import zone
+from launcher.records import run_folder
+from launcher.workflow.deploy.steps import Setting, Tell, bring_up, plan_words, record, show_difference, synthesise
+from launcher.workflow.quote.price import Priced
+
+if TYPE_CHECKING:
+    from launcher.sandbox.sandbox import Sandbox
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployOptions:
+    """Where and how a deployment goes; a dry run runs nothing and says what it would run.
+
+    `box` is a sandbox that runs already and goes on afterwards; None: with `sandbox` a new one, which ends with it.
+    """
+
+    root: Path
+    sandbox: bool
+    dry_run: bool
+    tell: Tell
+    box: "Sandbox | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a deployment happens in: its setting, and in a sandbox that, with what was put there for the plan."""
+
+    setting: Setting
+    box: "Sandbox | None" = None
+    stand_ins: tuple[str, ...] = ()
+
+
+def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOptions) -> Mapping[str, Mapping[str, str]]:
+    """Deploy a quoted plan's stacks; their outputs.
+
+    Raises:
+        ImpossibleError: the plan's jobs go to a cluster that exists.
+        SlipwayError: a step failed; the run folder holds what was done until then.
+    """
+    tell, named = options.tell, quoted.plan.request.target.cluster
+    if named is not None:
+        message = f"target.cluster: cluster {named} exists, and {quoted.plan.name} is a job for it: nothing to deploy"
+        raise ImpossibleError(message, hint="slipway launch starts the job; drop target.cluster to build a cluster")
+    folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
+    bundle = record(folder, quoted, rank, priced.catalog, priced.path.resolve().parent)
+    tell(f"run folder {folder.path.relative_to(options.root)}")
+    with ExitStack() as stack:
+        setting = ground_for(priced, quoted, options, stack).setting
+        cdk, assembly = synthesise(folder, quoted, setting)
+        if options.dry_run:
+            for line in plan_words(quoted.plan):
+                tell(f"would make {line}")
+            outputs = folder.path / "outputs.json"
+            return deploy(quoted, bundle, assembly, cdk, outputs=outputs, now=datetime.now(UTC), on_line=tell)
+        show_difference(cdk, assembly, plan_words(quoted.plan), tell)
+        done = bring_up(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+        return done.outputs
+
+
+def ground_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: ExitStack) -> Ground:
+    """What a deployment happens in; a sandbox of its own lasts as long as `stack`."""
+    plan = quoted.plan
+    if options.sandbox and not options.dry_run:
+        from launcher.workflow.deploy.in_sandbox import furnished, sandbox_for, setting_in
+
+        # No job is submitted, so that the cluster needs no Slurm.
+        box = stack.enter_context(sandbox_for(plan.place.region, "local", options.box, options.tell))
+        stand_ins = furnished(box, plan)
+        for each in stand_ins:
+            options.tell(f"{each} is a stand-in of that name: your own is not looked at")
+        return Ground(setting=setting_in(box, priced, plan, options.tell), box=box, stand_ins=stand_ins)
+    runner: Runner = RecordingRunner() if options.dry_run else SubprocessRunner()
+    setting = Setting(
+        runner=runner,
+        environment=dict(os.environ),
+        account=None,
+        zone=zone(plan.place, priced.catalog),
+        instances=priced.catalog.instance_types,
+        cluster=None,
+        tell=options.tell,
+        max_usd=priced.desk.rules.max_usd,
+    )
+    return Ground(setting=setting)

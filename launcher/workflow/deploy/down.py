@@ -1,0 +1,271 @@
+"""The story of `down`: the stacks of a cluster or an endpoint removed, checkpoints kept unless told, and what stays."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from launcher import plan_file
+from launcher.aws import buckets, endpoints, hyperpod, instances, stacks
+from launcher.aws.endpoint_parts import config_state
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackEvent, StackState
+from launcher.catalog.load import Catalog
+from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
+from launcher.model.names import nearest_name
+from launcher.model.removal import Kept, Removal
+from launcher.model.request import PlanRequest
+from launcher.records import run_folder
+from launcher.workflow.deploy import leftovers
+from launcher.workflow.deploy.steps import Tell
+from launcher.workflow.deploy.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
+
+PLAN_SUFFIXES = (".yaml", ".yml", ".json")
+SHARED_VPC = re.compile(r"slipway-.+-shared-network:VpcId")
+"""The export that every cluster of a shared network imports (infra/stacks/network.py)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Whose end it is: a cluster, its region, and the network it shares where that is known."""
+
+    cluster: str
+    region: str
+    network: str | None
+
+    @property
+    def parallelcluster(self) -> str:
+        """ParallelCluster's name of the cluster, which is that of its own stack too."""
+        return f"slipway-{self.cluster}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What of a cluster is there, before anything is done.
+
+    `going` are the stacks to remove, in order. `buckets` is what the checkpoint stack made; they go too when `erase`
+    says so. `kept` is what others use or the plan only named; `provider_log` the provider's log group.
+    """
+
+    subject: Subject
+    going: tuple[StackState, ...]
+    buckets: tuple[str, ...]
+    erase: bool
+    kept: tuple[Kept, ...]
+    provider_log: str | None
+    removal: Removal
+
+
+def subject(text: str, region: str | None, root: Path, environment: Mapping[str, str]) -> Subject:
+    """The cluster that a name or a plan file means.
+
+    Args:
+        text: a cluster's name or the path of a plan file.
+        region: the region that was asked for, None where none was.
+        root: the folder whose run folders say where a cluster was deployed last.
+        environment: may name a region.
+
+    Raises:
+        UnreadableInputError: the file cannot be read, or nothing says which region.
+        ImpossibleError: the plan's jobs go to a cluster that is not its own.
+    """
+    path = Path(text)
+    named = path.is_file() or path.suffix in PLAN_SUFFIXES or "/" in text
+    request = plan_file.load(path) if named else None
+    if request is not None and request.target.cluster is not None:
+        other = request.target.cluster
+        message = f"{text} has no cluster of its own: its jobs go to {other}, which other plans may use too"
+        raise ImpossibleError(message, hint=f"slipway down {other} takes it down for all of them")
+    cluster = request.name if request is not None else text
+    known = [each for each in (request, _last_deployed(cluster, root)) if each is not None]
+    regions = [each.target.region[0] for each in known if each.target.region and len(each.target.region) == 1]
+    asked = (
+        region or next(iter(regions), None) or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    )
+    if asked is None:
+        raise UnreadableInputError(f"nothing says in which region {cluster} is", hint="add --region")
+    network = next((each.network.name for each in known if each.network.name), None)
+    return Subject(cluster=cluster, region=asked, network=network)
+
+
+def _last_deployed(cluster: str, root: Path) -> PlanRequest | None:
+    """The plan of the newest run folder, where there is a readable one."""
+    try:
+        return plan_file.load(run_folder.latest(cluster, root).path / "plan.json")
+    except SlipwayError:
+        return None
+
+
+def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -> Survey:
+    """Look at what is there, and decide what goes and what stays.
+
+    Args:
+        asked: whose end it is.
+        session: AWS, in the cluster's region.
+        catalog: for the prices of what stays.
+        erase: whether the checkpoints go too.
+
+    Raises:
+        ImpossibleError: there is nothing of that name, or a stack is protected by hand.
+        AwsError: a call failed.
+    """
+    name = asked.parallelcluster
+    training = stacks.find(session, f"{name}-{TRAINING_STACK}")
+    serving = stacks.find(session, f"{name}-{SERVING_STACK}")
+    network = stacks.find(session, f"{name}-{NETWORK_STACK}")
+    store = stacks.find(session, f"{name}-{STORE_STACK}")
+    shared, users = _shared_network(asked, session)
+    going = [each for each in (serving, training, network, None if users else shared) if each is not None]
+    if not going and store is None:
+        raise _nothing_there(asked, session)
+    _refuse_protected(going, asked.region)
+    kept = [*leftovers.foreign(training, network=not (network or shared), store=store is None)]
+    kept += leftovers.requests(session, catalog, asked.region, serving)
+    if shared is not None and users:
+        kept.append(leftovers.used_network(session, catalog, asked.region, shared, users))
+    if store is not None and erase:
+        going.append(store)
+    found = Survey(
+        subject=asked,
+        going=tuple(going),
+        buckets=leftovers.bucket_names(session, store) if store is not None else (),
+        erase=erase,
+        kept=tuple(kept),
+        provider_log=leftovers.provider_log(session, training),
+        removal=Removal(
+            cluster=asked.cluster,
+            region=asked.region,
+            done=False,
+            stacks=tuple((each.name, each.status) for each in going),
+            instances=(
+                *sorted(instances.running(session, name).items()),
+                *_hyperpod_instances(session, training),
+                *_serving_instances(session, serving),
+            ),
+            kept=(),
+            endpoint=serving is not None,
+        ),
+    )
+    stranded = leftovers.stranded_cluster(session, asked.region, name) if training is None else ()
+    return replace(found, removal=replace(found.removal, kept=(*_staying(found, session, catalog), *stranded)))
+
+
+def _hyperpod_instances(session: Session, training: StackState | None) -> tuple[tuple[str, int], ...]:
+    """The instances of a HyperPod cluster by type, which EC2 does not show."""
+    if training is None or "ClusterArn" not in training.outputs:
+        return ()
+    return tuple(sorted(hyperpod.machines(session, training.outputs["ClusterName"]).items()))
+
+
+def _serving_instances(session: Session, serving: StackState | None) -> tuple[tuple[str, int], ...]:
+    """The instances of an endpoint by type; none where it has none, or where its guard has deleted it."""
+    if serving is None or "EndpointName" not in serving.outputs:
+        return ()
+    found = endpoints.find(session, serving.outputs["EndpointName"])
+    if found is None or not found.instances:
+        return ()
+    config = serving.outputs["EndpointConfigName"]
+    return ((config_state(session, config).instance_type, found.instances),)
+
+
+def take_down(
+    found: Survey, session: Session, catalog: Catalog, tell: Tell, pause: Callable[[float], None] | None = None
+) -> Removal:
+    """Remove what a survey says, in its order; what came of it.
+
+    Args:
+        found: the survey.
+        session: AWS, in the cluster's region.
+        catalog: for the prices of what stays.
+        tell: takes progress.
+        pause: waits for some seconds; None: the clock's own way.
+
+    Raises:
+        DeploymentFailedError: a stack could not be removed; run again, it goes on from there.
+        AwsError: a call failed.
+        KeyboardInterrupt: the user does not wait; CloudFormation goes on with the stack it has begun.
+    """
+    for stack in found.going:
+        if stack.name.endswith(f"-{STORE_STACK}"):
+            _erase(found, stack, session, tell)
+        tell(f"removing {stack.name}")
+        try:
+            stacks.remove(session, stack, _teller(tell), pause or stacks.wait)
+        except KeyboardInterrupt:
+            tell(f"CloudFormation goes on with {stack.name} by itself; the same command again follows it")
+            raise
+    kept = (
+        *_staying(found, session, catalog),
+        *leftovers.stranded_cluster(session, found.subject.region, found.subject.parallelcluster),
+    )
+    gone = tuple((each.name, stacks.REMOVED) for each in found.going)
+    return replace(found.removal, done=True, stacks=gone, kept=kept)
+
+
+def _erase(found: Survey, store: StackState, session: Session, tell: Tell) -> None:
+    """Delete the buckets before their stack, whose list of resources is all that names them."""
+    for bucket in found.buckets:
+        tell(f"deleting bucket {bucket}")
+        buckets.delete(session, bucket, lambda count: tell(f"  {count:,} objects are gone"))
+    if store.protected:
+        stacks.unprotect(session, store)
+
+
+def _staying(found: Survey, session: Session, catalog: Catalog) -> tuple[Kept, ...]:
+    """Everything that stays, with its size and price as they are now."""
+    asked = found.subject
+    names = () if found.erase else found.buckets
+    return (
+        *leftovers.kept_store(session, catalog, asked.region, names, asked.cluster),
+        *found.kept,
+        *leftovers.kept_logs(session, catalog, asked.region, asked.parallelcluster, found.provider_log),
+    )
+
+
+def _shared_network(asked: Subject, session: Session) -> tuple[StackState | None, frozenset[str]]:
+    """The stack of the network that the cluster shares, and who else stands in it; None where it shares none.
+
+    The cluster's own imports name it; once the training stack is gone, only the plan does.
+    """
+    training = f"{asked.parallelcluster}-{TRAINING_STACK}"
+    by_plan = f"slipway-{asked.network}-shared-{NETWORK_STACK}:VpcId" if asked.network is not None else None
+    for export, stack in stacks.exports(session).items():
+        if SHARED_VPC.fullmatch(export) is None:
+            continue
+        users = stacks.importers(session, export)
+        if training in users or export == by_plan:
+            return stacks.find(session, stack), users - {training}
+    return None, frozenset()
+
+
+def _refuse_protected(going: list[StackState], region: str) -> None:
+    """Only the checkpoint stack is protected by Slipway; another was by somebody who meant it."""
+    for each in going:
+        if each.protected:
+            command = f"aws cloudformation update-termination-protection --region {region} --stack-name {each.name}"
+            message = f"stack {each.name} is protected against its removal, and not by slipway"
+            raise ImpossibleError(message, hint=f"{command} --no-enable-termination-protection")
+
+
+def _nothing_there(asked: Subject, session: Session) -> ImpossibleError:
+    """A refusal that names the clusters that are there."""
+    suffixes = (f"-{TRAINING_STACK}", f"-{SERVING_STACK}")
+    there = [
+        each.removeprefix("slipway-").removesuffix(suffix)
+        for each in stacks.names(session)
+        for suffix in suffixes
+        if each.startswith("slipway-") and each.endswith(suffix)
+    ]
+    hint = nearest_name(asked.cluster, there) or f"there: {', '.join(sorted(there)) or 'nothing'}"
+    message = f"nothing of a cluster or an endpoint {asked.cluster} is in {asked.region}"
+    return ImpossibleError(message, hint=f"{hint}; --region elsewhere")
+
+
+def _teller(tell: Tell) -> Callable[[StackEvent], None]:
+    """Tells one line a resource that is gone or will not go."""
+
+    def told(event: StackEvent) -> None:
+        if event.status in (stacks.REMOVED, stacks.NOT_REMOVED, "DELETE_SKIPPED"):
+            tell(f"  {event.status:<16} {event.type:<38} {event.logical_id}")
+
+    return told

@@ -1,0 +1,118 @@
+"""What HyperPod asks of the workflow: its training plan is looked at first, and its controller is found for jobs."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+from launcher.aws import hyperpod
+from launcher.aws.hyperpod import PlanState
+from launcher.aws.session import Session
+from launcher.aws.training_plans import TARGET
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.errors import DeploymentFailedError, ImpossibleError
+from launcher.model.finding import Finding, error
+from launcher.model.hyperpod import CONTROLLER, ml_name
+from launcher.model.plan import Plan
+from launcher.rendering.cluster import cluster_name
+from launcher.rendering.hyperpod import USER
+from launcher.submit.session import connect_command, missing_program
+from launcher.workflow.run.submission_record import HeadNode
+
+SAME_MOMENT = timedelta(minutes=1)
+USABLE = ("Scheduled", "Active")
+"""States of a training plan that instances can be taken from, now or later."""
+
+
+def is_hyperpod(plan: Plan) -> bool:
+    """Whether a plan's cluster is HyperPod's."""
+    return plan.place.target is TargetKind.HYPERPOD_SLURM
+
+
+def refuse_job(plan: Plan, environment: Mapping[str, str]) -> None:
+    """Go on only with a plan whose job can be submitted from here: before anything is deployed.
+
+    Raises:
+        ImpossibleError: the job is for HyperPod, and no way leads there; the hint says how to do it by hand.
+    """
+    if not is_hyperpod(plan) or plan.request.target.ssh_host is not None:
+        return
+    if plan.request.target.cluster is not None:
+        message = f"target.cluster: jobs for a HyperPod cluster of another plan are not sent, got {plan.cluster_name}"
+        raise ImpossibleError(message, hint="launch with the cluster's own plan, or name its login node in ssh_host")
+    lacking = missing_program(environment)
+    if lacking is not None:
+        name, region = cluster_name(plan), plan.place.region
+        target = f"sagemaker-cluster:ID_{CONTROLLER}-INSTANCE"
+        by_hand = f"{connect_command(target, region)}; sbatch job.sbatch"
+        hint = f"install it; or slipway deploy, and by hand on {name}: {by_hand}"
+        message = f"{lacking} is not installed, and jobs reach HyperPod through sessions of Systems Manager alone"
+        raise ImpossibleError(message, hint=hint)
+
+
+def controller(outputs: Mapping[str, str], session: Session) -> HeadNode:
+    """The controller of a cluster that was deployed, by the outputs of its training stack.
+
+    Raises:
+        DeploymentFailedError: no controller runs.
+        AwsError: it cannot be asked for.
+    """
+    found = hyperpod.instances(session, outputs["ClusterName"], CONTROLLER)
+    if not found:
+        raise DeploymentFailedError(f"no controller of {outputs['ClusterName']} runs")
+    target = f"sagemaker-cluster:{outputs['ClusterId']}_{CONTROLLER}-{found[0]}"
+    return HeadNode(via="session", instance=target, region=outputs["Region"], user=USER)
+
+
+def refuse_unless_plan_fits(plan: Plan, session: Session, now: datetime) -> None:
+    """Go on only with a training plan that holds what the plan file says of it: only AWS can tell.
+
+    Raises:
+        ImpossibleError: it does not, with all reasons.
+        AwsError: it cannot be described.
+    """
+    bought = plan.request.purchase.training_plan
+    if not is_hyperpod(plan) or plan.place.option is not PurchaseOption.TRAINING_PLAN or bought is None:
+        return
+    found = tuple(plan_findings(plan, hyperpod.describe_plan(session, bought.arn), now))
+    if found:
+        raise ImpossibleError(f"{bought.arn} does not fit {plan.name}", findings=found)
+
+
+def plan_findings(plan: Plan, state: PlanState, now: datetime) -> Iterator[Finding]:
+    """What a training plan lacks of what is to run on it."""
+    path, place = "purchase.training_plan", plan.place
+    if state.status not in USABLE:
+        message = f"the training plan is {state.status}, allowed: {', '.join(USABLE)}"
+        yield error("training-plan-status", f"{path}.arn", message, "name one that is paid for and not over")
+    if state.targets and TARGET not in state.targets:
+        message = f"the training plan is for {', '.join(sorted(state.targets))}, not for {TARGET}"
+        yield error("training-plan-for", f"{path}.arn", message, f"buy one with target {TARGET}: they do not change")
+    wanted = ml_name(place.instance_type)
+    if state.types and wanted not in state.types:
+        message = f"the training plan has {', '.join(sorted(state.types))}, the plan asks for {wanted}"
+        yield error("training-plan-type", "target.instance_type", message, "take the type that was bought")
+    if place.nodes > state.instances:
+        message = f"{place.nodes} nodes, but the training plan has {state.instances}"
+        yield error("training-plan-count", "target.nodes", message, f"take at most {state.instances}")
+    if state.zones and place.az_id not in state.zones:
+        got, zones = place.az_id or "any zone", ", ".join(sorted(state.zones))
+        message = f"the training plan is in {zones}, the plan stands in {got}"
+        yield error("training-plan-zone", "target.az_id", message, f"set target.az_id to {zones}")
+    if state.ends_at is not None and state.ends_at <= now:
+        yield error(
+            "training-plan-over", f"{path}.ends_at", f"the training plan ended at {state.ends_at:%Y-%m-%d %H:%M}"
+        )
+    yield from _window_findings(plan, state)
+
+
+def _window_findings(plan: Plan, state: PlanState) -> Iterator[Finding]:
+    """A window in the plan file that is not the training plan's: the price and the jobs' last save rest on it."""
+    bought = plan.request.purchase.training_plan
+    pairs = (
+        ("starts_at", None if bought is None else bought.starts_at, state.starts_at),
+        ("ends_at", None if bought is None else bought.ends_at, state.ends_at),
+    )
+    for name, planned, known in pairs:
+        if planned is not None and known is not None and abs(planned - known) >= SAME_MOMENT:
+            message = f"the training plan's {name} is {known:%Y-%m-%dT%H:%MZ}, got {planned:%Y-%m-%dT%H:%MZ}"
+            path, fix = f"purchase.training_plan.{name}", f"set it to {known:%Y-%m-%dT%H:%M:%SZ}"
+            yield error("training-plan-window", path, message, fix)

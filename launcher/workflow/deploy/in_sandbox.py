@@ -1,0 +1,96 @@
+"""A sandbox as the stories of `launch` and `deploy` use it: one of their own, or one that runs already."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from launcher.deploy.runner import SubprocessRunner
+from launcher.model.hyperpod import ml_name
+from launcher.model.plan import Plan
+from launcher.planning.networks import subnet_id
+from launcher.planning.pin import zone
+from launcher.sandbox.environment import ACCOUNT
+from launcher.sandbox.sandbox import Sandbox
+from launcher.sandbox.training_plan import TrainingPlan
+from launcher.workflow.deploy.readback.reading import ClusterState, QueueState
+from launcher.workflow.deploy.steps import Setting, Tell
+from launcher.workflow.deploy.verify import Verification
+from launcher.workflow.quote.price import Priced
+
+
+@contextmanager
+def sandbox_for(region: str, scheduler: str, given: Sandbox | None, tell: Tell) -> Iterator[Sandbox]:
+    """The sandbox that was given, which goes on afterwards; without one a new one, which ends with the block."""
+    if given is not None:
+        yield given
+        return
+    tell("starting an embedded AWS on this machine")
+    with Sandbox(region=region, scheduler=scheduler) as box:
+        yield box
+
+
+def furnished(box: Sandbox, plan: Plan) -> tuple[str, ...]:
+    """Make stand-ins for the VPC, the buckets and the training plan that a plan names as being there; what was made."""
+    network, request = plan.request.network, plan.request
+    zones = {each.id: each.az_id for each in network.subnets}
+    own = subnet_id(plan)
+    if own is not None and own not in zones and plan.place.az_id is not None:
+        zones[own] = plan.place.az_id
+    train = request.workload.train
+    serve = request.workload.serve
+    uris = [request.checkpoint.uri, train.data.uri if train is not None else None]
+    uris += [serve.model_uri, serve.artifacts_uri] if serve is not None else []
+    buckets = [uri.removeprefix("s3://").partition("/")[0] for uri in uris if uri is not None]
+    return box.furnish(vpc_id=network.vpc_id, zones=zones, buckets=buckets, training_plans=_bought(plan))
+
+
+def _bought(plan: Plan) -> list[TrainingPlan]:
+    """The training plan that a plan names, with what the plan file says of it."""
+    place, named = plan.place, plan.request.purchase.training_plan
+    if named is None:
+        return []
+    held = TrainingPlan(
+        arn=named.arn,
+        instance_type=ml_name(place.instance_type),
+        count=named.count or place.nodes,
+        zone_id=place.az_id,
+        starts_at=named.starts_at,
+        ends_at=named.ends_at,
+        fee_usd=None if named.fee_usd is None else f"{named.fee_usd:f}",
+    )
+    return [held]
+
+
+def setting_in(box: Sandbox, priced: Priced, plan: Plan, tell: Tell) -> Setting:
+    """What a deployment into a sandbox happens in."""
+    return Setting(
+        runner=SubprocessRunner(),
+        environment=box.process_environment(os.environ),
+        account=ACCOUNT,
+        zone=zone(plan.place, priced.catalog),
+        instances=priced.catalog.instance_types,
+        cluster=lambda name: cluster_state(box, name),
+        tell=tell,
+        max_usd=priced.desk.rules.max_usd,
+    )
+
+
+def left_out(box: Sandbox, checked: Verification, stand_ins: Iterable[str]) -> tuple[str, ...]:
+    """What the sandbox did not make or nobody read back, each with the reason."""
+    assumed = dict.fromkeys(stand_ins, "a stand-in of that name: your own is not looked at")
+    known = {each.name: each.reason for each in box.not_emulated([each.name for each in checked.stacks])}
+    return tuple(f"{name}: {reason}" for name, reason in sorted({**checked.unread, **known, **assumed}.items()))
+
+
+def cluster_state(box: Sandbox, name: str) -> ClusterState:
+    """A cluster as its scheduler runs it: its nodes, gathered by queue."""
+    queues: dict[str, QueueState] = {}
+    for node in box.nodes(name):
+        before = queues.get(node.partition)
+        queues[node.partition] = QueueState(
+            name=node.partition,
+            instance_type=node.instance_type,
+            capacity_type=node.capacity_type,
+            maximum=(before.maximum if before else 0) + 1,
+        )
+    return ClusterState(name=name, queues=tuple(queues.values()))

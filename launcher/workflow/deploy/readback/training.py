@@ -1,0 +1,128 @@
+"""A cluster against the plan: its queues, its nodes' security group, and who may do what."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from launcher.aws import instances, log_groups, networks, roles, stacks
+from launcher.model.enums import PurchaseOption
+from launcher.model.sizing import LOG_RETENTION_DAYS, head_node
+from launcher.workflow.deploy.readback.reading import ClusterState, Reading
+
+COMPLETE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+ON_DEMAND = "ONDEMAND"
+BOUGHT_AS: Mapping[PurchaseOption, str] = {
+    PurchaseOption.SPOT: "SPOT",
+    PurchaseOption.CAPACITY_BLOCK: "CAPACITY_BLOCK",
+}
+"""ParallelCluster's word for how a queue is bought; a commitment is bought on demand."""
+
+
+def node_group(reading: Reading) -> None:
+    """The nodes' security group: all traffic among themselves, both ways, and nobody else."""
+    checks = reading.checks
+    group = reading.main.outputs["NodeSecurityGroupId"]
+    rules = networks.security_group_rules(reading.session, group)
+    for way in ("in", "out"):
+        checks.holds(f"nodes let all traffic {way} among themselves (EFA)", _all_from(rules[way], group))
+    checks.holds("nodes are open to nobody else", not any(rule.get("IpRanges") for rule in rules["in"]))
+
+
+def endpoint_group(reading: Reading) -> None:
+    """Any other security group lets in HTTPS at most, and that not from everywhere."""
+    own = reading.main.outputs["NodeSecurityGroupId"]
+    for each in reading.ids("AWS::EC2::SecurityGroup"):
+        if each == own:
+            continue
+        inward = networks.security_group_rules(reading.session, each)["in"]
+        ranges = {one["CidrIp"] for rule in inward for one in rule.get("IpRanges", [])}
+        reading.checks.equal("endpoints let in", {reading.plan.request.network.cidr}, ranges)
+        reading.checks.equal("endpoints let in port", {443}, {rule.get("FromPort") for rule in inward})
+
+
+def cluster(reading: Reading) -> None:
+    """The cluster's queues as its scheduler runs them; where nothing answers that, its own stack and its head node."""
+    checks, place = reading.checks, reading.plan.place
+    if reading.cluster is None:
+        _by_stack(reading)
+        return
+    running = reading.cluster(reading.main.outputs["ClusterName"])
+    types = (place.instance_type, *reading.plan.request.target.fallback_types)
+    checks.equal("cluster queues", frozenset(types), frozenset(each.instance_type for each in running.queues))
+    queue = next((each for each in running.queues if each.instance_type == place.instance_type), None)
+    if queue is not None:
+        checks.equal("cluster nodes at most", place.nodes, queue.maximum)
+        checks.equal("cluster buys", BOUGHT_AS.get(place.option, ON_DEMAND), queue.capacity_type)
+
+
+def _by_stack(reading: Reading) -> None:
+    """ParallelCluster's own stack, and the head node among its instances."""
+    name = reading.main.outputs["ClusterName"]
+    state = stacks.find(reading.session, name)
+    reading.checks.holds(f"ParallelCluster's stack {name}", state is not None and state.status in COMPLETE)
+    wanted = head_node(reading.plan.place.nodes, reading.plan.request.storage.head_node)
+    reading.checks.holds(f"head node {wanted} runs", wanted in instances.running(reading.session, name))
+
+
+def nested_stacks(reading: Reading) -> None:
+    """ParallelCluster's provider, and its published policies where the account has a boundary."""
+    for each in reading.ids("AWS::CloudFormation::Stack"):
+        state = stacks.describe(reading.session, each)
+        reading.checks.holds(f"nested stack {state.name}", state.status in COMPLETE)
+
+
+def log_retention(reading: Reading) -> None:
+    """Every log group forgets in time."""
+    for each in reading.ids("AWS::Logs::LogGroup"):
+        days = [one.retention_days for one in log_groups.log_groups(reading.session, each) if one.name == each]
+        reading.checks.equal(f"days that {each} is kept", [LOG_RETENTION_DAYS], days)
+
+
+def role_boundaries(reading: Reading) -> None:
+    """Every role stands behind the plan's permissions boundary, if it has one, and is for a service."""
+    made = [roles.role(reading.session, each) for each in reading.ids("AWS::IAM::Role")]
+    wanted = {reading.plan.request.security.permissions_boundary_arn}
+    reading.checks.equal("boundary of the roles", wanted, {each.boundary_arn for each in made})
+    reading.checks.holds("roles are for services alone", all(each.services for each in made))
+
+
+def policies(reading: Reading) -> None:
+    """No policy allows every action, and what nodes may write to is the store alone."""
+    made = {each: roles.policy_statements(reading.session, each) for each in reading.ids("AWS::IAM::ManagedPolicy")}
+    actions = {action for statements in made.values() for action in _actions(statements)}
+    reading.checks.holds("policies allow no * action", not any(each.endswith("*") for each in actions))
+    nodes = made.get(reading.main.outputs["NodePolicyArn"], ())
+    store = reading.main.outputs["StoreUri"].removeprefix("s3://")
+    written = {
+        resource.partition(":::")[2].removesuffix("/*")
+        for each in nodes
+        if "s3:PutObject" in _actions([each])
+        for resource in _listed(each["Resource"])
+    }
+    reading.checks.equal("nodes write to", {store}, written)
+
+
+def _actions(statements: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The actions that statements allow."""
+    return {action for each in statements if each["Effect"] == "Allow" for action in _listed(each["Action"])}
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    """One or several, as several."""
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _all_from(rules: Iterable[dict[str, Any]], group: str) -> bool:
+    """Whether a rule lets all traffic pass between members of a group."""
+    return any(
+        rule["IpProtocol"] == "-1" and group in [each["GroupId"] for each in rule.get("UserIdGroupPairs", [])]
+        for rule in rules
+    )
+
+
+def fits(plan_type: str, nodes: int, option: PurchaseOption, running: ClusterState) -> bool:
+    """Whether a queue of a running cluster has nodes of a type, as many, bought in a way."""
+    wanted = BOUGHT_AS.get(option, ON_DEMAND)
+    return any(
+        queue.instance_type == plan_type and queue.capacity_type == wanted and queue.maximum >= nodes
+        for queue in running.queues
+    )

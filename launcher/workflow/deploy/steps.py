@@ -1,0 +1,208 @@
+"""Steps of a deployment: files, one synthesis, its difference, that assembly deployed, and what came of it read."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+
+from launcher.aws.session import Session
+from launcher.catalog.load import Catalog
+from launcher.deploy.cdk import Assembly, Cdk, deploy
+from launcher.deploy.runner import Runner
+from launcher.model.bundle import Bundle
+from launcher.model.document import document
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.model.quote import Quote
+from launcher.model.sizing import head_node
+from launcher.records.documents import quote_document
+from launcher.records.run_folder import RunFolder
+from launcher.rendering.names import deployed_names
+from launcher.workflow.deploy.hyperpod import is_hyperpod, refuse_unless_plan_fits
+from launcher.workflow.deploy.readback.reading import ClusterState
+from launcher.workflow.deploy.render import render_any, render_quote
+from launcher.workflow.deploy.verify import TRAINING_STACK, Verification, verify
+
+Tell = Callable[[str], None]
+RESOURCE_LINE = re.compile(r"\[[+~-]\] (AWS|Custom)::")
+EVENT_CELLS = 6
+"""Of one line of `cdk deploy`: stack, count, time, state, type, logical id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a deployment happens in: who runs programs, with which environment, in which account.
+
+    `cluster` asks the scheduler of a cluster what it runs; None where nothing answers that yet. `zone` is the
+    availability zone id of the machines, `max_usd` a lower limit on spending than the plan's.
+    """
+
+    runner: Runner
+    environment: Mapping[str, str]
+    account: str | None
+    zone: str | None
+    instances: Mapping[str, InstanceType]
+    cluster: Callable[[str], ClusterState] | None
+    tell: Tell
+    max_usd: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """What is live: the outputs of every stack, the files as they refer to it, and what was read back."""
+
+    outputs: Mapping[str, Mapping[str, str]]
+    bundle: Bundle
+    verification: Verification
+
+    @property
+    def cluster_name(self) -> str:
+        """The cluster's name."""
+        return next(each["ClusterName"] for each in self.outputs.values() if "ClusterName" in each)
+
+
+def record(folder: RunFolder, quoted: Quote, rank: int, catalog: Catalog, base: Path) -> Bundle:
+    """Write what was decided into the run folder: the plan, its quote and the files.
+
+    Args:
+        folder: the run folder.
+        quoted: the quote that was picked.
+        rank: its rank.
+        catalog: what exists.
+        base: the folder that paths of the plan file are relative to.
+    """
+    plan = document(quoted.plan.request)
+    plan["run"]["workdir"] = str((base / quoted.plan.request.run.workdir).resolve())
+    folder.write_json("plan.json", plan)
+    folder.write_json("quote.json", quote_document(quoted, rank, catalog.instance_types))
+    bundle = render_any(quoted, catalog)
+    folder.write_bundle(bundle)
+    return bundle
+
+
+def synthesise(folder: RunFolder, quoted: Quote, setting: Setting) -> tuple[Cdk, Assembly]:
+    """Synthesise the run folder's plan and show what would change."""
+    cdk = Cdk(runner=setting.runner, environment=setting.environment)
+    setting.tell("synthesising the stacks")
+    amounts = {"usd_per_hour": quoted.usd_per_hour, "max_usd": setting.max_usd}
+    known = {name: usd for name, usd in amounts.items() if usd is not None}
+    assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, known)
+    return cdk, assembly
+
+
+def show_difference(cdk: Cdk, assembly: Assembly, words: Iterable[str], tell: Tell) -> None:
+    """The difference in the plan's words, then in CloudFormation's, counted by kind of change."""
+    tell("what changes")
+    for line in words:
+        tell(f"  {line}")
+    for line in summary(cdk.diff(assembly)):
+        tell(f"  {line}")
+
+
+def plan_words(plan: Plan) -> list[str]:
+    """What a deployment makes, as the plan says it."""
+    place, request = plan.place, plan.request
+    where = place.az_id or place.region
+    machines = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
+    head = head_node(place.nodes, request.storage.head_node)
+    lines = [f"cluster {plan.cluster_name}: head node {head}, at most {machines}"]
+    if is_hyperpod(plan):
+        lines = [f"HyperPod cluster {plan.cluster_name}: controller ml.{head}, workers {machines}, up from the start"]
+    if request.network.vpc_id is None:
+        lines.append(f"network {request.network.cidr}: one private subnet, a NAT gateway, an S3 endpoint")
+    else:
+        lines.append(f"network {request.network.vpc_id}, as it is")
+    kept = request.checkpoint.uri or "a new bucket, which stays when the cluster goes"
+    lines.append(f"checkpoints: {kept}")
+    return lines
+
+
+def summary(lines: tuple[str, ...]) -> list[str]:
+    """A `cdk diff` counted: how many resources of each stack are new, changed or gone."""
+    counts: dict[str, dict[str, int]] = {}
+    stack = ""
+    for line in lines:
+        if line.startswith("Stack "):
+            stack = line.split()[1]
+            counts[stack] = {"+": 0, "~": 0, "-": 0}
+        elif stack and RESOURCE_LINE.match(line):
+            counts[stack][line[1]] += 1
+    words = {"+": "new", "~": "changed", "-": "gone"}
+    return [
+        f"{name}: " + (", ".join(f"{count} {words[sign]}" for sign, count in found.items() if count) or "no change")
+        for name, found in counts.items()
+    ]
+
+
+def bring_up(
+    folder: RunFolder, quoted: Quote, bundle: Bundle, setting: Setting, *, cdk: Cdk, assembly: Assembly, now: datetime
+) -> Deployed:
+    """Deploy the assembly that was shown, write its outputs, and read back what came of it.
+
+    Raises:
+        DeploymentFailedError: CloudFormation failed, or what is there is not what was planned.
+    """
+    plan, tell = quoted.plan, setting.tell
+    refuse_unless_plan_fits(plan, Session(environment=setting.environment, region=plan.place.region), now)
+    outputs = carry_out(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=now)
+    session = Session(environment=setting.environment, region=plan.place.region)
+    checked = verify(
+        plan,
+        session,
+        assembly.stacks,
+        cluster=setting.cluster,
+        zone=setting.zone,
+        usd_per_hour=quoted.usd_per_hour,
+    )
+    tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stacks")
+    return Deployed(outputs=outputs, bundle=final_files(folder, quoted, setting, outputs), verification=checked)
+
+
+def carry_out(
+    folder: RunFolder, quoted: Quote, bundle: Bundle, setting: Setting, *, cdk: Cdk, assembly: Assembly, now: datetime
+) -> Mapping[str, Mapping[str, str]]:
+    """Deploy an assembly with a line a resource; the outputs of its stacks, which the run folder keeps.
+
+    Raises:
+        DeploymentFailedError: CloudFormation failed.
+    """
+    place, tell = quoted.plan.place, setting.tell
+    if setting.account is not None:
+        tell("preparing the account (cdk bootstrap)")
+        cdk.bootstrap(assembly, setting.account, place.region, quoted.plan.request.security.qualifier)
+    progress = _Progress(tell)
+    outputs = deploy(
+        quoted, bundle, assembly, cdk, outputs=folder.path / "outputs.json", now=now, on_line=progress.line
+    )
+    tell(f"deployed in {progress.elapsed():.0f} s: {', '.join(assembly.stacks)}")
+    return outputs
+
+
+def final_files(folder: RunFolder, quoted: Quote, setting: Setting, outputs: Mapping[str, Mapping[str, str]]) -> Bundle:
+    """The files as they refer to a cluster that is there, written into the run folder."""
+    names = deployed_names(next(each for name, each in outputs.items() if name.endswith(TRAINING_STACK)))
+    run = f"{quoted.plan.name}-{folder.path.name}".lower()
+    final = render_quote(quoted, setting.instances, names=names, run=run)
+    folder.write_bundle(final)
+    return final
+
+
+class _Progress:
+    """Turns the CDK's event lines into one line a resource."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
+        self.begun = time.monotonic()
+
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.begun
+
+    def line(self, text: str) -> None:
+        """Take in one line of `cdk deploy`."""
+        cells = [cell.strip() for cell in text.split("|")]
+        if len(cells) >= EVENT_CELLS and cells[3].endswith(("_COMPLETE", "_FAILED")):
+            self.tell(f"  {cells[3]:<16} {cells[4]:<38} {cells[5].partition(' (')[0]}")

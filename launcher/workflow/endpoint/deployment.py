@@ -1,0 +1,261 @@
+"""The story of an endpoint: its stack deployed, waited for, held against the plan, and asked a real request."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from launcher.aws.session import Session
+from launcher.catalog.serving_images import load_images
+from launcher.deploy.cdk import Assembly, deploy
+from launcher.model.bundle import Bundle
+from launcher.model.endpoint import KEPT_DAYS, Endpoint, EndpointMode, keeps_requests
+from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
+from launcher.model.enums import Rollout
+from launcher.model.errors import DeploymentFailedError, SlipwayError
+from launcher.model.money import Price
+from launcher.model.plan import Plan
+from launcher.model.quote import Quote
+from launcher.model.report import EndpointReport, Report, RunStatus
+from launcher.planning.endpoint import endpoint as decided_endpoint
+from launcher.planning.endpoint import serving_of
+from launcher.records import run_folder
+from launcher.records.documents import report_document
+from launcher.records.endpoint_documents import answer
+from launcher.records.run_folder import RunFolder
+from launcher.workflow.deploy.deployment import DeployOptions, ground_for
+from launcher.workflow.deploy.steps import Tell, carry_out, record, show_difference, synthesise
+from launcher.workflow.deploy.verify import Verification, verify
+from launcher.workflow.endpoint.calls import asker, served, settled, troubles
+from launcher.workflow.endpoint.left import Left, left_behind
+from launcher.workflow.quote.price import Priced
+
+ROLLOUTS: Mapping[Rollout, str] = {
+    Rollout.ALL_AT_ONCE: "all at once beside the old one, for 15 minutes",
+    Rollout.CANARY: "with a part of the requests first",
+    Rollout.ROLLING: "in steps",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveEndpoint:
+    """An endpoint that is in service as it was asked for: its outputs, its state, and what was read back."""
+
+    outputs: Mapping[str, Mapping[str, str]]
+    endpoint: ServedEndpoint
+    state: EndpointState
+    verification: Verification
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointRun:
+    """A deployment that is over: its folder, its report, and the outputs of its stack."""
+
+    folder: RunFolder
+    report: Report
+    outputs: Mapping[str, Mapping[str, str]]
+
+
+def endpoint_words(plan: Plan, decided: Endpoint) -> Iterator[str]:
+    """What a deployment makes, as the plan says it."""
+    serve, place = serving_of(plan), plan.place
+    count = f"{decided.least} to {decided.most}" if decided.most > decided.least else f"{decided.least}"
+    bought = place.option.value.replace("-", " ")
+    yield f"endpoint {decided.name}: {count} x {decided.instance_type}, {bought}, in {place.region}"
+    copies = f"{decided.copies} cop{'y' if decided.copies == 1 else 'ies'} an instance"
+    source = decided.model_uri or "the Hugging Face hub"
+    held = f"{decided.concurrency} request{'s' if decided.concurrency != 1 else ''} at once in each"
+    yield f"model from {source}: {copies}, {held}"
+    yield f"image {decided.image}"
+    if decided.scales_to_zero:
+        yield "down to no instance when nobody asks, and up again with the first request"
+    if keeps_requests(serve, decided.mode):
+        yield f"requests: a new bucket, which stays when the endpoint goes; its objects go after {KEPT_DAYS} days"
+    yield f"a new version comes {ROLLOUTS[decided.rollout]}; alarms on errors and latency take it back"
+
+
+def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions) -> None:
+    """A dry run: the run folder's files, what would be made, and the commands that would make it."""
+    tell, catalog = options.tell, priced.catalog
+    folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
+    bundle = record(folder, quoted, rank, catalog, priced.path.resolve().parent)
+    tell(f"run folder {folder.path.relative_to(options.root)}")
+    with ExitStack() as stack:
+        setting = ground_for(priced, quoted, options, stack).setting
+        cdk, assembly = synthesise(folder, quoted, setting)
+        tell("what would be made")
+        for line in endpoint_words(quoted.plan, decided_endpoint(quoted.plan, catalog, load_images())):
+            tell(f"  {line}")
+        outputs = folder.path / "outputs.json"
+        deploy(quoted, bundle, assembly, cdk, outputs=outputs, now=datetime.now(UTC), on_line=tell)
+
+
+def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool) -> EndpointRun:
+    """Deploy a quoted plan's endpoint, or bring the one that stands to the plan; where `ask` says so, ask it too.
+
+    Raises:
+        DeploymentFailedError: it failed, was rolled back, is not as planned, or does not answer.
+        SlipwayError: a step failed; the run folder holds what was done until then.
+        KeyboardInterrupt: the user stopped waiting; CloudFormation goes on.
+    """
+    folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
+    story = _Story(folder=folder, quoted=quoted, simulated=options.sandbox)
+    try:
+        bundle = record(folder, quoted, rank, priced.catalog, priced.path.resolve().parent)
+        options.tell(f"run folder {folder.path.relative_to(options.root)}")
+        with ExitStack() as stack:
+            _tell_story(story, priced, bundle, options, stack, ask=ask)
+        story.status = RunStatus.SUCCEEDED
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            story.status = RunStatus.CANCELLED
+        if story.begun is not None and not options.sandbox:
+            story.left = left_behind(quoted, *story.begun)
+            if story.left.words is not None:
+                options.tell(story.left.words)
+        raise
+    finally:
+        report = story.report()
+        folder.write_json("report.json", report_document(report))
+    return EndpointRun(folder=folder, report=report, outputs=story.live.outputs if story.live else {})
+
+
+def _tell_story(
+    story: "_Story", priced: Priced, bundle: Bundle, options: DeployOptions, stack: ExitStack, *, ask: bool
+) -> None:
+    """Everything between the files and the report."""
+    quoted, tell = story.quoted, options.tell
+    decided = decided_endpoint(quoted.plan, priced.catalog, load_images())
+    ground = ground_for(priced, quoted, options, stack)
+    setting = ground.setting
+    cdk, assembly = synthesise(story.folder, quoted, setting)
+    show_difference(cdk, assembly, endpoint_words(quoted.plan, decided), tell)
+    session = Session(environment=setting.environment, region=quoted.plan.place.region)
+    story.begun = (decided, session)
+    try:
+        outputs = carry_out(story.folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+    except DeploymentFailedError as failure:
+        raise _with_troubles(failure, quoted.plan, session) from failure
+    story.live = live = _in_service(story, decided, session, assembly=assembly, outputs=outputs, tell=tell)
+    if ground.box is not None:
+        from launcher.sandbox.model_server import LEFT_OUT
+        from launcher.workflow.deploy.in_sandbox import left_out
+
+        story.not_emulated = (*left_out(ground.box, live.verification, ground.stand_ins), *LEFT_OUT)
+    if ask:
+        story.reply = ask_once(live.endpoint, session, tell)
+        story.folder.append_event("answered", answer=answer(story.reply))
+
+
+def _in_service(
+    story: "_Story",
+    decided: Endpoint,
+    session: Session,
+    *,
+    assembly: Assembly,
+    outputs: Mapping[str, Mapping[str, str]],
+    tell: Tell,
+) -> LiveEndpoint:
+    """Wait until the endpoint runs what was asked for, and read it back.
+
+    Raises:
+        DeploymentFailedError: the endpoint was rolled back, or is not what was planned.
+        AwsError: a call failed.
+    """
+    folder, quoted, plan = story.folder, story.quoted, story.quoted.plan
+    found = served(plan.name, session)
+    folder.append_event("deployed", endpoint=found.name, config=found.config)
+    state = settled(found, session, tell)
+    folder.append_event("in-service", endpoint=found.name, config=state.config, instances=state.instances)
+    tell(f"endpoint {found.name}: {state.status}, {_instances(state)}, with the configuration that was asked for")
+    checked = verify(
+        plan,
+        session,
+        assembly.stacks,
+        cluster=None,
+        zone=None,
+        usd_per_hour=quoted.usd_per_hour,
+        endpoint=decided,
+    )
+    tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stack")
+    return LiveEndpoint(outputs=outputs, endpoint=found, state=state, verification=checked)
+
+
+def ask_once(endpoint: ServedEndpoint, session: Session, tell: Tell) -> Reply:
+    """One real request of the endpoint's kind.
+
+    Raises:
+        DeploymentFailedError: it was refused, stalled, broke off, or was answered without a token.
+        AwsError: the endpoint cannot be reached.
+    """
+    queued = endpoint.mode is EndpointMode.ASYNCHRONOUS
+    tell("a real request, through its queue" if queued else "a real request, as a client sends it")
+    reply = asker(endpoint, session)()
+    tell(f"answered: {reply.input_tokens} tokens in, {reply.output_tokens} out, {reply.whole_s:.2f} s")
+    return reply
+
+
+def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session) -> DeploymentFailedError:
+    """A failure with what the alarms and the containers of an endpoint that stands already say of it."""
+    try:
+        told = troubles(served(plan.name, session), session)
+    except SlipwayError:
+        # There is no endpoint, or AWS cannot be asked: the failure itself is the news.
+        return failure
+    more = "".join(f"\n{each}" for each in told)
+    return DeploymentFailedError(failure.message + more, hint=failure.hint)
+
+
+def _instances(state: EndpointState) -> str:
+    return f"{state.instances} instance{'s' if state.instances != 1 else ''}"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Story:
+    """What is known of a run while it goes, for its report."""
+
+    folder: RunFolder
+    quoted: Quote
+    simulated: bool
+    begun: tuple[Endpoint, Session] | None = None
+    left: Left | None = None
+    live: LiveEndpoint | None = None
+    reply: Reply | None = None
+    status: RunStatus = RunStatus.FAILED
+    not_emulated: tuple[str, ...] = ()
+
+    def report(self) -> Report:
+        """The report as things stand."""
+        price, checked = self.quoted.price, self.live.verification if self.live else None
+        left = (self.left.stack,) if self.left and self.left.stack else ()
+        return Report(
+            name=self.quoted.plan.name,
+            status=self.status,
+            scheduler="none",
+            simulated=self.simulated,
+            attempts=(),
+            quoted_usd=self.quoted.usd.mid if self.quoted.usd else None,
+            quoted_hours=self.quoted.hours.mid,
+            prices_as_of=price.as_of.isoformat() if isinstance(price, Price) else None,
+            usd_per_hour=self.quoted.usd_per_hour,
+            stacks=tuple((each.name, each.status) for each in checked.stacks) if checked else left,
+            verified_resources=checked.verified if checked else (),
+            not_emulated=self.not_emulated,
+            endpoint=self._endpoint(),
+        )
+
+    def _endpoint(self) -> EndpointReport | None:
+        """The endpoint, where it came into service."""
+        if self.live is None:
+            return None
+        found, state = self.live.endpoint, self.live.state
+        return EndpointReport(
+            name=found.name,
+            region=found.region,
+            mode=found.mode,
+            status=state.status,
+            config=state.config,
+            instances=state.instances,
+            url=found.base_url,
+            reply=self.reply,
+        )

@@ -1,0 +1,150 @@
+"""The story of a comparison: one job on every machine, and GPU against Trainium with the port in it."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding
+from launcher.model.quote import Quote
+from launcher.model.request import PlanRequest
+from launcher.model.workload import TrainingWorkload
+from launcher.pricing import reasoning
+from launcher.pricing.port import Port, port
+from launcher.pricing.verdict import Choice, Verdict, judge, one_sided
+from launcher.workflow.quote.price import NEURON, NVIDIA, Priced, PriceOptions, asked, price_request
+
+if TYPE_CHECKING:
+    from launcher.workflow.quote.compare_serving import ServingComparison
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The candidates of the opened plan, the two that stand for GPU and Trainium, and what follows."""
+
+    priced: Priced
+    pinned: Priced
+    request: PlanRequest
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of the plan as it was written."""
+        return self.pinned.findings
+
+    @cached_property
+    def gpu(self) -> Quote | None:
+        """The cheapest GPU candidate; of the types that the plan pins, where it pins any."""
+        return self._best(NVIDIA)
+
+    @cached_property
+    def trainium(self) -> Quote | None:
+        """The cheapest Trainium candidate; of the types that the plan pins, where it pins any."""
+        return self._best(NEURON)
+
+    @cached_property
+    def port(self) -> Port | None:
+        """The arithmetic of the port; None where it does not come to it."""
+        train = self.request.workload.train
+        if train is None or train.hours is not None or self.gpu is None or self.trainium is None:
+            return None
+        if self.gpu.usd is None or self.trainium.usd is None:
+            return None
+        return port(train, self.gpu.usd, self.trainium.usd, self.priced.now.date())
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What to do."""
+        train = self.request.workload.train
+        if train is None:
+            return one_sided(Choice.NONE, "There is no job to compare: the plan is a cluster only.")
+        if train.hours is not None:
+            return self._of_hours()
+        if self.port is not None and self.trainium is not None:
+            return judge(
+                self.request, train, self.port, self.trainium.plan.place.instance_type, self.trainium.hours.mid
+            )
+        return self._of_one_side()
+
+    def _of_hours(self) -> Verdict:
+        """Hours say how long one machine takes, and nothing of another."""
+        text = "Hours of progress say nothing of other machines: give tokens_b and a model to compare with them."
+        if self.gpu is not None:
+            return one_sided(Choice.GPU, text)
+        return one_sided(Choice.TRAINIUM if self.trainium is not None else Choice.NONE, text)
+
+    def _of_one_side(self) -> Verdict:
+        """One kind of machine, or none, can do the job at a known price."""
+        if self.gpu is not None:
+            return one_sided(Choice.GPU, "Train on GPUs: no Trainium candidate that fits the job has a price here.")
+        if self.trainium is not None:
+            text = "Train on Trainium: no GPU candidate that fits the job has a price here."
+            return one_sided(Choice.TRAINIUM, text, (reasoning.CAPACITY,))
+        return one_sided(Choice.NONE, "No candidate has a price: there is nothing to compare.")
+
+    def outside(self, family: str) -> Quote | None:
+        """The cheapest of a family where it is of a type or bought in a way that the plan leaves out; else None."""
+        mine, rank = self.pinned.cheapest_of(family), self.priced.cheapest_of(family)
+        if mine is None or rank is None:
+            return None
+        own, other = self.pinned.quote(mine), self.priced.quote(rank)
+        cheaper = own.usd is not None and other.usd is not None and other.usd.mid < own.usd.mid
+        return other if cheaper else None
+
+    def _best(self, family: str) -> Quote | None:
+        """The cheapest possible candidate of a family, of the pinned types before others."""
+        for priced in (self.pinned, self.priced):
+            rank = priced.cheapest_of(family)
+            if rank is not None:
+                return priced.quote(rank)
+        return None
+
+
+def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | ServingComparison":
+    """The comparison of a plan file: its job on every machine that fits, whatever type and option it pins.
+
+    A pinned region stays pinned. A pinned type stands for its kind of machine.
+
+    Raises:
+        UnreadableInputError: the file cannot be understood.
+        ImpossibleError: it is understood and no candidate is left, with every finding.
+    """
+    request, catalog = asked(path, options)
+    if request.workload.serve is not None:
+        # Loaded for serving plans alone: a training plan pays nothing for it.
+        from launcher.workflow.quote.compare_serving import compare_serving
+
+        return compare_serving(path, request, catalog, now, options)
+    pinned = price_request(path, request, catalog, now, options)
+    wide = opened(request)
+    if wide == request:
+        return Comparison(priced=pinned, pinned=pinned, request=request)
+    try:
+        priced = price_request(path, wide, catalog, now, options)
+    except ImpossibleError:
+        priced = pinned
+    return Comparison(priced=priced, pinned=pinned, request=request)
+
+
+def opened(request: PlanRequest) -> PlanRequest:
+    """The request with type, count, zone and purchase option open; a job in hours keeps its machine.
+
+    What belongs to one machine, a measured throughput, a reservation, a commitment that is owned, is left out.
+    """
+    train = request.workload.train
+    purchase = replace(
+        request.purchase, option=None, plan_kind=None, term_years=None, reservation=None, training_plan=None
+    )
+    target = replace(request.target, cluster=None, fallback_types=())
+    if not _in_hours(train):
+        target = replace(target, instance_type=None, nodes=None, az_id=None)
+    workload = request.workload
+    if train is not None and train.throughput_tokens_per_s is not None:
+        workload = replace(workload, train=replace(train, throughput_tokens_per_s=None))
+    return replace(request, target=target, purchase=purchase, workload=workload)
+
+
+def _in_hours(train: TrainingWorkload | None) -> bool:
+    """Whether a job is given by its hours, which hold for one machine."""
+    return train is not None and train.hours is not None

@@ -1,0 +1,137 @@
+"""The story of a serving comparison: machines against Bedrock, Inferentia against GPU, and the verdict."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from launcher.catalog.load import Catalog
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding
+from launcher.model.quote import Quote
+from launcher.model.request import PlanRequest
+from launcher.pricing.drafts import Draft
+from launcher.pricing.serving.crossover import usd_per_request, utilisation, volume
+from launcher.pricing.serving.drafts import ServingDraft
+from launcher.pricing.serving.verdict import ServingVerdict, Sides, judge, sides, upkeep_usd
+from launcher.workflow.quote.price import NEURON, NVIDIA, PriceOptions
+from launcher.workflow.quote.serving import ServingPriced, price_serving
+
+
+class Crossover(NamedTuple):
+    """Where one candidate costs what Bedrock does: the share of its hours it is full for, and requests a month.
+
+    A utilisation above 1 is never reached; None where there is nothing to compare, or no volume does it.
+    """
+
+    rank: int
+    draft: ServingDraft
+    utilisation: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingComparison:
+    """The candidates of the opened plan, those of the plan as it stands, and what follows."""
+
+    priced: ServingPriced
+    pinned: ServingPriced
+    request: PlanRequest
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of the plan as it was written."""
+        return self.pinned.findings
+
+    @cached_property
+    def hosted(self) -> ServingDraft | None:
+        """The cheapest priced Bedrock candidate."""
+        own = (cast("ServingDraft", each) for each in self.priced.drafts if each.usd is not None)
+        return next((each for each in own if each.bedrock is not None), None)
+
+    @cached_property
+    def crossovers(self) -> tuple[Crossover, ...]:
+        """Every priced candidate with machines, in the order of rank."""
+        rate = usd_per_request(self.hosted)
+        found = []
+        for rank, each in enumerate(self.priced.drafts, start=1):
+            own = cast("ServingDraft", each)
+            if own.estimate is not None and own.usd is not None:
+                found.append(Crossover(rank, own, utilisation(own, rate)))
+        return tuple(found)
+
+    @cached_property
+    def sides(self) -> Sides:
+        """The cheapest of each kind; of the types that the plan pins, where it pins any."""
+        hosted = None if self.hosted is None else self.priced.quote(self.priced.drafts.index(self.hosted) + 1)
+        return sides(
+            self.pinned.serve,
+            neuron=self._best(NEURON),
+            gpu=self._best(NVIDIA),
+            hosted=hosted,
+            volume=volume(self.free, usd_per_request(self.hosted), upkeep_usd(self.pinned.serve)),
+            closed=self.priced.serving.closed,
+            unpriced=self.hosted is None and any(cast("ServingDraft", each).bedrock for each in self.priced.drafts),
+        )
+
+    @cached_property
+    def verdict(self) -> ServingVerdict:
+        """What to do."""
+        return judge(self.sides)
+
+    @property
+    def free(self) -> list[ServingDraft]:
+        """The best candidate of each type among those that a verdict may rest on."""
+        found: dict[str, ServingDraft] = {}
+        for each in self.priced.drafts:
+            if self._stands(each):
+                found.setdefault(each.place.instance_type, cast("ServingDraft", each))
+        return list(found.values())
+
+    def _best(self, family: str) -> Quote | None:
+        """The cheapest possible candidate of a family, of the pinned types before others."""
+        for priced in (self.pinned, self.priced):
+            for rank, each in enumerate(priced.drafts, start=1):
+                if self._stands(each) and priced.family(each) == family:
+                    return priced.quote(rank)
+        return None
+
+    def _stands(self, each: Draft) -> bool:
+        """Whether a verdict may rest on a candidate: priced, possible, and neither tied for years nor taken back.
+
+        Commitments and spot count where the plan asks for them.
+        """
+        purchase = self.request.purchase
+        asked = tuple(PurchaseOption) if purchase.owned else purchase.option or ()
+        open_ended = each.place.term_years is None and each.place.option is not PurchaseOption.SPOT
+        return each.usd is not None and not each.refusals and (open_ended or each.place.option in asked)
+
+
+def compare_serving(
+    path: Path, request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions
+) -> ServingComparison:
+    """The comparison of a serving plan: its load on every machine that fits and on Bedrock, whatever it pins.
+
+    A pinned region and a pinned target stay pinned. A pinned type stands for its kind of machine.
+
+    Raises:
+        ImpossibleError: no candidate is left, with every finding.
+    """
+    pinned = price_serving(path, request, catalog, now, options)
+    wide = opened(request)
+    try:
+        priced = price_serving(path, wide, catalog, now, options) if wide != request else pinned
+    except ImpossibleError:
+        priced = pinned
+    return ServingComparison(priced=priced, pinned=pinned, request=request)
+
+
+def opened(request: PlanRequest) -> PlanRequest:
+    """The request with type, layout, zone and purchase option open."""
+    serve = request.workload.serve
+    if serve is not None:
+        serve = replace(serve, tensor_parallel=None, batch_size=None)
+    purchase = replace(request.purchase, option=None, plan_kind=None, term_years=None)
+    target = replace(request.target, instance_type=None, nodes=None, az_id=None)
+    return replace(request, target=target, purchase=purchase, workload=replace(request.workload, serve=serve))

@@ -1,0 +1,98 @@
+"""A quote to deploy on: gated on local prices, refreshed where there are credentials, quoted and gated again."""
+
+from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from launcher.catalog import load as catalog_load
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError, UnpricedError
+from launcher.model.quote import Quote
+from launcher.pricing.offers import billed_name
+from launcher.workflow.quote.price import Priced, PriceOptions, pick, price, price_request
+
+REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
+
+
+def refuse_unless_allowed(
+    priced: Priced, quoted: Quote, options: PriceOptions, say: Callable[[str], None] = lambda _: None
+) -> None:
+    """Go on only with a quote that the gate allows; an endpoint needs a verdict that is not against it, too.
+
+    Args:
+        priced: the candidates.
+        quoted: the one that was picked.
+        options: those of the command line.
+        say: is told a verdict that is worth a word.
+
+    Raises:
+        OverBudgetError, UnpricedError, ImpossibleError: it refuses, with the reason and the smallest way out.
+    """
+    if priced.request.workload.serve is None:
+        _refuse_by_gate(quoted, REFUSALS)
+        return
+    # Loaded for serving plans alone.
+    from launcher.workflow.quote.serving_gate import refuse_by_verdict, refuse_undeployable
+
+    refuse_undeployable(priced, quoted)
+    _refuse_by_gate(quoted, [ImpossibleError.exit_code])
+    refuse_by_verdict(priced, options, say)
+    _refuse_by_gate(quoted, REFUSALS)
+
+
+def _refuse_by_gate(quoted: Quote, codes: Container[int]) -> None:
+    """Raise what the gate says of a quote, where it is one of some exit codes."""
+    if not quoted.gate.allowed and quoted.gate.exit_code in codes:
+        errors = tuple(each for each in quoted.findings if each.level == "error")
+        raise REFUSALS[quoted.gate.exit_code](quoted.gate.reason, hint=quoted.gate.hint, findings=errors)
+
+
+def fresh_quote(
+    path: Path,
+    now: datetime,
+    options: PriceOptions,
+    *,
+    wanted: str | None,
+    environment: Mapping[str, str],
+    say: Callable[[str], None],
+) -> tuple[Priced, int, Quote]:
+    """The picked candidate on prices that may be deployed on: the pricing, its rank, its quote.
+
+    The subnets of an existing network are read with the prices, and the quote's plan holds what was read. What the
+    first gate refuses for another reason than age is refused before AWS is called. Without credentials nothing is
+    refreshed, and the second gate judges the prices that are there.
+
+    Raises:
+        SlipwayError: a gate refused, or the price that was picked is gone.
+    """
+    from launcher.aws.calls import CredentialsError
+    from launcher.aws.session import Session
+    from launcher.workflow.quote.existing_network import described
+    from launcher.workflow.quote.refresh import refresh_for
+
+    early = replace(options, sandbox=True)
+    before = price(path, now, early)
+    _, first = pick(before, wanted)
+    refuse_unless_allowed(before, first, early)
+    place = first.plan.place
+    local = price(path, now, options)
+    request = local.request
+    try:
+        say("reading current prices from AWS")
+        report = refresh_for(request, catalog=local.catalog, environment=environment, now=now, say=say, place=place)
+    except CredentialsError as problem:
+        say(f"prices are not refreshed: {problem.message}")
+    else:
+        # Machines that SageMaker bills by the hour have a name of their own there.
+        by_hour = place.option is PurchaseOption.ON_DEMAND
+        name = billed_name(place.target, place.instance_type) if by_hour else place.instance_type
+        if report.gone(name, place.option.value, place.region, place.az_id):
+            gone = f"AWS gives no {place.option.value} price of {name} in {place.region} any more"
+            raise UnpricedError(gone, hint="slipway plan shows the other candidates")
+        catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache)
+        request = described(request, Session(environment=environment, region=place.region))
+        local = price_request(path, request, catalog, now, options)
+    rank, quoted = pick(local, first.digest)
+    refuse_unless_allowed(local, quoted, options, say)
+    return local, rank, quoted

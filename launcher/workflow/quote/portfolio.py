@@ -1,0 +1,186 @@
+"""The story of a portfolio: several plans, each routed to its best option, one total a month, and all on one chip."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+
+from launcher import plan_file
+from launcher.catalog import load as catalog_load
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding
+from launcher.model.money import UsdRange
+from launcher.model.quote import Quote
+from launcher.model.request import PlanRequest
+from launcher.pricing.drafts import Draft
+from launcher.workflow.quote.compare import opened as opened_training
+from launcher.workflow.quote.price import Priced, PriceOptions, price_request
+
+ZERO = UsdRange(low=Decimal(0), mid=Decimal(0), high=Decimal(0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One plan: its candidates as it stands, and with type and purchase option open."""
+
+    path: Path
+    priced: Priced
+    wide: Priced
+
+    @property
+    def name(self) -> str:
+        """The plan's name."""
+        return self.priced.request.name
+
+    @property
+    def kind(self) -> str:
+        """Whether it trains, serves, or only stands."""
+        workload = self.priced.request.workload
+        return "serve" if workload.serve is not None else "train" if workload.train is not None else "cluster"
+
+    @cached_property
+    def rank(self) -> int | None:
+        """The rank of its best option: priced, possible, tied to nothing that the plan does not ask for."""
+        return next((rank for rank, each in enumerate(self.priced.drafts, 1) if stands(each)), None)
+
+    @cached_property
+    def choice(self) -> Quote | None:
+        """Its best option."""
+        return None if self.rank is None else self.priced.quote(self.rank)
+
+    @property
+    def usd_per_month(self) -> UsdRange | None:
+        """What its best option costs a month; None without one."""
+        usd = None if self.choice is None else self.choice.usd
+        return None if usd is None else _scaled(usd, self.times_a_month)
+
+    @property
+    def times_a_month(self) -> Decimal:
+        """How often a month its total is paid: once for serving, for training as often as it is run."""
+        train = self.priced.request.workload.train
+        return Decimal(1) if train is None else Decimal(repr(min(float(train.runs), float(train.runs_per_month))))
+
+    def on_chip(self, chip: str) -> Decimal | None:
+        """The cheapest month on one kind of chip; None where nothing can or has a price."""
+        found = (each.usd for each in self.wide.drafts if each.work.accelerator == chip and stands(each))
+        usd = next((each for each in found if each is not None), None)
+        return None if usd is None else usd * self.times_a_month
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneChip:
+    """All plans on one kind of chip: the total of those that can, and the names of those that cannot."""
+
+    chip: str
+    family: str
+    usd_per_month: Decimal
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Portfolio:
+    """Several plans together."""
+
+    members: tuple[Member, ...]
+    now: datetime
+
+    @property
+    def usd_per_month(self) -> UsdRange:
+        """The total of the best options; plans without one are not in it."""
+        return _sum([each.usd_per_month for each in self.members])
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """Names of the plans without a priced option."""
+        return tuple(each.name for each in self.members if each.usd_per_month is None)
+
+    @cached_property
+    def one_chip(self) -> tuple[OneChip, ...]:
+        """Every kind of chip that can carry a plan: those that carry all first, the cheapest of them first."""
+        chips = {each.work.accelerator for member in self.members for each in member.wide.drafts if stands(each)}
+        found = [self._on(chip) for chip in sorted(each for each in chips if each)]
+        return tuple(sorted(found, key=lambda each: (len(each.missing), each.usd_per_month)))
+
+    def _on(self, chip: str) -> OneChip:
+        months = {each.path: each.on_chip(chip) for each in self.members}
+        total = sum((usd for usd in months.values() if usd is not None), Decimal(0))
+        missing = tuple(each.name for each in self.members if months[each.path] is None)
+        family = self.members[0].priced.catalog.accelerators[chip].family
+        return OneChip(chip=chip, family=family, usd_per_month=total, missing=missing)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of all plans, each with its plan's name."""
+        return tuple(
+            replace(found, message=f"{each.name}: {found.message}")
+            for each in self.members
+            for found in each.priced.findings
+        )
+
+
+def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Portfolio:
+    """The portfolio of several plan files.
+
+    Raises:
+        UnreadableInputError: a file cannot be understood.
+        ImpossibleError: one of them cannot be done, with the findings of all of them.
+    """
+    catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache)
+    members: list[Member] = []
+    problems: list[Finding] = []
+    for path in paths:
+        try:
+            request = plan_file.load(path)
+            if options.region is not None:
+                request = replace(request, target=replace(request.target, region=(options.region,)))
+            priced = price_request(path, request, catalog, now, options)
+        except ImpossibleError as problem:
+            problems += [replace(each, message=f"{path}: {each.message}") for each in problem.findings]
+            continue
+        members.append(Member(path=path, priced=priced, wide=_wide(priced, path, now, options)))
+    if problems:
+        raise ImpossibleError("a plan of the portfolio cannot be done", findings=problems)
+    return Portfolio(members=tuple(members), now=now)
+
+
+def _wide(priced: Priced, path: Path, now: datetime, options: PriceOptions) -> Priced:
+    """The same plan with type and purchase option open; as it stands where that is impossible."""
+    wide = _opened(priced.request)
+    try:
+        return price_request(path, wide, priced.catalog, now, options) if wide != priced.request else priced
+    except ImpossibleError:
+        return priced
+
+
+def _opened(request: PlanRequest) -> PlanRequest:
+    if request.workload.serve is None:
+        return opened_training(request)
+    from launcher.workflow.quote.compare_serving import opened as opened_serving
+
+    return opened_serving(request)
+
+
+def stands(each: Draft) -> bool:
+    """Whether a portfolio may rest on a candidate: priced, possible, not tied for years unless the plan asks for it.
+
+    Spot carries training; it serves only where the plan asks for it.
+    """
+    request = each.desk.request
+    asked = tuple(PurchaseOption) if request.purchase.owned else request.purchase.option or ()
+    taken_back = each.place.option is PurchaseOption.SPOT and request.workload.serve is not None
+    free = each.place.term_years is None and not taken_back
+    return each.usd is not None and not each.refusals and (free or each.place.option in asked)
+
+
+def _scaled(usd: UsdRange, factor: Decimal) -> UsdRange:
+    return UsdRange(low=usd.low * factor, mid=usd.mid * factor, high=usd.high * factor)
+
+
+def _sum(months: Sequence[UsdRange | None]) -> UsdRange:
+    known = [each for each in months if each is not None]
+    return UsdRange(
+        **{name: sum((getattr(each, name) for each in known), Decimal(0)) for name in ("low", "mid", "high")}
+    )

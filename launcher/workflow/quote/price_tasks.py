@@ -1,0 +1,112 @@
+"""Each question about prices, asked of its service."""
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from datetime import datetime
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+
+from launcher.aws import capacity_blocks, price_list, savings_plans, spot_history, training_plans
+from launcher.aws.clients import Sessions
+from launcher.catalog.readings import SAGEMAKER, Answer
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import AwsError
+from launcher.workflow.quote.price_needs import Question
+
+AT_ONCE = 8
+"""Questions that are open at the same time: the services allow a few a second and each takes some tenths."""
+
+
+Ask = Callable[[Question, Sessions, datetime], Answer]
+
+
+def _on_demand(question: Question, sessions: Sessions, now: datetime) -> Answer:
+    session = sessions.session(price_list.HOME, "pricing")
+    return price_list.ec2(session, question.names[0], question.regions, now, reserved=question.reserved)
+
+
+def _spot(question: Question, sessions: Sessions, now: datetime) -> Answer:
+    return spot_history.spot(sessions.session(question.regions[0], "ec2"), question.names, now)
+
+
+def _capacity_blocks(question: Question, sessions: Sessions, now: datetime) -> Answer:
+    session = sessions.session(question.regions[0], "ec2")
+    return capacity_blocks.capacity_blocks(session, question.names[0], question.count, now)
+
+
+def _training_plans(question: Question, sessions: Sessions, now: datetime) -> Answer:
+    session = sessions.session(question.regions[0], "sagemaker")
+    return training_plans.training_plans(session, question.names[0], question.count, now)
+
+
+def _savings_plans(question: Question, sessions: Sessions, now: datetime) -> Answer:  # noqa: ARG001 - rates have no date
+    session, name = sessions.session(savings_plans.HOME, "savingsplans"), question.names[0]
+    if not name.startswith("ml."):
+        return savings_plans.ec2(session, name, question.regions)
+    prices = sessions.session(price_list.HOME, "pricing")
+    return savings_plans.sagemaker(session, prices, name, question.regions)
+
+
+def _sagemaker(question: Question, sessions: Sessions, now: datetime) -> Answer:
+    session = sessions.session(price_list.HOME, "pricing")
+    return price_list.sagemaker(session, question.names[0], question.regions, now)
+
+
+ASK: Mapping[str, Ask] = {
+    PurchaseOption.ON_DEMAND.value: _on_demand,
+    PurchaseOption.SPOT.value: _spot,
+    PurchaseOption.CAPACITY_BLOCK.value: _capacity_blocks,
+    PurchaseOption.TRAINING_PLAN.value: _training_plans,
+    PurchaseOption.SAVINGS_PLAN.value: _savings_plans,
+    SAGEMAKER: _sagemaker,
+}
+"""Who is asked, by kind of question; reserved rates come with the on-demand ones."""
+
+
+def answers(
+    questions: Iterable[Question], sessions: Sessions, now: datetime
+) -> Generator[list[tuple[Question, Answer | AwsError]]]:
+    """The answers as they come, those that came together in one list; what went wrong in place of an answer.
+
+    Who stops listening leaves the questions that are not yet asked unasked. The threads are daemons, so that a program
+    that is interrupted ends at once and not when the last service has answered.
+    """
+    waiting: SimpleQueue[Question] = SimpleQueue()
+    came: SimpleQueue[tuple[Question, Answer | Exception]] = SimpleQueue()
+    for each in questions:
+        waiting.put(each)
+    left, stopped = waiting.qsize(), Event()
+
+    def work() -> None:
+        while not stopped.is_set():
+            try:
+                question = waiting.get_nowait()
+            except Empty:
+                return
+            came.put((question, _outcome(question, sessions, now)))
+
+    for _ in range(min(AT_ONCE, left)):
+        Thread(target=work, name="prices", daemon=True).start()
+    try:
+        while left:
+            wave = [came.get()]
+            while not came.empty():
+                wave.append(came.get())
+            left -= len(wave)
+            yield [(question, _expected(each)) for question, each in wave]
+    finally:
+        stopped.set()
+
+
+def _outcome(question: Question, sessions: Sessions, now: datetime) -> Answer | Exception:
+    """The answer, or what went wrong, for the thread that waits for it."""
+    try:
+        return ASK[question.kind](question, sessions, now)
+    except Exception as problem:  # noqa: BLE001 - handed to the waiting thread, which raises what it does not expect
+        return problem
+
+
+def _expected(outcome: Answer | Exception) -> Answer | AwsError:
+    """An outcome that a refresh can go on after; any other is raised here."""
+    if isinstance(outcome, Answer | AwsError):
+        return outcome
+    raise outcome

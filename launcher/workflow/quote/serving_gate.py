@@ -1,0 +1,73 @@
+"""The gate of a serving plan beside the money: an endpoint to deploy, nothing against it, a verdict for machines."""
+
+from collections.abc import Callable
+
+from launcher.catalog.serving import load_serving
+from launcher.catalog.serving_images import load_images
+from launcher.model.enums import Level, PurchaseOption, TargetKind
+from launcher.model.errors import ImpossibleError
+from launcher.model.quote import Quote
+from launcher.pricing.serving.verdict import ServingChoice
+from launcher.rendering.serving import serving_findings
+from launcher.workflow.quote.compare_serving import compare_serving
+from launcher.workflow.quote.price import Priced, PriceOptions
+
+DESPITE = "--despite-verdict"
+
+
+def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
+    """Go on only with a candidate that is a SageMaker endpoint which can be made.
+
+    Raises:
+        ImpossibleError: it is Bedrock's or pods of a cluster, or something stands against it, with every finding.
+    """
+    plan = quoted.plan
+    if plan.place.option is PurchaseOption.BEDROCK:
+        message = f"{plan.name} on Bedrock is called, not deployed: there is nothing to deploy"
+        raise ImpossibleError(message, hint=_other(priced, "slipway compare FILE says what machines would cost"))
+    if plan.place.target is TargetKind.EKS:
+        message = f"target.kind: eks: {plan.name} is pods of a cluster that exists, which slipway does not deploy"
+        by_hand = f"slipway render {priced.path} -o DIR writes the manifests for kubectl apply -f DIR"
+        raise ImpossibleError(message, hint=_other(priced, by_hand))
+    if plan.request.target.cluster is not None:
+        message = f"target.cluster: an endpoint stands in no cluster, got {plan.request.target.cluster}"
+        raise ImpossibleError(message, hint="drop target.cluster")
+    found = serving_findings(plan, priced.catalog, load_images(), load_serving())
+    if any(each.level is Level.ERROR for each in found):
+        raise ImpossibleError(f"{plan.name} cannot be deployed", findings=found)
+
+
+def _other(priced: Priced, hint: str) -> str:
+    """A hint, and the best candidate that is an endpoint."""
+    for rank, each in enumerate(priced.drafts, start=1):
+        machines = each.place.option is not PurchaseOption.BEDROCK
+        if machines and each.place.target is TargetKind.SAGEMAKER_ENDPOINT and each.usd is not None:
+            return f"{hint}; --pick {rank} is an endpoint on {each.place.instance_type}"
+    return hint
+
+
+def refuse_by_verdict(priced: Priced, options: PriceOptions, say: Callable[[str], None]) -> None:
+    """Go on only where the comparison does not say that Bedrock is the better buy, or where that is overridden.
+
+    Args:
+        priced: the plan's candidates.
+        options: those of the command line; `despite_verdict` overrides.
+        say: is told a verdict that is overridden, or that would measure first.
+
+    Raises:
+        ImpossibleError: the verdict is against it, with its reasons and what would turn it round.
+    """
+    verdict = compare_serving(priced.path, priced.request, priced.catalog, priced.now, options).verdict
+    if verdict.choice is ServingChoice.MEASURE_FIRST:
+        say(f"the verdict: {verdict.text}")
+    if verdict.choice is not ServingChoice.BEDROCK:
+        return
+    if options.despite_verdict:
+        say(f"against the verdict ({DESPITE}): {verdict.text}")
+        return
+    why = "".join(f"\n  {each}" for each in verdict.reasons)
+    flips = f"it turns round with {verdict.flips[0]}; " if verdict.flips else ""
+    raise ImpossibleError(
+        f"the verdict is against it: {verdict.text}{why}",
+        hint=f"{flips}slipway compare {priced.path} shows all of it; {DESPITE} deploys it all the same",
+    )

@@ -1,0 +1,250 @@
+"""The checkpoints of a job in its store: which there are, whether they are whole, what nobody needs any more.
+
+A checkpoint is judged as the agent judges it (launcher/agent/manifest.py): a folder that the agent brought there by its
+manifest, one that PyTorch wrote by its `.metadata`. What is neither is the rest of an upload that was not finished.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from launcher.agent.errors import ManifestError
+from launcher.agent.manifest import (
+    COMMIT_NAME,
+    DCP_METADATA_NAME,
+    StoredFile,
+    commit_key,
+    dcp_shards,
+    parse,
+    step_of_folder,
+)
+from launcher.aws.objects import Objects
+from launcher.aws.session import Session
+from launcher.model.errors import ImpossibleError
+from launcher.records.run_folder import RunFolder
+from launcher.workflow.run.submission_record import recorded
+
+AGENT, DCP = "agent", "dcp"
+_SHARED = "it was removed but for the files that a newer one shares with it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """One step of a store.
+
+    `form` is "agent" or "dcp", None where it cannot be told. `files` is what it is made of: with a hash each in the
+    agent's form, in PyTorch's by size alone (their `sha256` is empty and `bytes` what is there). `reason` says why it
+    is not whole, None when it is. `bytes` is what it occupies by itself; an unchanged file lies with an earlier step.
+    """
+
+    step: int
+    folder: str
+    form: str | None
+    files: tuple[StoredFile, ...]
+    bytes: int
+    reason: str | None
+    run: str | None = None
+    attempt: int | None = None
+    written_at: str | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether it can be restored, judged by names and sizes."""
+        return self.reason is None
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The keys without which it would not be whole."""
+        mark = commit_key(self.step) if self.form == AGENT else f"{self.folder}/{DCP_METADATA_NAME}"
+        return frozenset({mark, *(file.key for file in self.files)})
+
+
+def place_of(folder: RunFolder) -> tuple[str, str]:
+    """Where a run's checkpoints are, and the region.
+
+    Raises:
+        ImpossibleError: the run keeps none.
+    """
+    region = str(folder.read_json("quote.json")["region"])
+    submission = recorded(folder)
+    if submission is not None:
+        return submission.checkpoint_uri, region
+    job = folder.rendered / "job.json"
+    uri = folder.read_json("rendered/job.json")["checkpoint"]["uri"] if job.is_file() else None
+    if uri is None:
+        raise ImpossibleError("the run keeps no checkpoints", hint="name the place itself: s3://bucket/prefix")
+    return str(uri), region
+
+
+def store_at(uri: str, region: str, environment: Mapping[str, str]) -> Objects:
+    """The objects of a checkpoint store."""
+    return Objects.at(Session(environment=environment, region=region), uri)
+
+
+def survey(store: Objects) -> tuple[Checkpoint, ...]:
+    """Every step of a store, newest first.
+
+    Raises:
+        AwsError: it cannot be read.
+    """
+    found = store.found()
+    sizes = {each.key: each.bytes for each in found}
+    written: dict[str, datetime] = {each.key: each.modified for each in found}
+    by_step: dict[int, list[str]] = {}
+    for key in sizes:
+        step = step_of_folder_key(key)
+        if step is not None:
+            by_step.setdefault(step, []).append(key)
+    judged = [_judged(store, step, by_step[step], sizes, written) for step in sorted(by_step, reverse=True)]
+    needed = frozenset().union(*(each.needs for each in judged if each.whole))
+    # One that was removed leaves behind what a newer one has in common with it.
+    return tuple(
+        replace(each, reason=_SHARED) if each.form is None and needed.intersection(by_step[each.step]) else each
+        for each in judged
+    )
+
+
+def step_of_folder_key(key: str) -> int | None:
+    """The step that a key lies under; `step-007/...` too, as PyTorch's trainers write it.
+
+    >>> step_of_folder_key("step-007/.metadata"), step_of_folder_key(".work/a"), step_of_folder_key("step-7")
+    (7, None, None)
+    """
+    folder, slash, _ = key.partition("/")
+    return step_of_folder(folder) if slash else None
+
+
+def _judged(
+    store: Objects, step: int, keys: list[str], sizes: Mapping[str, int], written: Mapping[str, datetime]
+) -> Checkpoint:
+    """One step by the objects below it."""
+    bare = Checkpoint(
+        step=step,
+        folder=keys[0].partition("/")[0],
+        form=None,
+        files=(),
+        bytes=sum(sizes[key] for key in keys),
+        reason="its upload was not finished",
+    )
+    if commit_key(step) in sizes:
+        return _of_agent(store, bare, sizes)
+    metadata = next(
+        (key for key in sorted(keys) if key.count("/") == 1 and key.endswith(f"/{DCP_METADATA_NAME}")), None
+    )
+    return bare if metadata is None else _of_torch(store, bare, metadata, sizes, written)
+
+
+def _of_agent(store: Objects, bare: Checkpoint, sizes: Mapping[str, int]) -> Checkpoint:
+    """A step with the agent's manifest."""
+    try:
+        found = parse(store.read(commit_key(bare.step)).decode("utf-8", errors="replace"))
+    except ManifestError as problem:
+        return replace(bare, form=AGENT, reason=f"its {COMMIT_NAME} cannot be used: {problem}")
+    reason = found.missing(sizes) if found.step == bare.step else f"its {COMMIT_NAME} is that of step {found.step}"
+    return replace(
+        bare,
+        folder=found.folder,
+        form=AGENT,
+        files=found.files,
+        reason=reason,
+        run=found.run,
+        attempt=found.attempt,
+        written_at=found.written_at,
+    )
+
+
+def _of_torch(
+    store: Objects, bare: Checkpoint, metadata: str, sizes: Mapping[str, int], written: Mapping[str, datetime]
+) -> Checkpoint:
+    """A step with PyTorch's metadata."""
+    folder = metadata.partition("/")[0]
+    known = replace(bare, folder=folder, form=DCP, written_at=written[metadata].isoformat())
+    try:
+        shards = dcp_shards(store.read(metadata))
+    except ManifestError as problem:
+        return replace(known, reason=f"its {DCP_METADATA_NAME} cannot be used: {problem}")
+    files, reason = [], None
+    for path, least in sorted({**shards, DCP_METADATA_NAME: 0}.items()):
+        key = f"{folder}/{path}"
+        size = sizes.get(key)
+        if ".." in path.split("/") or path.startswith("/"):
+            return replace(known, reason=f"its {DCP_METADATA_NAME} names a path outside: {path}")
+        if size is None:
+            reason = reason or f"{path} is not there"
+        elif size < least:
+            reason = reason or f"{path} has {size} bytes instead of {least} or more"
+        files.append(StoredFile(path=path, bytes=size or 0, sha256="", key=key, part=0))
+    return replace(known, files=tuple(files), reason=reason)
+
+
+def chosen(found: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
+    """The checkpoint of a step; the newest whole one without a wish.
+
+    Raises:
+        ImpossibleError: there is none, or it is not whole.
+    """
+    there = ", ".join(str(each.step) for each in found if each.whole) or "none"
+    if step is None:
+        for each in found:
+            if each.whole:
+                return each
+        raise ImpossibleError("no whole checkpoint is there")
+    for each in found:
+        if each.step == step and each.whole:
+            return each
+        if each.step == step:
+            raise ImpossibleError(f"step {step} is not whole: {each.reason}", hint=f"whole steps: {there}")
+    raise ImpossibleError(f"no checkpoint of step {step}", hint=f"whole steps: {there}")
+
+
+def superseded(found: tuple[Checkpoint, ...], keys: Iterable[str], keep: int) -> tuple[str, ...]:
+    """The keys that nobody needs who restores one of the newest `keep` whole checkpoints.
+
+    As the agent's retention has it (launcher/agent/checkpoint/retention.py): never the newest whole checkpoint or an
+    object that a kept one points to, and nothing of a step above it, which may be on its way.
+
+    Args:
+        found: every step, newest first.
+        keys: of all objects of the store.
+        keep: how many stay, >= 1.
+    """
+    kept = [each for each in found if each.whole][: max(1, keep)]
+    if not kept:
+        return ()
+    newest, steps = kept[0].step, {each.step for each in kept}
+    needed = frozenset().union(*(each.needs for each in kept))
+    return tuple(
+        sorted(
+            key
+            for key in keys
+            if (step := step_of_folder_key(key)) is not None
+            and step < newest
+            and step not in steps
+            and key not in needed
+        )
+    )
+
+
+def checkpoints_document(name: str, uri: str, found: tuple[Checkpoint, ...]) -> dict[str, Any]:
+    """slipway.checkpoints/1."""
+    return {
+        "schema": "slipway.checkpoints/1",
+        "name": name,
+        "uri": uri,
+        "checkpoints": [
+            {
+                "step": each.step,
+                "folder": each.folder,
+                "format": each.form,
+                "whole": each.whole,
+                "reason": each.reason,
+                "files": len(each.files),
+                "bytes": each.bytes,
+                "run": each.run,
+                "attempt": each.attempt,
+                "written_at": each.written_at,
+            }
+            for each in found
+        ],
+    }

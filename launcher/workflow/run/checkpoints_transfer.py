@@ -1,0 +1,185 @@
+"""Reading checkpoints back: to see whether every byte is there, or to have them on this machine."""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Lock
+
+from launcher.agent.manifest import StoredFile
+from launcher.aws.objects import Objects
+from launcher.model.errors import AwsError, ImpossibleError
+from launcher.workflow.run.checkpoints import Checkpoint, step_of_folder_key, superseded
+
+WORKERS = 8
+CLAIM = "claim.json"
+STALE = timedelta(seconds=180)
+"""An agent that lives renews its claim every minute; after three it counts as gone (agent/checkpoint/claim.py)."""
+
+Advance = Callable[[int], None]
+"""Told of every piece: its bytes."""
+
+
+def damaged(store: Objects, checkpoint: Checkpoint, advance: Advance) -> tuple[str, ...]:
+    """Read a whole checkpoint; what is wrong with it, a line a file.
+
+    Files of the agent are held to their SHA-256. PyTorch keeps no hashes: its files are read to their end.
+
+    Raises:
+        AwsError: the store cannot be read.
+    """
+    if not checkpoint.whole:
+        return (str(checkpoint.reason),)
+
+    def check(file: StoredFile) -> str | None:
+        digest, size = hashlib.sha256(), 0
+
+        def take(block: bytes) -> None:
+            nonlocal size
+            digest.update(block)
+            size += len(block)
+            told(len(block))
+
+        store.blocks(file.key, take)
+        return _wrong(file, size, digest.hexdigest())
+
+    told = _one_at_a_time(advance)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        found = [pool.submit(check, file) for file in _unique(checkpoint.files)]
+        return tuple(sorted(line for line in (each.result() for each in as_completed(found)) if line is not None))
+
+
+def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advance, *, node: int = 0) -> Path:
+    """Bring a checkpoint to this machine, below `target` under its own name, whole or not at all.
+
+    Args:
+        store: where from.
+        checkpoint: a whole one.
+        target: the folder to put it in.
+        advance: told of every piece.
+        node: where several nodes stored a file of one name, whose it is.
+
+    Raises:
+        ImpossibleError: it is there already, cannot be written, or is not what its manifest says.
+        AwsError: the store cannot be read.
+    """
+    place, told = target / checkpoint.folder, _one_at_a_time(advance)
+    if place.exists():
+        raise ImpossibleError(f"{place} is there already", hint="name another folder with -o")
+
+    def fetch(file: StoredFile) -> str | None:
+        path, digest, size = partial / file.path, hashlib.sha256(), 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as stream:
+
+            def take(block: bytes) -> None:
+                nonlocal size
+                stream.write(block)
+                digest.update(block)
+                size += len(block)
+                told(len(block))
+
+            store.blocks(file.key, take)
+        return _wrong(file, size, digest.hexdigest())
+
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=".slipway-restore-", dir=target))
+        try:
+            with ThreadPoolExecutor(WORKERS) as pool:
+                wrong = [line for line in pool.map(fetch, files_for(checkpoint, node)) if line is not None]
+            if wrong:
+                raise ImpossibleError(f"step {checkpoint.step} is damaged: {wrong[0]}", hint="restore an older step")
+            partial.chmod(0o755)
+            partial.rename(place)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    except OSError as problem:
+        raise ImpossibleError(f"{place} cannot be written: {problem}") from problem
+    return place
+
+
+def prunable(store: Objects, found: tuple[Checkpoint, ...], keep: int) -> dict[str, int]:
+    """What `prune` would delete: keys with their sizes."""
+    sizes = {each.key: each.bytes for each in store.found()}
+    return {key: sizes[key] for key in superseded(found, sizes, keep)}
+
+
+def prune(store: Objects, keys: Iterable[str], now: datetime, advance: Advance) -> None:
+    """Delete objects that nobody needs; what marks a checkpoint as whole goes first, so that no half of one shows.
+
+    Raises:
+        ImpossibleError: a job is writing there; its agent prunes by itself.
+        AwsError: the store refuses.
+    """
+    wanted = sorted(keys)
+    _refuse_while_written(store, now)
+    if any(step_of_folder_key(key) is None for key in wanted):
+        raise ImpossibleError("what is to be deleted is not all of checkpoints")
+    marks = [key for key in wanted if key.endswith(("/manifest.json", "/.metadata"))]
+    rest = sorted(set(wanted) - set(marks))
+    try:
+        for start in range(0, len(marks), 1000):
+            store.delete(marks[start : start + 1000])
+            advance(len(marks[start : start + 1000]))
+        for start in range(0, len(rest), 1000):
+            store.delete(rest[start : start + 1000])
+            advance(len(rest[start : start + 1000]))
+    except AwsError as problem:
+        raise AwsError(
+            problem.message, hint=problem.hint or "deleting needs s3:DeleteObject below the URI"
+        ) from problem
+
+
+def _refuse_while_written(store: Objects, now: datetime) -> None:
+    """Refuse while an agent gives signs of life."""
+    found = [each for each in store.found() if each.key == CLAIM]
+    if not found:
+        return
+    try:
+        owner = json.loads(store.read(CLAIM))
+        released, run = bool(owner["released"]), str(owner["run"])
+    except (KeyError, TypeError, ValueError):
+        released, run = False, "a job"
+    if not released and now - found[0].modified.astimezone(UTC) < STALE:
+        raise ImpossibleError(
+            f"{run} is writing checkpoints there now",
+            hint="its agent keeps the newest checkpoint.keep by itself; prune when it has ended",
+        )
+
+
+def files_for(checkpoint: Checkpoint, node: int) -> tuple[StoredFile, ...]:
+    """What a node restores: the files of all; where several nodes hold a path, its own, else the lowest's."""
+    best: dict[str, StoredFile] = {}
+    for file in sorted(checkpoint.files, key=lambda file: (file.part != node, file.part)):
+        best.setdefault(file.path, file)
+    return tuple(best[path] for path in sorted(best))
+
+
+def _unique(files: Iterable[StoredFile]) -> list[StoredFile]:
+    """One file for each object."""
+    return list({file.key: file for file in files}.values())
+
+
+def _wrong(file: StoredFile, size: int, digest: str) -> str | None:
+    """What is wrong with a file that was read."""
+    if size != file.bytes:
+        return f"{file.path} has {size} bytes instead of {file.bytes}"
+    if file.sha256 and digest != file.sha256:
+        return f"{file.path} has SHA-256 {digest} instead of {file.sha256}"
+    return None
+
+
+def _one_at_a_time(advance: Advance) -> Advance:
+    """The same for several threads."""
+    lock = Lock()
+
+    def told(size: int) -> None:
+        with lock:
+            advance(size)
+
+    return told

@@ -1,0 +1,63 @@
+"""The agent's events in a person's words."""
+
+from collections.abc import Callable
+
+from launcher.workflow.run.attempts import ENDINGS
+
+_TROUBLES = (
+    "checkpoint-dropped",
+    "claim-trouble",
+    "drain-failed",
+    "peers-trouble",
+    "requeue-failed",
+    "restore-retry",
+    "restore-skipped",
+    "retention-failed",
+    "scratch-trouble",
+    "store-trouble",
+    "uploader-failed",
+)
+"""What goes wrong while the job goes on."""
+
+
+def event_words(event: dict[str, object]) -> str | None:
+    """One of the agent's events as a person follows it; None for one that only machines need."""
+    kind, begin = str(event["event"]), f"attempt {event.get('attempt')}"
+    if kind == "upload-retry":
+        return _upload_trouble(event)
+    if kind in ENDINGS:
+        return f"{begin} {kind}, exit {event.get('exit_code')}"
+    if kind in _TROUBLES:
+        return f"{begin}: {kind}: {event.get('reason') or event.get('error')}"
+    words = _WORDS.get(kind)
+    return None if words is None else f"{begin}{words(event)}"
+
+
+def _origin(event: dict[str, object]) -> str:
+    """Where a checkpoint was restored from."""
+    return "taken over on its node" if event.get("source") == "node" else "restored from S3"
+
+
+_WORDS: dict[str, Callable[[dict[str, object]], str]] = {
+    "attempt-started": lambda event: f" started on {event.get('node')}",
+    "restored": lambda event: f" resumes from step {event['step']}, {_origin(event)} ({event['bytes']:,} bytes)",
+    "notice": lambda event: f": notice of an interruption ({event.get('source')})",
+    "rebalance-recommended": lambda _: ": EC2 recommends to leave this instance, an interruption has become likelier",
+    "hung": lambda event: f": no step for {event['minutes']} minutes, it is ended",
+}
+
+
+def _upload_trouble(event: dict[str, object]) -> str | None:
+    """An upload that failed. One that goes on failing is told ever more rarely: at the 1st, 2nd, 4th, 8th time."""
+    failures = int(str(event["failures"]))
+    if failures & (failures - 1):
+        return None
+    again = f"tried again in {event['retry_in_s']} s, training goes on"
+    return f"attempt {event.get('attempt')}: step {event['step']} is not in S3 yet: {event.get('error')}; {again}"
+
+
+def tell_event(event: dict[str, object], tell: Callable[[str], None]) -> None:
+    """Tell a person of an event, where it is one for a person."""
+    words = event_words(event)
+    if words is not None:
+        tell(words)

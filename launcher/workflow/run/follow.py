@@ -1,0 +1,178 @@
+"""Follows a job to its end: its attempts, its steps, its checkpoints; keeps its logs and events in the run folder."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from launcher.model.report import RunStatus
+from launcher.records.run_folder import RunFolder
+from launcher.workflow.run.attempts import read_events
+
+POLL_S = 0.25
+PROGRESS_EVERY_S = 2.0
+FIRST_LINE = "slipway: job "
+"""How the batch script begins the log of every attempt."""
+STATUS_OF_ENDING = {
+    "completed": RunStatus.SUCCEEDED,
+    "failed": RunStatus.FAILED,
+    "cancelled": RunStatus.CANCELLED,
+}
+
+
+class JobWatch(Protocol):
+    """What a scheduler says of one job."""
+
+    def ended(self) -> bool:
+        """Whether the job has left the queue for good."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """One moment of a job, as a person follows it; `steps` is how many there will be, where the trainer says so."""
+
+    attempt: int
+    step: int | None
+    steps: int | None
+    loss: float | None
+    saved_step: int | None
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listeners:
+    """Who is told what while a job is followed.
+
+    `event` gets each of the agent's events, `progress` the job's state every few seconds, `first_checkpoint` a call
+    when the first whole checkpoint is in the store.
+    """
+
+    event: Callable[[dict[str, Any]], None]
+    progress: Callable[[Progress], None]
+    first_checkpoint: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Follower:
+    """Reads what a job writes, as it writes it."""
+
+    job: Path
+    folder: RunFolder
+    log: Path
+    listeners: Listeners
+    seen: int = 0
+    log_offset: int = 0
+    metrics_offset: int = 0
+    attempt: int = 0
+    logged_attempt: int = 0
+    step: int | None = None
+    steps: int | None = None
+    loss: float | None = None
+    saved_step: int | None = None
+    ending: str | None = None
+    started: float = field(default_factory=time.monotonic)
+    told_at: float = 0.0
+
+    def follow(self, watch: JobWatch, tick: Callable[[], None]) -> RunStatus:
+        """Follow the job until it has left the queue; `tick` is called at every look.
+
+        A job that left without an ending of its own has failed.
+        """
+        while not watch.ended():
+            self.look()
+            tick()
+            time.sleep(POLL_S)
+        self.look()
+        self._progress(now=True)
+        return STATUS_OF_ENDING.get(self.ending or "failed", RunStatus.FAILED)
+
+    def look(self) -> None:
+        """Take in what is new."""
+        self._logs()
+        self._metrics()
+        events = read_events(self.job / "events.jsonl")
+        for event in events[self.seen :]:
+            self._event(event)
+        self.seen = len(events)
+        self._progress(now=False)
+
+    def _event(self, event: dict[str, Any]) -> None:
+        """Take in one event of the agent."""
+        kind = event["event"]
+        if kind == "attempt-started":
+            self.attempt = int(event["attempt"])
+            self.ending = None
+        elif kind == "checkpoint-uploaded":
+            first = self.saved_step is None
+            self.saved_step = int(event["step"])
+            if first:
+                self.listeners.first_checkpoint()
+        elif kind in (*STATUS_OF_ENDING, "interrupted"):
+            self.ending = kind
+            self._record_last_step()
+        self._keep(event)
+        self.listeners.event(event)
+
+    def _record_last_step(self) -> None:
+        """Write down how far the attempt came, before its ending."""
+        self._metrics()
+        steps = [each for each in (self.step, self.saved_step) if each is not None]
+        if steps:
+            self._keep({"event": "attempt-progress", "attempt": self.attempt, "step": max(steps)})
+
+    def _keep(self, event: dict[str, Any]) -> None:
+        """Add an event to the run folder's own."""
+        with self.folder.events.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(event, ensure_ascii=False) + "\n")
+
+    def _metrics(self) -> None:
+        """Take in the trainer's new lines."""
+        for line in self._new_lines(self.job / "metrics.jsonl", "metrics_offset"):
+            try:
+                metric = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(metric, dict):
+                self.step = metric.get("step", self.step)
+                self.steps = metric.get("steps", self.steps)
+                self.loss = metric.get("loss", self.loss)
+
+    def _logs(self) -> None:
+        """Copy what the job has printed since into the log of its attempt."""
+        for line in self._new_lines(self.log, "log_offset"):
+            if line.startswith(FIRST_LINE):
+                self.logged_attempt += 1
+            path = self.folder.logs / f"attempt-{max(1, self.logged_attempt)}.log"
+            with path.open("a", encoding="utf-8") as stream:
+                stream.write(line + "\n")
+
+    def _new_lines(self, path: Path, offset: str) -> list[str]:
+        """The whole lines a file has got since the last look."""
+        try:
+            with path.open("rb") as stream:
+                stream.seek(getattr(self, offset))
+                data = stream.read()
+        except FileNotFoundError:
+            return []
+        end = data.rfind(b"\n") + 1
+        setattr(self, offset, getattr(self, offset) + end)
+        return data[:end].decode("utf-8", errors="replace").splitlines()
+
+    def _progress(self, *, now: bool) -> None:
+        """Tell how the job stands, every few seconds."""
+        elapsed = time.monotonic() - self.started
+        if self.attempt and (now or elapsed - self.told_at >= PROGRESS_EVERY_S):
+            self.told_at = elapsed
+            self.listeners.progress(
+                Progress(
+                    attempt=self.attempt,
+                    step=self.step,
+                    steps=self.steps,
+                    loss=self.loss,
+                    saved_step=self.saved_step,
+                    elapsed_s=elapsed,
+                )
+            )

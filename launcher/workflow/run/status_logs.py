@@ -1,0 +1,74 @@
+"""What a job prints, brought here: once, or as it prints it."""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+
+from launcher.model.errors import ImpossibleError
+from launcher.records.run_folder import RunFolder
+from launcher.submit.jobs import UnreachableError
+from launcher.submit.slurm import Slurm
+from launcher.workflow.run.launch_aws import JOB_FOLDER
+from launcher.workflow.run.status import reached, split_log, standing
+from launcher.workflow.run.submission import look_again
+from launcher.workflow.run.submission_record import recorded
+from launcher.workflow.run.submission_watch import Mirror, RemoteWatch, log_name
+
+
+def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
+    """Bring a run's logs up to date, where its job went to a cluster that can be asked."""
+    submission = recorded(folder)
+    if submission is None:
+        return
+    try:
+        standing(name, folder, environment)
+    except UnreachableError as problem:
+        say(f"{problem.message}; these are the logs as of the last look")
+
+
+def follow_logs(
+    name: str,
+    folder: RunFolder,
+    environment: Mapping[str, str],
+    *,
+    write: Callable[[bytes], None],
+    say: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Pass on what a run's job prints until it has left the queue for good.
+
+    Args:
+        name: the plan's name.
+        folder: the run folder.
+        environment: for the way to the cluster.
+        write: takes what was printed, from the beginning.
+        say: takes what is said about it.
+        sleep: waits some seconds.
+
+    Raises:
+        ImpossibleError: the run has no job on a cluster.
+        SchedulerError: the cluster cannot be asked.
+    """
+    submission = recorded(folder)
+    if submission is None:
+        raise ImpossibleError(f"{name} has no job on a cluster to follow", hint=f"slipway logs {name}")
+    with closing(reached(submission, environment)) as shell:
+        slurm = Slurm(shell=shell)
+        found = look_again(folder, slurm)
+        if found is None:
+            raise ImpossibleError(f"the cluster never took a job of {name}", hint=f"slipway status {name}")
+        mirror = Mirror(slurm=slurm, job=found.submitted, folder=folder.path / JOB_FOLDER)
+        watch = RemoteWatch(mirror=mirror, look_s=shell.look_s, tell=say)
+        log, offset, over = mirror.folder / log_name(found.submitted), 0, False
+        while not over:
+            over = watch.ended()
+            if log.is_file():
+                with log.open("rb") as stream:
+                    stream.seek(offset)
+                    data = stream.read()
+                offset += len(data)
+                write(data)
+            if not over:
+                sleep(min(1.0, shell.look_s))
+    split_log(folder, found)
+    say(f"{name}: {standing(name, folder, environment).status}")

@@ -1,0 +1,197 @@
+"""Following a job on a cluster from here: its files are copied as they grow, its state is asked for now and then."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from launcher.agent.exits import INTERRUPTED
+from launcher.model.errors import DeploymentFailedError
+from launcher.submit.jobs import JobFacts, JobState, UnreachableError
+from launcher.submit.slurm import Slurm, Submitted
+from launcher.workflow.run.attempts import ENDINGS, read_events
+
+REQUEUE_S = 15.0
+"""A job that Slurm is about to put back into its queue shows as failed for a moment: that it was interrupted, or lost
+its node, counts as a failure once it lasts."""
+PATIENCE_S = 3600.0
+"""How long a head node may stay silent before the job is no longer followed; the job itself goes on."""
+EVENTS, METRICS = "events.jsonl", "metrics.jsonl"
+_NOT_CAPACITY = ("JobHeld", "Dependency", "BeginTime", "PartitionInactive", "Licenses", "Reservation")
+"""What a job waits for that another place would not give it either (man squeue, job reason codes)."""
+
+
+class NoCapacityError(DeploymentFailedError):
+    """No machines came in the time that the plan gives, and the job was taken back before it ran."""
+
+
+def log_name(job: Submitted) -> str:
+    """What the batch script's `--output` comes to."""
+    return f"slurm-{job.job}.out"
+
+
+@dataclass(slots=True, kw_only=True)
+class Mirror:
+    """Copies of the files that a job writes in its folder on the cluster; they only grow."""
+
+    slurm: Slurm
+    job: Submitted
+    folder: Path
+
+    def sync(self) -> None:
+        """Bring the copies up to date.
+
+        Raises:
+            SchedulerError: the folder cannot be read.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        names = (EVENTS, METRICS, log_name(self.job))
+        behind = dict.fromkeys(names, True)
+        while any(behind.values()):
+            offsets = {name: self._size(name) for name, more in behind.items() if more}
+            for name, chunk in self.slurm.read(self.job, offsets).items():
+                behind[name] = False
+                if chunk is None:
+                    continue
+                if chunk.size < offsets[name]:
+                    # It was begun anew; so is the copy.
+                    (self.folder / name).unlink()
+                    behind[name] = True
+                    continue
+                with (self.folder / name).open("ab") as stream:
+                    stream.write(chunk.data)
+                behind[name] = bool(chunk.data) and chunk.size > offsets[name] + len(chunk.data)
+
+    def _size(self, name: str) -> int:
+        path = self.folder / name
+        return path.stat().st_size if path.is_file() else 0
+
+
+@dataclass(slots=True, kw_only=True)
+class RemoteWatch:
+    """Whether a job has left its cluster's queue for good; each look also brings its files here.
+
+    `waits_s` is how long the job may wait for machines before it has ever run; when that is over, `give_up` is asked
+    whether to take it back. None: it waits as long as it takes.
+    """
+
+    mirror: Mirror
+    look_s: float
+    tell: Callable[[str], None]
+    waits_s: float | None = None
+    give_up: Callable[[], bool] = lambda: False
+    clock: Callable[[], float] = time.monotonic
+    facts: JobFacts | None = None
+    over: bool = False
+    begun: float = field(default=0.0)
+    due: float = 0.0
+    failed_at: float | None = None
+    silent_since: float | None = None
+
+    def __post_init__(self) -> None:
+        """Waiting is counted from here."""
+        self.begun = self.clock()
+
+    def ended(self) -> bool:
+        """Whether nothing more happens to the job.
+
+        Raises:
+            NoCapacityError: it never ran, and was taken back.
+            SchedulerError: the head node has been silent for too long.
+        """
+        now = self.clock()
+        if self.over or now < self.due:
+            return self.over
+        try:
+            facts = self.slurm.facts(self.job)
+            # After the state: what a job has written when it ended is all of it.
+            self.mirror.sync()
+        except UnreachableError as problem:
+            self._silent(now, problem)
+        else:
+            self.silent_since = None
+            self._take_in(facts, now)
+        self.due = self.clock() + self.look_s
+        return self.over
+
+    @property
+    def slurm(self) -> Slurm:
+        """Where it is asked."""
+        return self.mirror.slurm
+
+    @property
+    def job(self) -> Submitted:
+        """The job."""
+        return self.mirror.job
+
+    def _take_in(self, facts: JobFacts | None, now: float) -> None:
+        """Judge one look."""
+        before, self.facts = self.facts, facts
+        if facts is None:
+            # Slurm forgets a job minutes after its end; the agent's own record stays.
+            self.over = True
+            return
+        if facts.state is JobState.FAILED:
+            self.failed_at = self.failed_at if self.failed_at is not None else now
+            code = facts.attempt.exit_code if facts.attempt is not None else None
+            self.over = code not in (None, INTERRUPTED) or now - self.failed_at >= REQUEUE_S
+            return
+        self.failed_at = None
+        self.over = facts.state.final
+        if facts.state is not JobState.PENDING:
+            return
+        if before is None or (before.state, before.reason) != (facts.state, facts.reason):
+            self.tell(f"job {self.job.job} waits{f' ({facts.reason})' if facts.reason else ''}")
+        if not self._has_run():
+            self._wait_for_capacity(facts, now)
+        if facts.restarts and facts.reason == "BeginTime":
+            self.slurm.release(self.job)
+
+    def _has_run(self) -> bool:
+        """Whether the batch script has ever begun; machines that do not come put a job back into the queue as well."""
+        return (self.mirror.folder / log_name(self.job)).is_file()
+
+    def _wait_for_capacity(self, facts: JobFacts, now: float) -> None:
+        """Take back a job that has waited long enough; one that begins at that moment stays.
+
+        Raises:
+            NoCapacityError: it was taken back.
+        """
+        other = facts.reason.startswith(_NOT_CAPACITY) and not facts.restarts
+        if self.waits_s is None or now - self.begun < self.waits_s or other:
+            return
+        minutes = self.waits_s / 60
+        if not self.give_up():
+            self.waits_s = None
+            return
+        self.slurm.cancel(self.job, only_pending=True)
+        self.facts = self.slurm.facts(self.job)
+        if self.facts is None or self.facts.state is JobState.CANCELLED:
+            why = f"no machines came within {minutes:g} minutes ({facts.reason or 'no reason given'})"
+            raise NoCapacityError(
+                f"{why}; the job was taken back",
+                hint="purchase.wait_for_capacity_minutes waits longer; slipway plan shows the other candidates",
+            )
+
+    def _silent(self, now: float, problem: UnreachableError) -> None:
+        """Take note of a look that gave nothing.
+
+        Raises:
+            UnreachableError: that has gone on for too long.
+        """
+        if self.silent_since is None:
+            self.silent_since = now
+            self.tell(f"{problem.message}; the job goes on, and this looks again")
+        elif now - self.silent_since > PATIENCE_S:
+            raise problem
+
+
+def ending(folder: Path) -> str | None:
+    """How the agent says that the last attempt ended: completed, interrupted, failed or cancelled; None: it has not."""
+    last = None
+    for event in read_events(folder / EVENTS):
+        if event.get("event") == "attempt-started":
+            last = None
+        elif event.get("event") in ENDINGS:
+            last = str(event["event"])
+    return last
