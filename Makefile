@@ -65,7 +65,7 @@ $(made)/cdk-cli: package.json package-lock.json $(made)/packages
 $(bin)/cdk: Makefile $(made)/venv
 	@printf '%s\n' '#!/bin/sh' '# Written by make setup: the CDK CLI of package-lock.json on the packaged Node.' \
 	    'bin=$$(CDPATH="" cd -- "$$(dirname -- "$$0")" && pwd)' 'PATH="$$bin:$$PATH"' 'export PATH' \
-	    'exec "$$bin/python" -P -m launcher.deploy.toolchain "$$@"' > $@.new
+	    'exec "$$bin/python" -P -m launcher.cdk.toolchain "$$@"' > $@.new
 	@chmod +x $@.new && mv $@.new $@
 
 # ----------------------------------------------------------------------- real components: each where it can, else tests skip

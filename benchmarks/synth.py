@@ -25,7 +25,7 @@ from pathlib import Path
 
 from launcher import plan_file
 from launcher.catalog.load import load
-from launcher.deploy import toolchain
+from launcher.cdk import toolchain
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
 

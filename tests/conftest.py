@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.deploy import toolchain
+from launcher.cdk import toolchain
 
 TESTS = Path(__file__).resolve().parent
 FOLDER_MARKS = {"infra": ["cdk"], "live": ["aws"], "sandbox": ["server"]}

@@ -25,7 +25,7 @@ VAGUE_NAMES = {"common", "helper", "helpers", "manager", "managers", "misc", "ut
 
 PURE = {"model", "planning", "pricing"}
 CLOCKLESS = PURE | {"catalog", "rendering"}
-PROCESS_PACKAGES = {"agent", "deploy", "sandbox", "submit"}
+PROCESS_PACKAGES = {"agent", "cdk", "sandbox", "submit"}
 OUTSIDE = {
     *("asyncio", "fileinput", "ftplib", "getpass", "glob", "http", "importlib", "io", "locale", "multiprocessing"),
     *("pathlib", "platform", "random", "secrets", "select", "shelve", "shutil", "signal", "socket", "sqlite3"),

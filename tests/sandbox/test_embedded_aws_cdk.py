@@ -8,7 +8,7 @@ import sys
 import boto3
 import pytest
 
-from launcher.deploy import toolchain
+from launcher.cdk import toolchain
 from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.deploy.cdk import deploy
-from launcher.deploy.runner import RecordingRunner, Runner, SubprocessRunner
+from launcher.cdk.commands import deploy
+from launcher.cdk.runner import RecordingRunner, Runner, SubprocessRunner
 from launcher.model.errors import ImpossibleError
 from launcher.model.quote import Quote
 from launcher.planning.pin import zone

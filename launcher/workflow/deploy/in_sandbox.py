@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from launcher.deploy.runner import SubprocessRunner
+from launcher.cdk.runner import SubprocessRunner
 from launcher.model.hyperpod import ml_name
 from launcher.model.plan import Plan
 from launcher.planning.networks import subnet_id

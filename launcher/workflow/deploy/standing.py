@@ -12,7 +12,7 @@ from typing import Any
 from launcher.aws import networks, stacks
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
-from launcher.deploy.cdk import Assembly
+from launcher.cdk.commands import Assembly
 from launcher.model.bundle import Bundle
 from launcher.model.errors import ImpossibleError
 from launcher.model.names import nearest_name

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from launcher.aws.session import Session
 from launcher.catalog.load import Catalog
-from launcher.deploy.cdk import Assembly, Cdk, deploy
-from launcher.deploy.runner import Runner
+from launcher.cdk.commands import Assembly, Cdk, deploy
+from launcher.cdk.runner import Runner
 from launcher.model.bundle import Bundle
 from launcher.model.document import document
 from launcher.model.instance_type import InstanceType

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from launcher.aws.session import Session
 from launcher.catalog.serving_images import load_images
-from launcher.deploy.cdk import Assembly, deploy
+from launcher.cdk.commands import Assembly, deploy
 from launcher.model.bundle import Bundle
 from launcher.model.endpoint import KEPT_DAYS, Endpoint, EndpointMode, keeps_requests
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint

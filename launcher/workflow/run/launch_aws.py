@@ -9,7 +9,7 @@ from pathlib import Path
 from launcher.aws import stacks
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
-from launcher.deploy.runner import SubprocessRunner
+from launcher.cdk.runner import SubprocessRunner
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError, SlipwayError
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from launcher import plan_file
-from launcher.deploy import cdk as cdk_module
-from launcher.deploy.cdk import Assembly, Cdk, deploy, failure_lines, validation_problems
-from launcher.deploy.runner import Command, RecordingRunner, SubprocessRunner
+from launcher.cdk import commands
+from launcher.cdk.commands import Assembly, Cdk, deploy, failure_lines, validation_problems
+from launcher.cdk.runner import Command, RecordingRunner, SubprocessRunner
 from launcher.model.bundle import Bundle
 from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteExpiredError, QuoteMismatchError
 from launcher.model.quote import Gate, Quote
@@ -78,7 +78,7 @@ def test_a_quote_whose_prices_have_expired_since_does_not_deploy(quoted: Quote, 
 
 def test_an_assembly_with_a_failed_validation_is_refused_even_when_cdk_exits_0(tmp_path: Path) -> None:
     class Synthesised(RecordingRunner):
-        def run(self, command: Command, on_line: object = None) -> cdk_module.Completed:
+        def run(self, command: Command, on_line: object = None) -> commands.Completed:
             report = {
                 "pluginReports": [
                     {"conclusion": "failure", "violations": [{"ruleName": "S1", "description": "the bucket is open"}]}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.deploy import toolchain
+from launcher.cdk import toolchain
 from launcher.model.errors import ImpossibleError, SlipwayError
 
 
@@ -156,6 +156,6 @@ class TestMain:
     @pytest.mark.server
     def test_the_locked_cli_answers(self):
         lock = json.loads((toolchain.root() / "package-lock.json").read_text())
-        command = [sys.executable, "-P", "-m", "launcher.deploy.toolchain", "--version"]
+        command = [sys.executable, "-P", "-m", "launcher.cdk.toolchain", "--version"]
         answer = subprocess.run(command, capture_output=True, text=True, check=True)
         assert answer.stdout.startswith(lock["packages"]["node_modules/aws-cdk"]["version"] + " ")

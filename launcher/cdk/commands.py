@@ -9,8 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from launcher.catalog.assets import root
-from launcher.deploy import toolchain
-from launcher.deploy.runner import Command, Completed, Runner
+from launcher.cdk import toolchain
+from launcher.cdk.runner import Command, Completed, Runner
 from launcher.model.bundle import Bundle
 from launcher.model.errors import (
     DeploymentFailedError,
