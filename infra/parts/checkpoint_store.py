@@ -5,9 +5,9 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.parts.private_bucket import INCOMPLETE_DAYS, private_bucket
-from launcher.model.upkeep import ACCESS_LOG_DAYS, SUPERSEDED_DAYS
+from launcher.model.upkeep import ACCESS_LOG_DAYS, STORE_TAG, SUPERSEDED, SUPERSEDED_DAYS
 
-SUPERSEDED = {"slipway": "superseded"}
+REPLACED = {STORE_TAG: SUPERSEDED}
 """The tag the agent puts on checkpoints that newer ones replace. A lifecycle rule by age could delete the newest."""
 
 
@@ -37,7 +37,7 @@ class CheckpointStore(Construct):
             expire = s3.LifecycleRule(id="expire", expiration=Duration.days(ACCESS_LOG_DAYS))
             log_bucket = private_bucket(self, "AccessLog", rules=[expire])
         rules = [
-            s3.LifecycleRule(id="superseded", tag_filters=SUPERSEDED, expiration=Duration.days(SUPERSEDED_DAYS)),
+            s3.LifecycleRule(id="superseded", tag_filters=REPLACED, expiration=Duration.days(SUPERSEDED_DAYS)),
             s3.LifecycleRule(id="incomplete", abort_incomplete_multipart_upload_after=Duration.days(INCOMPLETE_DAYS)),
         ]
         self.bucket = private_bucket(self, "Bucket", rules=rules, kms_key_arn=kms_key_arn, log_to=log_bucket)

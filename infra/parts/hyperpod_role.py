@@ -46,7 +46,10 @@ class HyperPodRole(Construct):
         self.role = iam.Role(
             self,
             "Role",
-            assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
+            # Without the account SageMaker could be sent here from anybody's (IAM user guide, the confused deputy).
+            assumed_by=iam.ServicePrincipal(
+                "sagemaker.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+            ),
             description=f"Machines of HyperPod cluster {cluster}",
             managed_policies=[
                 iam.ManagedPolicy.from_aws_managed_policy_name(SERVICE_POLICY),
@@ -89,9 +92,12 @@ class HyperPodRole(Construct):
     def _interfaces(self, subnet_id: str, security_group_id: str) -> list[iam.PolicyStatement]:
         """The machines stand in SageMaker's account; their network interfaces in this one (developer guide, HyperPod).
 
-        EC2 can allow none of its descriptions by resource.
+        EC2 can allow none of its descriptions by resource. An interface has no name before it is made, but it knows its
+        subnet: what is lent, tagged and deleted has to stand in the cluster's (service authorization reference, EC2:
+        `ec2:Subnet` holds for each of these actions on an interface, and not on an instance).
         """
-        interfaces = self._arn("network-interface/*")
+        interfaces, subnet = self._arn("network-interface/*"), self._arn(f"subnet/{subnet_id}")
+        in_subnet = {"ArnLike": {"ec2:Subnet": subnet}}
         return [
             iam.PolicyStatement(
                 sid="LookAtNetwork",
@@ -107,23 +113,24 @@ class HyperPodRole(Construct):
             iam.PolicyStatement(
                 sid="MakeInterfaces",
                 actions=["ec2:CreateNetworkInterface"],
-                resources=[
-                    interfaces,
-                    self._arn(f"subnet/{subnet_id}"),
-                    self._arn(f"security-group/{security_group_id}"),
-                ],
+                resources=[interfaces, subnet, self._arn(f"security-group/{security_group_id}")],
             ),
             iam.PolicyStatement(
                 sid="LendInterfaces",
                 actions=[
                     "ec2:CreateNetworkInterfacePermission",
+                    "ec2:CreateTags",
                     "ec2:DeleteNetworkInterface",
                     "ec2:DeleteNetworkInterfacePermission",
                     "ec2:DetachNetworkInterface",
                 ],
-                resources=[interfaces, self._arn("instance/*")],
+                resources=[interfaces],
+                conditions=in_subnet,
             ),
-            iam.PolicyStatement(sid="TagInterfaces", actions=["ec2:CreateTags"], resources=[interfaces]),
+            # The other resource of a detachment: a machine of SageMaker's own.
+            iam.PolicyStatement(
+                sid="FreeMachines", actions=["ec2:DetachNetworkInterface"], resources=[self._arn("instance/*")]
+            ),
         ]
 
     def _arn(self, resource: str) -> str:

@@ -7,6 +7,7 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from infra.parts.registry import pull_statements
+from launcher.model.upkeep import KEPT, STORE_TAG, SUPERSEDED
 
 PATH = "/parallelcluster/"
 """ParallelCluster's own provider may attach policies below this path alone (its policies.yaml, statement IamPolicy)."""
@@ -91,7 +92,12 @@ class NodePolicy(Construct):
 
 
 def _store_statements(store: StoreAccess) -> list[iam.PolicyStatement]:
-    """Jobs' part of the store: they find, read, write and tag, and delete nothing."""
+    """Jobs' part of the store: they find, read and write, and delete nothing.
+
+    They may say of an object that it is superseded, or that it stays, and give it no other tag: a tag can be what
+    somebody else's policy or lifecycle rule goes by.
+    """
+    key = f"s3:RequestObjectTag/{STORE_TAG}"
     return [
         iam.PolicyStatement(
             sid="FindCheckpoints",
@@ -101,8 +107,17 @@ def _store_statements(store: StoreAccess) -> list[iam.PolicyStatement]:
         ),
         iam.PolicyStatement(
             sid="KeepCheckpoints",
-            actions=["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject", "s3:PutObjectTagging"],
+            actions=["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"],
             resources=[store.objects()],
+        ),
+        iam.PolicyStatement(
+            sid="MarkSuperseded",
+            actions=["s3:PutObjectTagging"],
+            resources=[store.objects()],
+            conditions={
+                "StringEquals": {key: [KEPT, SUPERSEDED]},
+                "ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": [STORE_TAG]},
+            },
         ),
     ]
 

@@ -30,6 +30,9 @@ DNS_ZONES = 1
 """Private hosted zones of ParallelCluster, for the names of the nodes."""
 ACCESS_LOG_DAYS = 90
 """How long the log of requests to the checkpoint bucket is kept."""
+STORE_TAG = "slipway"
+"""The tag of stored checkpoints, and its values: what newer ones replace expires, what stays was found again."""
+SUPERSEDED, KEPT = "superseded", "kept"
 SUPERSEDED_DAYS = 1
 """Days from the writing of a checkpoint to its expiry, once newer ones have replaced it; S3 rounds up to midnight."""
 

@@ -200,6 +200,27 @@ class TestRole:
         assert ":subnet/*" not in text
         assert ":security-group/*" not in text
 
+    def test_interfaces_of_other_subnets_are_out_of_reach(self, pod):
+        _, found = statements(pod)
+        for sid, statement in found.items():
+            actions = {statement["Action"]} if isinstance(statement["Action"], str) else set(statement["Action"])
+            if sid in ("MakeInterfaces", "FreeMachines") or not [each for each in actions if each.startswith("ec2:")]:
+                continue
+            if statement["Resource"] == "*":
+                assert all(each.startswith("ec2:Describe") for each in actions)
+                continue
+            (subnet,) = (each for each in found["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(each))
+            assert statement["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}, sid
+            assert ":network-interface/*" in json.dumps(statement["Resource"])
+        assert found["FreeMachines"]["Action"] == "ec2:DetachNetworkInterface"
+        assert ":instance/*" in json.dumps(found["FreeMachines"]["Resource"])
+
+    def test_sagemaker_takes_the_role_for_this_account_alone(self, pod):
+        role, _ = statements(pod)
+        (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+        assert trust["Principal"] == {"Service": "sagemaker.amazonaws.com"}
+        assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+
     def test_aws_own_policy_and_the_jobs_are_attached(self, pod):
         role, _ = statements(pod)
         (jobs,) = pod.resources("training", "AWS::IAM::ManagedPolicy")

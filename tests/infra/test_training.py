@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 
+from launcher.agent.store import objects
 from launcher.rendering.cluster import cluster_context, cluster_yaml
 from launcher.rendering.names import OUTPUTS, symbolic_names
 
@@ -66,7 +67,7 @@ class TestSecurityGroup:
 class TestNodePolicy:
     def test_nodes_reach_their_part_of_the_store_and_nothing_else(self, p5):
         found = node_statements(p5)
-        assert set(found) == {"FindCheckpoints", "KeepCheckpoints", "FetchSetUp"}
+        assert set(found) == {"FindCheckpoints", "KeepCheckpoints", "MarkSuperseded", "FetchSetUp"}
         assert len(found["FetchSetUp"]["Resource"]) == 2
         assert found["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["jobs/*"]}}
         assert found["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
@@ -75,6 +76,16 @@ class TestNodePolicy:
         found = node_statements(synthesised("existing-vpc"))
         assert found["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["runs/vpc/*"]}}
         assert found["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == ":s3:::weights-of-the-team/runs/vpc/*"
+
+    def test_nodes_give_an_object_no_tag_but_the_agents_own(self, assembly):
+        found = node_statements(assembly)
+        tagging = [sid for sid, each in found.items() if "s3:PutObjectTagging" in json.dumps(each["Action"])]
+        assert tagging == ["MarkSuperseded"]
+        assert found["MarkSuperseded"]["Condition"] == {
+            "StringEquals": {f"s3:RequestObjectTag/{objects.TAG}": [objects.KEPT, objects.SUPERSEDED]},
+            "ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": [objects.TAG]},
+        }
+        assert found["MarkSuperseded"]["Resource"] == found["KeepCheckpoints"]["Resource"]
 
     def test_nodes_delete_no_checkpoint(self, assembly):
         for sid, statement in node_statements(assembly).items():

@@ -2,10 +2,8 @@
 
 from launcher.aws import buckets, stacks
 from launcher.aws.buckets import BucketState
+from launcher.model.upkeep import STORE_TAG, SUPERSEDED
 from launcher.workflow.deploy.readback.reading import Reading
-
-SUPERSEDED = {"Key": "slipway", "Value": "superseded"}
-"""The tag of checkpoints that newer ones replaced (infra/parts/checkpoint_store.py)."""
 
 
 def checkpoint_buckets(reading: Reading) -> None:
@@ -20,7 +18,7 @@ def checkpoint_buckets(reading: Reading) -> None:
     bucket = made[state.outputs["BucketName"]]
     rules = {rule["ID"]: rule for rule in bucket.lifecycle}
     tag = rules.get("superseded", {}).get("Filter", {}).get("Tag", {})
-    checks.equal("checkpoint bucket expires", SUPERSEDED, tag)
+    checks.equal("checkpoint bucket expires", {"Key": STORE_TAG, "Value": SUPERSEDED}, tag)
     checks.holds("checkpoint bucket aborts uploads", "AbortIncompleteMultipartUpload" in rules.get("incomplete", {}))
     checks.equal("checkpoint bucket's own key", request.storage.kms_key_arn, bucket.kms_key)
     logs = next((each for each in made if each != bucket.name), None) if request.storage.access_log else None
