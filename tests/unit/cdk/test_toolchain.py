@@ -133,7 +133,7 @@ class TestInstallCli:
 
     def test_the_first_of_two_at_once_gives_the_folder_and_both_use_it(self, locked_cli, tmp_path):
         text = (
-            "import os, sys; from pathlib import Path; from launcher.deploy import toolchain as t; "
+            "import os, sys; from pathlib import Path; from launcher.cdk import toolchain as t; "
             "print(t.install_cli(Path(sys.argv[1]), Path(sys.argv[2]), t.find_node(os.environ), os.environ))"
         )
         cache = tmp_path / "cache"
