@@ -23,19 +23,21 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from launcher.model.errors import AwsError, ImpossibleError
-from launcher.sandbox import access_log, environment, slurm
-from launcher.sandbox.access_log import S3Request
+from launcher.sandbox import environment
+from launcher.sandbox.aws import access_log
+from launcher.sandbox.aws.access_log import S3Request
+from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.embedded import EmbeddedServer
+from launcher.sandbox.endpoint.model_server import Behaviour
 from launcher.sandbox.inventory import NotEmulated, Resource, not_emulated, resources_of
-from launcher.sandbox.local_scheduler import LocalScheduler
-from launcher.sandbox.model_server import Behaviour
-from launcher.sandbox.nodes import NodeView
 from launcher.sandbox.processes import MARK
-from launcher.sandbox.scheduler import Scheduler
 from launcher.sandbox.server import ACCESS_LOG
-from launcher.sandbox.slurm_scheduler import SlurmScheduler
-from launcher.sandbox.training_plan import TrainingPlan
+from launcher.sandbox.slurm import daemons
+from launcher.sandbox.slurm.local_scheduler import LocalScheduler
+from launcher.sandbox.slurm.scheduler import Scheduler
+from launcher.sandbox.slurm.slurm_scheduler import SlurmScheduler
 
 NOTICE_S = 120.0
 """From the notice to the end of a spot instance (EC2 User Guide, "Spot Instance interruption notices", 2026-11-20)."""
@@ -73,11 +75,11 @@ class Sandbox:
         """
         if scheduler not in ("auto", "slurm", "local"):
             raise ImpossibleError(f"no scheduler {scheduler!r}, allowed: auto, slurm, local")
-        if scheduler == "slurm" and not slurm.available():
+        if scheduler == "slurm" and not daemons.available():
             hint = "apt-get install --no-install-recommends slurm-wlm munge, or leave the choice to the sandbox"
-            raise ImpossibleError(slurm.missing(), hint=hint)
+            raise ImpossibleError(daemons.missing(), hint=hint)
         self.region = region
-        self._with_slurm = scheduler != "local" and slurm.available()
+        self._with_slurm = scheduler != "local" and daemons.available()
         self._port = port
         self._mark = secrets.token_hex(8)
         self._server: EmbeddedServer | None = None

@@ -1,6 +1,6 @@
 """The embedded AWS, in a process of its own: `python -m launcher.sandbox.server --folder F ...`.
 
-moto's server on loopback with the models of launcher/sandbox/emulation, the clusters deployed into it, and the
+moto's server on loopback with the models of launcher/sandbox/aws, the clusters deployed into it, and the
 control port of its owner. It says that it is ready by `ready.json` in its folder, which appears whole; what goes
 wrong stands in its log. It ends when its standard input ends, which is when its owner does, and on SIGTERM.
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from launcher.sandbox.training_plan import TrainingPlan
+from launcher.sandbox.cluster.training_plan import TrainingPlan
 
 READY = "ready.json"
 PORT_TAKEN = 5
@@ -119,12 +119,12 @@ class Server:
         """
         sockets = bind(settings.port)
         # moto takes a second to import and is imported by nothing else than this process.
-        from launcher.sandbox.clusters import Registry  # noqa: PLC0415
+        from launcher.sandbox.aws.ledger import Ledger  # noqa: PLC0415
+        from launcher.sandbox.aws.registration import install  # noqa: PLC0415
+        from launcher.sandbox.aws.web import serve  # noqa: PLC0415
+        from launcher.sandbox.cluster.registry import Registry  # noqa: PLC0415
         from launcher.sandbox.control import ControlServer  # noqa: PLC0415
-        from launcher.sandbox.emulation.ledger import Ledger  # noqa: PLC0415
-        from launcher.sandbox.emulation.registration import install  # noqa: PLC0415
-        from launcher.sandbox.model_server import Conduct  # noqa: PLC0415
-        from launcher.sandbox.web import serve  # noqa: PLC0415
+        from launcher.sandbox.endpoint.model_server import Conduct  # noqa: PLC0415
 
         self._ledger = Ledger()
         self._registry = Registry(settings.short, settings.mark, with_slurm=settings.with_slurm)
@@ -149,7 +149,7 @@ class Server:
 
     @staticmethod
     def _furnish(args: Mapping[str, Any]) -> list[str]:
-        from launcher.sandbox.emulation.furniture import furnish  # noqa: PLC0415  moto again
+        from launcher.sandbox.aws.furniture import furnish  # noqa: PLC0415  moto again
 
         plans = [TrainingPlan.of(each) for each in args["training_plans"]]
         return furnish(args["region"], args["vpc_id"], args["zones"], args["buckets"], plans)

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from launcher.aws.endpoints import bearer_token
 from launcher.aws.session import Session
-from launcher.sandbox.model_server import Behaviour
+from launcher.sandbox.endpoint.model_server import Behaviour
 from launcher.sandbox.sandbox import Sandbox
 
 REGION = "us-east-1"

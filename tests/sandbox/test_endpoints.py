@@ -13,7 +13,7 @@ from launcher.aws.endpoints import described
 from launcher.aws.session import Session
 from launcher.cli.app import main
 from launcher.model.errors import DeploymentFailedError
-from launcher.sandbox.model_server import Behaviour
+from launcher.sandbox.endpoint.model_server import Behaviour
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.deployment import DeployOptions
 from launcher.workflow.deploy.readback.endpoint import READERS

@@ -7,8 +7,8 @@ import pytest
 
 from launcher.aws.session import Session
 from launcher.model.errors import AwsError, ImpossibleError
+from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.sandbox import Sandbox
-from launcher.sandbox.training_plan import TrainingPlan
 from launcher.workflow.deploy.hyperpod import refuse_unless_plan_fits
 from launcher.workflow.quote.price import PriceOptions, pick, price
 from tests.sandbox.test_examples import World, assert_read_back

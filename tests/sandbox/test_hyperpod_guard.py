@@ -20,7 +20,7 @@ from botocore.exceptions import ClientError
 from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.sandbox.sandbox import Sandbox
-from launcher.sandbox.scheduler import JobState
+from launcher.sandbox.slurm.scheduler import JobState
 from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
 from launcher.workflow.quote.price import PriceOptions, pick, price
 from tests.sandbox.test_hyperpod import down, example, remains

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import botocore.session
 import pytest
 
-from launcher.sandbox.imds import MetadataService
+from launcher.sandbox.cluster.imds import MetadataService
 
 META = "/latest/meta-data"
 ACTION = f"{META}/spot/instance-action"

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from launcher.sandbox import processes
-from launcher.sandbox.local_scheduler import LocalScheduler
-from launcher.sandbox.nodes import NodeView
-from launcher.sandbox.scheduler import JobState, SchedulerError
+from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.slurm.local_scheduler import LocalScheduler
+from launcher.sandbox.slurm.scheduler import JobState, SchedulerError
 
 PATIENCE_S = 120
 SETTINGS = {"RequeueExit": "75", "JobRequeue": "1"}

@@ -16,7 +16,7 @@ import pytest
 from launcher.model.errors import AwsError
 from launcher.sandbox import processes
 from launcher.sandbox.sandbox import Sandbox
-from launcher.sandbox.scheduler import JobState
+from launcher.sandbox.slurm.scheduler import JobState
 
 PATIENCE_S = 180
 REGION = "us-east-1"

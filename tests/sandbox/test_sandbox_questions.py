@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from launcher.model.errors import AwsError, ImpossibleError
-from launcher.sandbox import slurm
 from launcher.sandbox.sandbox import Sandbox
+from launcher.sandbox.slurm import daemons
 
 REGION = "us-east-1"
 
@@ -60,7 +60,7 @@ class TestQuestions:
 
     def test_slurm_is_promised_only_where_it_is(self):
         expected = (
-            contextlib.nullcontext() if slurm.available() else pytest.raises(ImpossibleError, match="not installed")
+            contextlib.nullcontext() if daemons.available() else pytest.raises(ImpossibleError, match="not installed")
         )
 
         with expected:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from launcher.sandbox import processes
-from launcher.sandbox.cluster import ClusterSpec, NodeGroup, Queue
-from launcher.sandbox.scheduler import JobState, SchedulerError
-from launcher.sandbox.slurm import PrivateSlurm, SlurmError
-from launcher.sandbox.slurm_files import SlurmPlaces, node_environment, write_node_environment
-from launcher.sandbox.slurm_scheduler import SlurmScheduler
+from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
+from launcher.sandbox.slurm.daemons import PrivateSlurm, SlurmError
+from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
+from launcher.sandbox.slurm.scheduler import JobState, SchedulerError
+from launcher.sandbox.slurm.slurm_scheduler import SlurmScheduler
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 PATIENCE_S = 180.0

@@ -138,7 +138,7 @@ def _tell_story(
         raise _with_troubles(failure, quoted.plan, session) from failure
     story.live = live = _in_service(story, decided, session, assembly=assembly, outputs=outputs, tell=tell)
     if ground.box is not None:
-        from launcher.sandbox.model_server import LEFT_OUT
+        from launcher.sandbox.endpoint.model_server import LEFT_OUT
         from launcher.workflow.deploy.in_sandbox import left_out
 
         story.not_emulated = (*left_out(ground.box, live.verification, ground.stand_ins), *LEFT_OUT)

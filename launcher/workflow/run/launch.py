@@ -20,7 +20,7 @@ from launcher.records.run_folder import RunFolder, write_whole
 from launcher.rendering.batch import AGENT_FILE
 from launcher.rendering.bundle import BATCH_FILE
 from launcher.sandbox.sandbox import Sandbox
-from launcher.sandbox.scheduler import JobState, Scheduler, SchedulerError
+from launcher.sandbox.slurm.scheduler import JobState, Scheduler, SchedulerError
 from launcher.workflow.deploy.hyperpod import is_hyperpod
 from launcher.workflow.deploy.in_sandbox import furnished, left_out, sandbox_for, setting_in
 from launcher.workflow.deploy.standing import cluster_for

@@ -3,7 +3,7 @@
 import time
 
 from launcher.sandbox import processes
-from launcher.sandbox.slurm import PrivateSlurm
+from launcher.sandbox.slurm.daemons import PrivateSlurm
 
 PATIENCE_S = 240.0
 

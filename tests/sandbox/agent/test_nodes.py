@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from launcher.agent.node.process import signal_group
-from launcher.sandbox.imds import MetadataService
+from launcher.sandbox.cluster.imds import MetadataService
 
 RANK = """
 import os, signal, sys, time

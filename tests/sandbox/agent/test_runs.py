@@ -8,7 +8,7 @@ import pytest
 
 from launcher.agent.build import build
 from launcher.agent.node.process import group_lives
-from launcher.sandbox.imds import MetadataService
+from launcher.sandbox.cluster.imds import MetadataService
 
 
 class TestCompleted:

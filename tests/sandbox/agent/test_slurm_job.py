@@ -28,10 +28,10 @@ from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
 from launcher.rendering.names import symbolic_names
 from launcher.sandbox import processes
-from launcher.sandbox.imds import MetadataService
-from launcher.sandbox.scheduler import JobState, SchedulerError
-from launcher.sandbox.slurm_files import SlurmPlaces, node_environment, write_node_environment
-from launcher.sandbox.slurm_scheduler import SlurmScheduler
+from launcher.sandbox.cluster.imds import MetadataService
+from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
+from launcher.sandbox.slurm.scheduler import JobState, SchedulerError
+from launcher.sandbox.slurm.slurm_scheduler import SlurmScheduler
 from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
 from tests.sandbox.agent.daemons import Slurm, until
 from tests.sandbox.test_slurm import GROUP, SPEC

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from launcher.sandbox.imds import MetadataService
+from launcher.sandbox.cluster.imds import MetadataService
 
 STEPS = """
 import json, os, signal, sys, time

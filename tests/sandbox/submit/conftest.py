@@ -16,9 +16,9 @@ import pytest
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
-from launcher.sandbox.cluster import ClusterSpec, NodeGroup, Queue
-from launcher.sandbox.slurm import PrivateSlurm, client_environment
-from launcher.sandbox.slurm_files import SlurmPlaces, node_environment, write_node_environment
+from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
+from launcher.sandbox.slurm.daemons import PrivateSlurm, client_environment
+from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
 from launcher.submit.shell import LocalShell
 from launcher.submit.slurm import Slurm
 from launcher.submit.ssh import SshShell

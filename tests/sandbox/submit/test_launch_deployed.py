@@ -14,7 +14,7 @@ from launcher.model.report import RunStatus
 from launcher.records.run_folder import latest
 from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
-from launcher.sandbox.slurm import client_environment
+from launcher.sandbox.slurm.daemons import client_environment
 from launcher.workflow.deploy.in_sandbox import setting_in
 from launcher.workflow.quote.price import PriceOptions, pick, price
 from launcher.workflow.run.launch_aws import LaunchSetting, launch_quote

@@ -1,6 +1,6 @@
 import pytest
 
-from launcher.sandbox.access_log import AccessLog, read, service_of
+from launcher.sandbox.aws.access_log import AccessLog, read, service_of
 
 SIGNED = "AWS4-HMAC-SHA256 Credential=AKIA/20261120/us-east-1/{}/aws4_request, SignedHeaders=host, Signature=0"
 

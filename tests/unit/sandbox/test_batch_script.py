@@ -1,7 +1,7 @@
 import pytest
 
-from launcher.sandbox.batch_script import options
-from launcher.sandbox.scheduler import SchedulerError
+from launcher.sandbox.slurm.batch_script import options
+from launcher.sandbox.slurm.scheduler import SchedulerError
 
 SCRIPT = """#!/bin/bash
 #SBATCH --job-name=gpt

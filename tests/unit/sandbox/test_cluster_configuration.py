@@ -3,8 +3,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from launcher.sandbox.cluster import SubnetFacts, TypeFacts
-from launcher.sandbox.cluster_configuration import ConfigurationRefusedError, read
+from launcher.sandbox.cluster.configuration import ConfigurationRefusedError, read
+from launcher.sandbox.cluster.specification import SubnetFacts, TypeFacts
 
 P5 = TypeFacts(vcpus=192, memory_mib=2097152, gpus=8, efa=True, network_cards=32)
 SMALL = TypeFacts(vcpus=2, memory_mib=8192, gpus=0, efa=False, network_cards=1)

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from launcher.sandbox.cluster import SubnetFacts, TypeFacts
-from launcher.sandbox.hyperpod_request import Account, RequestRefusedError, read
-from launcher.sandbox.training_plan import TrainingPlan
+from launcher.sandbox.cluster.hyperpod_request import Account, RequestRefusedError, read
+from launcher.sandbox.cluster.specification import SubnetFacts, TypeFacts
+from launcher.sandbox.cluster.training_plan import TrainingPlan
 
 REGION = "us-east-2"
 

@@ -1,6 +1,6 @@
 import copy
 
-from launcher.sandbox.emulation.ledger import MOTO, Entry, Ledger, Properties
+from launcher.sandbox.aws.ledger import MOTO, Entry, Ledger, Properties
 
 
 class TestProperties:

@@ -1,6 +1,6 @@
 import pytest
 
-from launcher.sandbox.emulation.references import CircularTemplateError, imports_of, in_order
+from launcher.sandbox.aws.references import CircularTemplateError, imports_of, in_order
 
 
 class TestInOrder:

@@ -1,8 +1,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.sandbox.cluster import ClusterSpec, NodeGroup, Queue
-from launcher.sandbox.slurm_files import SlurmPlaces, slurm_conf
+from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
+from launcher.sandbox.slurm.files import SlurmPlaces, slurm_conf
 
 GROUP = NodeGroup(
     queue="p5",

@@ -1,7 +1,7 @@
 import json
 from datetime import UTC, datetime
 
-from launcher.sandbox.slurm_scheduler import SlurmScheduler
+from launcher.sandbox.slurm.slurm_scheduler import SlurmScheduler
 
 
 def record(event, restart, code="", *, job="7", time=1.5, nodes="p5-dy-x-1"):

@@ -1,0 +1,153 @@
+"""AWS::S3::Bucket and AWS::S3::BucketPolicy, so that what a template says of a bucket can be read back from S3.
+
+Emulated: encryption, versioning, lifecycle rules, public access block, ownership, logging, tags; the policy, which is
+kept and shown. A bucket that holds objects is not deleted. Not emulated: a policy statement with a condition decides
+nothing (moto would apply it without its condition, and a rule that refuses plain HTTP would refuse all); expiry and
+transitions never happen.
+"""
+
+import json
+from typing import Any
+
+from moto.iam.access_control import IAMPolicy, PermissionResult
+from moto.s3.models import FakeBucket, S3Backend, s3_backends
+from moto.utilities.utils import get_partition
+
+from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+
+
+def backend_of(account_id: str, region_name: str) -> S3Backend:
+    """The emulated S3 of an account."""
+    return s3_backends[account_id][get_partition(region_name)]
+
+
+def _make(wanted: Wanted) -> FakeBucket:
+    """The bucket of moto, with the properties that moto passes over."""
+    name = wanted.get("BucketName") or wanted.name
+    definition = {"Type": wanted.type, "Properties": wanted.properties}
+    bucket = FakeBucket.create_from_cloudformation_json(name, definition, wanted.account_id, wanted.region_name)
+    _apply(wanted, bucket)
+    return bucket
+
+
+def _change(wanted: Wanted, bucket: FakeBucket) -> FakeBucket:
+    if (wanted.get("BucketName") or bucket.name) != bucket.name:
+        raise ResourceRefusedError("the sandbox does not replace a bucket: keep its name or make a new stack")
+    FakeBucket.update_from_cloudformation_json(
+        bucket,
+        bucket.name,
+        {"Type": wanted.type, "Properties": {**wanted.properties, "BucketName": bucket.name}},
+        wanted.account_id,
+        wanted.region_name,
+    )
+    _apply(wanted, bucket)
+    return bucket
+
+
+def _remove(wanted: Wanted, bucket: FakeBucket) -> None:
+    if backend_of(wanted.account_id, wanted.region_name).delete_bucket(bucket.name) is None:
+        raise ResourceRefusedError("The bucket you tried to delete is not empty")
+
+
+def _apply(wanted: Wanted, bucket: FakeBucket) -> None:
+    backend, name = backend_of(wanted.account_id, wanted.region_name), bucket.name
+    versioning = wanted.get("VersioningConfiguration")
+    if versioning:
+        backend.put_bucket_versioning(name, versioning["Status"])
+    block = wanted.get("PublicAccessBlockConfiguration")
+    if block:
+        words = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
+        backend.put_public_access_block(name, {word: _text(block.get(word, False)) for word in words})
+    ownership = wanted.get("OwnershipControls")
+    if ownership:
+        backend.put_bucket_ownership_controls(name, ownership["Rules"][0]["ObjectOwnership"])
+    lifecycle = wanted.get("LifecycleConfiguration")
+    if lifecycle:
+        backend.put_bucket_lifecycle_configuration(name, [_rule(rule) for rule in lifecycle["Rules"]])
+    logging = wanted.get("LoggingConfiguration")
+    if logging and logging.get("DestinationBucketName"):
+        # Straight into the bucket: moto would ask the target for a grant in its access control list.
+        target = {"TargetBucket": logging["DestinationBucketName"], "TargetPrefix": logging.get("LogFilePrefix", "")}
+        bucket.logging = target
+
+
+def _rule(rule: dict[str, Any]) -> dict[str, Any]:
+    """A lifecycle rule of CloudFormation in the words of the S3 API, as moto takes them."""
+    expiration = {
+        "Days": rule.get("ExpirationInDays"),
+        "Date": rule.get("ExpirationDate"),
+        "ExpiredObjectDeleteMarker": _text(rule.get("ExpiredObjectDeleteMarker")),
+    }
+    days = rule.get("NoncurrentVersionExpirationInDays")
+    api = {
+        "ID": rule.get("Id"),
+        "Status": rule["Status"],
+        "Filter": _filter(rule),
+        "Expiration": _present(expiration),
+        "NoncurrentVersionExpiration": rule.get("NoncurrentVersionExpiration") or _present({"NoncurrentDays": days}),
+        "AbortIncompleteMultipartUpload": rule.get("AbortIncompleteMultipartUpload"),
+        "Transition": [
+            {
+                "Days": step.get("TransitionInDays"),
+                "Date": step.get("TransitionDate"),
+                "StorageClass": step["StorageClass"],
+            }
+            for step in rule.get("Transitions", [])
+        ],
+        "NoncurrentVersionTransition": [
+            {"NoncurrentDays": step["TransitionInDays"], "StorageClass": step["StorageClass"]}
+            for step in rule.get("NoncurrentVersionTransitions", [])
+        ],
+    }
+    return {key: value for key, value in api.items() if value or key == "Filter"}
+
+
+def _filter(rule: dict[str, Any]) -> dict[str, Any]:
+    """The filter of a rule: a prefix, a tag, or several of them under And."""
+    tags, prefix = rule.get("TagFilters", []), rule.get("Prefix")
+    if not tags:
+        return {"Prefix": prefix or ""}
+    if len(tags) == 1 and not prefix:
+        return {"Tag": dict(tags[0])}
+    return {"And": _present({"Prefix": prefix, "Tag": [dict(tag) for tag in tags]})}
+
+
+def _present(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value).lower()
+
+
+def _put_policy(wanted: Wanted, before: Any = None) -> Made:
+    del before
+    bucket = wanted.need("Bucket")
+    policy = json.dumps(wanted.need("PolicyDocument")).encode()
+    backend_of(wanted.account_id, wanted.region_name).put_bucket_policy(bucket, policy)
+    return Made(physical_resource_id=bucket)
+
+
+def _remove_policy(wanted: Wanted, policy: Made) -> None:
+    backend_of(wanted.account_id, wanted.region_name).delete_bucket_policy(policy.physical_resource_id)
+
+
+def permission(bucket: FakeBucket, action: str, resource: str) -> PermissionResult:
+    """What the statements without a condition say of an action; in the place of FakeBucket.get_permission."""
+    if bucket.policy is None:
+        return PermissionResult.NEUTRAL
+    policy = json.loads(bucket.policy)
+    statements = policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
+    policy["Statement"] = [one for one in statements if not one.get("Condition")]
+    return IAMPolicy(json.dumps(policy)).is_action_permitted(action, resource)
+
+
+def install() -> None:
+    """Have every bucket decide by `permission`."""
+    setattr(FakeBucket, FakeBucket.get_permission.__name__, permission)
+
+
+MODELS = (
+    Model(type="AWS::S3::Bucket", make=_make, change=_change, remove=_remove),
+    Model(type="AWS::S3::BucketPolicy", make=_put_policy, change=_put_policy, remove=_remove_policy),
+)

@@ -1,0 +1,79 @@
+"""API calls for inference components, which moto lacks, and what moto's endpoints and buckets are to the model server.
+
+Emulated: DescribeInferenceComponent, ListInferenceComponents by endpoint, DeleteInferenceComponent.
+"""
+
+from typing import Any
+
+from moto.core.responses import ActionResult, EmptyResult
+from moto.sagemaker.responses import SageMakerResponse
+
+from launcher.sandbox.aws.buckets import backend_of
+from launcher.sandbox.aws.endpoints import component, components, hosted
+from launcher.sandbox.endpoint.model_server import Hosted
+from launcher.sandbox.environment import ACCOUNT
+
+_HOME = "us-east-1"
+"""Buckets are found from every region."""
+
+
+def _parameter(response: Any, name: str) -> Any:
+    return response._get_param(name)  # noqa: SLF001  the way moto's own responses read
+
+
+def describe_inference_component(response: Any) -> ActionResult:
+    """One component."""
+    name = _parameter(response, "InferenceComponentName")
+    return ActionResult(component(response.current_account, response.region, name).response_object)
+
+
+def list_inference_components(response: Any) -> ActionResult:
+    """The components of a region, or of an endpoint."""
+    wanted = _parameter(response, "EndpointNameEquals")
+    found = components(response.current_account, response.region).values()
+    shown = [each for each in found if wanted in (None, each.request["EndpointName"])]
+    return ActionResult({"InferenceComponents": [_summary(each) for each in shown]})
+
+
+def _summary(each: Any) -> dict[str, Any]:
+    own = {key: each.request[key] for key in ("EndpointName", "VariantName")}
+    status = {"InferenceComponentStatus": each.shown["InferenceComponentStatus"]}
+    moments = {"CreationTime": each.creation_time, "LastModifiedTime": each.creation_time}
+    return {**each.summary(), **own, **status, **moments, "EndpointArn": each.request["EndpointName"]}
+
+
+def delete_inference_component(response: Any) -> EmptyResult:
+    """Remove one."""
+    name = _parameter(response, "InferenceComponentName")
+    component(response.current_account, response.region, name)
+    del components(response.current_account, response.region)[name]
+    return EmptyResult()
+
+
+def install() -> None:
+    """Give them to moto's SageMaker."""
+    for call in (describe_inference_component, list_inference_components, delete_inference_component):
+        setattr(SageMakerResponse, call.__name__, call)
+
+
+class EmulatedHosts:
+    """moto's endpoints and buckets."""
+
+    @staticmethod
+    def hosted(region: str, name: str) -> Hosted | None:
+        """An endpoint of a region."""
+        return hosted(ACCOUNT, region, name)
+
+    @staticmethod
+    def read(uri: str) -> bytes | None:
+        """An object, None where there is none."""
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        store = backend_of(ACCOUNT, _HOME)
+        found = store.get_object(bucket, key) if bucket in store.buckets else None
+        return None if found is None else bytes(found.value)
+
+    @staticmethod
+    def write(uri: str, body: bytes) -> None:
+        """Put an object."""
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        backend_of(ACCOUNT, _HOME).put_object(bucket, key, body)

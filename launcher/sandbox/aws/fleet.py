@@ -1,0 +1,123 @@
+"""The instances of a cluster in the emulated EC2, and what the check of its configuration asks EC2 and S3.
+
+Emulated: instances with type, subnet, security groups, market, placement and ParallelCluster's tags. Not emulated:
+network interfaces beyond the first, volumes, launch templates, the images that nodes start from.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from moto.core.exceptions import ServiceException
+from moto.ec2.models import ec2_backends
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+from moto.ec2.models.instances import StateReason
+
+from launcher.sandbox.aws.buckets import backend_of
+from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, SubnetFacts, TypeFacts
+
+_IMAGE = "ami-00000000000000000"
+"""Stands for the official image, which the emulated EC2 does not have."""
+_MARKETS = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatedEc2:
+    """EC2 and S3 of one account in one region."""
+
+    account_id: str
+    region: str
+
+    @property
+    def _backend(self) -> Any:
+        return ec2_backends[self.account_id][self.region]
+
+    def instance_type(self, name: str) -> TypeFacts | None:
+        """What moto's copy of DescribeInstanceTypes says of a type, None for one that is not in it."""
+        facts = INSTANCE_TYPES.get(name)
+        if facts is None:
+            return None
+        network = facts.get("NetworkInfo", {})
+        return TypeFacts(
+            vcpus=facts["VCpuInfo"]["DefaultVCpus"],
+            memory_mib=facts["MemoryInfo"]["SizeInMiB"],
+            gpus=sum(gpu["Count"] for gpu in facts.get("GpuInfo", {}).get("Gpus", [])),
+            efa=bool(network.get("EfaSupported") or network.get("EfaInfo")),
+            network_cards=network.get("MaximumNetworkCards", 1),
+        )
+
+    def subnet(self, subnet_id: str) -> SubnetFacts | None:
+        """What is known of a subnet, None where there is none of that id."""
+        try:
+            subnet = self._backend.get_subnet(subnet_id)
+        except ServiceException:
+            return None
+        return SubnetFacts(
+            zone=subnet.availability_zone,
+            gives_public_addresses=str(subnet.map_public_ip_on_launch).lower() == "true",
+            zone_id=subnet.availability_zone_id,
+        )
+
+    def admits_itself(self, group_id: str) -> bool | None:
+        """Whether a security group lets all traffic in and out to itself, None where there is none of that id."""
+        group = self._backend.get_security_group_from_id(group_id)
+        if group is None:
+            return None
+        return all(
+            any(rule.ip_protocol == "-1" and (rule.source_group or {}).get("GroupId") == group_id for rule in rules)
+            for rules in (group.ingress_rules, group.egress_rules)
+        )
+
+    def has_object(self, bucket: str, key: str | None) -> bool:
+        """Whether a bucket is there, and in it the object where a key is given."""
+        store = backend_of(self.account_id, self.region)
+        if bucket not in store.buckets:
+            return False
+        return key is None or store.get_object(bucket, key) is not None
+
+    def run_head_node(self, spec: ClusterSpec) -> str:
+        """Start a cluster's head node; its instance's id."""
+        tags = {"parallelcluster:node-type": "HeadNode", "Name": "HeadNode"}
+        arguments = {"subnet_id": spec.head_subnet_id, "security_group_ids": list(spec.head_security_groups)}
+        return self._run(spec, spec.head_instance_type, tags, arguments)
+
+    def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
+        """Start a compute node; its instance's id."""
+        tags = {
+            "parallelcluster:node-type": "Compute",
+            "parallelcluster:queue-name": group.queue,
+            "parallelcluster:compute-resource-name": group.name,
+            "slipway:node": name,
+            "Name": "Compute",
+        }
+        arguments = {"subnet_id": group.subnet_id, "security_group_ids": list(group.security_groups)}
+        instance = self._run(
+            spec, group.instance_type, tags, {**arguments, "lifecycle": _MARKETS.get(group.capacity_type)}
+        )
+        if group.placement_group:
+            placement = self._backend.get_instance(instance).placement
+            placement.group_name = f"{spec.name}-{group.queue}-{group.name}"
+        return instance
+
+    def _run(self, spec: ClusterSpec, instance_type: str, tags: dict[str, str], arguments: dict[str, Any]) -> str:
+        own = {"parallelcluster:cluster-name": spec.name, **spec.tags, **tags}
+        reservation = self._backend.run_instances(
+            _IMAGE,
+            1,
+            None,
+            [],
+            instance_type=instance_type,
+            is_instance_type_default=False,
+            region_name=self.region,
+            tags={"instance": own},
+            **arguments,
+        )
+        return str(reservation.instances[0].id)
+
+    def terminate(self, instance_id: str, reason: str) -> None:
+        """Terminate an instance, with EC2's code of the reason."""
+        self._backend.terminate_instances([instance_id])
+        self._backend.get_instance(instance_id).state_reason = StateReason(f"{reason}: sandbox", reason)
+
+    def address(self, instance_id: str) -> str:
+        """An instance's private address."""
+        return str(self._backend.get_instance(instance_id).private_ip)

@@ -1,0 +1,79 @@
+"""What a plan names and does not make: stand-ins under the plan's own ids.
+
+Emulated: a VPC, its subnets in their zones without public addresses, and their way out through a NAT gateway; empty
+buckets; a SageMaker training plan. Not emulated: whatever else the person's own VPC and buckets hold.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from ipaddress import IPv4Network
+from types import ModuleType
+from typing import Any
+
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.ec2.models import ec2_backends, subnets, vpcs
+
+from launcher.sandbox.aws.buckets import backend_of
+from launcher.sandbox.aws.training_plans import buy
+from launcher.sandbox.cluster.training_plan import TrainingPlan
+
+_RANGE = IPv4Network("10.0.0.0/16")
+_SUBNET_BITS = 20
+_ANYWHERE = "0.0.0.0/0"
+
+
+def furnish(
+    region: str, vpc_id: str | None, zones: Mapping[str, str], names: Sequence[str], plans: Sequence[TrainingPlan]
+) -> list[str]:
+    """Make what is not there yet; the ids and names of what was made.
+
+    Args:
+        region: the region's name.
+        vpc_id: the VPC's id, None where the plan names none.
+        zones: the availability zone id of each subnet, by the subnet's id.
+        names: of buckets.
+        plans: training plans that were bought.
+    """
+    made = []
+    if vpc_id is not None and vpc_id not in ec2_backends[DEFAULT_ACCOUNT_ID][region].vpcs:
+        _network(region, vpc_id, zones)
+        made += [vpc_id, *zones]
+    store = backend_of(DEFAULT_ACCOUNT_ID, region)
+    for name in names:
+        if name not in store.buckets:
+            store.create_bucket(name, region)
+            made.append(name)
+    return [*made, *(each.arn for each in plans if buy(DEFAULT_ACCOUNT_ID, each))]
+
+
+def _network(region: str, vpc_id: str, zones: Mapping[str, str]) -> None:
+    """A VPC with private subnets, and a NAT gateway in a public one."""
+    ec2: Any = ec2_backends[DEFAULT_ACCOUNT_ID][region]
+    ranges = _RANGE.subnets(new_prefix=_SUBNET_BITS)
+    with _named(vpcs, "random_vpc_id", vpc_id):
+        vpc = ec2.create_vpc(str(_RANGE))
+    internet = ec2.create_internet_gateway()
+    ec2.attach_internet_gateway(internet.id, vpc.id)
+    public = ec2.create_subnet(vpc.id, str(next(ranges)), availability_zone_id=next(iter(zones.values()), None))
+    address = ec2.allocate_address("vpc")
+    nat = ec2.create_nat_gateway(public.id, address.allocation_id)
+    routes = ec2.create_route_table(vpc.id)
+    ec2.create_route(routes.id, _ANYWHERE, nat_gateway_id=nat.id)
+    for subnet_id, zone in zones.items():
+        with _named(subnets, "random_subnet_id", subnet_id):
+            subnet = ec2.create_subnet(vpc.id, str(next(ranges)), availability_zone_id=zone)
+        # To moto the first subnet in a zone is the zone's default one, and hands out public addresses.
+        subnet.default_for_az = False
+        subnet.map_public_ip_on_launch = False
+        ec2.associate_route_table(route_table_id=routes.id, subnet_id=subnet.id)
+
+
+@contextmanager
+def _named(module: ModuleType, function: str, wanted: str) -> Iterator[None]:
+    """Have the next id that a module of moto makes up be the wanted one."""
+    before = getattr(module, function)
+    setattr(module, function, lambda: wanted)
+    try:
+        yield
+    finally:
+        setattr(module, function, before)

@@ -1,0 +1,216 @@
+"""AWS::SageMaker::Cluster: a HyperPod cluster with Slurm, made of a checked request.
+
+Emulated: the check of the request; a cluster and its instances in moto's SageMaker, to be listed and described there;
+a Slurm with a node for each instance of the workers, and with the settings that the controller's script adds; another
+instance in the place of one that failed. moto's own CreateCluster is not used: it knows none of the newer types and
+parts, and takes scripts from buckets of one name alone. Not emulated: that a script runs, health checks, the file
+system's mount, EFA, `srun --auto-resume`. Calls that change a cluster are in hyperpod_calls.py.
+"""
+
+import secrets
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from moto.fsx.models import fsx_backends
+from moto.sagemaker.models import ClusterNode, SageMakerModelBackend, sagemaker_backends
+
+from launcher.sandbox.aws.buckets import backend_of
+from launcher.sandbox.aws.fleet import EmulatedEc2
+from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
+from launcher.sandbox.aws.training_plans import bought
+from launcher.sandbox.cluster.hyperpod_request import Account, RequestRefusedError, read, script_of_controller
+from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, SubnetFacts
+
+_IN_SERVICE = "InService"
+_ID_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+_SHOWN = ("VpcConfig", "Orchestrator", "NodeRecovery", "NodeProvisioningMode")
+"""What DescribeCluster says as CreateCluster was told."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PodCluster:
+    """A cluster as moto's SageMaker keeps it: its API asks for these names."""
+
+    request: dict[str, Any]
+    region_name: str
+    account_id: str
+    cluster_id: str
+    tags: list[dict[str, str]]
+    creation_time: datetime
+    nodes: dict[str, ClusterNode] = field(default_factory=dict)
+
+    @property
+    def cluster_name(self) -> str:
+        """Its name."""
+        return str(self.request["ClusterName"])
+
+    @property
+    def arn(self) -> str:
+        """Its ARN, which ends in an id and not in the name."""
+        return f"arn:aws:sagemaker:{self.region_name}:{self.account_id}:cluster/{self.cluster_id}"
+
+    def summary(self) -> dict[str, Any]:
+        """It as ListClusters shows it."""
+        return {
+            "ClusterArn": self.arn,
+            "ClusterName": self.cluster_name,
+            "CreationTime": self.creation_time,
+            "ClusterStatus": _IN_SERVICE,
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """It as DescribeCluster shows it."""
+        groups = [self._described(each) for each in self.request["InstanceGroups"]]
+        shown = {key: self.request[key] for key in _SHOWN if key in self.request}
+        return {**self.summary(), **shown, "FailureMessage": "", "InstanceGroups": groups}
+
+    def _described(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        there = len(self.instances(group["InstanceGroupName"]))
+        own = {key: value for key, value in group.items() if key != "InstanceCount"}
+        return {**own, "CurrentCount": there, "TargetCount": group["InstanceCount"], "Status": _IN_SERVICE}
+
+    @property
+    def groups(self) -> dict[str, dict[str, Any]]:
+        """Its groups as they are wanted, by name."""
+        return {each["InstanceGroupName"]: each for each in self.request["InstanceGroups"]}
+
+    def instances(self, group_name: str) -> list[str]:
+        """The ids of a group's instances that are there."""
+        return [id_ for id_, node in self.nodes.items() if node.instance_group_name == group_name]
+
+    def add(self, group_name: str) -> str:
+        """Bring an instance of a group; its id."""
+        group = self.groups[group_name]
+        instance_id = f"i-{secrets.token_hex(9)[:17]}"
+        self.nodes[instance_id] = ClusterNode(
+            region_name=self.region_name,
+            account_id=self.account_id,
+            cluster_name=self.cluster_name,
+            instance_group_name=group_name,
+            instance_type=group["InstanceType"],
+            life_cycle_config=group["LifeCycleConfig"],
+            execution_role=group["ExecutionRole"],
+            node_id=instance_id,
+            threads_per_core=group.get("ThreadsPerCore"),
+        )
+        return instance_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFleet:
+    """The instances of a cluster: in SageMaker's account, where the person's EC2 does not show them."""
+
+    cluster: PodCluster
+    ec2: EmulatedEc2
+
+    @property
+    def region(self) -> str:
+        """The region's name."""
+        return self.ec2.region
+
+    def subnet(self, subnet_id: str) -> SubnetFacts | None:
+        """What is known of a subnet."""
+        return self.ec2.subnet(subnet_id)
+
+    def run_head_node(self, spec: ClusterSpec) -> str:
+        """Bring the machines that run no jobs; the controller's id."""
+        workers = {group.name for group in spec.groups}
+        others = [each for each in self.cluster.request["InstanceGroups"] if each["InstanceGroupName"] not in workers]
+        made = {
+            each["SlurmConfig"]["NodeType"]: self.cluster.add(each["InstanceGroupName"])
+            for each in others
+            for _ in range(each["InstanceCount"])
+        }
+        return made["Controller"]
+
+    def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
+        """Bring a worker; its id."""
+        del spec, name
+        return self.cluster.add(group.name)
+
+    def terminate(self, instance_id: str, reason: str) -> None:
+        """Take an instance away; SageMaker does not list it any more."""
+        del reason
+        self.cluster.nodes.pop(instance_id, None)
+
+
+@dataclass(frozen=True, slots=True)
+class HyperPod:
+    """The model, over what runs the clusters."""
+
+    clusters: Clusters
+
+    def model(self) -> Model:
+        """It."""
+        return Model(type="AWS::SageMaker::Cluster", make=self._create, change=self._update, remove=self._delete)
+
+    def _create(self, wanted: Wanted) -> Made:
+        return self._made(wanted, "".join(secrets.choice(_ID_CHARACTERS) for _ in range(12)))
+
+    def _made(self, wanted: Wanted, cluster_id: str) -> Made:
+        """A cluster; ones that are there by that name are refused."""
+        ec2, spec = EmulatedEc2(wanted.account_id, wanted.region_name), _checked(wanted)
+        known = _sagemaker(wanted).clusters
+        if spec.name in known:
+            raise ResourceRefusedError(f"Resource Already Exists: Cluster with name {spec.name} already exists")
+        cluster = PodCluster(
+            request=deepcopy(dict(wanted.properties)),
+            region_name=wanted.region_name,
+            account_id=wanted.account_id,
+            cluster_id=cluster_id,
+            tags=list(wanted.get("Tags", [])),
+            creation_time=datetime.now(UTC),
+        )
+        try:
+            self.clusters.start(spec, PodFleet(cluster=cluster, ec2=ec2))
+        except ClusterFailedError as failure:
+            raise ResourceRefusedError(str(failure)) from failure
+        known[spec.name] = cluster  # type: ignore[assignment]  # asked by name and not by type
+        attributes = {"ClusterArn": cluster.arn, "ClusterStatus": _IN_SERVICE}
+        return Made(physical_resource_id=spec.name, attributes=attributes)
+
+    def _update(self, wanted: Wanted, before: Made) -> Made:
+        name = wanted.need("ClusterName")
+        if name != before.physical_resource_id:
+            raise ResourceRefusedError(
+                f"ClusterName cannot be changed, it was {before.physical_resource_id}, got {name}"
+            )
+        _checked(wanted)
+        self._delete(wanted, before)
+        return self._made(wanted, str(before.attributes["ClusterArn"]).rpartition("/")[2])
+
+    def _delete(self, wanted: Wanted, cluster: Made) -> None:
+        self.clusters.stop(cluster.physical_resource_id)
+        _sagemaker(wanted).clusters.pop(cluster.physical_resource_id, None)
+
+
+def _sagemaker(wanted: Wanted) -> SageMakerModelBackend:
+    return sagemaker_backends[wanted.account_id][wanted.region_name]
+
+
+def _checked(wanted: Wanted) -> ClusterSpec:
+    request = dict(wanted.properties)
+    file_systems = fsx_backends[wanted.account_id][wanted.region_name].file_systems.values()
+    account = Account(
+        aws=EmulatedEc2(wanted.account_id, wanted.region_name),
+        script=_text(wanted, script_of_controller(request)),
+        file_systems=frozenset(each.dns_name for each in file_systems),
+        plans=bought(wanted.account_id, wanted.region_name),
+    )
+    try:
+        return read(request, account)
+    except RequestRefusedError as refusal:
+        raise ResourceRefusedError(str(refusal)) from refusal
+
+
+def _text(wanted: Wanted, place: tuple[str, str] | None) -> str:
+    """A script's text, empty where there is none."""
+    store = backend_of(wanted.account_id, wanted.region_name)
+    if place is None or place[0] not in store.buckets:
+        return ""
+    found = store.get_object(*place)
+    return "" if found is None else found.value.decode()

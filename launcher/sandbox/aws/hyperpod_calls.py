@@ -1,0 +1,165 @@
+"""SageMaker's calls on HyperPod clusters that moto lacks, or answers in another way than AWS.
+
+Emulated: UpdateCluster for the recovery of instances and for how many a group of workers has, up to as many as at
+first; BatchDeleteClusterNodes, which lowers the number that is wanted; DeleteCluster, which ends the cluster's Slurm;
+clusters by their ARN, and ResourceNotFound for one that is not there. Not emulated: any other change of a cluster, and
+the time that it takes.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.sagemaker.exceptions import ResourceNotFound, ValidationError
+from moto.sagemaker.models import SageMakerModelBackend
+from moto.sagemaker.responses import SageMakerResponse
+
+from launcher.sandbox.aws.hyperpod import PodCluster
+from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
+
+_MOST_IDS = 99
+"""Of one BatchDeleteClusterNodes (SageMaker developer guide, "Scaling down a SageMaker HyperPod cluster")."""
+_BY_NAME = ("describe_cluster", "describe_cluster_node", "list_cluster_nodes")
+_UPDATED = frozenset(("ClusterName", "InstanceGroups", "NodeRecovery"))
+_RECOVERIES = ("Automatic", "None")
+
+
+def install(clusters: Clusters) -> None:
+    """Give the calls to moto's SageMaker, over what runs the clusters."""
+
+    def update_cluster(response: Any) -> ActionResult:
+        """Change how many instances groups have, and whether faulty ones are replaced."""
+        pod, asked = _pod(response), response._get_params()  # noqa: SLF001  the way moto's own responses read
+        return ActionResult({"ClusterArn": _updated(clusters, pod, asked)})
+
+    def batch_delete_cluster_nodes(response: Any) -> ActionResult:
+        """Delete instances by their ids."""
+        pod, asked = _pod(response), response._get_params()  # noqa: SLF001  the same
+        return ActionResult(_deleted(clusters, pod, asked))
+
+    def delete_cluster(response: Any) -> ActionResult:
+        """Delete a cluster."""
+        pod = _pod(response)
+        clusters.stop(pod.cluster_name)
+        response.sagemaker_backend.clusters.pop(pod.cluster_name, None)
+        return ActionResult({"ClusterArn": pod.arn})
+
+    for call in (update_cluster, batch_delete_cluster_nodes, delete_cluster):
+        setattr(SageMakerResponse, call.__name__, call)
+    for name in _BY_NAME:
+        setattr(SageMakerModelBackend, name, _by_name_or_arn(getattr(SageMakerModelBackend, name)))
+
+
+def _by_name_or_arn(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """One of moto's answers, for clusters by their ARN too."""
+
+    @wraps(answer)
+    def answered(backend: SageMakerModelBackend, cluster_name: str, **rest: Any) -> Any:
+        return answer(backend, cluster_name=_found(backend, cluster_name).cluster_name, **rest)
+
+    return answered
+
+
+def _pod(response: Any) -> PodCluster:
+    """The cluster that a call is about."""
+    found: PodCluster = _found(response.sagemaker_backend, response._get_param("ClusterName"))  # noqa: SLF001
+    return found
+
+
+def _found(backend: SageMakerModelBackend, name: str) -> Any:
+    """A cluster by its name or ARN.
+
+    Raises:
+        ResourceNotFound: there is none.
+    """
+    for cluster in backend.clusters.values():
+        if name in (cluster.cluster_name, cluster.arn):
+            return cluster
+    raise ResourceNotFound(message=f"Cluster with name {name} not found")
+
+
+def _updated(clusters: Clusters, pod: PodCluster, asked: Mapping[str, Any]) -> str:
+    """Bring a cluster to what is asked for; its ARN."""
+    unknown = set(asked) - _UPDATED
+    if unknown:
+        raise NotImplementedError(f"the sandbox's UpdateCluster does not know {', '.join(sorted(unknown))}")
+    recovery = asked.get("NodeRecovery", _RECOVERIES[0])
+    if recovery not in _RECOVERIES:
+        raise ValidationError(message=f"NodeRecovery: got {recovery!r}, allowed: {', '.join(_RECOVERIES)}")
+    groups = asked.get("InstanceGroups", ())
+    for group in groups:
+        _refuse_other_change(pod, group)
+    for group in groups:
+        _resize(clusters, pod, group["InstanceGroupName"], group["InstanceCount"])
+    if "NodeRecovery" in asked:
+        pod.request["NodeRecovery"] = recovery
+    return pod.arn
+
+
+def _refuse_other_change(pod: PodCluster, asked: Mapping[str, Any]) -> None:
+    """Go on only with a group that is there and is asked to be as it is, but for its number."""
+    name = asked["InstanceGroupName"]
+    if name not in pod.groups:
+        raise NotImplementedError(f"the sandbox's UpdateCluster makes no group, got {name}")
+    known = pod.groups[name]
+    other = [key for key in {*known, *asked} if key != "InstanceCount" and known.get(key) != asked.get(key)]
+    if other:
+        what = ", ".join(sorted(other))
+        raise NotImplementedError(f"the sandbox's UpdateCluster changes InstanceCount alone, {name} differs in {what}")
+    if known["SlurmConfig"]["NodeType"] != "Compute" and asked["InstanceCount"] != known["InstanceCount"]:
+        raise NotImplementedError(f"the sandbox's UpdateCluster changes workers alone, got {name}")
+
+
+def _resize(clusters: Clusters, pod: PodCluster, name: str, count: int) -> None:
+    """Bring a group to so many instances; those that go are chosen at random, as HyperPod says it does.
+
+    Raises:
+        ValidationError: the sandbox has not as many.
+    """
+    there = pod.instances(name)
+    if count < len(there):
+        gone = secrets.SystemRandom().sample(there, len(there) - count)
+        clusters.dismiss(pod.cluster_name, gone)
+    elif count > len(there):
+        try:
+            clusters.enlist(pod.cluster_name, name, count - len(there))
+        except ClusterFailedError as failure:
+            raise ValidationError(message=str(failure)) from failure
+    pod.groups[name]["InstanceCount"] = count
+
+
+def _deleted(clusters: Clusters, pod: PodCluster, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Delete the instances that can be deleted; what came of each.
+
+    Raises:
+        ValidationError: there are none among them, or too many.
+    """
+    ids = asked.get("NodeIds", ())
+    if "NodeLogicalIds" in asked:
+        raise NotImplementedError("the sandbox's BatchDeleteClusterNodes does not know NodeLogicalIds")
+    if not 1 <= len(ids) <= _MOST_IDS:
+        raise ValidationError(message=f"NodeIds: got {len(ids)}, allowed: 1 to {_MOST_IDS}")
+    failed = list(_undeletable(pod, ids))
+    refused = {each["NodeId"] for each in failed}
+    gone = [each for each in ids if each not in refused]
+    if not gone:
+        raise ValidationError(message="; ".join(f"{each['NodeId']}: {each['Message']}" for each in failed))
+    groups = [pod.nodes[each].instance_group_name for each in gone]
+    clusters.dismiss(pod.cluster_name, gone)
+    for name in groups:
+        pod.groups[name]["InstanceCount"] -= 1
+    for each in gone:
+        pod.nodes.pop(each, None)
+    return {"Successful": gone, "Failed": failed}
+
+
+def _undeletable(pod: PodCluster, ids: Iterable[str]) -> Iterable[dict[str, str]]:
+    """The instances that are not there, or that Slurm cannot do without."""
+    for each in ids:
+        node = pod.nodes.get(each)
+        if node is None:
+            yield {"NodeId": each, "Code": "NodeIdNotFound", "Message": "no such instance in this cluster"}
+        elif pod.groups[node.instance_group_name]["SlurmConfig"]["NodeType"] == "Controller":
+            yield {"NodeId": each, "Code": "InvalidNodeStatus", "Message": "Slurm's controller cannot be deleted"}

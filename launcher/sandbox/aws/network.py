@@ -1,0 +1,169 @@
+"""The network types of EC2: what a template says of a network can be read back, and goes away with its stack.
+
+Emulated: VPC with its DNS settings, subnets by zone name or zone id, gateways, NAT, routes and their association with
+subnets, VPC endpoints, flow logs, tags. Not emulated: traffic; an update (each stays as it was created); IPv6.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from moto.ec2.models import ec2_backends
+from moto.ec2.models.core import TaggedEC2Resource
+from moto.ec2.models.elastic_ip_addresses import ElasticAddress
+from moto.ec2.models.flow_logs import FlowLogs
+from moto.ec2.models.internet_gateways import InternetGateway
+from moto.ec2.models.nat_gateways import NatGateway
+from moto.ec2.models.route_tables import Route, RouteTable
+from moto.ec2.models.subnets import Subnet
+from moto.ec2.models.vpcs import VPC, VPCEndPoint
+
+from launcher.sandbox.aws.model import Made, Model, Wanted
+
+_Resource = TypeVar("_Resource")
+
+
+def ec2(wanted: Wanted) -> Any:
+    """The emulated EC2 that a resource is made in."""
+    return ec2_backends[wanted.account_id][wanted.region_name]
+
+
+def by_moto(model: Any) -> Callable[[Wanted], Any]:
+    """A function that makes a resource as moto's model does, and tags it."""
+
+    def make(wanted: Wanted) -> Any:
+        definition = {"Type": wanted.type, "Properties": wanted.properties}
+        made = model.create_from_cloudformation_json(wanted.name, definition, wanted.account_id, wanted.region_name)
+        return tagged(wanted, made)
+
+    return make
+
+
+def tagged(wanted: Wanted, resource: _Resource) -> _Resource:
+    """The resource, with the tags of its template on it."""
+    tags = {tag["Key"]: tag["Value"] for tag in wanted.get("Tags", [])}
+    if tags and isinstance(resource, TaggedEC2Resource):
+        resource.add_tags(tags)
+    return resource
+
+
+def _vpc(wanted: Wanted) -> VPC:
+    vpc: VPC = by_moto(VPC)(wanted)
+    for name, attribute in (("EnableDnsSupport", "enable_dns_support"), ("EnableDnsHostnames", "enable_dns_hostnames")):
+        value = wanted.get(name)
+        if value is not None:
+            ec2(wanted).modify_vpc_attribute(vpc.id, attribute, value)
+    return vpc
+
+
+def _subnet(wanted: Wanted) -> Subnet:
+    subnet: Subnet = ec2(wanted).create_subnet(
+        vpc_id=wanted.need("VpcId"),
+        cidr_block=wanted.need("CidrBlock"),
+        availability_zone=wanted.get("AvailabilityZone"),
+        availability_zone_id=wanted.get("AvailabilityZoneId"),
+    )
+    # To moto the first subnet in a zone is the zone's default one, and hands out public addresses.
+    subnet.default_for_az = False
+    subnet.map_public_ip_on_launch = bool(wanted.get("MapPublicIpOnLaunch", False))
+    return tagged(wanted, subnet)
+
+
+def _attachment(wanted: Wanted) -> Made:
+    gateway, vpc = wanted.need("InternetGatewayId"), wanted.need("VpcId")
+    ec2(wanted).attach_internet_gateway(gateway, vpc)
+    return Made(physical_resource_id=f"IGW|{vpc}")
+
+
+def _association(wanted: Wanted) -> Made:
+    association = ec2(wanted).associate_route_table(
+        route_table_id=wanted.need("RouteTableId"), subnet_id=wanted.need("SubnetId")
+    )
+    return Made(physical_resource_id=association, attributes={"Id": association})
+
+
+def _nat(wanted: Wanted) -> NatGateway:
+    nat: NatGateway = ec2(wanted).create_nat_gateway(
+        wanted.need("SubnetId"),
+        wanted.get("AllocationId"),
+        connectivity_type=wanted.get("ConnectivityType", "public"),
+    )
+    return tagged(wanted, nat)
+
+
+def _endpoint(wanted: Wanted) -> VPCEndPoint:
+    policy = wanted.get("PolicyDocument")
+    endpoint: VPCEndPoint = ec2(wanted).create_vpc_endpoint(
+        vpc_id=wanted.need("VpcId"),
+        service_name=wanted.need("ServiceName"),
+        endpoint_type=wanted.get("VpcEndpointType", "Gateway"),
+        policy_document=json.dumps(policy) if policy else None,
+        route_table_ids=wanted.get("RouteTableIds", []),
+        subnet_ids=wanted.get("SubnetIds", []),
+        security_group_ids=wanted.get("SecurityGroupIds", []),
+        private_dns_enabled=wanted.get("PrivateDnsEnabled"),
+    )
+    return tagged(wanted, endpoint)
+
+
+def _remove_vpc(wanted: Wanted, vpc: VPC) -> None:
+    ec2(wanted).delete_vpc(vpc.id)
+
+
+def _remove_subnet(wanted: Wanted, subnet: Subnet) -> None:
+    ec2(wanted).delete_subnet(subnet.id)
+
+
+def _remove_gateway(wanted: Wanted, gateway: InternetGateway) -> None:
+    ec2(wanted).delete_internet_gateway(gateway.id)
+
+
+def _detach(wanted: Wanted, attachment: Made) -> None:
+    del attachment
+    ec2(wanted).detach_internet_gateway(wanted.need("InternetGatewayId"), wanted.need("VpcId"))
+
+
+def _release(wanted: Wanted, address: ElasticAddress) -> None:
+    ec2(wanted).release_address(allocation_id=address.allocation_id)
+
+
+def _remove_nat(wanted: Wanted, nat: NatGateway) -> None:
+    ec2(wanted).delete_nat_gateway(nat.id)
+
+
+def _remove_table(wanted: Wanted, table: RouteTable) -> None:
+    ec2(wanted).delete_route_table(table.id)
+
+
+def _remove_route(wanted: Wanted, route: Route) -> None:
+    ec2(wanted).delete_route(route.route_table.id, route.destination_cidr_block)
+
+
+def _dissociate(wanted: Wanted, association: Made) -> None:
+    ec2(wanted).disassociate_route_table(association.physical_resource_id)
+
+
+def _remove_endpoint(wanted: Wanted, endpoint: VPCEndPoint) -> None:
+    if endpoint.vpc_endpoint_type == "Gateway":
+        # moto looks for the route in tables that go away with the same stack.
+        endpoint.route_table_ids = []
+    ec2(wanted).delete_vpc_endpoints([endpoint.id])
+
+
+def _remove_flow_log(wanted: Wanted, flow_log: FlowLogs) -> None:
+    ec2(wanted).delete_flow_logs([flow_log.id])
+
+
+MODELS = (
+    Model(type="AWS::EC2::VPC", make=_vpc, remove=_remove_vpc),
+    Model(type="AWS::EC2::Subnet", make=_subnet, remove=_remove_subnet),
+    Model(type="AWS::EC2::InternetGateway", make=by_moto(InternetGateway), remove=_remove_gateway),
+    Model(type="AWS::EC2::VPCGatewayAttachment", make=_attachment, remove=_detach),
+    Model(type="AWS::EC2::EIP", make=by_moto(ElasticAddress), remove=_release),
+    Model(type="AWS::EC2::NatGateway", make=_nat, remove=_remove_nat),
+    Model(type="AWS::EC2::RouteTable", make=by_moto(RouteTable), remove=_remove_table),
+    Model(type="AWS::EC2::Route", make=by_moto(Route), remove=_remove_route),
+    Model(type="AWS::EC2::SubnetRouteTableAssociation", make=_association, remove=_dissociate),
+    Model(type="AWS::EC2::VPCEndpoint", make=_endpoint, remove=_remove_endpoint),
+    Model(type="AWS::EC2::FlowLog", make=by_moto(FlowLogs), remove=_remove_flow_log),
+)

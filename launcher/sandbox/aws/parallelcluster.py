@@ -1,0 +1,127 @@
+"""ParallelCluster: the custom resource Custom::PclusterCluster; its provider's stack is in `published`.
+
+Emulated: the check of the configuration; instances in EC2 for the head node and
+for every node, with ParallelCluster's tags; a Slurm with the configuration's queues and counts; the attributes of
+`describe-cluster`. Not emulated: anything that would run on the head node, storage, login nodes, images, launch
+templates, and that nodes of an idle queue are stopped: all nodes up to MaxCount are there from the beginning. The
+stack that ParallelCluster itself makes for a cluster, under the cluster's name, does not exist.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from moto.cloudformation.models import cloudformation_backends
+
+from launcher.sandbox.aws.fleet import EmulatedEc2
+from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.cluster.configuration import ConfigurationRefusedError, read
+from launcher.sandbox.cluster.specification import ClusterSpec, Fleet
+
+_PROPERTIES = frozenset(
+    {"ServiceToken", "ServiceTimeout", "ClusterName", "ClusterConfiguration", "DeletionPolicy", "SuppressValidators"}
+    | {"ValidationFailureLevel", "RollbackOnFailure"}
+)
+
+
+class ClusterFailedError(Exception):
+    """A cluster that cannot be started."""
+
+
+class Clusters(Protocol):
+    """What runs the clusters that are deployed."""
+
+    def start(self, spec: ClusterSpec, fleet: Fleet) -> str:
+        """Start a cluster; the id of its head node's instance.
+
+        Raises:
+            ClusterFailedError: it does not start.
+        """
+
+    def stop(self, name: str) -> None:
+        """Stop a cluster and remove its instances; nothing where there is none of that name."""
+
+    def dismiss(self, name: str, instance_ids: Collection[str]) -> None:
+        """Take instances of a cluster away; jobs on them go back into its queue."""
+
+    def enlist(self, name: str, group: str, count: int) -> None:
+        """Bring so many instances of a cluster's group.
+
+        Raises:
+            ClusterFailedError: they do not come.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelCluster:
+    """The model, over what runs the clusters. `versions` holds a provider's release by the token that it gave out."""
+
+    clusters: Clusters
+    versions: Mapping[str, str]
+
+    def model(self) -> Model:
+        """It."""
+        return Model(type="Custom::PclusterCluster", make=self._create, change=self._update, remove=self._delete)
+
+    def _create(self, wanted: Wanted) -> Made:
+        name = wanted.need("ClusterName")
+        spec = self._checked(wanted, name)
+        try:
+            head_node = self.clusters.start(spec, EmulatedEc2(wanted.account_id, wanted.region_name))
+        except ClusterFailedError as failure:
+            raise ResourceRefusedError(str(failure)) from failure
+        return Made(physical_resource_id=name, attributes=self._attributes(wanted, spec, head_node))
+
+    def _update(self, wanted: Wanted, before: Made) -> Made:
+        name = wanted.need("ClusterName")
+        if name != before.physical_resource_id:
+            raise ResourceRefusedError(
+                f"ClusterName cannot be changed, it was {before.physical_resource_id}, got {name}"
+            )
+        self._checked(wanted, name)
+        self.clusters.stop(name)
+        return self._create(wanted)
+
+    def _delete(self, wanted: Wanted, cluster: Made) -> None:
+        if wanted.get("DeletionPolicy") != "Retain":
+            self.clusters.stop(cluster.physical_resource_id)
+
+    def _checked(self, wanted: Wanted, name: str) -> ClusterSpec:
+        unknown = set(wanted.properties.keys()) - _PROPERTIES
+        if unknown:
+            raise ResourceRefusedError(f"unknown properties: {', '.join(sorted(unknown))}")
+        if wanted.need("ServiceToken") not in self.versions:
+            raise ResourceRefusedError("ServiceToken is not that of a ParallelCluster provider stack")
+        stacks = cloudformation_backends[wanted.account_id][wanted.region_name].stacks.values()
+        if any(stack.name == name for stack in stacks):
+            raise ResourceRefusedError(f"a stack named {name} is there; ParallelCluster needs that name for its own")
+        configuration = wanted.need("ClusterConfiguration")
+        if not isinstance(configuration, Mapping):
+            raise ResourceRefusedError("ClusterConfiguration must be a mapping")
+        try:
+            return read(name, configuration, EmulatedEc2(wanted.account_id, wanted.region_name))
+        except ConfigurationRefusedError as refusal:
+            raise ResourceRefusedError(str(refusal)) from refusal
+
+    def _attributes(self, wanted: Wanted, spec: ClusterSpec, head_node: str) -> dict[str, Any]:
+        """What `pcluster describe-cluster` shows, with the levels joined by dots."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return {
+            "clusterName": spec.name,
+            "clusterStatus": "CREATE_COMPLETE",
+            "cloudFormationStackStatus": "CREATE_COMPLETE",
+            "computeFleetStatus": "RUNNING",
+            "creationTime": now,
+            "lastUpdatedTime": now,
+            "region": wanted.region_name,
+            "version": self.versions[wanted.need("ServiceToken")],
+            "scheduler.type": "slurm",
+            "headNode.instanceId": head_node,
+            "headNode.instanceType": spec.head_instance_type,
+            "headNode.state": "running",
+            "headNode.launchTime": now,
+            "headNode.privateIpAddress": EmulatedEc2(wanted.account_id, wanted.region_name).address(head_node),
+            "logGroupName": f"/aws/parallelcluster/{spec.name}",
+            "validationMessages": "",
+        }

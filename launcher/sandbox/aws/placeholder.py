@@ -1,0 +1,61 @@
+"""What stands for a resource that is not emulated: a name and made-up attributes, so that the rest can be deployed.
+
+Emulated: nothing. Its `Ref` is its name, its `Fn::GetAtt` a text that says where it came from. Every use is in the
+ledger.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.sandbox.aws.model import Made, Model, Wanted
+
+_CUSTOM = "a custom resource runs Lambda code, and the sandbox runs none"
+_UNKNOWN = "moto has no model of this type"
+
+
+@dataclass(slots=True, kw_only=True)
+class Placeholder:
+    """A resource in name only."""
+
+    physical_resource_id: str
+    arn: str
+    cf_resource_type: str = ""
+    logical_resource_id: str = ""
+
+    def get_cfn_attribute(self, attribute_name: str) -> str:
+        """An ARN for names that end in Arn, else a text that shows that it is made up."""
+        return self.arn if attribute_name.endswith("Arn") else f"{self.physical_resource_id}.{attribute_name}"
+
+
+def stand_in(wanted: Wanted) -> Placeholder:
+    """A placeholder for what a template wants."""
+    path = f"{wanted.type.replace('::', '-').lower()}/{wanted.name}"
+    arn = f"arn:aws:sandbox:{wanted.region_name}:{wanted.account_id}:{path}"
+    return Placeholder(physical_resource_id=wanted.name, arn=arn)
+
+
+def reason(resource_type: str) -> str:
+    """Why a type has a placeholder and no model."""
+    custom = resource_type.startswith("Custom::") or resource_type == "AWS::CloudFormation::CustomResource"
+    return _CUSTOM if custom else _UNKNOWN
+
+
+def _keep(wanted: Wanted, before: Any) -> Any:
+    del wanted
+    return before
+
+
+def _nothing(wanted: Wanted, resource: Any) -> None:
+    """Nothing was made, nothing is removed."""
+
+
+def _metadata(wanted: Wanted) -> Made:
+    wanted.get("Analytics")
+    return Made(physical_resource_id=wanted.name)
+
+
+NOTHING_MADE = Model(type="", make=stand_in, change=_keep, remove=_nothing)
+"""The model of every type that has none."""
+
+METADATA = Model(type="AWS::CDK::Metadata", make=_metadata, change=_keep, remove=_nothing)
+"""What the CDK counts its users with: nothing is made of it on AWS either."""

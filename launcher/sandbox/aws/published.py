@@ -1,0 +1,138 @@
+"""AWS::CloudFormation::Stack: the nested stacks that AWS publishes for ParallelCluster, its provider and its policies.
+
+Emulated: their parameters and outputs, each as a stack that CloudFormation shows; the role of the policies' stack with
+its boundary and additional policy, so that it can be read back from IAM. Not emulated: the provider's function, what
+the role allows, any other nested stack.
+"""
+
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from moto.cloudformation.models import cloudformation_backends
+from moto.iam.models import iam_backends
+from moto.utilities.utils import get_partition
+
+from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+
+_TEMPLATE = re.compile(
+    r"https://(?P<region>[a-z0-9-]+)-aws-parallelcluster\.s3\.(?P=region)\.amazonaws\.com(?:\.cn)?"
+    r"/parallelcluster/(?P<version>\d+\.\d+\.\d+)/templates/(?P<path>custom_resource/cluster|policies/policies)\.yaml"
+)
+_PROVIDER = "custom_resource/cluster"
+_PARAMETERS = {
+    _PROVIDER: frozenset(("CustomLambdaRole", "AdditionalIamPolicies", "CustomBucket")),
+    "policies/policies": frozenset(
+        (
+            *("Region", "EnableFSxS3Access", "EnableIamAdminAccess", "FsxS3Buckets", "PermissionsBoundaryPolicy"),
+            *("EnableBatchAccess", "IAMRoleAndPolicyPrefix", "AdditionalPolicies"),
+        )
+    ),
+}
+"""Of release 3.16.1: the custom resource's template, and cloudformation/policies/parallelcluster-policies.yaml."""
+_POLICY_ARN = re.compile(r"arn:[^:]+:iam::[^:]+:policy/[A-Za-z0-9_-]+")
+_LAMBDA = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}
+_LOGGING = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedStacks:
+    """The model of nested stacks. `versions` holds a provider's release by the token that it gave out."""
+
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def model(self) -> Model:
+        """It."""
+        return Model(type="AWS::CloudFormation::Stack", make=self._make, change=self._change, remove=self._remove)
+
+    def _make(self, wanted: Wanted) -> Made:
+        path, release = _published(wanted)
+        write = _provider if path == _PROVIDER else _policies
+        template = write(wanted, _parameters(wanted, path))
+        stack = _cloudformation(wanted).create_stack(wanted.name, json.dumps(template), {})
+        if stack.status != "CREATE_COMPLETE":
+            failed = [each.resource_status_reason for each in stack.events if each.resource_status == "CREATE_FAILED"]
+            _cloudformation(wanted).delete_stack(stack.stack_id)
+            raise ResourceRefusedError(
+                f"Embedded stack was not successfully created: {'; '.join(filter(None, failed))}"
+            )
+        outputs = {f"Outputs.{each['OutputKey']}": each["OutputValue"] for each in stack.outputs or ()}
+        if path == _PROVIDER:
+            self.versions[outputs["Outputs.ServiceToken"]] = release
+        return Made(physical_resource_id=stack.stack_id, attributes=outputs)
+
+    def _change(self, wanted: Wanted, before: Made) -> Made:
+        path, release = _published(wanted)
+        _parameters(wanted, path)
+        token = before.attributes.get("Outputs.ServiceToken")
+        if token is not None:
+            self.versions[token] = release
+        return before
+
+    def _remove(self, wanted: Wanted, stack: Made) -> None:
+        self.versions.pop(stack.attributes.get("Outputs.ServiceToken", ""), None)
+        _cloudformation(wanted).delete_stack(stack.physical_resource_id)
+
+
+def _provider(wanted: Wanted, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The provider: a token that no other has, and a role that is there if one is named."""
+    role = parameters.get("CustomLambdaRole")
+    there = iam_backends[wanted.account_id][get_partition(wanted.region_name)].roles.values()
+    if role and role not in {each.arn for each in there}:
+        raise ResourceRefusedError(f"CustomLambdaRole: no role {role}")
+    function = f"function:pcluster-cfn-{secrets.token_hex(6)}"
+    token = f"arn:aws:lambda:{wanted.region_name}:{wanted.account_id}:{function}"
+    return {"Resources": {}, "Outputs": {"ServiceToken": {"Value": token}}}
+
+
+def _policies(wanted: Wanted, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The policies' stack, of which the provider takes one role."""
+    del wanted
+    boundary, more = parameters.get("PermissionsBoundaryPolicy"), parameters.get("AdditionalPolicies")
+    for name, arn in (("PermissionsBoundaryPolicy", boundary), ("AdditionalPolicies", more)):
+        if arn and _POLICY_ARN.match(arn) is None:
+            raise ResourceRefusedError(f"Parameter {name} failed to satisfy constraint: got {arn}")
+    properties: dict[str, Any] = {
+        "AssumeRolePolicyDocument": {"Version": "2012-10-17", "Statement": [_LAMBDA]},
+        "ManagedPolicyArns": [_LOGGING, *([more] if more else [])],
+        **({"PermissionsBoundary": boundary} if boundary else {}),
+    }
+    return {
+        "Resources": {"ParallelClusterLambdaRole": {"Type": "AWS::IAM::Role", "Properties": properties}},
+        "Outputs": {"ParallelClusterLambdaRoleArn": {"Value": {"Fn::GetAtt": ["ParallelClusterLambdaRole", "Arn"]}}},
+    }
+
+
+def _published(wanted: Wanted) -> tuple[str, str]:
+    """The path and the release of a template of AWS's.
+
+    Raises:
+        ResourceRefusedError: it is another's, or another region's.
+    """
+    url = wanted.need("TemplateURL")
+    match = _TEMPLATE.fullmatch(url)
+    if match is None:
+        raise ResourceRefusedError(f"the sandbox has no nested stack but ParallelCluster's own, got {url}")
+    if match["region"] != wanted.region_name:
+        raise ResourceRefusedError(f"the provider of {match['region']} does not work in {wanted.region_name}")
+    return match["path"], match["version"]
+
+
+def _parameters(wanted: Wanted, path: str) -> Mapping[str, Any]:
+    """The parameters of a nested stack.
+
+    Raises:
+        ResourceRefusedError: its template does not know one.
+    """
+    given: Mapping[str, Any] = wanted.get("Parameters", {})
+    unknown = set(given) - _PARAMETERS[path]
+    if unknown:
+        raise ResourceRefusedError(f"Parameters: [{', '.join(sorted(unknown))}] do not exist in the template")
+    return given
+
+
+def _cloudformation(wanted: Wanted) -> Any:
+    return cloudformation_backends[wanted.account_id][wanted.region_name]

@@ -1,0 +1,72 @@
+"""Puts the models of this package into moto, and a placeholder where there is no model."""
+
+from typing import Any
+
+from moto.cloudformation import parsing
+
+from launcher.sandbox.aws import (
+    buckets,
+    calls,
+    component_calls,
+    file_systems,
+    guards,
+    hyperpod_calls,
+    intrinsics,
+    network,
+    roles,
+    scaling,
+    security_groups,
+    stacks,
+    training_plans,
+)
+from launcher.sandbox.aws.endpoints import Endpoints
+from launcher.sandbox.aws.hyperpod import HyperPod
+from launcher.sandbox.aws.ledger import Ledger
+from launcher.sandbox.aws.parallelcluster import Clusters, ParallelCluster
+from launcher.sandbox.aws.placeholder import METADATA, NOTHING_MADE
+from launcher.sandbox.aws.published import PublishedStacks
+from launcher.sandbox.aws.resources import Resources
+from launcher.sandbox.endpoint.model_server import Conduct
+
+
+def install(ledger: Ledger, clusters: Clusters, conduct: Conduct) -> None:
+    """Have this process's moto deploy with our models.
+
+    Args:
+        ledger: where every resource is written down.
+        clusters: what runs the clusters.
+        conduct: how what endpoints run behaves.
+    """
+    nested = PublishedStacks()
+    of_parallelcluster = (nested.model(), ParallelCluster(clusters, nested.versions).model())
+    own = {
+        model.type: model
+        for model in (
+            *buckets.MODELS,
+            *file_systems.MODELS,
+            *guards.MODELS,
+            *network.MODELS,
+            *roles.MODELS,
+            *scaling.MODELS,
+            *security_groups.MODELS,
+            *of_parallelcluster,
+            *Endpoints(conduct).models(),
+            HyperPod(clusters).model(),
+            METADATA,
+        )
+    }
+
+    def model_of(resource_type: str) -> Any:
+        """The model that makes resources of a type: ours, else moto's, else one that makes nothing."""
+        return own.get(resource_type) or parsing.get_model_map().get(resource_type, NOTHING_MADE)
+
+    parsing.resource_class_from_type = model_of
+    Resources.ledger = ledger
+    stacks.install()
+    calls.install()
+    component_calls.install()
+    intrinsics.install()
+    buckets.install()
+    file_systems.install()
+    hyperpod_calls.install(clusters)
+    training_plans.install()

@@ -1,0 +1,299 @@
+"""The resources of one stack: made in order, changed, removed, each with an entry in the ledger.
+
+moto makes a resource the first time somebody looks for it; here it is made when its turn comes, so that DependsOn
+holds, progress can be told and a failure names the resource.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+from moto.cloudformation import parsing
+from moto.cloudformation.exceptions import UnformattedGetAttTemplateException, ValidationError
+from moto.cloudformation.parsing import ResourceMap
+from moto.core.common_models import CloudFormationModel
+from moto.core.exceptions import ServiceException
+from moto.ec2.models.core import TaggedEC2Resource
+from moto.ssm.models import ssm_backends
+from werkzeug.exceptions import HTTPException
+
+from launcher.sandbox.aws.ledger import MOTO, NOTHING, SANDBOX, Entry, Ledger, Properties
+from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.placeholder import NOTHING_MADE, Placeholder, reason, stand_in
+from launcher.sandbox.aws.references import in_order
+
+_T = TypeVar("_T")
+
+_REFUSALS = (ServiceException, HTTPException)
+"""An emulated API said no: the template is wrong."""
+
+_LACKS = (LookupError, TypeError, ValueError, AttributeError, AssertionError, NotImplementedError)
+"""moto stumbled: the emulation is wanting, and says nothing of the template."""
+
+
+class ResourceFailedError(Exception):
+    """The making, changing or removing of one resource failed."""
+
+    def __init__(self, logical_id: str, why: str) -> None:
+        """Keep which one and why."""
+        super().__init__(f"{logical_id}: {why}")
+        self.logical_id = logical_id
+        self.why = why
+
+
+class Resources(ResourceMap):
+    """The resources of one stack by logical id; None for one that is not made or whose condition is false."""
+
+    ledger: ClassVar[Ledger]
+
+    def __init__(self, **kwargs: Any) -> None:
+        """As moto's, with what each resource was made from."""
+        super().__init__(**kwargs)
+        self.made_from: dict[str, dict[str, Any]] = {}
+        self.replaced: dict[str, tuple[Any, dict[str, Any]]] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        """What stands under a name: a resource, a parameter or a pseudo parameter."""
+        if key in self._parsed_resources:
+            return self._parsed_resources[key]
+        if key in self._resource_json_map:
+            return None
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        """The logical ids of the resources that are made."""
+        return iter(self.made_from)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """What Fn::GetAtt asks: a resource whose missing attributes are made up and remarked on in the ledger."""
+        found = super().get(key, default)
+        if isinstance(found, CloudFormationModel | Made):
+            return _Attributes(found, lambda attribute: self._made_up(key, attribute))
+        return found
+
+    def parse_ssm_parameter(self, value: str, value_type: str) -> Any:
+        """The value of a template parameter that is kept in the Parameter Store.
+
+        Raises:
+            ValidationError: there is none of that name.
+        """
+        if ssm_backends[self._account_id][self._region_name].get_parameter(value) is None:
+            raise ValidationError(
+                message=f"Unable to fetch parameters [{value}] from parameter store for this account."
+            )
+        return super().parse_ssm_parameter(value, value_type)
+
+    def validate_outputs(self) -> None:
+        """Leave the attributes of outputs to the end, when the resources are there."""
+
+    def adopt(self, other: "Resources") -> None:
+        """Take over the resources of another map that this template still names."""
+        for name in self._resource_json_map:
+            if name in other.made_from:
+                self._parsed_resources[name] = other[name]
+                self.made_from[name] = other.made_from[name]
+
+    def order(self) -> list[str]:
+        """All logical ids whose condition holds, in the order of their making."""
+        return [name for name in in_order(self._resource_json_map) if self._holds(name)]
+
+    def type_of(self, name: str) -> str:
+        """The type that a template gives a resource."""
+        return str(self._resource_json_map[name]["Type"])
+
+    def physical_id(self, name: str) -> str:
+        """The physical id of a resource, empty before it has one."""
+        return str(getattr(self._parsed_resources.get(name), "physical_resource_id", None) or "")
+
+    def _resolved(self, name: str) -> tuple[Any, dict[str, Any], str]:
+        """The model of a resource, its definition with every reference filled in, and a name for it."""
+        definition = self._resource_json_map[name]
+        try:
+            model, json, generated = self._attempt(
+                name, lambda: parsing.parse_resource_and_generate_name(name, definition, self)
+            )
+        except _LACKS as problem:
+            raise ResourceFailedError(name, f"its definition cannot be worked out: {problem!r}") from problem
+        return model, json, generated
+
+    def make(self, name: str) -> None:
+        """Make a resource.
+
+        Raises:
+            ResourceFailedError: an emulated API or a model of the sandbox refused it.
+        """
+        model, json, physical_name = self._resolved(name)
+        self.made_from[name] = json
+        wanted = self._want(name, json, physical_name)
+        lack = ""
+        try:
+            made = self._attempt(name, lambda: self._made_by(model, wanted, json))
+        except _LACKS as problem:
+            if isinstance(model, Model):
+                raise
+            lack = f"moto cannot make it as the template wants it: {problem!r}"
+            made = stand_in(wanted)
+        self._keep(name, made)
+        self._record(name, model, wanted.properties, lack)
+
+    def change(self, name: str, before: "Resources") -> bool:
+        """Change a resource that `before` holds; False when nothing about it is different.
+
+        Raises:
+            ResourceFailedError: an emulated API or a model of the sandbox refused the change.
+        """
+        if name in before.replaced:
+            # The way back: what was replaced is still there, and what took its place goes with `sweep`.
+            return True
+        model, json, physical_name = self._resolved(name)
+        if json == before.made_from.get(name):
+            return False
+        original = before[name]
+        named = parsing.resource_name_property_from_type(self.type_of(name))
+        if original is not None and (not named or named not in json["Properties"]):
+            # A name that CloudFormation made up stays with the resource.
+            physical_name = original.physical_resource_id.rpartition(":")[2].rpartition("/")[2]
+        wanted = self._want(name, json, physical_name)
+        change = _change_of(model)
+        if change is None or original is None:
+            self.ledger.remark(self["AWS::StackName"], name, "an update (it stays as it was created)")
+            return True
+        made = self._attempt(name, lambda: change(wanted, original))
+        if isinstance(model, Model) and made.physical_resource_id != original.physical_resource_id:
+            self.replaced[name] = (original, before.made_from[name])
+        self._keep(name, made)
+        self.made_from[name] = json
+        return True
+
+    def sweep(self, *, back: bool) -> None:
+        """Remove what others have taken the place of; on the way back, those others."""
+        for name, (original, json) in reversed(self.replaced.items()):
+            resource, made_from = (self[name], self.made_from[name]) if back else (original, json)
+            self._attempt(name, partial(self._unmake, name, resource, made_from))
+        self.replaced.clear()
+
+    def remove(self, name: str) -> bool:
+        """Remove a resource; False when its deletion policy keeps it.
+
+        Raises:
+            ResourceFailedError: an emulated API or a model of the sandbox refused.
+        """
+        json = self.made_from[name]
+        resource = self._parsed_resources.get(name)
+        kept = str(json.get("DeletionPolicy", "")).startswith("Retain")
+        if resource is not None and not kept:
+            self._attempt(name, lambda: self._unmake(name, resource, json))
+        del self.made_from[name]
+        self._parsed_resources.pop(name, None)
+        return not kept
+
+    def _want(self, name: str, json: dict[str, Any], physical_name: str) -> Wanted:
+        return Wanted(
+            type=json["Type"],
+            logical_id=name,
+            name=physical_name,
+            stack_id=self.stack_id,
+            properties=Properties(json["Properties"]),
+            account_id=self._account_id,
+            region_name=self._region_name,
+        )
+
+    def _made_by(self, model: Any, wanted: Wanted, json: dict[str, Any]) -> Any:
+        if isinstance(model, Model):
+            return model.make(wanted)
+        return model.create_from_cloudformation_json(
+            wanted.name,
+            {**json, "Properties": wanted.properties},
+            wanted.account_id,
+            wanted.region_name,
+            LogicalId=wanted.logical_id,
+            StackId=wanted.stack_id,
+            ResourceType=wanted.type,
+        )
+
+    def _unmake(self, name: str, resource: Any, json: dict[str, Any]) -> None:
+        model: Any = parsing.resource_class_from_type(json["Type"])
+        if isinstance(resource, Placeholder):
+            return
+        if not isinstance(model, Model):
+            self._delete_resource(resource, json)
+        elif model.remove is not None:
+            model.remove(self._want(name, json, resource.physical_resource_id), resource)
+
+    def _holds(self, name: str) -> bool:
+        condition = self._resource_json_map[name].get("Condition")
+        return not condition or bool(self.lazy_condition_map[condition])
+
+    def _keep(self, name: str, resource: Any) -> None:
+        resource.cf_resource_type = self.type_of(name)
+        resource.logical_resource_id = name
+        self._parsed_resources[name] = resource
+        if isinstance(resource, TaggedEC2Resource):
+            own = {
+                "aws:cloudformation:stack-name": self["AWS::StackName"],
+                "aws:cloudformation:stack-id": self.stack_id,
+                "aws:cloudformation:logical-id": name,
+            }
+            resource.add_tags({**self.tags, **own})
+
+    def _record(self, name: str, model: Any, properties: Properties, lack: str) -> None:
+        nothing = lack or (reason(self.type_of(name)) if model is NOTHING_MADE else "")
+        # The property that names the resource was read on the way to `generate_resource_name`.
+        named = parsing.resource_name_property_from_type(self.type_of(name))
+        entry = Entry(
+            stack=self["AWS::StackName"],
+            logical_id=name,
+            type=self.type_of(name),
+            physical_id=self.physical_id(name),
+            model=NOTHING if nothing else SANDBOX if isinstance(model, Model) else MOTO,
+            reason=nothing,
+            ignored=() if nothing else tuple(each for each in properties.unread() if each != named),
+        )
+        self.ledger.record(entry)
+
+    def _made_up(self, name: str, attribute: str) -> str:
+        self.ledger.remark(self["AWS::StackName"], name, f"the attribute {attribute}")
+        definition = {"Type": self.type_of(name), "Properties": {}}
+        return stand_in(self._want(name, definition, self.physical_id(name) or name)).get_cfn_attribute(attribute)
+
+    def _attempt(self, name: str, act: Callable[[], _T]) -> _T:
+        try:
+            return act()
+        except ResourceRefusedError as problem:
+            raise ResourceFailedError(name, str(problem)) from problem
+        except _REFUSALS as problem:
+            raise ResourceFailedError(name, getattr(problem, "message", "") or str(problem)) from problem
+
+
+class _Attributes:
+    """A resource as Fn::GetAtt sees it: what moto does not know is made up by `missing`."""
+
+    def __init__(self, resource: Any, missing: Callable[[str], str]) -> None:
+        self._resource = resource
+        self._missing = missing
+
+    def get_cfn_attribute(self, attribute: str) -> Any:
+        """The attribute, or what `missing` makes up."""
+        if not hasattr(self._resource, "get_cfn_attribute"):
+            return self._missing(attribute)
+        try:
+            found = self._resource.get_cfn_attribute(attribute)
+        except (UnformattedGetAttTemplateException, NotImplementedError, AttributeError, KeyError):
+            return self._missing(attribute)
+        return self._missing(attribute) if found is None else found
+
+
+def _change_of(model: Any) -> Callable[[Wanted, Any], Any] | None:
+    """What changes a resource of a model in place, or None where nothing does."""
+    if isinstance(model, Model):
+        return model.change
+    update = model.update_from_cloudformation_json
+    if getattr(update, "__isabstractmethod__", False):
+        return None
+    return lambda wanted, original: update(
+        original_resource=original,
+        new_resource_name=wanted.name,
+        cloudformation_json={"Type": wanted.type, "Properties": wanted.properties},
+        account_id=wanted.account_id,
+        region_name=wanted.region_name,
+    )

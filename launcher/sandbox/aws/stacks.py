@@ -1,0 +1,395 @@
+"""CloudFormation: what happens to a stack as a whole.
+
+Emulated: change sets that create and update, in the order of dependencies, with an event for each resource; roll-back
+when a resource fails; exports and their users; termination protection. Not emulated: anything between two events (a
+stack changes while the call that started it lasts), replacement of resources that an update cannot change in place
+but where their model makes another one, drift, stack policies.
+"""
+
+import threading
+from datetime import timedelta
+from typing import Any, cast
+
+from moto.cloudformation import models
+from moto.cloudformation.exceptions import AlreadyExistsException, CloudFormationError, ValidationError
+from moto.cloudformation.models import CloudFormationBackend, Event, Stack
+from moto.cloudformation.parsing import OutputMap
+from moto.cloudformation.utils import generate_stack_id
+
+from launcher.sandbox.aws.references import CircularTemplateError, imports_of
+from launcher.sandbox.aws.resources import ResourceFailedError, Resources
+
+_DEAD_ENDS = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED")
+_MOMENT = timedelta(milliseconds=1)
+
+_LOCK = threading.RLock()
+"""One stack at a time: the CDK CLI may deploy several together."""
+
+
+class ChangeSetNotFoundError(CloudFormationError):
+    """No change set of that name."""
+
+    code = "ChangeSetNotFound"
+
+    def __init__(self, name: str) -> None:
+        """Say which."""
+        super().__init__(f"ChangeSet [{name}] does not exist")
+
+
+class EmulatedStack(Stack):
+    """A stack whose resources come and go in order, with an event for each step."""
+
+    @staticmethod
+    def cloudformation_name_type() -> str:
+        """No property names it."""
+        return ""
+
+    def is_created(self) -> bool:
+        """Whether its resources are there."""
+        return self.status.endswith("_COMPLETE")
+
+    @property
+    def made(self) -> Resources:
+        """Its resources."""
+        return cast("Resources", self.resource_map)
+
+    @property
+    def stack_parameters(self) -> dict[str, Any]:
+        """Its parameters as they were given, for an update that keeps them.
+
+        moto has them worked out by then: a parameter kept in the Parameter Store would be looked up by its value.
+        """
+        slots = self.template_dict.get("Parameters", {})
+        return {name: self.parameters.get(name, slot.get("Default")) for name, slot in slots.items()}
+
+    def _create_resource_map(self) -> Resources:
+        """The map of the template's resources, none made yet."""
+        made = Resources(
+            stack_id=self.stack_id,
+            stack_name=self.name,
+            parameters=self.parameters,
+            tags=self.tags,
+            account_id=self.account_id,
+            region_name=self.region_name,
+            template=self.template_dict,
+            cross_stack_resources=self.cross_stack_resources,
+        )
+        made.load()
+        return made
+
+    def read(self, template: str, parameters: dict[str, Any]) -> Resources:
+        """Take in a template and give the map of its resources; nothing else of the stack changes.
+
+        Raises:
+            ValidationError: the template or its parameters cannot be used.
+        """
+        before = (self.template, self.template_dict, self.parameters)
+        self.template, self.parameters = template, parameters
+        try:
+            self._parse_template()
+            fresh = self._create_resource_map()
+            fresh.order()
+        except (CircularTemplateError, ValueError) as problem:
+            raise ValidationError(message=f"Template error: {problem}") from problem
+        finally:
+            self.template, self.template_dict, self.parameters = before
+        return fresh
+
+    def settle(self, template: str, parameters: dict[str, Any], resources: Resources) -> None:
+        """Make a template, its parameters and its resources those of the stack."""
+        self.template, self.parameters = template, parameters
+        self._parse_template()
+        self.description = self.template_dict.get("Description")
+        self.resource_map = resources
+        # An output can be worked out once the resources are there.
+        self.output_map = OutputMap(resources, {}, self.stack_id)
+
+    def say(self, status: str, why: str | None = None) -> None:
+        """Set the stack's status and write the event."""
+        self.status = status
+        self.stack_status_reason = why
+        self._add_stack_event(status, resource_status_reason=why)
+        self._in_order()
+
+    def tell(self, resources: Resources, name: str, status: str, why: str | None = None) -> None:
+        """Write the event of one resource."""
+        event = Event(
+            stack_id=self.stack_id,
+            stack_name=self.name,
+            logical_resource_id=name,
+            physical_resource_id=resources.physical_id(name),
+            resource_type=resources.type_of(name),
+            resource_status=status,
+            resource_status_reason=why,
+            resource_properties=None,
+        )
+        self.events.append(event)
+        self._in_order()
+
+    def carry_out_creation(self, template: str, parameters: dict[str, Any]) -> None:
+        """Make every resource of a template; on a failure remove them again."""
+        fresh = self.read(template, parameters)
+        self.settle(template, parameters, fresh)
+        self.say("CREATE_IN_PROGRESS", "User Initiated")
+        try:
+            for name in fresh.order():
+                self._make(fresh, name)
+        except ResourceFailedError as failure:
+            self.say("ROLLBACK_IN_PROGRESS", f"The following resource(s) failed to create: [{failure.logical_id}].")
+            left = self._remove_all(fresh)
+            self.say("ROLLBACK_FAILED" if left else "ROLLBACK_COMPLETE", _not_deleted(left))
+            return
+        self.output_map = self._create_output_map()
+        self.say("CREATE_COMPLETE")
+
+    def carry_out_update(self, template: str, parameters: dict[str, Any]) -> None:
+        """Bring the stack to a new template; on a failure go back to the one before."""
+        before = self.made
+        fresh = self.read(template, parameters)
+        fresh.adopt(before)
+        self.say("UPDATE_IN_PROGRESS", "User Initiated")
+        made: list[str] = []
+        try:
+            for name in fresh.order():
+                if name in before:
+                    self._change(fresh, name, before)
+                else:
+                    made.append(name)
+                    self._make(fresh, name)
+        except ResourceFailedError as failure:
+            self._go_back(before, fresh, made, failure)
+            return
+        self.say("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+        fresh.sweep(back=False)
+        left = self._remove_all(before, keep=set(fresh))
+        self.settle(template, parameters, fresh)
+        self.output_map = self._create_output_map()
+        self.say("UPDATE_COMPLETE", _not_deleted(left))
+
+    def carry_out_deletion(self) -> bool:
+        """Remove every resource; False when one would not go."""
+        self.say("DELETE_IN_PROGRESS", "User Initiated")
+        left = self._remove_all(self.made)
+        self.say("DELETE_FAILED" if left else "DELETE_COMPLETE", _not_deleted(left))
+        return not left
+
+    def _in_order(self) -> None:
+        """Give the newest event a time after the one before it; who reads the events sorts them by milliseconds."""
+        if len(self.events) > 1:
+            self.events[-1].timestamp = max(self.events[-1].timestamp, self.events[-2].timestamp + _MOMENT)
+
+    def _make(self, resources: Resources, name: str) -> None:
+        self.tell(resources, name, "CREATE_IN_PROGRESS")
+        try:
+            resources.make(name)
+        except ResourceFailedError as failure:
+            self.tell(resources, name, "CREATE_FAILED", failure.why)
+            raise
+        self.tell(resources, name, "CREATE_COMPLETE")
+
+    def _change(self, resources: Resources, name: str, before: Resources) -> None:
+        try:
+            changed = resources.change(name, before)
+        except ResourceFailedError as failure:
+            self.tell(resources, name, "UPDATE_FAILED", failure.why)
+            raise
+        if changed:
+            self.tell(resources, name, "UPDATE_COMPLETE")
+
+    def _go_back(self, before: Resources, fresh: Resources, made: list[str], failure: ResourceFailedError) -> None:
+        why = f"The following resource(s) failed to update: [{failure.logical_id}]."
+        self.say("UPDATE_ROLLBACK_IN_PROGRESS", why)
+        left = self._remove_all(fresh, keep=set(fresh) - set(made))
+        for name in [name for name in before.order() if name in fresh]:
+            try:
+                self._change(before, name, fresh)
+            except ResourceFailedError:
+                left.append(name)
+        fresh.sweep(back=True)
+        self.say("UPDATE_ROLLBACK_FAILED" if left else "UPDATE_ROLLBACK_COMPLETE", _not_deleted(left))
+
+    def _remove_all(self, resources: Resources, keep: set[str] | None = None) -> list[str]:
+        """Remove resources, the dependent before what they depend on; the names of those that would not go."""
+        left = []
+        for name in reversed(resources.order()):
+            if name not in resources.made_from or name in (keep or ()):
+                continue
+            self.tell(resources, name, "DELETE_IN_PROGRESS")
+            try:
+                gone = resources.remove(name)
+            except ResourceFailedError as failure:
+                self.tell(resources, name, "DELETE_FAILED", failure.why)
+                left.append(name)
+            else:
+                self.tell(resources, name, "DELETE_COMPLETE" if gone else "DELETE_SKIPPED")
+        return left
+
+
+class EmulatedCloudFormation(CloudFormationBackend):
+    """All stacks of one region."""
+
+    @property
+    def _url_module(self) -> Any:
+        from moto.cloudformation import urls  # noqa: PLC0415  moto finds it by the name of the backend's own module
+
+        return urls
+
+    def create_stack(
+        self, name: str, template: str, parameters: dict[str, Any], *positional: Any, **others: Any
+    ) -> EmulatedStack:
+        """Make a stack without a change set."""
+        with _LOCK:
+            if any(stack.name == name for stack in self.stacks.values()):
+                raise AlreadyExistsException(f"Stack {name} already exists")
+            names = ("notification_arns", "tags", "role_arn", "enable_termination_protection")
+            stack = EmulatedStack(
+                stack_id=generate_stack_id(name, self.region_name, self.account_id),
+                name=name,
+                template={},
+                parameters=parameters,
+                account_id=self.account_id,
+                region_name=self.region_name,
+                **dict(zip(names, positional, strict=False)),
+                **others,
+            )
+            stack.cross_stack_resources = self.exports
+            stack.read(template, parameters)
+            self.stacks[stack.stack_id] = stack
+            stack.carry_out_creation(template, parameters)
+            self._publish(stack)
+            return stack
+
+    def update_stack(self, name: str, template: str, role_arn: Any, parameters: Any, tags: Any) -> EmulatedStack:
+        """Change a stack without a change set."""
+        with _LOCK:
+            stack = self._own(self.get_stack(name))
+            resolved = self._resolve_update_parameters(instance=stack, incoming_params=parameters)
+            stack.role_arn = role_arn
+            stack.tags = tags if tags is not None else stack.tags
+            stack.carry_out_update(template, resolved)
+            self._publish(stack)
+            return stack
+
+    def create_change_set(self, *positional: Any, **named: Any) -> tuple[str, str]:
+        """Keep a change for later, after a look whether its template can be used at all.
+
+        Raises:
+            AlreadyExistsException: a stack of that name is there and the change set would make it.
+            ValidationError: the template or its parameters cannot be used.
+        """
+        with _LOCK:
+            creates = named["change_set_type"] == "CREATE"
+            for stack in [stack for stack in self.stacks.values() if stack.name == named["stack_name"] and creates]:
+                if stack.status != "REVIEW_IN_PROGRESS":
+                    raise AlreadyExistsException(f"Stack [{stack.name}] already exists")
+                del self.stacks[stack.stack_id]
+            if not creates and self.get_stack(named["stack_name"]).status in _DEAD_ENDS:
+                status = self.get_stack(named["stack_name"]).status
+                text = f"Stack:{named['stack_name']} is in {status} state and can not be updated."
+                raise ValidationError(message=text)
+            ids: tuple[str, str] = super().create_change_set(*positional, **named)
+            change_set = self.change_sets[ids[0]]
+            change_set.stack.cross_stack_resources = self.exports
+            try:
+                self._own(change_set.stack).read(change_set.template, change_set.parameters)
+            except ValidationError:
+                del self.change_sets[ids[0]]
+                raise
+            return ids
+
+    def change_set(self, name: str, stack_name: str | None) -> Any:
+        """A change set by its ARN, or by its name and that of its stack: the CDK gives those of all stacks one name.
+
+        Raises:
+            ChangeSetNotFoundError: there is none.
+        """
+        for arn, change_set in self.change_sets.items():
+            if name == arn:
+                return change_set
+            if name == change_set.change_set_name and stack_name in (None, change_set.stack_name, change_set.stack_id):
+                return change_set
+        raise ChangeSetNotFoundError(name)
+
+    def forget_change_set(self, name: str, stack_name: str | None) -> None:
+        """Remove a change set; nothing where there is none."""
+        with _LOCK:
+            found = [
+                arn
+                for arn, each in self.change_sets.items()
+                if name in (arn, each.change_set_name) and stack_name in (None, each.stack_name, each.stack_id)
+            ]
+            for arn in found:
+                del self.change_sets[arn]
+
+    def execute_change_set(self, change_set_name: str, stack_name: str | None = None) -> None:
+        """Carry out a change set. A resource that fails makes the stack fail and not the call."""
+        with _LOCK:
+            change_set = self.change_set(change_set_name, stack_name)
+            stack = self._own(self.stacks[change_set.stack_id])
+            stack.tags = change_set.tags or stack.tags
+            if change_set.change_set_type == "CREATE":
+                stack.carry_out_creation(change_set.template, change_set.parameters)
+            else:
+                stack.carry_out_update(change_set.template, change_set.parameters)
+            change_set.execution_status = "EXECUTE_COMPLETE"
+            self._publish(stack)
+
+    def delete_stack(self, name_or_stack_id: str) -> None:
+        """Remove a stack.
+
+        Raises:
+            ValidationError: it is protected.
+        """
+        with _LOCK:
+            found = [s for s in self.stacks.values() if name_or_stack_id in (s.name, s.stack_id)]
+            for stack in found:
+                if stack.enable_termination_protection:
+                    text = f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
+                    raise ValidationError(message=text)
+                self._delete(self._own(stack))
+
+    def importers(self, export: str) -> list[str]:
+        """The names of the stacks that import an export."""
+        return [stack.name for stack in self.stacks.values() if export in imports_of(stack.template_dict)]
+
+    def protect(self, name: str, *, enabled: bool) -> EmulatedStack:
+        """Turn the termination protection of a stack on or off."""
+        with _LOCK:
+            stack = self._own(self.get_stack(name))
+            stack.enable_termination_protection = enabled
+            return stack
+
+    @staticmethod
+    def _own(stack: Stack) -> EmulatedStack:
+        """A stack as it was made here: moto's own are never made."""
+        return cast("EmulatedStack", stack)
+
+    def _delete(self, stack: EmulatedStack) -> None:
+        for export in stack.exports:
+            users = self.importers(export.name)
+            if users:
+                stack.say("DELETE_FAILED", f"Export {export.name} cannot be deleted as it is in use by {users[0]}")
+                return
+        if stack.carry_out_deletion():
+            self._withdraw(stack)
+            self.deleted_stacks[stack.stack_id] = self.stacks.pop(stack.stack_id)
+
+    def _publish(self, stack: EmulatedStack) -> None:
+        self._withdraw(stack)
+        if stack.status.endswith("ROLLBACK_COMPLETE") and not stack.status.startswith("UPDATE"):
+            return
+        self.exports.update({export.name: export for export in stack.exports})
+
+    def _withdraw(self, stack: EmulatedStack) -> None:
+        for name in [name for name, export in self.exports.items() if export.exporting_stack_id == stack.stack_id]:
+            del self.exports[name]
+
+
+def install() -> None:
+    """Put these stacks in the place of moto's."""
+    setattr(models, Stack.__name__, EmulatedStack)
+    models.cloudformation_backends.backend = EmulatedCloudFormation
+
+
+def _not_deleted(names: list[str]) -> str | None:
+    return f"The following resource(s) failed to delete: [{', '.join(names)}]." if names else None

@@ -1,0 +1,302 @@
+"""What a request for a HyperPod cluster with Slurm asks for, checked against the AWS that it would be made in.
+
+The shape is that of CreateCluster (Amazon SageMaker API reference, read 2026-11-20) without the parts that clusters on
+EKS alone have. All problems are gathered.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from launcher.sandbox.cluster.schema import Problem, Shape, problems
+from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue, Surroundings, TypeFacts
+from launcher.sandbox.cluster.training_plan import TrainingPlan
+
+_SUBNETS: Shape = {"SecurityGroupIds!": ["text"], "Subnets!": ["text"]}
+_GROUP: Shape = {
+    "InstanceGroupName!": "text",
+    "InstanceType!": "text",
+    "InstanceCount!": "whole",
+    "ExecutionRole!": "text",
+    "LifeCycleConfig!": {"SourceS3Uri!": "text", "OnCreate!": "text"},
+    "SlurmConfig!": {"NodeType!": "text", "PartitionNames": ["text"]},
+    "CapacityRequirements": {"Spot": {}, "OnDemand": {}},
+    "ImageId": "text",
+    "InstanceStorageConfigs": [
+        {
+            "EbsVolumeConfig": {"VolumeSizeInGB": "whole", "VolumeKmsKeyId": "text", "RootVolume": "truth"},
+            "FsxLustreConfig": {"DnsName!": "text", "MountName!": "text", "MountPath": "text"},
+        }
+    ],
+    "NetworkInterface": {"InterfaceType!": "text"},
+    "OnStartDeepHealthChecks": ["text"],
+    "OverrideVpcConfig": _SUBNETS,
+    "ThreadsPerCore": "whole",
+    "TrainingPlanArn": "text",
+}
+_REQUEST: Shape = {
+    "ClusterName!": "text",
+    "InstanceGroups!": [_GROUP],
+    "VpcConfig!": _SUBNETS,
+    "NodeProvisioningMode": "text",
+    "NodeRecovery": "text",
+    "Orchestrator!": {"Slurm!": {"SlurmConfigStrategy": "text"}},
+    "Tags": [{"Key!": "text", "Value!": "text"}],
+}
+_CLUSTER_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_GROUP_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_SETTING = re.compile(r"^\s*add_setting (\w+) (\S+)$", re.MULTILINE)
+"""How the controller's script adds a line to slurm.conf (templates/hyperpod/on_create.sh.j2)."""
+_WORDS = {
+    "NodeRecovery": ("Automatic", "None"),
+    "NodeProvisioningMode": ("Continuous",),
+}
+_UNUSED = ("ImageId", "OnStartDeepHealthChecks")
+_USABLE = ("Scheduled", "Active")
+"""States of a training plan that instances can be taken from."""
+_STRATEGIES = ("Merge", "Managed", "Overwrite")
+_NODE_TYPES = ("Controller", "Login", "Compute")
+_PREFIX = "ml."
+
+
+class RequestRefusedError(Exception):
+    """A request that SageMaker would refuse, or whose machines would not come up, with every reason."""
+
+    def __init__(self, found: list[Problem]) -> None:
+        """Keep the reasons."""
+        super().__init__("Invalid cluster request: " + "; ".join(str(problem) for problem in found))
+        self.problems = tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What the machines of a cluster find: the AWS around it, its controller's script, file systems by DNS name.
+
+    `plans` are the training plans that were bought, by ARN.
+    """
+
+    aws: Surroundings
+    script: str
+    file_systems: frozenset[str]
+    plans: Mapping[str, TrainingPlan] = field(default_factory=dict)
+
+
+def script_of_controller(request: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The bucket and key of the script that the controller runs, None where the request names none that could be."""
+    for group in request.get("InstanceGroups", []):
+        if group.get("SlurmConfig", {}).get("NodeType") == "Controller":
+            return _script(group)
+    return None
+
+
+def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
+    """The cluster that a request asks for.
+
+    Raises:
+        RequestRefusedError: it would not come up.
+    """
+    found = list(problems(request, _REQUEST))
+    if not found:
+        for check in (_of_the_whole, _of_the_parts, _of_the_groups, _of_the_plans):
+            found.extend(check(request, account))
+    if found:
+        raise RequestRefusedError(found)
+    controller = next(each for each in request["InstanceGroups"] if _part(each) == "Controller")
+    compute = [each for each in request["InstanceGroups"] if _part(each) == "Compute"]
+    names = dict.fromkeys(_partition(each) for each in compute)
+    return ClusterSpec(
+        name=request["ClusterName"],
+        head_instance_type=_ec2_type(controller),
+        head_subnet_id=_network(request, controller)["Subnets"][0],
+        head_security_groups=tuple(_network(request, controller)["SecurityGroupIds"]),
+        queues=tuple(Queue(name=each, exclusive=False, settings={}) for each in names),
+        groups=tuple(_node_group(request, each, account.aws) for each in compute),
+        settings=tuple(_SETTING.findall(account.script)),
+        tags={tag["Key"]: tag["Value"] for tag in request.get("Tags", [])},
+        left_out=tuple(_left_out(request, account.aws)),
+    )
+
+
+def _part(group: Mapping[str, Any]) -> str:
+    return str(group["SlurmConfig"]["NodeType"])
+
+
+def _partition(group: Mapping[str, Any]) -> str:
+    return str(group["SlurmConfig"]["PartitionNames"][0])
+
+
+def _ec2_type(group: Mapping[str, Any]) -> str:
+    return str(group["InstanceType"]).removeprefix(_PREFIX)
+
+
+def _network(request: Mapping[str, Any], group: Mapping[str, Any]) -> Mapping[str, Any]:
+    network: Mapping[str, Any] = group.get("OverrideVpcConfig") or request["VpcConfig"]
+    return network
+
+
+def _script(group: Mapping[str, Any]) -> tuple[str, str] | None:
+    scripts = group.get("LifeCycleConfig", {})
+    bucket, _, folder = str(scripts.get("SourceS3Uri", "")).removeprefix("s3://").partition("/")
+    name = scripts.get("OnCreate")
+    return (bucket, f"{folder.rstrip('/')}/{name}".lstrip("/")) if bucket and name else None
+
+
+def _one_of(value: Any, allowed: tuple[str, ...], path: str) -> Iterator[Problem]:
+    if value not in allowed:
+        yield Problem(path=path, message=f"got {value!r}, allowed: {', '.join(allowed)}")
+
+
+def _of_the_whole(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+    del account
+    if not _CLUSTER_NAME.fullmatch(request["ClusterName"]):
+        message = f"got {request['ClusterName']!r}, allowed: letters and digits with '-' between them, 63 in all"
+        yield Problem(path="ClusterName", message=message)
+    for key, allowed in _WORDS.items():
+        if key in request:
+            yield from _one_of(request[key], allowed, key)
+    strategy = request["Orchestrator"]["Slurm"].get("SlurmConfigStrategy", _STRATEGIES[0])
+    yield from _one_of(strategy, _STRATEGIES, "Orchestrator.Slurm.SlurmConfigStrategy")
+
+
+def _of_the_parts(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+    """One controller, and workers."""
+    del account
+    groups = request["InstanceGroups"]
+    controllers = [each for each in groups if _part(each) == "Controller"]
+    if len(controllers) != 1 or controllers[0]["InstanceCount"] != 1:
+        got = [(each["InstanceGroupName"], each["InstanceCount"]) for each in controllers]
+        yield Problem(path="InstanceGroups", message=f"needs one Controller group with one instance, got {got}")
+    if not any(_part(each) == "Compute" for each in groups):
+        yield Problem(path="InstanceGroups", message="needs a Compute group, got none")
+    names = [each["InstanceGroupName"] for each in groups]
+    for name in sorted({each for each in names if names.count(each) > 1}):
+        yield Problem(path="InstanceGroups", message=f"{name} is there twice")
+
+
+def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+    for index, group in enumerate(request["InstanceGroups"]):
+        path = f"InstanceGroups[{index}]"
+        if not _GROUP_NAME.fullmatch(group["InstanceGroupName"]):
+            yield Problem(path=f"{path}.InstanceGroupName", message=f"got {group['InstanceGroupName']!r}")
+        yield from _one_of(_part(group), _NODE_TYPES, f"{path}.SlurmConfig.NodeType")
+        if _part(group) == "Compute" and len(group["SlurmConfig"].get("PartitionNames", [])) != 1:
+            yield Problem(path=f"{path}.SlurmConfig.PartitionNames", message="the sandbox takes one name")
+        if group["InstanceCount"] < 1:
+            yield Problem(path=f"{path}.InstanceCount", message=f"got {group['InstanceCount']}, allowed: 1 and more")
+        yield from _machines(request, group, account.aws, path)
+        yield from _files(group, account, path)
+
+
+def _machines(request: Mapping[str, Any], group: Mapping[str, Any], aws: Surroundings, path: str) -> Iterator[Problem]:
+    """Instances of a type that is there, in subnets and security groups that are there."""
+    facts = _facts(group, aws)
+    if facts is None:
+        message = f"got {group['InstanceType']!r}, allowed: {_PREFIX} and a type that EC2 has"
+        yield Problem(path=f"{path}.InstanceType", message=message)
+    network = _network(request, group)
+    if not network["Subnets"]:
+        yield Problem(path=path, message="needs a subnet")
+    for subnet in network["Subnets"]:
+        if aws.subnet(subnet) is None:
+            yield Problem(path=path, message=f"no subnet {subnet!r} in {aws.region}")
+    admit = {each: aws.admits_itself(each) for each in network["SecurityGroupIds"]}
+    for security_group in [name for name, admits in admit.items() if admits is None]:
+        yield Problem(path=path, message=f"no security group {security_group!r} in {aws.region}")
+    # With one of several that does not, EFA's check between instances fails (awslabs/awsome-distributed-ai, pull 259).
+    closed = [name for name, admits in admit.items() if admits is False]
+    if facts is not None and facts.efa and closed:
+        named = ", ".join(closed)
+        message = f"EFA needs every security group to let all traffic in and out to itself, {named} does not"
+        yield Problem(path=path, message=message)
+
+
+def _of_the_plans(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+    """Training plans that are there, with the instances that the groups take of them."""
+    taken: dict[str, int] = {}
+    for index, group in enumerate(request["InstanceGroups"]):
+        arn, path = group.get("TrainingPlanArn"), f"InstanceGroups[{index}].TrainingPlanArn"
+        if arn is None:
+            continue
+        plan = account.plans.get(arn)
+        if plan is None:
+            yield Problem(path=path, message=f"no training plan {arn}")
+            continue
+        taken[arn] = taken.get(arn, 0) + group["InstanceCount"]
+        yield from (Problem(path=path, message=each) for each in _against(plan, request, group, account.aws))
+        if taken[arn] > plan.count:
+            yield Problem(path=path, message=f"takes {taken[arn]} instances, the training plan has {plan.count}")
+
+
+def _against(
+    plan: TrainingPlan, request: Mapping[str, Any], group: Mapping[str, Any], aws: Surroundings
+) -> Iterator[str]:
+    """What of a group is not as the training plan that it names."""
+    status = plan.status(datetime.now(UTC))
+    if status not in _USABLE:
+        yield f"the training plan is {status}, allowed: {', '.join(_USABLE)}"
+    if group["InstanceType"] != plan.instance_type:
+        yield f"the training plan has {plan.instance_type}, got {group['InstanceType']}"
+    for subnet in [aws.subnet(each) for each in _network(request, group)["Subnets"]]:
+        if subnet is not None and plan.zone_id is not None and subnet.zone_id != plan.zone_id:
+            yield f"the training plan is in {plan.zone_id}, the subnet in {subnet.zone_id}"
+
+
+def _files(group: Mapping[str, Any], account: Account, path: str) -> Iterator[Problem]:
+    """A script that can be fetched, and file systems that can be mounted."""
+    script = _script(group)
+    if script is None or not account.aws.has_object(*script):
+        uri = f"{group['LifeCycleConfig']['SourceS3Uri']}/{group['LifeCycleConfig']['OnCreate']}"
+        yield Problem(path=f"{path}.LifeCycleConfig", message=f"no object {uri}")
+    for storage in group.get("InstanceStorageConfigs", []):
+        name = storage.get("FsxLustreConfig", {}).get("DnsName")
+        if name is not None and name not in account.file_systems:
+            yield Problem(path=f"{path}.InstanceStorageConfigs", message=f"no file system {name}")
+
+
+def _facts(group: Mapping[str, Any], aws: Surroundings) -> TypeFacts | None:
+    return aws.instance_type(_ec2_type(group)) if group["InstanceType"].startswith(_PREFIX) else None
+
+
+def _node_group(request: Mapping[str, Any], group: Mapping[str, Any], aws: Surroundings) -> NodeGroup:
+    facts, network, count = _facts(group, aws), _network(request, group), group["InstanceCount"]
+    if facts is None:
+        raise KeyError(group["InstanceType"])
+    name = group["InstanceGroupName"]
+    return NodeGroup(
+        queue=_partition(group),
+        name=name,
+        instance_type=_ec2_type(group),
+        capacity_type="SPOT" if "Spot" in group.get("CapacityRequirements", {}) else "ONDEMAND",
+        min_count=count,
+        max_count=count,
+        subnet_id=network["Subnets"][0],
+        security_groups=tuple(network["SecurityGroupIds"]),
+        efa=facts.efa,
+        placement_group=False,
+        cpus=facts.vcpus,
+        memory_mib=facts.memory_mib,
+        gpus=facts.gpus,
+        settings={},
+        own_names=tuple(f"{name}-{number + 1}" for number in range(count)),
+    )
+
+
+def _left_out(request: Mapping[str, Any], aws: Surroundings) -> Iterator[str]:
+    """What is checked as far as it can be, and then not done."""
+    yield "srun --auto-resume (a job whose machine failed is put back into the queue)"
+    for group in request["InstanceGroups"]:
+        name, facts = f"group {group['InstanceGroupName']}", _facts(group, aws)
+        yield f"{name}: {group['LifeCycleConfig']['OnCreate']} (not run)"
+        if _part(group) != "Compute":
+            yield f"{name}: its machines (nothing runs on them)"
+        if facts is not None and facts.efa and _part(group) == "Compute":
+            yield f"{name}: EFA interfaces"
+        if any("FsxLustreConfig" in each for each in group.get("InstanceStorageConfigs", [])):
+            yield f"{name}: FSx for Lustre (not mounted)"
+        if any("EbsVolumeConfig" in each for each in group.get("InstanceStorageConfigs", [])):
+            yield f"{name}: volumes"
+        yield from (f"{name}: {key}" for key in _UNUSED if key in group)
+        if "TrainingPlanArn" in group:
+            yield f"{name}: the window of its training plan (its machines are there at once, and stay)"

@@ -1,0 +1,117 @@
+"""The nodes of a cluster: a folder, a metadata service and an instance each; a lost one comes back as another."""
+
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.sandbox.cluster.imds import MetadataService
+from launcher.sandbox.cluster.specification import NodeGroup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """A node as it is seen from outside.
+
+    `life` is the word that the processes of this life of the node carry; `generation` counts its lives, from 1.
+    `scratch` is the local disk, gone when the node is lost. `metadata` is the endpoint of its metadata service.
+    """
+
+    name: str
+    partition: str
+    instance_type: str
+    capacity_type: str
+    instance_id: str
+    generation: int
+    life: str
+    scratch: str
+    metadata: str
+    cpus: int
+
+
+class Node:
+    """A node that is up."""
+
+    def __init__(self, group: NodeGroup, name: str, folder: Path, region: str) -> None:
+        """Name it; `boot` makes it.
+
+        Args:
+            group: the compute resource it belongs to.
+            name: its name in Slurm.
+            folder: what belongs to it on this machine.
+            region: where it is said to be.
+        """
+        self.group = group
+        self.name = name
+        self.folder = folder
+        self.instance_id = ""
+        self.generation = 0
+        self.life = ""
+        self._region = region
+        self._metadata: MetadataService | None = None
+
+    @property
+    def up(self) -> bool:
+        """Whether there is a machine in its place."""
+        return self._metadata is not None
+
+    @property
+    def scratch(self) -> Path:
+        """Its local disk."""
+        return self.folder / "scratch"
+
+    @property
+    def metadata(self) -> MetadataService:
+        """Its metadata service.
+
+        Raises:
+            RuntimeError: it is down.
+        """
+        if self._metadata is None:
+            raise RuntimeError(f"node {self.name} is down")
+        return self._metadata
+
+    def boot(self, instance_id: str, zone: str) -> None:
+        """Bring it up as an instance, with an empty disk and a metadata service that has no notice."""
+        self.instance_id = instance_id
+        self.generation += 1
+        self.life = secrets.token_hex(8)
+        self.scratch.mkdir(parents=True, mode=0o700)
+        lifecycle = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}.get(self.group.capacity_type, "on-demand")
+        facts = {
+            "instance-id": instance_id,
+            "instance-type": self.group.instance_type,
+            "instance-life-cycle": lifecycle,
+            "placement/region": self._region,
+            "placement/availability-zone": zone,
+            "local-ipv4": "127.0.0.1",
+            "local-hostname": self.name,
+        }
+        self._metadata = MetadataService(facts)
+
+    def fail(self) -> None:
+        """Take it down with all that was on its disk."""
+        if self._metadata is not None:
+            self._metadata.stop()
+            self._metadata = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def leave(self) -> None:
+        """Have nothing expected in its place any more."""
+        self.fail()
+        self.life = ""
+
+    def view(self) -> NodeView:
+        """It as it is seen from outside."""
+        return NodeView(
+            name=self.name,
+            partition=self.group.queue,
+            instance_type=self.group.instance_type,
+            capacity_type=self.group.capacity_type,
+            instance_id=self.instance_id,
+            generation=self.generation,
+            life=self.life,
+            scratch=str(self.scratch),
+            metadata=self.metadata.endpoint if self._metadata is not None else "",
+            cpus=self.group.cpus,
+        )

@@ -1,0 +1,258 @@
+"""The clusters that were deployed into a sandbox: their nodes, and a private Slurm where it is installed.
+
+Lives in the server's process. Daemons and nodes belong to it, so that they end with it.
+"""
+
+import threading
+from collections.abc import Collection
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from launcher.sandbox import processes
+from launcher.sandbox.aws.parallelcluster import ClusterFailedError
+from launcher.sandbox.cluster.nodes import Node
+from launcher.sandbox.cluster.specification import ClusterSpec, Fleet, NodeGroup
+from launcher.sandbox.slurm import daemons, files
+from launcher.sandbox.slurm.files import SlurmPlaces
+
+_MOST_NODES = 128
+_LOSSES = {
+    "interruption": ("spot interruption", "Server.SpotInstanceTermination"),
+    "failure": ("instance failure", "Server.InternalError"),
+}
+"""Why a node goes: as Slurm is told, and as EC2 says it of the instance."""
+_REMOVED = "Client.UserInitiatedShutdown"
+_DISMISSED = "instance deleted"
+"""What Slurm is told of a machine that somebody has deleted."""
+
+
+class Cluster:
+    """One cluster."""
+
+    def __init__(self, spec: ClusterSpec, fleet: Fleet, folder: Path, *, with_slurm: bool, mark: str) -> None:
+        """Prepare it.
+
+        Args:
+            spec: what was asked for.
+            fleet: its instances.
+            folder: a short path for all that belongs to it.
+            with_slurm: whether to run a private Slurm; else somebody else schedules its jobs.
+            mark: what processes of this sandbox carry.
+        """
+        self.spec = spec
+        self._fleet = fleet
+        self._head_node = ""
+        self._places = SlurmPlaces(folder=folder, nodes=folder / "n")
+        self._nodes = {
+            name: Node(group, name, self._places.nodes / name, fleet.region)
+            for group in spec.groups
+            for name in group.node_names()
+        }
+        self._slurm = daemons.PrivateSlurm(self._places, spec, mark) if with_slurm else None
+        self._lock = threading.RLock()
+
+    def start(self) -> str:
+        """Start it; the id of its head node's instance.
+
+        Raises:
+            ClusterFailedError: its Slurm does not come up.
+        """
+        with self._lock:
+            self._places.nodes.mkdir(parents=True, mode=0o700)
+            self._head_node = self._fleet.run_head_node(self.spec)
+            try:
+                for node in self._nodes.values():
+                    self._boot(node)
+                if self._slurm is not None:
+                    self._slurm.start()
+            except (daemons.SlurmError, OSError) as failure:
+                self.stop()
+                raise ClusterFailedError(
+                    f"the private Slurm of {self.spec.name} does not start: {failure}"
+                ) from failure
+            return self._head_node
+
+    def stop(self) -> None:
+        """Stop it and remove its instances."""
+        with self._lock:
+            if self._slurm is not None:
+                self._slurm.stop()
+            for node in self._nodes.values():
+                self._take_down(node, _REMOVED)
+            if self._head_node:
+                self._fleet.terminate(self._head_node, _REMOVED)
+                self._head_node = ""
+
+    def lose(self, name: str, why: str) -> None:
+        """Lose a node, by an interruption or a failure: its processes are killed and its disk is gone."""
+        told, code = _LOSSES[why]
+        with self._lock:
+            node = self._node(name)
+            if self._slurm is not None:
+                self._slurm.kill_node(name)
+                # Who runs the instances sees it gone and says so; Slurm alone would wait for its own time limit.
+                self._slurm.declare_down(name, told)
+            self._take_down(node, code)
+
+    def replace(self, name: str) -> None:
+        """Bring a lost node back as another instance with an empty disk."""
+        with self._lock:
+            self._boot(self._node(name))
+            if self._slurm is not None:
+                self._slurm.start_node(name)
+
+    def dismiss(self, instance_ids: Collection[str]) -> None:
+        """Take machines away because their service was told to; jobs on them go back into the queue."""
+        with self._lock:
+            for name, node in self._nodes.items():
+                if node.up and node.instance_id in instance_ids:
+                    if self._slurm is not None:
+                        self._slurm.kill_node(name)
+                        self._slurm.declare_down(name, _DISMISSED)
+                    self._take_down(node, _REMOVED)
+                    node.leave()
+
+    def enlist(self, group: str, count: int) -> None:
+        """Bring machines of a group in the places of those that are gone.
+
+        Raises:
+            ClusterFailedError: it has not as many places, or one does not come up.
+        """
+        with self._lock:
+            free = [name for name, node in self._nodes.items() if node.group.name == group and not node.up]
+            if count > len(free):
+                most = sum(node.group.name == group for node in self._nodes.values())
+                raise ClusterFailedError(f"the sandbox's Slurm has {most} nodes in {group}, as many as at first")
+            for name in free[:count]:
+                try:
+                    self.replace(name)
+                except (daemons.SlurmError, OSError) as failure:
+                    raise ClusterFailedError(f"{name} does not come up: {failure}") from failure
+
+    def node(self, name: str) -> Node:
+        """A node by its name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        with self._lock:
+            return self._node(name)
+
+    def document(self) -> dict[str, Any]:
+        """What the sandbox's owner has to know of it, as JSON values."""
+        with self._lock:
+            nodes = [asdict(node.view()) for node in self._nodes.values() if node.life]
+            running = self._slurm is not None
+            return {
+                "name": self.spec.name,
+                "scheduler": "slurm" if running else "local",
+                "slurm_conf": str(self._places.configuration) if running else None,
+                "attempts": str(self._places.attempts) if running else None,
+                "head_node": self._head_node,
+                "settings": dict(self.spec.settings),
+                "nodes": nodes,
+                "left_out": list(self.spec.left_out),
+            }
+
+    def _node(self, name: str) -> Node:
+        if name not in self._nodes:
+            raise KeyError(f"no node {name!r} in cluster {self.spec.name}, there are: {', '.join(self._nodes)}")
+        return self._nodes[name]
+
+    def _boot(self, node: Node) -> None:
+        group: NodeGroup = node.group
+        subnet = self._fleet.subnet(group.subnet_id)
+        node.boot(self._fleet.run_node(self.spec, group, node.name), subnet.zone if subnet is not None else "")
+        own = files.node_environment(metadata=node.metadata.endpoint, scratch=str(node.scratch), life=node.life)
+        files.write_node_environment(self._places, node.name, own)
+
+    def _take_down(self, node: Node, reason: str) -> None:
+        if not node.life:
+            return
+        processes.end(lambda: processes.with_descendants(processes.marked(processes.NODE_MARK, node.life)))
+        node.fail()
+        self._fleet.terminate(node.instance_id, reason)
+
+
+class Registry:
+    """All clusters of a sandbox, by name. Safe to use from every thread."""
+
+    def __init__(self, folder: Path, mark: str, *, with_slurm: bool) -> None:
+        """Start with none.
+
+        Args:
+            folder: the sandbox's, by a short path.
+            mark: what processes of this sandbox carry.
+            with_slurm: whether clusters get a private Slurm.
+        """
+        self._folder = folder
+        self._mark = mark
+        self._with_slurm = with_slurm
+        self._lock = threading.RLock()
+        self._clusters: dict[str, Cluster] = {}
+        self._made = 0
+
+    def start(self, spec: ClusterSpec, fleet: Fleet) -> str:
+        """Start a cluster; the id of its head node's instance.
+
+        Raises:
+            ClusterFailedError: there is one of that name, it is too large for a sandbox, or it does not start.
+        """
+        wanted = sum(group.max_count for group in spec.groups)
+        if wanted > _MOST_NODES:
+            raise ClusterFailedError(f"{wanted} nodes are more than the {_MOST_NODES} that a sandbox runs")
+        with self._lock:
+            if spec.name in self._clusters:
+                raise ClusterFailedError(f"a cluster named {spec.name} is there already")
+            # A number and not the name: the path of a socket below it is bounded.
+            folder = self._folder / f"c{self._made}"
+            self._made += 1
+            folder.mkdir(mode=0o700)
+            cluster = Cluster(spec, fleet, folder, with_slurm=self._with_slurm, mark=self._mark)
+            head_node = cluster.start()
+            self._clusters[spec.name] = cluster
+            return head_node
+
+    def stop(self, name: str) -> None:
+        """Stop a cluster; nothing where there is none of that name."""
+        with self._lock:
+            cluster = self._clusters.pop(name, None)
+            if cluster is not None:
+                cluster.stop()
+
+    def dismiss(self, name: str, instance_ids: Collection[str]) -> None:
+        """Take machines of a cluster away; nothing where there is no cluster of that name."""
+        with self._lock:
+            if name in self._clusters:
+                self._clusters[name].dismiss(instance_ids)
+
+    def enlist(self, name: str, group: str, count: int) -> None:
+        """Bring so many machines of a cluster's group.
+
+        Raises:
+            ClusterFailedError: they do not come.
+        """
+        self.cluster(name).enlist(group, count)
+
+    def stop_all(self) -> None:
+        """Stop every cluster."""
+        with self._lock:
+            for name in list(self._clusters):
+                self.stop(name)
+
+    def cluster(self, name: str) -> Cluster:
+        """A cluster by its name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        with self._lock:
+            if name not in self._clusters:
+                raise KeyError(f"no cluster {name!r} in this sandbox, there are: {', '.join(self._clusters) or 'none'}")
+            return self._clusters[name]
+
+    def documents(self) -> list[dict[str, Any]]:
+        """Every cluster, as JSON values."""
+        with self._lock:
+            return [cluster.document() for cluster in self._clusters.values()]

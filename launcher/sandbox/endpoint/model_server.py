@@ -1,0 +1,302 @@
+"""What answers requests to the endpoints of a sandbox: a stand-in for a model's runtime. No model is behind it.
+
+It speaks what SageMaker and vLLM speak: chat completions with a bearer token, streamed or whole; InvokeEndpoint with
+chat or embeddings; InvokeEndpointAsync, whose answers come in S3. It answers the same words to everybody at the pace it
+was told, and can be slow, refuse, stall or break off in the middle of an answer: see `Behaviour`. A token's and a
+request's signature are read and not checked.
+"""
+
+import json
+import re
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Protocol
+
+from launcher.sandbox.aws.access_log import Application, Environ
+from launcher.sandbox.endpoint.runtime_access import Caller, RefusedError, caller_of
+
+PATH = re.compile(
+    r"/endpoints/(?P<endpoint>[^/]+)(?:/inference-components/(?P<component>[^/]+))?"
+    r"/(?P<kind>openai/v1/chat/completions|invocations|async-invocations)"
+)
+WORDS = ("This", "is", "a", "stand-in", "of", "the", "sandbox", "and", "no", "model.")
+NUMBERS = 8
+"""Of an embedding; a model gives hundreds."""
+MOST_TOKENS = 16
+"""Of an answer, where the request names no other number."""
+STALL_S = 600.0
+"""How long an answer that stalls is held open."""
+LEFT_OUT = (
+    "endpoint: its alarms and its guard (kept and read back; nothing sets them off)",
+    "endpoint: its instances, image and model (none is started; a stand-in answers)",
+    "endpoint: its scaling (kept and read back; nothing is scaled)",
+    "endpoint: traffic that moves in steps, and the time that alarms watch it (an update is done at once)",
+)
+"""What a deployment into the sandbox says nothing of."""
+_HERE = "InService"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """How the stand-in behaves.
+
+    Times in seconds: before the first token, between two, and before the answer of a queue. `stall_after` and
+    `break_after` are tokens, `refuse` the status that every request gets, 0 for none. `empty` answers hold nothing.
+    `starts` False: the container does not pass its health check, so that no new version comes into service.
+    """
+
+    first_s: float = 0.05
+    token_s: float = 0.01
+    stall_after: int | None = None
+    break_after: int | None = None
+    refuse: int = 0
+    empty: bool = False
+    queue_s: float = 0.0
+    queue_fails: bool = False
+    starts: bool = True
+
+
+@dataclass(slots=True)
+class Conduct:
+    """How the stand-in behaves from now on; the sandbox's owner changes it."""
+
+    behaviour: Behaviour = field(default_factory=Behaviour)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosted:
+    """An endpoint as its containers were started.
+
+    `environment` is theirs, with the model's name, its task and its longest sequence. `components` are the names of its
+    inference components. `answers` and `failures` are where a queue's answers go, None without a queue.
+    """
+
+    name: str
+    status: str
+    environment: Mapping[str, str]
+    components: tuple[str, ...]
+    answers: str | None
+    failures: str | None
+
+    @property
+    def model(self) -> str:
+        """The name that the model is asked for by."""
+        return self.environment.get("SM_ON_SERVED_MODEL_NAME") or self.environment.get("SM_VLLM_SERVED_MODEL_NAME", "")
+
+    @property
+    def embeds(self) -> bool:
+        """Whether it embeds, and does not chat."""
+        return self.environment.get("SM_ON_TASK") == "embed" or self.environment.get("SM_VLLM_RUNNER") == "pooling"
+
+    @property
+    def longest(self) -> int | None:
+        """Tokens of a request and its answer together, where the container was told."""
+        told = self.environment.get("SM_ON_SEQUENCE_LENGTH") or self.environment.get("SM_VLLM_MAX_MODEL_LEN")
+        return int(told) if told else None
+
+
+class Hosts(Protocol):
+    """Where endpoints and the objects of their queues are."""
+
+    def hosted(self, region: str, name: str) -> Hosted | None:
+        """An endpoint of a region."""
+        ...
+
+    def read(self, uri: str) -> bytes | None:
+        """An object, None where there is none."""
+        ...
+
+    def write(self, uri: str, body: bytes) -> None:
+        """Put an object."""
+        ...
+
+
+class ModelServer:
+    """A WSGI application that answers requests to endpoints, and passes on all others."""
+
+    def __init__(self, inner: Application, hosts: Hosts, conduct: Conduct) -> None:
+        """Keep what answers the others, where the endpoints are, and how they behave."""
+        self._inner, self._hosts, self._conduct = inner, hosts, conduct
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """How it behaves."""
+        return self._conduct.behaviour
+
+    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer."""
+        found = PATH.fullmatch(environ.get("PATH_INFO", "")) if environ.get("REQUEST_METHOD") == "POST" else None
+        if found is None:
+            return self._inner(environ, start_response)
+        length = environ.get("CONTENT_LENGTH") or "0"
+        body = environ["wsgi.input"].read(int(length) if length.isdecimal() else 0)
+        try:
+            caller = caller_of(environ, openai=found["kind"].startswith("openai"))
+            hosted = self._endpoint(caller, found["endpoint"])
+            return self._answer(hosted, found, body, environ, start_response)
+        except RefusedError as refusal:
+            return refusal.send(start_response)
+
+    def _endpoint(self, caller: Caller, name: str) -> Hosted:
+        hosted = self._hosts.hosted(caller.region, name)
+        if hosted is None or hosted.status != _HERE:
+            raise RefusedError(400, "ValidationError", f"Endpoint {name} of account {caller.account} not found.")
+        return hosted
+
+    def _answer(
+        self, hosted: Hosted, found: re.Match[str], body: bytes, environ: Environ, start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        queued = found["kind"] == "async-invocations"
+        if queued != (hosted.answers is not None):
+            raise RefusedError(400, "ValidationError", f"Endpoint {hosted.name} does not support this inference type.")
+        if queued:
+            return self._take(hosted, environ.get("HTTP_X_AMZN_SAGEMAKER_INPUTLOCATION", ""), start_response)
+        component = found["component"] or environ.get("HTTP_X_AMZN_SAGEMAKER_INFERENCE_COMPONENT")
+        if hosted.components and component not in hosted.components:
+            text = "Inference Component Name header is required for endpoints to which you plan to deploy components"
+            raise RefusedError(400, "ValidationError", f"{text}, got {component}")
+        openai = found["kind"].startswith("openai")
+        if self.behaviour.refuse:
+            raise _failure(self.behaviour.refuse, openai=openai)
+        asked = _read(body)
+        if openai and hosted.embeds:
+            raise RefusedError(404, "NotFoundError", "The model does not support Chat Completions API")
+        if not openai and hosted.embeds:
+            return _send(start_response, self._embedding(hosted, asked))
+        if asked.get("stream"):
+            before, words = self._tokens(hosted, asked)
+            start_response("200 OK", [("Content-Type", "text/event-stream"), ("Connection", "close")])
+            with_usage = bool((asked.get("stream_options") or {}).get("include_usage"))
+            return self._stream(hosted, words, _usage(before, len(words)) if with_usage else None)
+        return _send(start_response, self._chat(hosted, asked))
+
+    def _embedding(self, hosted: Hosted, asked: Mapping[str, Any]) -> dict[str, Any]:
+        _refuse_other_model(hosted, asked)
+        given = asked.get("input", "")
+        texts = given if isinstance(given, list) else [given]
+        vectors = [] if self.behaviour.empty else [_vector(str(each)) for each in texts]
+        data = [{"object": "embedding", "index": index, "embedding": each} for index, each in enumerate(vectors)]
+        count = sum(len(str(each).split()) for each in texts)
+        time.sleep(self.behaviour.first_s)
+        usage = {"prompt_tokens": count, "total_tokens": count}
+        return {"object": "list", "model": hosted.model, "data": data, "usage": usage}
+
+    def _tokens(self, hosted: Hosted, asked: Mapping[str, Any]) -> tuple[int, list[str]]:
+        """Tokens of the request, and those of the answer."""
+        _refuse_other_model(hosted, asked)
+        messages = asked.get("messages")
+        if not isinstance(messages, list) or not messages:
+            raise RefusedError(400, "BadRequestError", "messages: field required")
+        before = sum(len(str(each.get("content", "")).split()) for each in messages)
+        most = int(asked.get("max_tokens") or MOST_TOKENS)
+        if hosted.longest is not None and before + most > hosted.longest:
+            text = f"This model's maximum context length is {hosted.longest} tokens, and {before + most} are asked for"
+            raise RefusedError(400, "BadRequestError", text)
+        count = 0 if self.behaviour.empty else most
+        return before, [f"{WORDS[index % len(WORDS)]} " for index in range(count)]
+
+    def _chat(self, hosted: Hosted, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """A whole answer."""
+        before, words = self._tokens(hosted, asked)
+        time.sleep(self.behaviour.first_s + len(words) * self.behaviour.token_s)
+        message = {"role": "assistant", "content": "".join(words)}
+        choice = {"index": 0, "message": message, "finish_reason": "length"}
+        whole = {"object": "chat.completion", "model": hosted.model, "choices": [choice]}
+        return {**whole, "usage": _usage(before, len(words))}
+
+    def _stream(self, hosted: Hosted, words: list[str], usage: Mapping[str, int] | None) -> Iterator[bytes]:
+        """An answer word by word; one that breaks off lacks its end."""
+        how = self.behaviour
+        time.sleep(how.first_s)
+        for index, word in enumerate(words):
+            if index == how.break_after:
+                return
+            if index == how.stall_after:
+                threading.Event().wait(STALL_S)
+                return
+            time.sleep(how.token_s if index else 0.0)
+            yield _event(_chunk(hosted, [{"index": 0, "delta": {"content": word}, "finish_reason": None}]))
+        if usage is not None:
+            yield _event({**_chunk(hosted, []), "usage": usage})
+        yield b"data: [DONE]\n\n"
+
+    def _take(self, hosted: Hosted, location: str, start_response: Callable[..., Any]) -> list[bytes]:
+        """Take a request of a queue; its answer comes in S3 when its time is over."""
+        body = self._hosts.read(location)
+        if body is None:
+            raise RefusedError(400, "ValidationError", f"Could not find the object at {location}")
+        id_ = str(uuid.uuid4())
+        answer, failure = f"{hosted.answers}/{id_}.out", f"{hosted.failures}/{id_}-error.out"
+        headers = {"X-Amzn-SageMaker-OutputLocation": answer, "X-Amzn-SageMaker-FailureLocation": failure}
+        timer = threading.Timer(self.behaviour.queue_s, self._give, (hosted, body, answer, failure))
+        timer.daemon = True
+        timer.start()
+        return _send(start_response, {"InferenceId": id_}, "202 Accepted", headers)
+
+    def _give(self, hosted: Hosted, body: bytes, answer: str, failure: str) -> None:
+        """Answer a request of a queue."""
+        try:
+            if self.behaviour.refuse or self.behaviour.queue_fails:
+                raise _failure(self.behaviour.refuse or 500, openai=False)
+            asked = _read(body)
+            found = self._embedding(hosted, asked) if hosted.embeds else self._chat(hosted, asked)
+        except RefusedError as refusal:
+            self._hosts.write(failure, refusal.message.encode())
+            return
+        self._hosts.write(answer, json.dumps(found).encode())
+
+
+def _refuse_other_model(hosted: Hosted, asked: Mapping[str, Any]) -> None:
+    """A container serves one model, under one name."""
+    if asked.get("model") not in (None, "", hosted.model):
+        raise RefusedError(404, "NotFoundError", f"The model `{asked['model']}` does not exist.")
+
+
+def _failure(status: int, *, openai: bool) -> RefusedError:
+    """What a container that fails looks like: to OpenAI clients as it is, to SageMaker's own as a ModelError."""
+    text = f"Received server error ({status}) from primary: the stand-in was told to refuse"
+    return RefusedError(status, "ModelError", text) if openai else RefusedError(424, "ModelError", text)
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(body)
+    except ValueError as problem:
+        raise RefusedError(400, "BadRequestError", f"no JSON: {problem}") from problem
+    if not isinstance(data, dict):
+        raise RefusedError(400, "BadRequestError", "no JSON object")
+    return data
+
+
+def _vector(text: str) -> list[float]:
+    """Numbers that stand for a text."""
+    digest = sha256(text.encode()).digest()
+    return [round(each / 255, 6) for each in digest[:NUMBERS]]
+
+
+def _usage(before: int, after: int) -> dict[str, int]:
+    return {"prompt_tokens": before, "completion_tokens": after, "total_tokens": before + after}
+
+
+def _chunk(hosted: Hosted, choices: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"object": "chat.completion.chunk", "model": hosted.model, "choices": choices}
+
+
+def _event(data: Mapping[str, Any]) -> bytes:
+    return f"data: {json.dumps(data)}\n\n".encode()
+
+
+def _send(
+    start_response: Callable[..., Any],
+    data: Mapping[str, Any],
+    status: str = "200 OK",
+    headers: Mapping[str, str] | None = None,
+) -> list[bytes]:
+    body = json.dumps(data).encode()
+    fixed = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+    start_response(status, list({**fixed, **(headers or {})}.items()))
+    return [body]

@@ -1,0 +1,262 @@
+"""A private Slurm: munged, slurmctld and a slurmd for each node, all under one folder, as root or as any user.
+
+Proven with Slurm 22.05.8. Where the host's name stands for an address that is not on loopback, Slurm listens on all
+addresses (it knows no other way); whoever calls needs the folder's munge key.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from launcher.sandbox import processes
+from launcher.sandbox.cluster.specification import ClusterSpec
+from launcher.sandbox.slurm import files
+from launcher.sandbox.slurm.files import SlurmPlaces
+
+_PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "sdiag", "srun", "scancel")
+_START_S = 30.0
+_STOP_S = 10.0
+_ORDERLY_S = 3.0
+"""What daemons are given to end by themselves; a slurmd without a controller takes longer than one wants to wait."""
+_LOOK_S = 0.05
+_ATTEMPTS = 3
+_IDLE = frozenset({"idle"})
+_UP = frozenset({"idle", "mixed", "allocated"})
+"""States of a node that came in another's place: a job that waited for it may have it already."""
+_QUIET = re.compile(r"^Agent queue size:\s+0\s+Agent count:\s+0\s", re.MULTILINE)
+"""What sdiag says of a controller with no message on its way to a node."""
+_LOG_LINES = 8
+
+
+class SlurmError(RuntimeError):
+    """A Slurm that does not do what it should, with the end of its log."""
+
+
+def search_path() -> str:
+    """PATH with the folders of daemons, which a user's own often lacks."""
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+
+
+def missing(path: str | None = None) -> str:
+    """What is not installed of Slurm, as a reason; empty when all is there.
+
+    Args:
+        path: where to look, as PATH has it; None for where daemons and commands usually are.
+
+    >>> missing("/nowhere")
+    'slurmctld is not installed'
+    """
+    absent = [name for name in _PROGRAMS if shutil.which(name, path=path or search_path()) is None]
+    first = "slurmctld" if "slurmctld" in absent else next(iter(absent), "")
+    return f"{first} is not installed" if first else ""
+
+
+def available() -> bool:
+    """Whether a private Slurm can be started."""
+    return not missing()
+
+
+class PrivateSlurm:
+    """The daemons of one cluster. They are children of the process that started them, which reaps them."""
+
+    def __init__(self, places: SlurmPlaces, spec: ClusterSpec, mark: str) -> None:
+        """Prepare it.
+
+        Args:
+            places: where its files go.
+            spec: queues, nodes and settings.
+            mark: what its processes carry in their environment.
+        """
+        self.places = places
+        self._spec = spec
+        self._mark = mark
+        self._names = files.node_names(spec)
+        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        """Start it and wait until every node is idle.
+
+        Raises:
+            SlurmError: it does not come up.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            files.write(self.places, self._spec, _free_ports(len(self._names) + 1))
+            try:
+                self._start_daemons()
+            except SlurmError:
+                self.stop()
+                # Another process may have taken a port in between; anything else fails again.
+                if attempt == _ATTEMPTS or not self._lost_a_port():
+                    raise
+            else:
+                return
+
+    def stop(self) -> None:
+        """End every daemon and every job; nothing is left."""
+        for daemon in self._daemons.values():
+            if daemon.poll() is None:
+                daemon.terminate()
+        deadline = time.monotonic() + _ORDERLY_S
+        for daemon in self._daemons.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                daemon.wait(max(0.0, deadline - time.monotonic()))
+        processes.end(self._stray, within_s=_STOP_S)
+        for daemon in self._daemons.values():
+            daemon.wait()
+        self._daemons.clear()
+
+    def kill_node(self, name: str) -> None:
+        """What the loss of a machine is to its processes: all gone at once, slurmd, job steps and ranks."""
+        daemon = self._daemons.pop(name)
+        processes.end(lambda: self._of_node(name, daemon.pid), within_s=_STOP_S)
+        daemon.wait()
+        (self.places.folder / f"{name}.pid").unlink(missing_ok=True)
+
+    def declare_down(self, name: str, reason: str) -> None:
+        """Tell the controller that a node is gone, as who runs its instance does; its jobs are requeued."""
+        self.run("scontrol", "update", f"nodename={name}", "state=down", f"reason={reason}")
+
+    def start_node(self, name: str) -> None:
+        """Start the slurmd of a new machine in a node's place and have the controller use it.
+
+        Its spool is empty: what the old one remembers of jobs, revoked credentials among it, went with the old machine.
+        It has the old one's address, unlike a real machine: the controller tries for some seconds to end the job there,
+        and would end the next attempt. The new one waits until it has given up.
+
+        Raises:
+            SlurmError: the node does not come up.
+        """
+        spool = self.places.spool(self._names.index(name))
+        shutil.rmtree(spool)
+        spool.mkdir(mode=0o700)
+        self._wait_for("slurmctld", self._has_nothing_to_say)
+        self._start_slurmd(name)
+        self._wait_until({name}, _UP)
+
+    def run(self, *words: str) -> str:
+        """Run one of Slurm's commands; what it prints.
+
+        Raises:
+            SlurmError: it failed.
+        """
+        done = subprocess.run(words, env=self._environment(), capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SlurmError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
+        return done.stdout
+
+    def _start_daemons(self) -> None:
+        folder = self.places.folder
+        self._spawn(
+            "munged",
+            "--foreground",
+            "--force",
+            f"--socket={self.places.munge_socket}",
+            f"--key-file={folder}/munge.key",
+            f"--log-file={folder}/log/munged.log",
+            f"--pid-file={folder}/munged.pid",
+            f"--seed-file={folder}/munge.seed",
+        )
+        self._wait_for("munged", self.places.munge_socket.exists)
+        self._spawn("slurmctld", "-D", "-f", str(self.places.configuration))
+        for name in self._names:
+            self._start_slurmd(name)
+        self._wait_until(set(self._names), _IDLE)
+
+    def _start_slurmd(self, name: str) -> None:
+        configuration = self.places.node_configuration(self._names.index(name))
+        self._spawn(name, "-D", "-f", str(configuration), "-N", name, program="slurmd")
+
+    def _spawn(self, name: str, *arguments: str, program: str = "") -> None:
+        found = shutil.which(program or name, path=search_path())
+        if found is None:
+            raise SlurmError(f"{program or name} is not installed")
+        with (self.places.folder / "log" / f"{name}.out").open("ab") as out:
+            self._daemons[name] = subprocess.Popen(
+                [found, *arguments],
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _environment(self) -> dict[str, str]:
+        return client_environment(self.places.configuration) | {processes.MARK: self._mark}
+
+    def _wait_until(self, names: set[str], wanted: frozenset[str]) -> None:
+        """Wait until nodes are in a state; one that was drained or down is taken back as soon as it has registered."""
+
+        def up() -> bool:
+            states = self._states()
+            for name in names:
+                if any(word in states.get(name, "") for word in ("down", "drain")) and "*" not in states[name]:
+                    with contextlib.suppress(SlurmError):
+                        self.run("scontrol", "update", f"nodename={name}", "state=resume")
+            return all(states.get(name) in wanted for name in names)
+
+        self._wait_for(next(iter(names)), up)
+
+    def _has_nothing_to_say(self) -> bool:
+        """Whether no message of the controller is on its way to a node."""
+        try:
+            return _QUIET.search(self.run("sdiag")) is not None
+        except SlurmError:
+            return False
+
+    def _states(self) -> dict[str, str]:
+        """The state of every node, with Slurm's marks: "idle", "down*" ..., empty while the controller is not up."""
+        try:
+            lines = self.run("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines()
+        except SlurmError:
+            return {}
+        return {name: state for name, _, state in (line.partition(" ") for line in lines)}
+
+    def _wait_for(self, name: str, ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _START_S
+        while not ready():
+            ended = [each for each, daemon in self._daemons.items() if daemon.poll() is not None]
+            if ended:
+                raise SlurmError(f"{ended[0]} ended by itself: {self._end_of_log(ended[0])}")
+            if time.monotonic() > deadline:
+                raise SlurmError(f"{name} is not ready after {_START_S:g} s: {self._end_of_log(name)}")
+            time.sleep(_LOOK_S)
+
+    def _end_of_log(self, name: str) -> str:
+        try:
+            lines = (self.places.folder / "log" / f"{name}.out").read_text(errors="replace").splitlines()
+        except OSError:
+            return "no log"
+        return " | ".join(lines[-_LOG_LINES:]) or "nothing in its log"
+
+    def _lost_a_port(self) -> bool:
+        logs = (self.places.folder / "log").glob("*.out")
+        return any("Address already in use" in log.read_text(errors="replace") for log in logs)
+
+    def _of_node(self, name: str, daemon: int) -> set[int]:
+        return processes.with_descendants({daemon} | processes.holding({self.places.log(name).resolve()}))
+
+    def _stray(self) -> set[int]:
+        """What is left of it: daemons that do not end, and job steps, which outlive their slurmd by design."""
+        logs = {self.places.log(name).resolve() for name in self._names}
+        left = {daemon.pid for daemon in self._daemons.values() if daemon.poll() is None}
+        return processes.with_descendants(left | processes.holding(logs))
+
+
+def client_environment(configuration: Path) -> dict[str, str]:
+    """What a process needs in its environment to talk to a private Slurm."""
+    return {"PATH": search_path(), "SLURM_CONF": str(configuration), "LC_ALL": "C.UTF-8"}
+
+
+def _free_ports(number: int) -> list[int]:
+    """Ports that nobody listens on. All are held before the first is given back, so that no two are the same."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(number)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]

@@ -1,0 +1,328 @@
+"""Jobs on a machine without Slurm: the same batch scripts, attempts and requeues, run by this process.
+
+The same as Slurm: the script's #SBATCH lines, the SLURM_ variables that scripts read, RequeueExit, the requeue of a
+job whose node was lost, drained nodes, SIGTERM and then SIGKILL to every process of a cancelled job. Different: a
+requeued job starts as soon as its nodes are there, there are no accounts, priorities, limits of memory or processors.
+"""
+
+import json
+import logging
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from launcher.model.errors import AwsError
+from launcher.sandbox import processes
+from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.cluster.slurm_settings import requeue_codes
+from launcher.sandbox.control import ControlError
+from launcher.sandbox.slurm import batch_script, local_commands
+from launcher.sandbox.slurm.batch_script import BatchOptions
+from launcher.sandbox.slurm.files import node_environment
+from launcher.sandbox.slurm.scheduler import Attempt, JobState, SchedulerError
+
+_JOB_MARK = "SLIPWAY_SANDBOX_JOB"
+_LOOK_S = 0.05
+_KILL_WAIT_S = 5.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Job:
+    """A job that was handed in. What changes is changed under the runner's lock."""
+
+    id: str
+    script: Path
+    folder: Path
+    options: BatchOptions
+    environment: Mapping[str, str]
+    state: JobState = JobState.PENDING
+    attempts: list[Attempt] = field(default_factory=list)
+    nodes: tuple[str, ...] = ()
+    node_lost: bool = False
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    thread: threading.Thread | None = None
+
+
+class LocalScheduler:
+    """The jobs of one cluster."""
+
+    name = "local"
+
+    def __init__(
+        self, folder: Path, nodes: Callable[[], Sequence[NodeView]], mark: str, settings: Mapping[str, str]
+    ) -> None:
+        """Start with none.
+
+        Args:
+            folder: a private folder of its own, made here.
+            nodes: tells what nodes there are now.
+            mark: what processes of this sandbox carry.
+            settings: the cluster's Slurm settings; RequeueExit and JobRequeue are followed.
+        """
+        self._folder = folder
+        self._nodes_now = nodes
+        self._mark = mark
+        self._requeue_codes = requeue_codes(settings)
+        self._requeues = {name.lower(): value for name, value in settings.items()}.get("jobrequeue", "1") != "0"
+        self._lock = threading.RLock()
+        self._jobs: dict[str, _Job] = {}
+        self._lost: set[str] = set()
+        folder.mkdir(parents=True, mode=0o700)
+        _write_commands(folder / "bin")
+
+    def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str]) -> str:
+        """Hand in a batch script; the job's id."""
+        text = script.read_text(encoding="utf-8")
+        if not text.startswith("#!"):
+            raise SchedulerError(f"{script.name} does not begin with #!, as a batch script has to")
+        options = batch_script.options(text, script.name)
+        suitable = [node for node in self._nodes_now() if options.partition in ("", node.partition)]
+        if options.nodes > len(suitable):
+            there = f"{len(suitable)} in partition {options.partition or 'any'}"
+            raise SchedulerError(f"{script.name} asks for {options.nodes} nodes, there are {there}")
+        with self._lock:
+            number = str(len(self._jobs) + 1)
+            copy = self._folder / f"job-{number}.sh"
+            shutil.copyfile(script, copy)
+            start = folder / options.chdir
+            job = _Job(id=number, script=copy, folder=start, options=options, environment=dict(environment))
+            job.environment = {**job.environment, "SLURM_SUBMIT_DIR": str(folder)}
+            job.thread = threading.Thread(target=self._live, args=(job,), name=f"job-{number}", daemon=True)
+            self._jobs[number] = job
+        job.thread.start()
+        return number
+
+    def state(self, job: str) -> JobState:
+        """Where a job stands."""
+        with self._lock:
+            return self._job(job).state
+
+    def attempts(self, job: str) -> tuple[Attempt, ...]:
+        """The attempts of a job, oldest first."""
+        with self._lock:
+            return tuple(self._job(job).attempts)
+
+    def nodes(self, job: str) -> tuple[str, ...]:
+        """The nodes that a job runs on now."""
+        with self._lock:
+            return self._job(job).nodes
+
+    def busy(self, node: str) -> bool:
+        """Whether a job runs on a node now."""
+        with self._lock:
+            return any(node in job.nodes for job in self._jobs.values())
+
+    def release(self, job: str) -> None:
+        """Nothing to do: a requeued job waits for nothing but its nodes."""
+        self._job(job)
+
+    def cancel(self, job: str) -> None:
+        """End a job for good."""
+        self._job(job).cancelled.set()
+
+    def node_lost(self, node: str) -> None:
+        """Take note that a node is going; jobs on it lose the attempt and go back into the queue."""
+        with self._lock:
+            self._lost.add(node)
+            hit = [job for job in self._jobs.values() if node in job.nodes]
+            for job in hit:
+                job.node_lost = True
+        for job in hit:
+            processes.end(lambda job=job: self._processes(job))  # type: ignore[misc]  # bound at once
+
+    def node_replaced(self, node: str) -> None:
+        """Take note that a lost node is there again, empty."""
+        with self._lock:
+            self._lost.discard(node)
+            (self._folder / "drained" / node).unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """End every job."""
+        for job in list(self._jobs.values()):
+            job.cancelled.set()
+            processes.end(lambda job=job: self._processes(job))  # type: ignore[misc]  # bound at once
+        for job in list(self._jobs.values()):
+            if job.thread is not None:
+                job.thread.join()
+
+    def _job(self, job: str) -> _Job:
+        with self._lock:
+            if job not in self._jobs:
+                raise SchedulerError(f"there is no job {job}")
+            return self._jobs[job]
+
+    def _live(self, job: _Job) -> None:
+        """A job's life: attempts, until one is the last. Without a server there are no nodes, and the job fails."""
+        try:
+            while not job.state.final:
+                nodes = self._wait_for_nodes(job)
+                self._set(job, JobState.CANCELLED if nodes is None else self._after(job, self._attempt(job, nodes)))
+        except (AwsError, ControlError, OSError) as problem:
+            self._set(job, JobState.FAILED)
+            logging.getLogger(__name__).warning("job %s ended: %s", job.id, problem)
+
+    def _wait_for_nodes(self, job: _Job) -> tuple[NodeView, ...] | None:
+        """Take as many free nodes as the job asks for; None when it is cancelled first."""
+        while not job.cancelled.wait(_LOOK_S) and not self._noted("cancel", job.id):
+            with self._lock:
+                taken = {name for each in self._jobs.values() for name in each.nodes}
+                blocked = taken | self._lost | {path.name for path in (self._folder / "drained").glob("*")}
+                free = [
+                    node
+                    for node in self._nodes_now()
+                    if node.metadata and node.name not in blocked and job.options.partition in ("", node.partition)
+                ]
+                if len(free) >= job.options.nodes:
+                    chosen = tuple(free[: job.options.nodes])
+                    job.nodes = tuple(node.name for node in chosen)
+                    job.node_lost = False
+                    return chosen
+        return None
+
+    def _attempt(self, job: _Job, nodes: tuple[NodeView, ...]) -> int:
+        """Run the script once; its exit code, negative for a signal."""
+        number = len(job.attempts) + 1
+        own = {
+            node.name: node_environment(metadata=node.metadata, scratch=node.scratch, life=node.life) for node in nodes
+        }
+        with self._lock:
+            known = json.loads(self._known()) | own
+            (self._folder / "nodes.json").write_text(json.dumps(known), encoding="utf-8")
+        values = {"j": job.id, "A": job.id, "x": job.options.job_name, "N": nodes[0].name}
+        interpreter = shlex.split(job.script.read_text(encoding="utf-8").splitlines()[0].removeprefix("#!"))
+        mode = "ab" if job.options.append else "wb"
+        output = batch_script.file_name(job.options.output, values, job.folder)
+        with output.open(mode) as out:
+            process = subprocess.Popen(
+                [*interpreter, str(job.script)],
+                cwd=job.folder,
+                env=self._environment(job, nodes, number),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        with self._lock:
+            job.state = JobState.RUNNING
+            began = Attempt(
+                number=number, started_at=datetime.now(UTC), ended_at=None, exit_code=None, signal=0, nodes=job.nodes
+            )
+            job.attempts.append(began)
+        code = self._wait(job, process)
+        # What the script left behind goes with the attempt.
+        processes.end(lambda: self._processes(job))
+        gone = code != 0 and not job.cancelled.is_set() and self._gone(nodes)
+        with self._lock:
+            job.node_lost = job.node_lost or gone
+            # A script that had come to its end by itself has lost nothing.
+            job.node_lost = job.node_lost and code != 0
+            lost = job.node_lost
+            job.attempts[-1] = replace(
+                began,
+                ended_at=datetime.now(UTC),
+                exit_code=None if lost else max(code, 0),
+                signal=0 if lost else max(-code, 0),
+                node_lost=lost,
+            )
+            job.nodes = ()
+        return code
+
+    def _gone(self, nodes: tuple[NodeView, ...]) -> bool:
+        """Whether one of some nodes is not there any more: AWS's own calls tell nobody here."""
+        here = {node.life for node in self._nodes_now() if node.metadata}
+        return any(node.life not in here for node in nodes)
+
+    def _known(self) -> str:
+        path = self._folder / "nodes.json"
+        return path.read_text(encoding="utf-8") if path.is_file() else "{}"
+
+    def _wait(self, job: _Job, process: "subprocess.Popen[bytes]") -> int:
+        """Wait for the script; past its time limit, or cancelled, it is told to end and then killed."""
+        limit = job.options.time_limit_s
+        deadline = time.monotonic() + limit if limit is not None else None
+        while (code := process.poll()) is None:
+            overdue = deadline is not None and time.monotonic() > deadline
+            if overdue or job.cancelled.is_set() or self._noted("cancel", job.id):
+                return self._terminate(job, process)
+            time.sleep(_LOOK_S)
+        return code
+
+    def _terminate(self, job: _Job, process: "subprocess.Popen[bytes]") -> int:
+        for pid in self._processes(job):
+            processes.send(pid, signal.SIGTERM)
+        try:
+            return process.wait(_KILL_WAIT_S)
+        except subprocess.TimeoutExpired:
+            processes.end(lambda: self._processes(job))
+            return process.wait()
+
+    def _after(self, job: _Job, code: int) -> JobState:
+        """Where a job stands after an attempt."""
+        requeues = self._requeues if job.options.requeue is None else job.options.requeue
+        if job.cancelled.is_set() or self._noted("cancel", job.id):
+            return JobState.CANCELLED
+        if self._noted("requeue", job.id):
+            (self._folder / "requeue" / job.id).unlink()
+            return JobState.PENDING
+        if requeues and (job.node_lost or code in self._requeue_codes):
+            return JobState.PENDING
+        return JobState.COMPLETED if code == 0 else JobState.FAILED
+
+    def _set(self, job: _Job, state: JobState) -> None:
+        with self._lock:
+            job.state = state
+
+    def _noted(self, kind: str, name: str) -> bool:
+        return (self._folder / kind / name).exists()
+
+    def _processes(self, job: _Job) -> set[int]:
+        return processes.with_descendants(processes.marked(_JOB_MARK, f"{self._mark}.{job.id}"))
+
+    def _environment(self, job: _Job, nodes: tuple[NodeView, ...], number: int) -> dict[str, str]:
+        """The environment of a script: the submission's, Slurm's variables, and what is the first node's own."""
+        names, options, first = ",".join(node.name for node in nodes), job.options, nodes[0]
+        slurm = {
+            "SLURM_JOB_ID": job.id,
+            "SLURM_JOBID": job.id,
+            "SLURM_JOB_NAME": options.job_name,
+            "SLURM_JOB_PARTITION": first.partition,
+            "SLURM_JOB_NODELIST": names,
+            "SLURM_NODELIST": names,
+            "SLURM_JOB_NUM_NODES": str(len(nodes)),
+            "SLURM_NNODES": str(len(nodes)),
+            "SLURM_NTASKS_PER_NODE": str(options.tasks_per_node),
+            "SLURM_NTASKS": str(len(nodes) * options.tasks_per_node),
+            "SLURM_CPUS_ON_NODE": str(first.cpus),
+            "SLURM_CLUSTER_NAME": "parallelcluster",
+            "SLURMD_NODENAME": first.name,
+            "SLURM_NODEID": "0",
+            "SLURM_PROCID": "0",
+            "SLURM_LOCALID": "0",
+            **({"SLURM_RESTART_COUNT": str(number - 1)} if number > 1 else {}),
+        }
+        own = {
+            **node_environment(metadata=first.metadata, scratch=first.scratch, life=first.life),
+            processes.MARK: self._mark,
+            _JOB_MARK: f"{self._mark}.{job.id}",
+            local_commands.FOLDER_VARIABLE: str(self._folder),
+            "PATH": f"{self._folder / 'bin'}:{job.environment.get('PATH', '/usr/bin:/bin')}",
+        }
+        return {**job.environment, **slurm, **own}
+
+
+def _write_commands(folder: Path) -> None:
+    """Put srun, scontrol and scancel into a folder."""
+    folder.mkdir(mode=0o700)
+    program = shlex.join([sys.executable, "-I", local_commands.__file__])
+    for name in ("srun", "scontrol", "scancel"):
+        path = folder / name
+        path.write_text(f'#!/bin/sh\nexec {program} {name} "$@"\n', encoding="utf-8")
+        path.chmod(0o700)

@@ -1,0 +1,136 @@
+"""Jobs on a sandbox's private Slurm, by Slurm's own commands."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from launcher.sandbox.processes import MARK
+from launcher.sandbox.slurm.daemons import client_environment
+from launcher.sandbox.slurm.scheduler import Attempt, JobState, SchedulerError
+from launcher.submit import slurm_output
+
+_NOT_PENDING = "no longer pending"
+"""Of ESLURM_JOB_NOT_PENDING, what scontrol says of a job that has begun."""
+
+
+class SlurmScheduler:
+    """The private Slurm of one cluster, as its user sees it."""
+
+    name = "slurm"
+
+    def __init__(self, configuration: Path, attempts: Path, mark: str) -> None:
+        """Keep how it is reached.
+
+        Args:
+            configuration: its slurm.conf.
+            attempts: the record that its prolog and epilog write.
+            mark: what processes of this sandbox carry.
+        """
+        self._configuration = configuration
+        self._attempts = attempts
+        self._mark = mark
+        self._lost: set[tuple[str, int]] = set()
+
+    def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str]) -> str:
+        """Hand in a batch script; the job's id."""
+        client = client_environment(self._configuration)
+        path = f"{environment.get('PATH', '')}:{client['PATH']}".lstrip(":")
+        whole = {**environment, **client, "PATH": path, MARK: self._mark}
+        printed = self._run("sbatch", "--parsable", str(script.resolve()), environment=whole, folder=folder)
+        return slurm_output.submitted(printed)
+
+    def state(self, job: str) -> JobState:
+        """Where a job stands."""
+        return slurm_output.state_of(self._field(job, "JobState"))
+
+    def attempts(self, job: str) -> tuple[Attempt, ...]:
+        """The attempts of a job, oldest first."""
+        found: dict[int, Attempt] = {}
+        for record in self._records():
+            if record["job"] != job:
+                continue
+            number = record["restart"] + 1
+            at = datetime.fromtimestamp(record["time"], UTC)
+            code, _, number_of_signal = record["code"].partition(":")
+            ended = record["event"] == "end"
+            before = found.get(number)
+            # Slurm itself has no exit code for an attempt whose node is gone, and says 0.
+            lost = (job, number) in self._lost
+            found[number] = Attempt(
+                number=number,
+                started_at=before.started_at if before else at,
+                ended_at=at if ended else None,
+                exit_code=int(code) if ended and code and not lost else None,
+                signal=int(number_of_signal or 0) if ended else 0,
+                nodes=slurm_output.hosts(record["nodes"]),
+                node_lost=lost,
+            )
+        return tuple(found[number] for number in sorted(found))
+
+    def nodes(self, job: str) -> tuple[str, ...]:
+        """The nodes that a job runs on now."""
+        if self.state(job) is not JobState.RUNNING:
+            return ()
+        return tuple(self._run("scontrol", "show", "hostnames", self._field(job, "NodeList")).split())
+
+    def busy(self, node: str) -> bool:
+        """Whether a job runs on a node now."""
+        return bool(self._run("squeue", "--noheader", "--format=%i", f"--nodelist={node}").strip())
+
+    def release(self, job: str) -> None:
+        """Let a job that was put back into the queue start a second from now.
+
+        Not at once: slurmd refuses the credential of an attempt made in the second in which the one before ended ("Job
+        credential revoked"), and the job would count as failed. A job that Slurm starts between the question and the
+        order needs no help, and Slurm's refusal of the order is no failure.
+        """
+        if self._field(job, "JobState") != "PENDING":
+            return
+        try:
+            self._run("scontrol", "update", f"jobid={job}", "StartTime=now+1")
+        except SchedulerError as problem:
+            if _NOT_PENDING not in str(problem):
+                raise
+
+    def cancel(self, job: str) -> None:
+        """End a job for good."""
+        self._run("scancel", job)
+
+    def node_lost(self, node: str) -> None:
+        """Take note of the attempts that end with it; the server tells Slurm."""
+        for job in {record["job"] for record in self._records()}:
+            for attempt in self.attempts(job):
+                if attempt.ended_at is None and node in attempt.nodes:
+                    self._lost.add((job, attempt.number))
+
+    def node_replaced(self, node: str) -> None:
+        """Nothing to do: the server has told Slurm."""
+
+    def stop(self) -> None:
+        """Nothing to do: Slurm runs in the server's process group and ends with it."""
+
+    def _records(self) -> list[dict[str, Any]]:
+        """What prolog and epilog wrote down, oldest first."""
+        if not self._attempts.is_file():
+            return []
+        return [json.loads(line) for line in self._attempts.read_text(encoding="utf-8").splitlines()]
+
+    def _field(self, job: str, field: str) -> str:
+        printed = self._run("scontrol", "--oneliner", "show", "job", job)
+        value = slurm_output.field(printed, field)
+        if value is None:
+            raise SchedulerError(f"scontrol says nothing of {field} of job {job}")
+        return value
+
+    def _run(self, *words: str, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> str:
+        whole = dict(environment) if environment is not None else client_environment(self._configuration)
+        try:
+            done = subprocess.run(words, env=whole, cwd=folder, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise SchedulerError(f"{words[0]}: {error.strerror}") from error
+        if done.returncode != 0:
+            raise SchedulerError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
+        return done.stdout
