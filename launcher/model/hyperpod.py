@@ -37,14 +37,17 @@ def shared_gib(storage: StorageRequest) -> int:
     return storage.lustre_gib or LEAST_LUSTRE_GIB
 
 
-def deep_health_checks(facts: InstanceType) -> tuple[str, ...]:
+def deep_health_checks(facts: InstanceType, *, nodes: int) -> tuple[str, ...]:
     """The checks that a type's instances pass before they take jobs: of the chips, and of EFA between instances.
 
-    The API's third, MultiNodeTrainingValidation, is unknown to CloudFormation's schema (aws-cdk-lib 2.275.0).
+    The second is the service's cluster-level check: it needs another instance to talk to (developer guide, deep
+    health checks of Slurm clusters, 2026-11). The API's third, MultiNodeTrainingValidation, is unknown to
+    CloudFormation's schema (aws-cdk-lib 2.275.0).
     """
     if facts.accelerator is None:
         return ()
-    return ("InstanceStress", "InstanceConnectivity") if facts.efa_interfaces else ("InstanceStress",)
+    together = facts.efa_interfaces > 0 and nodes > 1
+    return ("InstanceStress", "InstanceConnectivity") if together else ("InstanceStress",)
 
 
 def is_prepaid(option: PurchaseOption) -> bool:

@@ -142,7 +142,7 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
     if request.storage.lustre_gib == 0:
         message = f"HyperPod's machines share no folder: FSx for Lustre of {LEAST_LUSTRE_GIB:,} GiB is made and priced"
         found.append(info("hyperpod-shared-folder", "storage.lustre_gib", message, "name a size for a larger one"))
-    if deep_health_checks(instances[place.instance_type]):
+    if deep_health_checks(instances[place.instance_type], nodes=place.nodes):
         message = "deep health checks run before instances take jobs; their time is billed and in no estimate"
         found.append(info("hyperpod-health-checks", "target.kind", message))
     return tuple(found)

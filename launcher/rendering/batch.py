@@ -18,7 +18,7 @@ from launcher.rendering.cluster import queue_name
 from launcher.rendering.contexts import BatchContext, SecretContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames, checkpoint_uri, compile_cache_uri
-from launcher.rendering.node import OLD_KERNELS, PYTHONS, is_neuron, is_nvidia, script_text
+from launcher.rendering.node import OLD_KERNELS, PYTHONS, efa_check, is_neuron, is_nvidia, script_text
 
 AGENT_FILE = "slipway-agent.pyz"
 """The agent's one file, beside job.json in the job folder."""
@@ -27,7 +27,6 @@ WORK_FOLDER = "work"
 FETCH_FILE = "fetch_work.py"
 """What fetches that folder from S3, where it is not shipped with the rest of the job folder."""
 FETCH_SCRIPT = "templates/slurm/fetch_work.py"
-EFA_CHECK = "templates/slurm/check_efa.sh"
 CONTAINER_SCRIPT = "templates/slurm/container.sh"
 CONTAINER = "enroot"
 """What `run.container: auto` stands for: ParallelCluster's images have carried enroot since 3.11, and not Docker (its
@@ -123,11 +122,6 @@ def workers_per_node(facts: InstanceType) -> int:
     if not is_neuron(facts):
         return facts.accelerators
     return facts.accelerators * NEURON_WORKERS_PER_CHIP.get(facts.family, 0)
-
-
-def efa_check() -> str:
-    """The shell function that counts a node's EFA interfaces."""
-    return script_text(EFA_CHECK).rstrip("\n")
 
 
 def time_limit(hours: float | None) -> str | None:

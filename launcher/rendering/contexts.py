@@ -223,8 +223,9 @@ class LifecycleContext:
     """What HyperPod runs on every machine that it makes (templates/hyperpod/on_create.sh.j2).
 
     `controller`, `login` and `workers` are instance groups. `family` is the workers' accelerators, "nvidia", "neuron"
-    or None; `accelerators` and `efa_interfaces` are the numbers that every worker must show; `nvme` says whether it
-    has disks. `node_setup` holds the arguments of node.sh, empty when workers need none.
+    or None; `accelerators` and `efa_interfaces` are the numbers that every worker must show, and `efa_check` the shell
+    function that counts the second; `nvme` says whether it has disks. `node_setup` holds the arguments of node.sh,
+    empty when workers need none.
     """
 
     cluster: str
@@ -236,6 +237,7 @@ class LifecycleContext:
     family: str | None
     accelerators: int
     efa_interfaces: int
+    efa_check: str
     nvme: bool
     mount_path: str
     user: str

@@ -16,7 +16,15 @@ from launcher.rendering.cluster import cluster_name, notify_findings, queue_name
 from launcher.rendering.contexts import GroupContext, HyperPodContext, LifecycleContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
-from launcher.rendering.node import METRICS_SCRIPT, NODE_SCRIPT, is_measured, is_neuron, is_nvidia, script_text
+from launcher.rendering.node import (
+    METRICS_SCRIPT,
+    NODE_SCRIPT,
+    efa_check,
+    is_measured,
+    is_neuron,
+    is_nvidia,
+    script_text,
+)
 
 MOUNT_PATH = "/fsx"
 ENTRY_POINT = "on_create.sh"
@@ -92,7 +100,7 @@ def _groups(plan: Plan, facts: InstanceType) -> list[GroupContext]:
             instance_type=hyperpod.ml_name(place.instance_type),
             count=place.nodes,
             partition=queue_name(place.instance_type),
-            health_checks=hyperpod.deep_health_checks(facts),
+            health_checks=hyperpod.deep_health_checks(facts, nodes=place.nodes),
             training_plan_arn=bought.arn if bought is not None else None,
             spot=place.option is PurchaseOption.SPOT,
             # Left out, the layout is the service's own; efa is the combined one, with an address for each card.
@@ -149,6 +157,7 @@ def lifecycle_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[s
         family=family,
         accelerators=facts.accelerators,
         efa_interfaces=facts.efa_interfaces,
+        efa_check=efa_check(),
         nvme=facts.nvme_gb > 0,
         mount_path=MOUNT_PATH,
         user=USER,

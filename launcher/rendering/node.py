@@ -31,6 +31,7 @@ _NEURON_PACKAGES = ("aws-neuronx-dkms", "aws-neuronx-runtime-lib", "aws-neuronx-
 
 
 NODE_SCRIPT = "templates/parallelcluster/node.sh"
+EFA_CHECK = "templates/slurm/check_efa.sh"
 METRICS_SCRIPT = "templates/parallelcluster/metrics.py"
 """Assets: what sets up a node, and what reports its accelerators to CloudWatch."""
 
@@ -83,3 +84,8 @@ def node_arguments(
 def script_text(name: str) -> str:
     """The text of a script among the assets."""
     return asset(name).read_text(encoding="utf-8")
+
+
+def efa_check() -> str:
+    """The shell function that counts a node's EFA interfaces."""
+    return script_text(EFA_CHECK).rstrip("\n")

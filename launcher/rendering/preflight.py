@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering.batch import efa_check, workers_per_node
+from launcher.rendering.batch import workers_per_node
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.contexts import PreflightContext
 from launcher.rendering.engine import rendered
-from launcher.rendering.node import is_neuron
+from launcher.rendering.node import efa_check, is_neuron
 
 COLLECTIVE = "templates/slurm/preflight.py"
 """What the job runs on GPUs; Neuron's tools bring their own."""

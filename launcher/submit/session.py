@@ -5,20 +5,30 @@ they are, with the folder that all machines share for a home.
 """
 
 import base64
+import contextlib
 import json
+import os
 import re
+import selectors
 import shlex
 import shutil
+import signal
+import subprocess
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-from launcher.submit.jobs import SchedulerError
-from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, started, text, unpacking_from
+from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, not_there, placed, text, unpacking_from
 
 DOCUMENT = "AWS-StartNonInteractiveCommand"
 """The session document that runs one command and ends (Systems Manager user guide, session types)."""
 PLUGIN = "session-manager-plugin"
+_LEAVING_S = 5.0
+"""What a session is given to end by itself once the answer is there."""
+_CHUNK = 65536
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 
@@ -77,9 +87,9 @@ class SessionShell:
         line = f"printf %s {packed} | base64 -d | runuser -l {self.user} -c {shlex.quote(inner)}"
         words = ["aws", "ssm", "start-session", "--region", self.region, "--target", self.target]
         words += ["--document-name", DOCUMENT, "--parameters", json.dumps({"command": [line]})]
-        done = started(words, self.environment, self.name, timeout_s, b"")
+        out, err = _held(words, self.environment, self.name, timeout_s, frame)
         # A session may end lines as a terminal does.
-        return frame.answer(text(done.stdout).replace("\r\n", "\n"), text(done.stderr), self.name)
+        return frame.answer(text(out).replace("\r\n", "\n"), text(err), self.name)
 
     def put(self, archive: Path, folder: str) -> str:
         """Unpack an archive into a new folder below the shared home, by way of S3."""
@@ -87,3 +97,74 @@ class SessionShell:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _held(
+    words: list[str], environment: Mapping[str, str], where: str, timeout_s: float, frame: Frame
+) -> tuple[bytes, bytes]:
+    """What a session prints on its two outputs, with its input held open until the answer is whole.
+
+    The plug-in ends the session, whatever still runs, as soon as its input is at its end (session-manager-plugin,
+    shellsession_unix.go, handleKeyboardInput). It is a child of the AWS CLI: both are a process group of their own.
+
+    Raises:
+        SchedulerError: the AWS CLI is not there.
+        UnreachableError: it took too long.
+    """
+    try:
+        session = subprocess.Popen(
+            words,
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise not_there(words[0], error) from error
+    with session:
+        try:
+            heard = _heard(session, time.monotonic() + timeout_s, frame)
+            if heard is None:
+                raise UnreachableError(f"{where}: no answer within {timeout_s:g} s")
+            _end(session)
+            return heard
+        finally:
+            _kill(session)
+
+
+def _heard(session: subprocess.Popen[bytes], deadline: float, frame: Frame) -> tuple[bytes, bytes] | None:
+    """What both outputs gave until the answer was whole or they ended; None where that was not before the deadline."""
+    assert session.stdout is not None  # noqa: S101 - both are pipes
+    assert session.stderr is not None  # noqa: S101
+    heard: dict[IO[bytes], bytearray] = {session.stdout: bytearray(), session.stderr: bytearray()}
+    with selectors.DefaultSelector() as selector:
+        for each in heard:
+            selector.register(each, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(max(deadline - time.monotonic(), 0))
+            if not ready:
+                return None
+            for key, _ in ready:
+                output = next(each for each in heard if each is key.fileobj)
+                chunk = os.read(key.fd, _CHUNK)
+                heard[output] += chunk
+                if not chunk:
+                    selector.unregister(output)
+            if frame.is_whole(bytes(heard[session.stdout][-2 * _CHUNK :])):
+                break
+    return bytes(heard[session.stdout]), bytes(heard[session.stderr])
+
+
+def _end(session: subprocess.Popen[bytes]) -> None:
+    """Let a session end: it is at the end of its input now, and has said all that counts."""
+    try:
+        session.communicate(timeout=_LEAVING_S)
+    except subprocess.TimeoutExpired:
+        _kill(session)
+
+
+def _kill(session: subprocess.Popen[bytes]) -> None:
+    """End the AWS CLI and its plug-in, whichever of them still runs."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(session.pid, signal.SIGKILL)

@@ -88,6 +88,10 @@ class Frame:
             f"printf '\\n%s end %s\\n' {self.mark} $?\nexit 0; }}\n"
         )
 
+    def is_whole(self, tail: bytes) -> bool:
+        """Whether what was heard last holds the mark of the end."""
+        return re.search(rb"\n%b end \d+\r?\n" % self.mark.encode(), tail) is not None
+
     def answer(self, out: str, err: str, where: str) -> Answer:
         """The answer between the marks.
 
@@ -189,7 +193,12 @@ def started(
     except subprocess.TimeoutExpired as error:
         raise UnreachableError(f"{where}: no answer within {timeout_s:g} s") from error
     except OSError as error:
-        raise SchedulerError(f"{words[0]}: {error.strerror}", hint=f"install {words[0]}") from error
+        raise not_there(words[0], error) from error
+
+
+def not_there(program: str, error: OSError) -> SchedulerError:
+    """What a program that cannot be started is told as."""
+    return SchedulerError(f"{program}: {error.strerror}", hint=f"install {program}")
 
 
 def text(data: bytes) -> str:

@@ -12,7 +12,7 @@ check_efa() {
         fi
     done
     if ((found < $1)); then
-        echo "slipway: $(hostname): $2 has $1 EFA interfaces, found $found; the job stops here" >&2
+        echo "slipway: $(hostname): $2 has $1 EFA interfaces, found $found; it stops here" >&2
         return 1
     fi
     fi_info="$(PATH="$PATH:/opt/amazon/efa/bin" type -P fi_info)"

@@ -68,7 +68,7 @@ class TestEfa:
     def test_none_at_all_stops_the_job_before_the_agent(self, start):
         answer = start()
         assert answer.returncode == 1
-        assert "p5.48xlarge has 32 EFA interfaces, found 0; the job stops here" in answer.stderr
+        assert "p5.48xlarge has 32 EFA interfaces, found 0; it stops here" in answer.stderr
         assert answer.environment is None
 
     def test_fewer_than_the_type_has_stop_it(self, start):

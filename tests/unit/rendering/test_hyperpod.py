@@ -105,6 +105,13 @@ def test_what_is_not_confirmed_is_said(plan_of, catalog):
     assert found == ["hyperpod-spot-unconfirmed", "hyperpod-shared-folder", "hyperpod-health-checks"]
 
 
+@pytest.mark.parametrize("nodes, checks", [(1, ["InstanceStress"]), (2, ["InstanceStress", "InstanceConnectivity"])])
+def test_a_single_worker_has_nobody_to_be_connected_with(plan_of, bundle_of, nodes, checks):
+    plan = plan_of(target={**POD, "nodes": nodes}, purchase={"option": "on-demand"})
+    request = yaml.safe_load(bundle_of(plan).file("cluster.yaml").text)
+    assert request["InstanceGroups"][-1]["OnStartDeepHealthChecks"] == checks
+
+
 class TestFiles:
     def test_a_plan_has_the_request_its_scripts_and_its_job(self, example, bundle_of):
         bundle = bundle_of(example)
@@ -174,8 +181,13 @@ class TestScript:
             for index in range(facts.accelerators):
                 write(root, f"dev/{chips}{index}", "")
             write(root, "dev/nvidiactl", "")
-            for index in range(facts.efa_interfaces):
-                write(root, f"sys/class/infiniband/rdmap{index}", "")
+            # HGX boards with NVLink 5 show devices of other drivers too: a p6-b200 ten, of which eight are EFA.
+            others = 2 if plan.place.instance_type.startswith("p6-b200") else 0
+            for index in range(facts.efa_interfaces + others):
+                driver = write(root, f"sys/bus/drivers/{'efa' if index < facts.efa_interfaces else 'mlx5_core'}/x", "")
+                device = root / f"sys/class/infiniband/rdmap{index}/device"
+                device.mkdir(parents=True)
+                (device / "driver").symlink_to(driver.parent)
             return root
 
         return make
@@ -261,6 +273,15 @@ class TestScript:
         answer = start(root)
         assert (answer.returncode, answer.stdout.splitlines()[-1]) == (0, "slipway: trn2-pod: login is ready")
 
+    def test_only_devices_of_the_efa_driver_count(self, plan_of, catalog, machine, start):
+        """A p6-b200 shows ten InfiniBand devices (awsome-distributed-ai, p6-b200 notes): two are the board's own."""
+        place = {**POD, "instance_type": "p6-b200.48xlarge", "nodes": 2}
+        plan = plan_of(target=place, purchase={"option": "on-demand"})
+        root = machine(plan, "workers")
+        assert len(list((root / "sys/class/infiniband").iterdir())) == 10
+        answer = start(root)
+        assert (answer.returncode, ": 8 EFA interfaces" in answer.stdout) == (0, True), answer.stdout
+
     @pytest.mark.parametrize(
         "gone, message",
         [
@@ -273,7 +294,7 @@ class TestScript:
     def test_a_worker_that_lacks_something_is_not_made(self, catalog, machine, start, gone, message):
         plan = pinned_plan(plan_file.load(EXAMPLES["p5-training-plan"]), catalog)
         root = machine(plan, "workers")
-        (root / gone).unlink()
+        shutil.rmtree(root / gone) if (root / gone).is_dir() else (root / gone).unlink()
         answer = start(root)
         assert answer.returncode == 1
         assert message in answer.stdout

@@ -2,6 +2,8 @@
 
 import sys
 import tarfile
+import time
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,9 @@ from launcher.submit.session import DOCUMENT, PLUGIN, SessionShell
 
 TARGET = "sagemaker-cluster:abcdefghijkl_controller-i-0123456789abcdef0"
 AWS = f"""#!{sys.executable}
-import json, os, subprocess, sys
+# The plug-in as its source has it (aws/session-manager-plugin 1.2, shellsession_unix.go): handleKeyboardInput reads
+# standard input for as long as the session lives, and the end of it ends the session with nothing more printed.
+import json, os, select, subprocess, sys, threading, time
 words = sys.argv[1:]
 if words[:2] == ["s3", "cp"]:
     sys.stdout.buffer.write(open(os.environ["STAGED"], "rb").read())
@@ -19,10 +23,21 @@ options = dict(zip(words[2::2], words[3::2]))
 assert words[:2] == ["ssm", "start-session"], words
 assert options["--target"] == {TARGET!r} and options["--document-name"] == {DOCUMENT!r}
 (command,) = json.loads(options["--parameters"])["command"]
-print("Starting session with SessionId: someone-0123")
-done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True)
-sys.stdout.write((done.stdout if os.environ.get("CUT") is None else done.stdout[:40]).replace("\\n", "\\r\\n"))
+def keyboard():
+    while os.read(0, 1024):
+        pass
+    print("Unable read from Stdin: EOF", file=sys.stderr, flush=True)
+    os._exit(0)
+print("Starting session with SessionId: someone-0123", flush=True)
+if select.select([0], [], [], 0.2)[0]:
+    keyboard()
+threading.Thread(target=keyboard, daemon=True).start()
+done = subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
 sys.stderr.write(done.stderr)
+sys.stderr.flush()
+sys.stdout.write((done.stdout if os.environ.get("CUT") is None else done.stdout[:40]).replace("\\n", "\\r\\n"))
+sys.stdout.flush()
+time.sleep(float(os.environ.get("LINGERS", "0")))
 print("Exiting session with sessionId: someone-0123.")
 """
 RUNUSER = '#!/bin/bash\n[[ "$1 $2 $3" == "-l ubuntu -c" ]] || exit 9\nexec bash -c "$4"\n'
@@ -64,6 +79,33 @@ def test_a_script_is_run_by_the_user_with_the_shared_home(shell, tmp_path):
 def test_an_answer_that_is_cut_off_is_none(shell):
     with pytest.raises(UnreachableError):
         shell(CUT="1").run("echo done")
+
+
+def test_a_session_that_has_answered_is_not_waited_for(shell):
+    """Its input ends, and with it the session."""
+    assert shell(LINGERS="60").run("echo done", timeout_s=30).out == "done\n"
+
+
+def test_an_answer_that_does_not_come_in_time_leaves_nothing_running(shell, tmp_path):
+    with pytest.raises(UnreachableError, match="within 3 s"):
+        shell().run(f"echo $BASHPID > {tmp_path / 'id'}; exec sleep 60", timeout_s=3)
+    (process,) = (tmp_path / "id").read_text().split()
+    deadline = time.monotonic() + 20
+    while runs(process) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not runs(process)
+
+
+def runs(process):
+    stat = Path(f"/proc/{process}/stat")
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_an_answer_larger_than_a_pipe_is_whole(shell):
+    assert len(shell().run("head -c 300000 /dev/zero | tr '\\0' x").out) == 300_000
 
 
 def test_a_job_folder_is_put_below_the_shared_home_once(shell, tmp_path):
