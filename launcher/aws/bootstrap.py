@@ -1,0 +1,79 @@
+"""Whether the CDK may deploy into an account's region: its own stack and bucket there."""
+
+from botocore.exceptions import ClientError
+
+from launcher.aws.calls import asked
+from launcher.aws.session import Session
+from launcher.model.errors import AwsError
+
+DEFAULT_QUALIFIER = "hnb659fds"
+"""aws-cdk-lib 2.275.0, core/lib/stack-synthesizers/default-synthesizer.js, DEFAULT_QUALIFIER."""
+ABSENT = frozenset(("404", "NoSuchBucket", "NotFound"))
+THEIRS = frozenset(("403", "AccessDenied", "Forbidden"))
+"""Codes of HeadBucket, whose answer has no body, for a bucket that is not there and for one of another account."""
+
+
+def version_parameter(qualifier: str | None) -> str:
+    """The name of the parameter that holds the version of the bootstrap stack.
+
+    >>> version_parameter(None)
+    '/cdk-bootstrap/hnb659fds/version'
+    """
+    return f"/cdk-bootstrap/{qualifier or DEFAULT_QUALIFIER}/version"
+
+
+def staging_bucket(qualifier: str | None, account: str, region: str) -> str:
+    """The bucket that assets are uploaded to before a deployment."""
+    return f"cdk-{qualifier or DEFAULT_QUALIFIER}-assets-{account}-{region}"
+
+
+def role_name(qualifier: str | None, part: str, account: str, region: str) -> str:
+    """The name of a role of the bootstrap stack.
+
+    Args:
+        qualifier: the bootstrap's, None for the CDK's default.
+        part: "deploy", "file-publishing", "lookup" or "cfn-exec".
+        account: the account's id.
+        region: the region.
+    """
+    return f"cdk-{qualifier or DEFAULT_QUALIFIER}-{part}-role-{account}-{region}"
+
+
+def version(session: Session, qualifier: str | None) -> int | None:
+    """The version of the bootstrap stack of the session's region; None where the region is not bootstrapped.
+
+    Raises:
+        AwsError: it may not be read, is no number, or the call failed.
+    """
+    name = version_parameter(qualifier)
+    try:
+        with asked(f"read {name}"):
+            value = str(session.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+    except AwsError as problem:
+        cause = problem.__cause__
+        if isinstance(cause, ClientError) and cause.response["Error"]["Code"] == "ParameterNotFound":
+            return None
+        raise
+    if not value.isdecimal():
+        raise AwsError(f"{name} is {value[:40]!r}, expected a number", hint="cdk bootstrap writes it anew")
+    return int(value)
+
+
+def bucket_is_there(session: Session, name: str) -> bool | None:
+    """Whether a bucket is the account's: False where there is none of that name, None where it is another account's.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    try:
+        with asked(f"look for bucket {name}"):
+            session.client("s3").head_bucket(Bucket=name)
+    except AwsError as problem:
+        cause = problem.__cause__
+        code = cause.response.get("Error", {}).get("Code") if isinstance(cause, ClientError) else None
+        if code in ABSENT:
+            return False
+        if code in THEIRS:
+            return None
+        raise
+    return True

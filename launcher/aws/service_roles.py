@@ -1,0 +1,43 @@
+"""Roles that AWS's services have in an account, made once by whoever first needs them."""
+
+from botocore.exceptions import ClientError
+
+from launcher.aws.calls import asked
+from launcher.aws.session import Session
+from launcher.model.errors import AwsError
+
+SPOT = "spot.amazonaws.com"
+FSX = "fsx.amazonaws.com"
+SERVICE_ROLES = {
+    SPOT: "AWSServiceRoleForEC2Spot",
+    FSX: "AWSServiceRoleForAmazonFSx",
+}
+"""The role of each service that a launch fails without (EC2 user guide, service-linked role for spot requests; FSx for
+Lustre user guide, using service-linked roles)."""
+
+
+def make_command(service: str) -> str:
+    """The command that makes a service's role, once for the account.
+
+    >>> make_command(SPOT)
+    'aws iam create-service-linked-role --aws-service-name spot.amazonaws.com'
+    """
+    return f"aws iam create-service-linked-role --aws-service-name {service}"
+
+
+def has_service_role(session: Session, service: str) -> bool:
+    """Whether the account has the role of a service.
+
+    Raises:
+        AwsError: it may not be asked, or the call failed.
+    """
+    name = SERVICE_ROLES[service]
+    try:
+        with asked(f"look up role {name}"):
+            session.client("iam").get_role(RoleName=name)
+    except AwsError as problem:
+        cause = problem.__cause__
+        if isinstance(cause, ClientError) and cause.response["Error"]["Code"] == "NoSuchEntity":
+            return False
+        raise
+    return True
