@@ -7,7 +7,8 @@ from typing import Any
 
 from launcher.aws.calls import RefusedPriceError, dollars, items
 from launcher.aws.session import Session
-from launcher.catalog.readings import Answer, Key, Reading, Refusal, answer
+from launcher.catalog.readings import Answer, Reading, Refusal, answer
+from launcher.catalog.selector import Key
 
 DURATIONS_H = (24, 168)
 """Lengths that are asked for, in this order: a day, and a week where no single day is to be had."""

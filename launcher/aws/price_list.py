@@ -12,7 +12,8 @@ from typing import Any
 
 from launcher.aws.calls import CUT_SHORT, RefusedPriceError, dollars, items
 from launcher.aws.session import Session
-from launcher.catalog.readings import SAGEMAKER, Answer, Key, Reading, Refusal, answer
+from launcher.catalog.readings import Answer, Reading, Refusal, answer
+from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.enums import Payment
 from launcher.model.errors import AwsError
 

@@ -7,7 +7,8 @@ from typing import Any
 from launcher.aws.calls import RefusedPriceError, dollars, items
 from launcher.aws.price_list import PAYMENTS, sagemaker_products
 from launcher.aws.session import Session
-from launcher.catalog.readings import Answer, Key, Reading, Refusal, answer
+from launcher.catalog.readings import Answer, Reading, Refusal, answer
+from launcher.catalog.selector import Key
 from launcher.model.enums import PlanKind
 
 HOME = "us-east-1"

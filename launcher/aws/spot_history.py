@@ -7,7 +7,8 @@ from typing import Any
 from launcher.aws.calls import RefusedPriceError, dollars, items
 from launcher.aws.regions import zone_ids
 from launcher.aws.session import Session
-from launcher.catalog.readings import Answer, Key, Reading, Refusal, answer
+from launcher.catalog.readings import Answer, Reading, Refusal, answer
+from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
 
 PRODUCT = "Linux/UNIX"

@@ -7,7 +7,8 @@ from typing import Any
 
 from launcher.aws.calls import RefusedPriceError, dollars, failed_with, items
 from launcher.aws.session import Session
-from launcher.catalog.readings import Answer, Key, Reading, Refusal, answer
+from launcher.catalog.readings import Answer, Reading, Refusal, answer
+from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
 
 DURATION_H = 24

@@ -11,10 +11,10 @@ from types import MappingProxyType
 
 from launcher.catalog import facts
 from launcher.catalog.bill import EVERYWHERE, price_item
-from launcher.catalog.commitments import OfferingClass, Term, reserved_price, savings_plan_price
-from launcher.catalog.market import InterruptionBand, SpotRange, band_of, market_of
-from launcher.catalog.selection import FOREVER, newest, price_of, unverified
-from launcher.catalog.store import RangeRow, Row, Store, Zoned
+from launcher.catalog.market import InterruptionBand, SpotRange, band_of
+from launcher.catalog.selection import FOREVER, PRICING, price_of
+from launcher.catalog.selector import SAGEMAKER, Key, OfferingClass, RowSelector, usd_of
+from launcher.catalog.store import Row, Store
 from launcher.model.enums import Market, Payment, PlanKind, PurchaseOption
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.model_spec import ModelSpec
@@ -22,9 +22,6 @@ from launcher.model.money import Price, Unpriced
 
 COMPONENTS = ("hosting", "training", "cluster", "studio")
 """What SageMaker bills an `ml.` instance for: an endpoint, a training job, HyperPod, Studio."""
-
-UNSTATED = "unstated"
-"""The region of rows whose source names none: shown, never a price."""
 
 
 class Catalog:
@@ -35,7 +32,9 @@ class Catalog:
         self.store = store
         self.prices_as_of = prices_as_of
         self.until = prices_as_of.isoformat() if prices_as_of else FOREVER
-        self._prices: dict[tuple[str, ...], Price | Unpriced] = {}
+        self.selector = RowSelector(store, self.until)
+        self._prices: dict[Key, Price | Unpriced] = {}
+        self._bill: dict[tuple[str, str], Price | Unpriced] = {}
 
     def at(self, day: date | None) -> "Catalog":
         """The same data on another day."""
@@ -146,7 +145,7 @@ class Catalog:
         return found
 
     def _has_block_rate(self, instance_type: str, region: str) -> bool:
-        return newest(self.store.capacity_blocks.get((instance_type, region), ()), _usd, self.until) is not None
+        return self.selector.row(Key(PurchaseOption.CAPACITY_BLOCK.value, instance_type, region)) is not None
 
     def _committed(self, instance_type: str, *, plans: bool) -> tuple[str, ...]:
         return tuple(sorted(self._commitments.get((instance_type, plans), ())))
@@ -163,55 +162,36 @@ class Catalog:
 
     # ------------------------------------------------------------------------------------------------------ prices
 
+    def price(self, key: Key) -> Price | Unpriced:
+        """The price of what a key names, or why there is none."""
+        if key not in self._prices:
+            self._prices[key] = self._find(key)
+        return self._prices[key]
+
     def on_demand(self, instance_type: str, region: str, *, zone: str = "") -> Price | Unpriced:
         """The on-demand price; `zone` names a local zone that is priced apart."""
-        return self._zoned("on-demand", self.store.on_demand, instance_type, region, zone)
+        return self.price(Key(PurchaseOption.ON_DEMAND.value, instance_type, region, zone))
 
     def capacity_block(self, instance_type: str, region: str, *, zone: str = "") -> Price | Unpriced:
         """The rate of a Capacity Block, paid in advance for its whole length.
 
         Without `zone`, a type that is sold in a region's local zones only has their rate, and the note says so.
         """
-        return self._zoned("capacity-block", self.store.capacity_blocks, instance_type, region, zone)
+        return self.price(Key(PurchaseOption.CAPACITY_BLOCK.value, instance_type, region, zone))
 
     def training_plan(self, instance_type: str, region: str) -> Price | Unpriced:
         """The rate of a SageMaker training plan; the snapshot has none, `prices refresh` reads offerings."""
-        if (instance_type, region) not in self.store.training_plans:
-            return Unpriced(reason="training plans have no published rate: prices refresh reads the offerings")
-        return self._zoned("training-plan", self.store.training_plans, instance_type, region, "")
+        return self.price(Key(PurchaseOption.TRAINING_PLAN.value, instance_type, region))
 
     def spot(self, instance_type: str, region: str) -> Mapping[str, Price]:
         """Spot prices by zone id, those that are no offers included: see `Price.market`."""
-        zones: dict[str, list[Row]] = {}
-        for row in self.store.spot.get((instance_type, region), ()):
-            zones.setdefault(row.zone, []).append(row)
-        against = self.store.on_demand.get((instance_type, region), ())
-        prices = {}
-        for zone, rows in zones.items():
-            latest = newest(rows, _usd, self.until)
-            if latest is not None:
-                prices[zone] = price_of(latest, latest.usd, self.store, market=market_of(latest.usd, against))
-        return prices
-
-    def spot_price(self, instance_type: str, region: str) -> Price | Unpriced:
-        """The cheapest spot offer of a region; rows at the floor or equal to on demand are none."""
-        prices = self.spot(instance_type, region)
-        offers = [price for price in prices.values() if price.market is Market.OPEN]
-        if offers:
-            return min(offers, key=lambda price: price.usd)
-        if prices:
-            seen = min(prices.values(), key=lambda price: price.usd)
-            reason = "no spot market: every price is on demand's own, or the floor of a tenth of it"
-            return Unpriced(reason=reason, seen=seen)
-        known = self.instance_types.get(instance_type)
-        if known is not None and PurchaseOption.SPOT.value not in known.usage_classes:
-            return Unpriced(reason=f"EC2 sells no spot of {instance_type}")
-        return Unpriced(reason=self._absence("spot", self.store.spot, instance_type, region))
+        key = Key(PurchaseOption.SPOT.value, instance_type, region)
+        found = ((zone, self.price(key._replace(zone=zone))) for zone in self.selector.zones(key))
+        return {zone: price for zone, price in found if isinstance(price, Price)}
 
     def spot_range(self, instance_type: str, region: str) -> SpotRange | None:
         """What spot has cost in a region, without zones: context, not an offer."""
-        rows = self.store.spot_ranges.get((instance_type, region), ())
-        row = newest(rows, _average, self.until)
+        row = self.selector.spot_range(instance_type, region)
         if row is None:
             return None
         low = price_of(row, row.usd_min, self.store) if row.usd_min else None
@@ -227,41 +207,27 @@ class Catalog:
         self, instance_type: str, region: str, offering_class: OfferingClass, term_years: int, payment: Payment
     ) -> Price | Unpriced:
         """The effective hourly rate of a Reserved Instance, its upfront payment spread over the term (1 or 3 years)."""
-        term = Term(instance_type=instance_type, region=region, years=term_years, payment=payment)
-        return reserved_price(self.store, self.until, term, offering_class)
+        kind = PurchaseOption.RESERVED.value
+        return self.price(Key(kind, instance_type, region, "", offering_class, term_years, payment.value))
 
     def savings_plan(
         self, instance_type: str, region: str, kind: PlanKind, term_years: int, payment: Payment
     ) -> Price | Unpriced:
-        """The hourly rate under a Savings Plan; derived from Reserved Instances where none was read from AWS."""
-        term = Term(instance_type=instance_type, region=region, years=term_years, payment=payment)
-        return savings_plan_price(self.store, self.until, term, kind)
+        """The hourly rate under a Savings Plan, read from AWS or derived from the Reserved Instance it should equal."""
+        plan = PurchaseOption.SAVINGS_PLAN.value
+        return self.price(Key(plan, instance_type, region, "", kind.value, term_years, payment.value))
 
     def sagemaker(self, instance_type: str, region: str, component: str) -> Price | Unpriced:
-        """The rate of an `ml.` type for one of COMPONENTS.
-
-        SageMaker bills all of them alike where both were seen: a newer row of another component counts as derived.
-        """
-        rows = self.store.sagemaker.get((instance_type, region), ())
-        own = newest((row for row in rows if row.zone == component), _usd, self.until)
-        other = newest((row for row in rows if row.zone != component), _usd, self.until)
-        if other is not None and (own is None or other.as_of > own.as_of):
-            derived = other._replace(basis="derived")
-            return price_of(derived, derived.usd, self.store, note=f"the rate of {other.zone}, which is billed alike")
-        if own is not None:
-            return price_of(own, own.usd, self.store)
-        return Unpriced(
-            reason=f"no SageMaker price of {instance_type} in {region} is known{self._later(rows)}",
-            seen=self._seen([row for row in rows if row.zone == component]),
-        )
+        """The rate of an `ml.` type for one of COMPONENTS, read for it or derived from another's."""
+        return self.price(Key(SAGEMAKER, instance_type, region, detail=component))
 
     def bill_item(self, item: str, region: str) -> Price | Unpriced:
-        """The price of one of BillItem in a region, per unit of `bill_unit`, with its tiers over a month's quantity."""
-        key = ("bill", item, region)
-        if key not in self._prices:
-            rows = self.store.bill_items.get((item, region)) or self.store.bill_items.get((item, EVERYWHERE), [])
-            self._prices[key] = price_item(item, rows, self.store, self.until)
-        return self._prices[key]
+        """The price of an item of bill_items.csv per unit of `bill_unit`, with its tiers over a month's quantity."""
+        key = (item, region)
+        if key not in self._bill:
+            rows = self.store.bill_items.get(key) or self.store.bill_items.get((item, EVERYWHERE), [])
+            self._bill[key] = price_item(item, rows, self.store, self.until)
+        return self._bill[key]
 
     def bill_unit(self, item: str) -> str:
         """What `bill_item` prices one of, such as "GB-month" or "1000 requests".
@@ -282,76 +248,58 @@ class Catalog:
             return self.bill_item(pair, origin)
         return self.bill_item("transfer.inter-region", origin)
 
-    def history(self, option: PurchaseOption, instance_type: str, region: str, *, zone: str = "") -> list[Price]:
-        """Every row known of an on-demand, spot or Capacity Block price, oldest first, unverified ones included."""
-        index = {
-            PurchaseOption.ON_DEMAND: self.store.on_demand,
-            PurchaseOption.SPOT: self.store.spot,
-            PurchaseOption.CAPACITY_BLOCK: self.store.capacity_blocks,
-            PurchaseOption.TRAINING_PLAN: self.store.training_plans,
-        }.get(option, {})
-        rows = [row for row in index.get((instance_type, region), ()) if row.usd and row.zone == zone]
-        rows = sorted((row for row in rows if row.as_of <= self.until), key=lambda row: row.as_of)
-        against = self.store.on_demand.get((instance_type, region), ()) if option is PurchaseOption.SPOT else ()
-        return [price_of(row, row.usd, self.store, market=market_of(row.usd, against)) for row in rows]
-
     # ---------------------------------------------------------------------------------------------------- internals
 
-    def _zoned(self, what: str, index: Zoned, instance_type: str, region: str, zone: str) -> Price | Unpriced:
-        key = (what, instance_type, region, zone)
-        found = self._prices.get(key)
-        if found is None:
-            found = self._prices[key] = self._find(what, index, instance_type, region, zone)
-        return found
-
-    def _find(self, what: str, index: Zoned, instance_type: str, region: str, zone: str) -> Price | Unpriced:
-        every = index.get((instance_type, region), [])
-        rows = [row for row in every if row.zone == zone]
-        local = not rows and bool(every) and not zone and what == "capacity-block"
-        if local:
-            rows = every
-        row = newest(rows, _usd, self.until)
+    def _find(self, key: Key) -> Price | Unpriced:
+        row = self.selector.row(key)
         if row is None:
-            return Unpriced(reason=self._absence(what, index, instance_type, region), seen=self._seen(rows))
+            seen = self.selector.unverified(key)
+            return Unpriced(reason=self._absence(key), seen=price_of(seen, seen.usd, self.store) if seen else None)
+        local = key.kind == PurchaseOption.CAPACITY_BLOCK.value and row.zone != key.zone
         notes = [f"local zone {row.zone}"] if local else []
-        newer = unverified([*rows, *index.get((instance_type, UNSTATED), ())], _usd, self.until)
-        if newer is not None and newer.as_of > row.as_of:
+        newer = self.selector.contradiction(key)
+        if newer is not None:
             notes.append(f"a newer unverified row says {newer.usd} ({newer.as_of})")
-        return price_of(row, row.usd, self.store, note="; ".join(notes))
+        spot = key.kind == PurchaseOption.SPOT.value
+        market = self.selector.market(row, key.name, key.region) if spot else Market.OPEN
+        return price_of(row, row.usd, self.store, market=market, note="; ".join(notes))
 
-    def _seen(self, rows: Sequence[Row]) -> Price | None:
-        row = unverified(rows, _usd, self.until)
-        return price_of(row, row.usd, self.store) if row else None
-
-    def _absence(self, what: str, index: Zoned, instance_type: str, region: str) -> str:
+    def _absence(self, key: Key) -> str:
         """Why there is no price, as far as it is known."""
-        gone = self.unavailable_type(instance_type)
+        name, region = key.name, key.region
+        later = self._later(self.selector.rows(key))
+        if key.kind == SAGEMAKER:
+            return f"no SageMaker price of {name} in {region} is known{later}"
+        if key.term_years:
+            what = "reserved price" if key.kind == PurchaseOption.RESERVED.value else "Savings Plan rate"
+            years = f"{key.term_years} year{'s' if key.term_years > 1 else ''}"
+            return f"no {key.detail} {what} of {name} in {region} for {years} is known{later}"
+        if key.kind == PurchaseOption.TRAINING_PLAN.value:
+            return f"training plans have no published rate: prices refresh reads the offerings{later}"
+        return self._not_sold(key) or f"no {_words(key.kind)} price of {name} in {key.zone or region} is known{later}"
+
+    def _not_sold(self, key: Key) -> str:
+        """Why EC2 does not sell a type that way anywhere; "" where it may."""
+        gone = self.unavailable_type(key.name)
         if gone is not None:
             return gone.reason
-        if instance_type not in self.instance_types:
-            return f"no instance type {instance_type} in the catalog"
-        stated = [row for row in index.get((instance_type, EVERYWHERE), ()) if row.as_of <= self.until]
+        known = self.instance_types.get(key.name)
+        if known is None:
+            return f"no instance type {key.name} in the catalog"
+        stated = [row for row in self.selector.rows(key._replace(region=EVERYWHERE)) if row.as_of <= self.until]
         if stated:
             return stated[-1].note
-        words = what.replace("-", " ") if what == "capacity-block" else what
-        if what in ("on-demand", "capacity-block") and what not in self.instance_types[instance_type].usage_classes:
-            return f"EC2 sells no {words} of {instance_type}"
-        later = self._later(index.get((instance_type, region), ()))
-        return f"no {words} price of {instance_type} in {region} is known{later}"
+        return f"EC2 sells no {_words(key.kind)} of {key.name}" if key.kind not in known.usage_classes else ""
 
     def _later(self, rows: Sequence[Row]) -> str:
         """Words on rows that are too new for `prices_as_of`."""
-        newer = [row.as_of for row in rows if row.usd and row.basis != "unverified" and row.as_of > self.until]
+        newer = [row.as_of for row in rows if usd_of(row) and row.basis in PRICING and row.as_of > self.until]
         return f" on or before {self.until}: the first is of {min(newer)}" if newer else ""
+
+
+def _words(kind: str) -> str:
+    return "capacity block" if kind == PurchaseOption.CAPACITY_BLOCK.value else kind
 
 
 def _plain(name: str) -> str:
     return name.strip().lower().replace("_", "-")
-
-
-def _usd(row: Row) -> str:
-    return row.usd
-
-
-def _average(row: RangeRow) -> str:
-    return row.usd_avg

@@ -1,21 +1,19 @@
 """The price rows themselves, for a person to read: current ones, history, and those that price nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Literal
 
 from launcher.catalog.bill import EVERYWHERE, current_tiers
-from launcher.catalog.catalog import UNSTATED, Catalog
-from launcher.catalog.commitments import PARITY, rate_of
-from launcher.catalog.market import market_of
-from launcher.catalog.selection import Dated, newest
-from launcher.catalog.store import Row, TermRow, Terms, Zoned
+from launcher.catalog.catalog import Catalog
+from launcher.catalog.selection import Dated
+from launcher.catalog.selector import PARITY, SAGEMAKER, UNSTATED, Key, zoned_rows
+from launcher.catalog.store import Store
 from launcher.catalog.tables import FREE
 from launcher.model.enums import Basis, Market, Payment, PurchaseOption
 
-SAGEMAKER = "sagemaker"
 SPOT_RANGE = "spot-range"
 BILL_ITEM = "bill-item"
 KINDS = (
@@ -59,9 +57,9 @@ class PriceRow:
     age_days: int | None = None
 
     @property
-    def key(self) -> tuple[str, str, str, str, str, int, str]:
+    def key(self) -> Key:
         """What the row is the price of, whatever its date."""
-        return (self.kind, self.name, self.region, self.zone, self.detail, self.term_years or 0, self.payment)
+        return Key(self.kind, self.name, self.region, self.zone, self.detail, self.term_years or 0, self.payment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +115,7 @@ def difference(
 ) -> list[PriceChange]:
     """Which prices came, went or changed in USD between two days; only rows that price candidates on them count."""
 
-    def current(day: date) -> dict[tuple[str, str, str, str, str, int, str], PriceRow]:
+    def current(day: date) -> dict[Key, PriceRow]:
         listed = rows(catalog.at(day), instance_type=instance_type, region=region, option=option)
         return {row.key: row for row in listed if row.current}
 
@@ -136,27 +134,58 @@ def difference(
 
 def _read(catalog: Catalog, kind: str, wants: Wants) -> Iterator[PriceRow]:
     """The rows of one kind whose name and region are wanted."""
-    store = catalog.store
+    if kind == SPOT_RANGE:
+        yield from _ranges(catalog, wants)
+        return
+    if kind == BILL_ITEM:
+        yield from _bill(catalog, wants)
+        return
+    for key in _keys(catalog.store, kind):
+        if wants(key.name, key.region):
+            yield from _compute(catalog, key)
+    if kind == PurchaseOption.ON_DEMAND.value:
+        yield from _unavailable(catalog, wants)
+
+
+def _keys(store: Store, kind: str) -> Iterator[Key]:
+    """What the rows of one kind are the prices of, each once."""
     match kind:
-        case PurchaseOption.ON_DEMAND.value:
-            yield from _zoned(catalog, kind, store.on_demand, wants)
-            yield from _unavailable(catalog, wants)
-        case PurchaseOption.SPOT.value:
-            yield from _zoned(catalog, kind, store.spot, wants)
-        case PurchaseOption.CAPACITY_BLOCK.value:
-            yield from _zoned(catalog, kind, store.capacity_blocks, wants)
-        case PurchaseOption.TRAINING_PLAN.value:
-            yield from _zoned(catalog, kind, store.training_plans, wants)
         case PurchaseOption.RESERVED.value:
-            yield from _terms(catalog, kind, store.reserved, wants)
+            yield from _term_keys(kind, store.reserved)
         case PurchaseOption.SAVINGS_PLAN.value:
-            yield from _terms(catalog, kind, _plan_terms(catalog), wants)
+            plans: dict[str, str] = {equal: plan.value for plan, equal in PARITY.items()}
+            derived = ((name, region, plans[each], years) for name, region, each, years in store.reserved)
+            yield from _term_keys(kind, dict.fromkeys((*derived, *store.savings_plans)))
         case "sagemaker":
-            yield from _zoned(catalog, kind, store.sagemaker, wants)
-        case "spot-range":
-            yield from _ranges(catalog, wants)
+            for (name, region), every in store.sagemaker.items():
+                yield from (Key(kind, name, region, detail=each) for each in dict.fromkeys(row.zone for row in every))
         case _:
-            yield from _bill(catalog, wants)
+            for (name, region), every in zoned_rows(store, kind).items():
+                yield from (Key(kind, name, region, each) for each in dict.fromkeys(row.zone for row in every))
+
+
+def _term_keys(kind: str, terms: Iterable[tuple[str, str, str, str]]) -> Iterator[Key]:
+    for name, region, detail, years in terms:
+        yield from (Key(kind, name, region, "", detail, int(years), payment.value) for payment in Payment)
+
+
+def _compute(catalog: Catalog, key: Key) -> Iterator[PriceRow]:
+    """The rows of one price of compute, those of other SageMaker components only where one is the price."""
+    winner = catalog.selector.row(key)
+    for row in catalog.selector.rows(key):
+        elsewhere = key.kind == SAGEMAKER and row.zone != key.detail and row != winner
+        if row.as_of > catalog.until or elsewhere or (key.term_years and not row.usd):
+            continue
+        spot = key.kind == PurchaseOption.SPOT.value
+        yield replace(
+            _row(catalog, key.kind, (key.name, key.region), row, row.usd),
+            zone=key.zone,
+            detail=key.detail,
+            term_years=key.term_years or None,
+            payment=key.payment,
+            market=catalog.selector.market(row, key.name, key.region) if spot else None,
+            current=row == winner,
+        )
 
 
 def _row(catalog: Catalog, kind: str, place: tuple[str, str], dated: Dated, usd: str) -> PriceRow:
@@ -172,27 +201,6 @@ def _row(catalog: Catalog, kind: str, place: tuple[str, str], dated: Dated, usd:
     )
 
 
-def _zoned(catalog: Catalog, kind: str, index: Zoned, wants: Wants) -> Iterator[PriceRow]:
-    for place, every in index.items():
-        if not wants(*place):
-            continue
-        spot = kind == PurchaseOption.SPOT.value
-        against = catalog.store.on_demand.get(place, ()) if spot else ()
-        winners = {
-            row.zone: newest([each for each in every if each.zone == row.zone], _usd, catalog.until) for row in every
-        }
-        for row in every:
-            if row.as_of <= catalog.until:
-                shown = _row(catalog, kind, place, row, row.usd)
-                yield replace(
-                    shown,
-                    zone="" if kind == SAGEMAKER else row.zone,
-                    detail=row.zone if kind == SAGEMAKER else "",
-                    market=market_of(row.usd, against) if spot else None,
-                    current=row is winners[row.zone],
-                )
-
-
 def _unavailable(catalog: Catalog, wants: Wants) -> Iterator[PriceRow]:
     for each in catalog.unavailable_types.values():
         if wants(each.name, EVERYWHERE) and each.as_of.isoformat() <= catalog.until:
@@ -206,35 +214,6 @@ def _unavailable(catalog: Catalog, wants: Wants) -> Iterator[PriceRow]:
                 source=each.source,
                 note=each.reason,
             )
-
-
-def _terms(catalog: Catalog, kind: str, index: Terms, wants: Wants) -> Iterator[PriceRow]:
-    for (name, region, detail, years), every in index.items():
-        if not wants(name, region):
-            continue
-        for payment in Payment:
-            usd = rate_of(payment)
-            winner = newest(every, usd, catalog.until)
-            for row in every:
-                if usd(row) and row.as_of <= catalog.until:
-                    shown = _row(catalog, kind, (name, region), row, usd(row))
-                    yield replace(
-                        shown, detail=detail, term_years=int(years), payment=payment.value, current=row is winner
-                    )
-
-
-def _plan_terms(catalog: Catalog) -> Terms:
-    """Savings Plan rates read from AWS, and those derived from Reserved Instances."""
-    found: dict[tuple[str, str, str, str], list[TermRow]] = {}
-    for (name, region, offering_class, years), every in catalog.store.reserved.items():
-        for kind, equal in PARITY.items():
-            if equal == offering_class:
-                note = f"assumed equal to the {offering_class} Reserved Instance"
-                derived = [row._replace(basis=Basis.DERIVED.value, note=note) for row in every]
-                found[name, region, kind.value, years] = derived
-    for term, every in catalog.store.savings_plans.items():
-        found.setdefault(term, []).extend(every)
-    return found
 
 
 def _ranges(catalog: Catalog, wants: Wants) -> Iterator[PriceRow]:
@@ -259,7 +238,3 @@ def _bill(catalog: Catalog, wants: Wants) -> Iterator[PriceRow]:
                 yield replace(
                     _row(catalog, BILL_ITEM, place, row, row.usd), detail=detail, unit=row.unit, current=row in chosen
                 )
-
-
-def _usd(row: Row) -> str:
-    return row.usd

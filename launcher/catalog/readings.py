@@ -11,13 +11,12 @@ from itertools import product
 from typing import NamedTuple
 
 from launcher.catalog import tables
-from launcher.catalog.commitments import rate_of
 from launcher.catalog.selection import FOREVER, newest
-from launcher.catalog.store import Row, Store, Terms, Zoned
+from launcher.catalog.selector import SAGEMAKER, Key, rate_of, usd_of, zoned_rows
+from launcher.catalog.store import Store, Terms, Zoned
 from launcher.catalog.tables import Table
 from launcher.model.enums import Basis, Payment, PlanKind
 
-SAGEMAKER = "sagemaker"
 TABLES: Mapping[str, Table] = {
     "on-demand": tables.ON_DEMAND,
     "spot": tables.SPOT,
@@ -45,22 +44,6 @@ SOURCE_ROWS = tuple(sorted({(each, "api", title, "read by prices refresh") for e
 
 JUMP = Decimal("0.5")
 """A price that moved by more than this share of the old one is shown after a refresh: a choice of this project."""
-
-
-class Key(NamedTuple):
-    """What a price is the price of; the same as `PriceRow.key`.
-
-    `kind` is one of TABLES; `detail` the SageMaker component, offering class or plan kind; `zone` a zone id or the name
-    of a local zone. `name` has its `ml.` for SageMaker rates and plans, and is the EC2 type for training plans.
-    """
-
-    kind: str
-    name: str
-    region: str
-    zone: str = ""
-    detail: str = ""
-    term_years: int = 0
-    payment: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,24 +156,18 @@ class Known(NamedTuple):
 
 def known(store: Store, kind: str, names: Collection[str], regions: Collection[str]) -> dict[Key, Known]:
     """The prices that hold for some types in some regions, by what they are the price of."""
-    zoned: dict[str, Zoned] = {
-        "on-demand": store.on_demand,
-        "spot": store.spot,
-        "capacity-block": store.capacity_blocks,
-        "training-plan": store.training_plans,
-        SAGEMAKER: store.sagemaker,
-    }
-    if kind in zoned:
-        return dict(_zoned(zoned[kind], kind, names, regions))
-    index = store.reserved if kind == "reserved" else store.savings_plans
-    return dict(_terms(index, kind, names, regions))
+    if kind in ("reserved", "savings-plan"):
+        index = store.reserved if kind == "reserved" else store.savings_plans
+        return dict(_terms(index, kind, names, regions))
+    zoned = store.sagemaker if kind == SAGEMAKER else zoned_rows(store, kind)
+    return dict(_zoned(zoned, kind, names, regions))
 
 
 def _zoned(index: Zoned, kind: str, names: Collection[str], regions: Collection[str]) -> Iterator[tuple[Key, Known]]:
     for name, region in product(names, regions):
         rows = index.get((name, region), ())
         for zone in {row.zone for row in rows}:
-            row = newest((each for each in rows if each.zone == zone), _usd, FOREVER)
+            row = newest((each for each in rows if each.zone == zone), usd_of, FOREVER)
             if row is not None:
                 place = Key(kind, name, region)
                 place = place._replace(detail=zone) if kind == SAGEMAKER else place._replace(zone=zone)
@@ -205,10 +182,6 @@ def _terms(index: Terms, kind: str, names: Collection[str], regions: Collection[
         if row is not None:
             key = Key(kind, name, region, "", detail, int(years), payment.value)
             yield key, Known(Decimal(usd(row)), date.fromisoformat(row.as_of))
-
-
-def _usd(row: Row) -> str:
-    return row.usd
 
 
 def jumps(before: Mapping[Key, Known], readings: Iterable[Reading]) -> tuple[Move, ...]:

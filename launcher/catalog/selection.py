@@ -16,7 +16,8 @@ from launcher.model.money import Price
 FOREVER = "9999-12-31"
 """A limit that no row is newer than."""
 
-_PRICING = frozenset((Basis.LISTED.value, Basis.DERIVED.value))
+PRICING = frozenset((Basis.LISTED.value, Basis.DERIVED.value))
+"""What may price a candidate."""
 _BASIS = {member.value: member for member in Basis}
 
 
@@ -44,7 +45,7 @@ AnyRow = TypeVar("AnyRow", bound=Dated)
 
 
 def newest(
-    rows: Iterable[AnyRow], usd: Callable[[AnyRow], str], until: str, bases: frozenset[str] = _PRICING
+    rows: Iterable[AnyRow], usd: Callable[[AnyRow], str], until: str, bases: frozenset[str] = PRICING
 ) -> AnyRow | None:
     """The row that is the price on `until` (ISO date, included), by the rules above; None if no row can be.
 

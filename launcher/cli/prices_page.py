@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from itertools import groupby
 
-from launcher.catalog.listing import BILL_ITEM, SAGEMAKER, SPOT_RANGE, PriceChange, PriceRow
+from launcher.catalog.listing import BILL_ITEM, SPOT_RANGE, PriceChange, PriceRow
 from launcher.catalog.readings import percent, plain
+from launcher.catalog.selector import SAGEMAKER
 from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, align_points, render
 from launcher.model.enums import Basis, Market, PurchaseOption

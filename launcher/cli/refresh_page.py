@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from launcher.catalog.readings import Key, Move, plain
+from launcher.catalog.readings import Move, plain
+from launcher.catalog.selector import Key
 from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, align_points, render
 from launcher.records.refresh_report import RefreshReport

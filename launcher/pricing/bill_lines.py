@@ -81,7 +81,7 @@ class Prices(NamedTuple):
     catalog: Catalog
 
     def line(self, name: str, group: str, item: str, unit: str) -> Line:
-        """A line with its price and no quantity yet; `item` is one of catalog.bill_items.BillItem."""
+        """A line with its price and no quantity yet; `item` is one of prices/bill_items.csv."""
         return Line(name, group, unit, self.catalog.bill_item(item, self.region))
 
     def past_allowance(self, item: str) -> Price | Unpriced:

@@ -6,7 +6,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
-from launcher.model.enums import Availability, Basis, Market, PlanKind, PurchaseOption, TargetKind
+from launcher.catalog.selector import SAGEMAKER, Key
+from launcher.model.enums import Availability, Basis, Market, Payment, PlanKind, PurchaseOption, TargetKind
 from launcher.model.money import Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
@@ -36,7 +37,8 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
     own = _override(place, request, today)
     if own is not None:
         return Offer(price=own, availability=Availability.UNKNOWN)
-    price = _listed(place, request, catalog)
+    key = price_key(place, request.purchase.payment)
+    price = key if isinstance(key, Unpriced) else catalog.price(key)
     availability = Availability.UNKNOWN
     if isinstance(price, Price):
         availability = Availability.OFFERED
@@ -60,57 +62,50 @@ def billed_name(target: TargetKind, instance_type: str) -> str:
     return f"ml.{instance_type}" if target in MANAGED else instance_type
 
 
-def _override(place: Place, request: PlanRequest, today: date) -> Price | None:
-    """The user's price for a place; the one that names the region goes before the one that does not."""
+def override_names(place: Place) -> tuple[str, str]:
+    """What `purchase.price_overrides` may call a place; the one with the region goes before the one without."""
     key = f"{billed_name(place.target, place.instance_type)}/{place.option.value}"
+    return f"{key}/{place.region}", key
+
+
+def _override(place: Place, request: PlanRequest, today: date) -> Price | None:
+    """The user's price for a place."""
     overrides = request.purchase.price_overrides
-    for name in (f"{key}/{place.region}", key):
+    for name in override_names(place) if overrides else ():
         if name in overrides:
             source = f"user (purchase.price_overrides {name})"
             return Price(usd=overrides[name], source=source, basis=Basis.USER, as_of=today)
     return None
 
 
-def _listed(place: Place, request: PlanRequest, catalog: Catalog) -> Price | Unpriced:
-    """The catalog's price for a place."""
-    if place.target in MANAGED:
-        return _managed(place, request, catalog)
-    name, region = place.instance_type, place.region
-    payment, term = request.purchase.payment, place.term_years or 1
-    match place.option:
-        case PurchaseOption.ON_DEMAND:
-            price = catalog.on_demand(name, region)
-        case PurchaseOption.SPOT:
-            known = catalog.spot(name, region).get(place.az_id or "")
-            price = known or Unpriced(reason=f"no spot price of {name} in {place.az_id or region} is known")
-        case PurchaseOption.CAPACITY_BLOCK:
-            price = catalog.capacity_block(name, region)
-        case PurchaseOption.TRAINING_PLAN:
-            price = catalog.training_plan(name, region)
-        case PurchaseOption.SAVINGS_PLAN if place.plan_kind is PlanKind.SAGEMAKER:
-            price = Unpriced(reason="a SageMaker Savings Plan does not cover EC2 instances")
+def price_key(place: Place, payment: Payment) -> Key | Unpriced:
+    """What the catalog has the price of a place under, or why it is not sold so."""
+    option, region = place.option, place.region
+    name = billed_name(place.target, place.instance_type)
+    match option:
         case PurchaseOption.SAVINGS_PLAN:
-            price = catalog.savings_plan(name, region, place.plan_kind or PlanKind.COMPUTE, term, payment)
-        case PurchaseOption.RESERVED:
-            price = catalog.reserved(name, region, "standard", term, payment)
-        case _:
-            price = Unpriced(reason=f"no {place.option.value} price of {name} is known")
-    return price
-
-
-def _managed(place: Place, request: PlanRequest, catalog: Catalog) -> Price | Unpriced:
-    """The catalog's price for a machine that SageMaker bills."""
-    name, region = billed_name(place.target, place.instance_type), place.region
-    match place.option:
-        case PurchaseOption.ON_DEMAND:
-            return catalog.sagemaker(name, region, COMPONENT[place.target])
+            return _plan_key(place, payment)
         case PurchaseOption.TRAINING_PLAN:
-            return catalog.training_plan(place.instance_type, region)
-        case PurchaseOption.SAVINGS_PLAN if place.plan_kind is PlanKind.SAGEMAKER:
-            return catalog.savings_plan(
-                name, region, PlanKind.SAGEMAKER, place.term_years or 1, request.purchase.payment
-            )
-    return Unpriced(reason=_NOT_MANAGED.get(place.option, f"no {place.option.value} price of {name} is known"))
+            return Key(option.value, place.instance_type, region)
+        case PurchaseOption.ON_DEMAND if place.target in MANAGED:
+            return Key(SAGEMAKER, name, region, detail=COMPONENT[place.target])
+        case _ if place.target in MANAGED or option is PurchaseOption.BEDROCK:
+            return Unpriced(reason=_NOT_MANAGED.get(option, f"no {option.value} price of {name} is known"))
+        case PurchaseOption.RESERVED:
+            return Key(option.value, name, region, "", "standard", place.term_years or 1, payment.value)
+    zone = place.az_id if option is PurchaseOption.SPOT else None
+    return Key(option.value, name, region, zone or "")
+
+
+def _plan_key(place: Place, payment: Payment) -> Key | Unpriced:
+    """The key of a Savings Plan's rate: a SageMaker plan covers what SageMaker bills, the others what EC2 does."""
+    managed = place.target in MANAGED
+    kind = place.plan_kind or PlanKind.COMPUTE
+    if managed is not (kind is PlanKind.SAGEMAKER):
+        words = _NOT_MANAGED[place.option] if managed else "a SageMaker Savings Plan does not cover EC2 instances"
+        return Unpriced(reason=words)
+    name = billed_name(place.target, place.instance_type)
+    return Key(place.option.value, name, place.region, "", kind.value, place.term_years or 1, payment.value)
 
 
 def asked_for(instance_type: str, region: str, request: PlanRequest) -> bool:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.catalog.readings import Key, Move, Refusal
+from launcher.catalog.readings import Move, Refusal
+from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
 
 

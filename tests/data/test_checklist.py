@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.catalog.load import Catalog, load
+from launcher.catalog.selector import Key
 from launcher.catalog.tables import read_cells
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.instance_type import InstanceType
@@ -92,12 +93,14 @@ def on_demand(catalog: Catalog, each: InstanceType) -> None:
 
 def options(catalog: Catalog, each: InstanceType) -> None:
     for region in catalog.regions_of(each.name):
-        for found in (catalog.spot_price(each.name, region), catalog.capacity_block(each.name, region)):
+        spot = catalog.price(Key("spot", each.name, region))
+        for found in (spot, catalog.capacity_block(each.name, region)):
             assert isinstance(found, Price) or len(found.reason.split()) > 3
     for option in (PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK):
         if option.value not in each.usage_classes:
             assert catalog.regions_offering(each.name, option) == ()
-            assert not [rate for region in catalog.regions for rate in catalog.history(option, each.name, region)]
+            keys = (Key(option.value, each.name, region) for region in catalog.regions)
+            assert not [row for key in keys for row in catalog.selector.rows(key) if row.usd]
 
 
 def marks(catalog: Catalog, each: InstanceType) -> None:

@@ -5,8 +5,8 @@ from datetime import date
 import pytest
 
 from launcher.catalog.load import Catalog, load
-from launcher.catalog.parameters import count_active_parameters, count_parameters
 from launcher.catalog.tables import read_cells
+from tests.data.parameter_count import count_active_parameters, count_parameters
 
 OUTSIDE_ONE_PERCENT = {
     "opt-13b": "the published size is the rounded name; no exact count is known",

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from launcher.catalog.load import Catalog
-from launcher.catalog.readings import SAGEMAKER
+from launcher.catalog.selector import SAGEMAKER
 from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error

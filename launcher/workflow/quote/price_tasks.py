@@ -7,7 +7,8 @@ from threading import Event, Thread
 
 from launcher.aws import capacity_blocks, price_list, savings_plans, spot_history, training_plans
 from launcher.aws.clients import Sessions
-from launcher.catalog.readings import SAGEMAKER, Answer
+from launcher.catalog.readings import Answer
+from launcher.catalog.selector import SAGEMAKER
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import AwsError
 from launcher.workflow.quote.price_needs import Question

@@ -11,7 +11,8 @@ from launcher.aws import regions
 from launcher.aws.calls import CredentialsError
 from launcher.aws.clients import Sessions
 from launcher.catalog.load import Catalog
-from launcher.catalog.readings import Answer, Key, Known, Move, Refusal, jumps, known, vanished
+from launcher.catalog.readings import Answer, Known, Move, Refusal, jumps, known, vanished
+from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest

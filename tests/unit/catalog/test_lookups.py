@@ -7,6 +7,7 @@ import pytest
 
 from launcher.catalog.load import Catalog, load
 from launcher.catalog.market import InterruptionBand, market_of
+from launcher.catalog.selector import Key
 from launcher.catalog.store import Row
 from launcher.model.enums import Basis, Market, Payment, PurchaseOption
 from launcher.model.money import Price, Unpriced
@@ -29,7 +30,7 @@ def test_an_absent_price_says_why(catalog: Catalog):
     assert (
         reason(catalog.capacity_block("trn1n.32xlarge", "us-east-1")) == "EC2 sells no capacity block of trn1n.32xlarge"
     )
-    assert reason(catalog.spot_price("trn2u.48xlarge", "ap-south-2")) == "EC2 sells no spot of trn2u.48xlarge"
+    assert reason(catalog.price(Key("spot", "trn2u.48xlarge", "ap-south-2"))) == "EC2 sells no spot of trn2u.48xlarge"
     assert "no standard reserved price of p5e.48xlarge" in reason(
         catalog.reserved("p5e.48xlarge", "us-east-2", "standard", 3, Payment.NO_UPFRONT)
     )
@@ -52,16 +53,11 @@ def test_another_day_shares_the_data(catalog: Catalog):
     assert then.prices_as_of == date(2025, 4, 1)
 
 
-def test_the_cheapest_spot_offer_passes_over_what_is_none(catalog: Catalog):
+def test_a_spot_row_says_whether_it_is_an_offer(catalog: Catalog):
     prices = catalog.spot("trn1.32xlarge", "us-west-2")
     assert prices["usw2-az1"].market is Market.NONE
-    found = catalog.spot_price("trn1.32xlarge", "us-west-2")
-    assert isinstance(found, Price)
-    assert found == prices["usw2-az4"]
-    floor = catalog.spot_price("trn2.48xlarge", "us-east-2")
-    assert isinstance(floor, Unpriced)
-    assert floor.seen is not None
-    assert floor.seen.market is Market.FLOOR
+    assert prices["usw2-az4"].market is Market.OPEN
+    assert {each.market for each in catalog.spot("trn2.48xlarge", "us-east-2").values()} == {Market.FLOOR}
 
 
 def test_a_region_without_zones_has_a_range_and_no_offer(catalog: Catalog):

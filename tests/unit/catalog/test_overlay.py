@@ -8,8 +8,9 @@ import pytest
 
 from launcher.catalog import tables
 from launcher.catalog.load import load
+from launcher.catalog.selector import Key
 from launcher.catalog.tables import Table
-from launcher.model.enums import Basis, Payment, PlanKind, PurchaseOption
+from launcher.model.enums import Basis, Payment, PlanKind
 from launcher.model.errors import UnreadableInputError
 from launcher.model.money import Price, Unpriced
 
@@ -32,8 +33,8 @@ def test_a_newer_row_wins_and_the_older_one_is_history(tmp_path: Path):
     assert price.usd == Decimal("49.5")
     assert price.source == "AWS Price List"
     assert price.as_of == date(2026, 11, 19)
-    history = catalog.history(PurchaseOption.ON_DEMAND, "p5.48xlarge", "us-east-1")
-    assert [str(each.usd) for each in history] == ["98.32", "55.04", "55.04", "49.5"]
+    history = catalog.selector.rows(Key("on-demand", "p5.48xlarge", "us-east-1"))
+    assert [each.usd for each in history] == ["98.32", "55.04", "55.04", "49.5"]
 
 
 def test_what_the_cache_does_not_have_comes_from_the_snapshot(tmp_path: Path):

@@ -11,7 +11,8 @@ import pytest
 from launcher.aws.calls import CredentialsError
 from launcher.catalog.listing import KINDS
 from launcher.catalog.load import load
-from launcher.catalog.readings import Key, Move, Refusal, plain
+from launcher.catalog.readings import Move, Refusal, plain
+from launcher.catalog.selector import Key
 from launcher.cli.prices_page import MOST, MOST_UNFILTERED, diff_page, show_page
 from launcher.cli.refresh_page import refresh_page
 from launcher.model.errors import AwsError, UnreadableInputError

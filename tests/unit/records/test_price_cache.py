@@ -9,7 +9,8 @@ import pytest
 
 from launcher.catalog import tables
 from launcher.catalog.load import load
-from launcher.catalog.readings import Key, Reading
+from launcher.catalog.readings import Reading
+from launcher.catalog.selector import Key
 from launcher.catalog.tables import read_checked
 from launcher.model.enums import Basis, Payment, PlanKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError

@@ -1,0 +1,156 @@
+"""The one selector of rows: which row prices a thing on a day, whether it was read for that thing or derived for it.
+
+Every price, rate and listing of the compute asks here, so that they cannot disagree.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Literal, NamedTuple
+
+from launcher.catalog.market import market_of
+from launcher.catalog.selection import PRICING, newest, unverified
+from launcher.catalog.store import RangeRow, Row, Store, TermRow, Zoned
+from launcher.model.enums import Basis, Market, Payment, PlanKind, PurchaseOption
+
+OfferingClass = Literal["standard", "convertible"]
+
+SAGEMAKER = "sagemaker"
+"""The kind of a price that SageMaker bills on demand; every other kind is a purchase option."""
+
+PARITY: dict[PlanKind, OfferingClass] = {PlanKind.EC2_INSTANCE: "standard", PlanKind.COMPUTE: "convertible"}
+"""Which class of Reserved Instance a Savings Plan costs as much as: an assumption, not read from a price file."""
+
+UNSTATED = "unstated"
+"""The region of rows whose source names none: shown, never a price."""
+
+
+class Key(NamedTuple):
+    """What a price is the price of.
+
+    `kind` is a purchase option or SAGEMAKER; `detail` the SageMaker component, offering class or plan kind; `zone` a
+    zone id or the name of a local zone. `name` has its `ml.` for SageMaker rates and plans, and is the EC2 type for
+    training plans.
+    """
+
+    kind: str
+    name: str
+    region: str
+    zone: str = ""
+    detail: str = ""
+    term_years: int = 0
+    payment: str = ""
+
+
+class RowSelector:
+    """The rows of one store as they price on one day; the same key always has the same row."""
+
+    def __init__(self, store: Store, until: str) -> None:
+        """Rows of `store` up to a day (ISO date, included); nothing is read yet."""
+        self.store = store
+        self.until = until
+        self._chosen: dict[Key, Row | None] = {}
+
+    def row(self, key: Key) -> Row | None:
+        """The row that prices a thing; None where none may."""
+        if key not in self._chosen:
+            self._chosen[key] = newest(self.rows(key), usd_of, self.until)
+        return self._chosen[key]
+
+    def rows(self, key: Key) -> Sequence[Row]:
+        """Every row that speaks for a thing, of any date and basis: those read for it, then those derived for it.
+
+        A row that may not price is not derived from. A type that a region sells in its local zones alone has their
+        Capacity Block rate, with the zone in the row.
+        """
+        if key.kind == SAGEMAKER:
+            return tuple(self._billed_alike(key))
+        if key.kind == PurchaseOption.RESERVED.value:
+            return tuple(self._terms(key))
+        if key.kind == PurchaseOption.SAVINGS_PLAN.value:
+            return (*self._terms(key), *self._at_parity(key))
+        every = self._region(key)
+        same = [row for row in every if row.zone == key.zone]
+        sold_locally = not same and not key.zone and key.kind == PurchaseOption.CAPACITY_BLOCK.value
+        return every if sold_locally else same
+
+    def unverified(self, key: Key) -> Row | None:
+        """The newest row that may be shown beside a price and is none."""
+        return unverified(self.rows(key), usd_of, self.until)
+
+    def contradiction(self, key: Key) -> Row | None:
+        """An unverified row that is newer than the one that prices; rows without a region speak for all of them."""
+        priced = self.row(key)
+        everywhere = self.rows(key._replace(region=UNSTATED))
+        seen = unverified([*self.rows(key), *everywhere], usd_of, self.until)
+        return seen if priced is not None and seen is not None and seen.as_of > priced.as_of else None
+
+    def zones(self, key: Key) -> tuple[str, ...]:
+        """The zones that rows of a kind, type and region name, whatever zone the key has."""
+        return tuple(dict.fromkeys(row.zone for row in self._region(key)))
+
+    def market(self, row: Row, name: str, region: str) -> Market:
+        """What a spot row says, held against the on-demand rows of its type and region."""
+        return market_of(row.usd, self.store.on_demand.get((name, region), ()))
+
+    def spot_range(self, name: str, region: str) -> RangeRow | None:
+        """What spot has cost in a region, without zones: context for a zone's price, and no offer."""
+        return newest(self.store.spot_ranges.get((name, region), ()), attrgetter("usd_avg"), self.until)
+
+    def _region(self, key: Key) -> Sequence[Row]:
+        return zoned_rows(self.store, key.kind).get((key.name, key.region), ())
+
+    def _billed_alike(self, key: Key) -> Iterator[Row]:
+        """The rates of a SageMaker component, and those of the others: all are billed alike where both were seen."""
+        for row in self.store.sagemaker.get((key.name, key.region), ()):
+            if row.zone == key.detail:
+                yield row
+            elif row.basis in PRICING:
+                yield _derived(row, f"the rate of {row.zone}, which is billed alike")
+
+    def _terms(self, key: Key) -> Iterator[Row]:
+        """The rates of one term in one way of payment, as they were read."""
+        index = self.store.reserved if key.kind == PurchaseOption.RESERVED.value else self.store.savings_plans
+        rate = rate_of(Payment(key.payment))
+        for row in index.get((key.name, key.region, key.detail, str(key.term_years)), ()):
+            yield Row(zone="", usd=rate(row), as_of=row.as_of, basis=row.basis, source=row.source, note=row.note)
+
+    def _at_parity(self, key: Key) -> Iterator[Row]:
+        """The rates of the Reserved Instance that a Savings Plan should equal."""
+        equal = PARITY.get(PlanKind(key.detail))
+        if equal is not None:
+            for row in self._terms(key._replace(kind=PurchaseOption.RESERVED.value, detail=equal)):
+                if row.basis in PRICING:
+                    yield _derived(row, f"assumed equal to the {equal} Reserved Instance")
+
+
+def zoned_rows(store: Store, kind: str) -> Zoned:
+    """The rows of a kind that has one price for a zone or a region.
+
+    Raises:
+        KeyError: for another kind.
+    """
+    match kind:
+        case PurchaseOption.ON_DEMAND.value:
+            return store.on_demand
+        case PurchaseOption.SPOT.value:
+            return store.spot
+        case PurchaseOption.CAPACITY_BLOCK.value:
+            return store.capacity_blocks
+        case PurchaseOption.TRAINING_PLAN.value:
+            return store.training_plans
+    raise KeyError(kind)
+
+
+def rate_of(payment: Payment) -> Callable[[TermRow], str]:
+    """What reads the rate of one way of payment off a row."""
+    return attrgetter(payment.value.replace("-", "_"))
+
+
+def usd_of(row: Row) -> str:
+    """A row's price as text, empty where it has none."""
+    return row.usd
+
+
+def _derived(row: Row, why: str) -> Row:
+    """A row that was read for one thing as the price of another."""
+    return row._replace(basis=Basis.DERIVED.value, note="; ".join(part for part in (row.note, why) if part))

@@ -1,0 +1,119 @@
+"""One selector of rows: what was read and what is derived are held against each other by one rule."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from launcher.catalog import tables
+from launcher.catalog.listing import rows
+from launcher.catalog.load import Catalog, load
+from launcher.catalog.selector import Key, zoned_rows
+from launcher.model.enums import Basis
+from launcher.model.money import Price, Unpriced
+
+PLACE = ("p5.48xlarge", "us-east-1")
+PLAN = Key("savings-plan", *PLACE, "", "compute", 3, "no-upfront")
+RESERVED = PLAN._replace(kind="reserved", detail="convertible")
+CLUSTER = Key("sagemaker", "ml.p5.48xlarge", "us-east-1", detail="cluster")
+
+
+def catalog_with(folder: Path, *found: tuple[tables.Table, tuple[str, ...]]) -> Catalog:
+    for table, row in found:
+        path = folder / table.path
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(tables.encode(table, [row]), encoding="utf-8")
+    return load(overlay=folder)
+
+
+def reserved(usd: str, as_of: str, basis: str = "listed") -> tuple[tables.Table, tuple[str, ...]]:
+    return tables.RESERVED, (*PLACE, "convertible", "3", usd, "", "", as_of, basis, "s", "")
+
+
+def plan(usd: str, as_of: str, basis: str = "listed") -> tuple[tables.Table, tuple[str, ...]]:
+    return tables.SAVINGS_PLANS, (*PLACE, "compute", "3", usd, "", "", as_of, basis, "s", "")
+
+
+def managed(component: str, usd: str, as_of: str, basis: str = "listed") -> tuple[tables.Table, tuple[str, ...]]:
+    return tables.SAGEMAKER, ("ml.p5.48xlarge", "us-east-1", component, usd, as_of, basis, "s", "")
+
+
+@pytest.mark.parametrize(
+    "read, equal, usd, basis",
+    [
+        (plan("41.5", "2026-11-19"), reserved("50", "2026-11-18"), "41.5", "listed"),
+        (plan("41.5", "2026-11-18"), reserved("50", "2026-11-19"), "50", "derived"),
+        (plan("41.5", "2026-11-19"), reserved("50", "2026-11-19"), "41.5", "listed"),
+        (plan("41.5", "2026-11-19", "derived"), reserved("50", "2026-11-19"), "50", "derived"),
+        (plan("41.5", "2026-11-18"), reserved("50", "2026-11-19", "unverified"), "41.5", "listed"),
+        (plan("41.5", "2026-11-19", "unverified"), reserved("50", "2026-11-18"), "50", "derived"),
+    ],
+)
+def test_a_savings_plan_read_and_one_derived_compete_by_one_rule(tmp_path: Path, read, equal, usd: str, basis: str):
+    row = catalog_with(tmp_path, read, equal).selector.row(PLAN)
+    assert row is not None
+    assert (row.usd, row.basis) == (usd, basis)
+
+
+@pytest.mark.parametrize(
+    "usd, as_of, basis, component",
+    [
+        ("70", "2026-11-19", "listed", "hosting"),
+        ("70", "2026-11-19", "unverified", "cluster"),
+        ("70", "2020-01-01", "listed", "cluster"),
+    ],
+)
+def test_a_sagemaker_rate_is_another_components_where_that_is_newer(tmp_path: Path, usd, as_of, basis, component):
+    row = catalog_with(tmp_path, managed("hosting", usd, as_of, basis)).selector.row(CLUSTER)
+    assert row is not None
+    assert row.zone == component
+    assert ("billed alike" in row.note) == (component == "hosting")
+
+
+def test_a_price_of_the_components_own_wins_a_tie(tmp_path: Path):
+    path = tmp_path / tables.SAGEMAKER.path
+    path.parent.mkdir()
+    found = [managed("cluster", "60", "2026-11-19")[1], managed("hosting", "70", "2026-11-19")[1]]
+    path.write_text(tables.encode(tables.SAGEMAKER, found), encoding="utf-8")
+    row = load(overlay=tmp_path).selector.row(CLUSTER)
+    assert row is not None
+    assert (row.usd, row.basis) == ("60", "listed")
+
+
+def test_an_unverified_reservation_is_listed_as_no_savings_plan(tmp_path: Path):
+    catalog = catalog_with(tmp_path, reserved("9", "2026-11-19", "unverified"))
+    found = rows(catalog, instance_type=PLACE[0], region=PLACE[1], option="savings-plan")
+    assert all(str(row.usd) != "9" for row in found)
+    shown = rows(catalog, instance_type=PLACE[0], region=PLACE[1], option="reserved")
+    assert [row.basis for row in shown if str(row.usd) == "9"] == [Basis.UNVERIFIED]
+
+
+def test_a_newer_unverified_row_is_named_beside_any_price(tmp_path: Path):
+    catalog = catalog_with(tmp_path, reserved("9", "2026-11-19", "unverified"))
+    price = catalog.price(RESERVED)
+    assert isinstance(price, Price)
+    assert str(price.usd) != "9"
+    assert "a newer unverified row says 9 (2026-11-19)" in price.note
+
+
+def test_the_listing_marks_the_row_that_prices(catalog: Catalog):
+    for kind in ("on-demand", "spot", "capacity-block", "reserved", "savings-plan", "sagemaker"):
+        current = {row.key: row for row in rows(catalog, region="us-east-1", option=kind) if row.current}
+        assert current
+        for key, row in current.items():
+            price = catalog.price(key)
+            assert isinstance(price, Price), key
+            assert (price.usd, price.as_of, price.basis) == (row.usd, row.as_of, row.basis), key
+
+
+@pytest.mark.parametrize("day", [None, date(2025, 12, 31)])
+def test_every_price_is_a_row_that_may_price_on_that_day(day: date | None):
+    catalog = load(prices_as_of=day)
+    for kind in ("on-demand", "capacity-block"):
+        for name, region in zoned_rows(catalog.store, kind):
+            price = catalog.price(Key(kind, name, region))
+            row = catalog.selector.row(Key(kind, name, region))
+            assert (row is None) == isinstance(price, Unpriced)
+            if row is not None:
+                assert row.basis in ("listed", "derived")
+                assert row.as_of <= catalog.until
