@@ -21,6 +21,7 @@ from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.hyperpod import cluster_request, hyperpod_context, lifecycle_files
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
+from launcher.rendering.neuron import keeps_compiled_programs
 
 
 class HyperPodStack(PlanStack):
@@ -88,7 +89,7 @@ class HyperPodStack(PlanStack):
             kms_key_arn=plan.request.storage.kms_key_arn,
             fetched=(),
             secrets=tuple(plan.request.run.secrets.values()),
-            compile_cache=instances[plan.place.instance_type].family.startswith("trn1"),
+            compile_cache=keeps_compiled_programs(instances[plan.place.instance_type]),
             image=plan.request.run.image,
             path="/slipway/",
         )

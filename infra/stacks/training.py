@@ -19,6 +19,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_configuration, cluster_context, cluster_name
 from launcher.rendering.names import OUTPUTS, ClusterNames
+from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import METRICS_SCRIPT, NODE_SCRIPT, is_measured, node_packages
 
 
@@ -105,7 +106,7 @@ class TrainingStack(PlanStack):
             kms_key_arn=plan.request.storage.kms_key_arn,
             fetched=tuple(each for each in (script, metrics) if each is not None),
             secrets=tuple(plan.request.run.secrets.values()),
-            compile_cache=any(each.family.startswith("trn1") for each in types),
+            compile_cache=any(keeps_compiled_programs(each) for each in types),
             image=plan.request.run.image,
         )
         return ClusterNames(

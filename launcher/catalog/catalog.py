@@ -6,6 +6,7 @@ read on first use and kept, which is why a plan with one pinned type costs a few
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from decimal import Decimal
 from functools import cached_property
 from types import MappingProxyType
 
@@ -50,7 +51,16 @@ class Catalog:
     @cached_property
     def instance_types(self) -> Mapping[str, InstanceType]:
         """Instance types by name; types with `targets` empty are priced as alternatives and never deployed."""
-        return facts.load_instance_types(self.store)
+        return facts.load_instance_types(self.store, self.accelerators)
+
+    @cached_property
+    def price_cuts(self) -> Mapping[str, Decimal]:
+        """Shares that on demand fell by in the last great cut, by instance type."""
+        return facts.load_price_cuts()
+
+    def price_cut(self, name: str) -> Decimal:
+        """What a type's commitment is held against: its own cut, or the largest where it had none."""
+        return self.price_cuts.get(name, max(self.price_cuts.values()))
 
     @cached_property
     def unavailable_types(self) -> Mapping[str, facts.UnavailableType]:

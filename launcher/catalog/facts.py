@@ -1,14 +1,15 @@
 """Chips, instance types, regions and models from the shipped files."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
+from decimal import Decimal
 from types import MappingProxyType
 
 from launcher.catalog.store import Store
 from launcher.catalog.tables import read_cells, read_rows
 from launcher.model.enums import Basis
-from launcher.model.instance_type import Accelerator, InstanceType
+from launcher.model.instance_type import Accelerator, InstanceType, TrainingStack
 from launcher.model.model_spec import ModelSpec
 
 Cells = Mapping[str, str]
@@ -39,19 +40,36 @@ class UnavailableType:
 
 
 def load_accelerators(store: Store) -> Mapping[str, Accelerator]:
-    """Chips by name."""
-    return MappingProxyType({cells["name"]: _accelerator(cells, store) for cells in read_cells("accelerators.csv")})
+    """Chips by name, each with the software that runs on it."""
+    stacks = {cells["name"]: _stack(cells, store) for cells in read_cells("training_stacks.csv")}
+    software = {cells["accelerator"]: cells for cells in read_cells("chip_software.csv")}
+    chips = read_cells("accelerators.csv")
+    return MappingProxyType({each["name"]: _accelerator(each, software[each["name"]], stacks, store) for each in chips})
 
 
-def load_instance_types(store: Store) -> Mapping[str, InstanceType]:
-    """Instance types by name."""
+def load_instance_types(store: Store, chips: Mapping[str, Accelerator]) -> Mapping[str, InstanceType]:
+    """Instance types by name; `chips` are those of `load_accelerators`."""
     zones: dict[str, list[str]] = {}
+    sockets = {
+        cells["instance_type"]: (int(cells["sockets"]), int(cells["cores_per_socket"]))
+        for cells in read_cells("sockets.csv")
+    }
     for name, _region, az_ids in read_rows("offerings.csv"):
         zones.setdefault(name, []).extend(az_ids.split("|"))
-    types = (
-        _instance_type(cells, tuple(zones.get(cells["name"], ())), store) for cells in read_cells("instance_types.csv")
-    )
-    return MappingProxyType({each.name: each for each in types})
+    types = {
+        cells["name"]: replace(
+            _instance_type(cells, tuple(zones.get(cells["name"], ())), store),
+            chip=chips[cells["accelerator"]] if cells["accelerator"] else None,
+            sockets=sockets.get(cells["name"]),
+        )
+        for cells in read_cells("instance_types.csv")
+    }
+    return MappingProxyType(types)
+
+
+def load_price_cuts() -> Mapping[str, Decimal]:
+    """Shares that on demand fell by, by instance type."""
+    return MappingProxyType({cells["instance_type"]: Decimal(cells["share"]) for cells in read_cells("price_cuts.csv")})
 
 
 def load_unavailable_types(store: Store) -> Mapping[str, UnavailableType]:
@@ -100,7 +118,22 @@ def _count(text: str) -> int:
     return int(text) if text else 0
 
 
-def _accelerator(cells: Cells, store: Store) -> Accelerator:
+def _stack(cells: Cells, store: Store) -> TrainingStack:
+    return TrainingStack(
+        name=cells["name"],
+        title=cells["title"],
+        release=cells["release"],
+        compiles_in_process=cells["compiles_in_process"] == "true",
+        template=cells["template"],
+        node_packages=_parts(cells["node_packages"]),
+        python_packages=_parts(cells["python_packages"]),
+        caveat=cells["caveat"],
+        way_out=cells["way_out"],
+        source=store.source_title(cells["source"]),
+    )
+
+
+def _accelerator(cells: Cells, software: Cells, stacks: Mapping[str, TrainingStack], store: Store) -> Accelerator:
     return Accelerator(
         name=cells["name"],
         family=cells["family"],
@@ -110,6 +143,14 @@ def _accelerator(cells: Cells, store: Store) -> Accelerator:
         memory_gb_per_s=float(cells["memory_gb_per_s"]),
         source="; ".join(part for part in (store.source_title(cells["source"]), cells["note"]) if part),
         confirmed=cells["basis"] != Basis.UNVERIFIED.value,
+        cores=int(software["cores"]),
+        trains=software["trains"] == "true",
+        workers=_count(software["workers"]),
+        training_stack=stacks[software["training_stack"]] if software["training_stack"] else None,
+        serving_groups=tuple(int(part) for part in _parts(software["serving_groups"])),
+        pcie_only=software["pcie_only"] == "true",
+        serves=software["serves"] == "true",
+        compiler_target=software["compiler_target"],
     )
 
 

@@ -26,7 +26,6 @@ COEFFICIENTS = DATA / "coefficients.json"
 DEPLOYED = ("vllm + optimum-neuron", "vllm")
 """Engines that this project deploys: only their rows stand for what a plan will do."""
 EARLY = re.compile(r"vllm 0\.[0-5]\.")
-CORES_PER_CHIP = 2
 _TAILS = re.compile(r"-(hf|instruct|chat|it|gptq|awq|fp8)\b")
 
 
@@ -91,7 +90,7 @@ def _measured(catalog: Catalog) -> Iterator[MeasuredServing]:
         for row in csv.DictReader(file):
             engine = row["engine"].lower()
             spec = model_of(row["model"], catalog)
-            chip = _chip(row)
+            chip = _chip(row, catalog)
             numbers = [row[name] for name in ("batch", "concurrency", "input_len", "output_len")]
             known = spec is not None and chip is not None and all(each.isdecimal() for each in numbers)
             if not known or not engine.startswith(DEPLOYED) or EARLY.match(engine) or not row["ttft_ms"]:
@@ -115,6 +114,7 @@ def _measured(catalog: Catalog) -> Iterator[MeasuredServing]:
             )
 
 
-def _chip(row: Mapping[str, str]) -> str | None:
+def _chip(row: Mapping[str, str], catalog: Catalog) -> str | None:
     """The accelerator of a row of Neuron cores; None for what no plan's measured row is looked up for."""
-    return row["accel"] if row["accel"] in ("Inferentia2", "Trainium1") else None
+    known = catalog.accelerators.get(row["accel"])
+    return known.name if known is not None and known.family == "neuron" and known.serves else None

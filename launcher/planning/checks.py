@@ -23,8 +23,6 @@ MOST_TOKENS_B = 1e9
 MOST_NODES = 10_000
 MOST_USD_PER_HOUR = 1_000_000
 MOST_FEE_USD = 10**12
-INFERENCE_ONLY = ("Inferentia2",)
-"""Chips that no training software supports."""
 
 
 def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
@@ -79,10 +77,10 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             elif name not in catalog.instance_types:
                 hint = nearest_name(name, catalog.instance_types)
                 yield error("unknown-instance-type", f"target.{path}", f"no instance type {name} in the catalog", hint)
-            elif catalog.instance_types[name].accelerator is None:
+            elif (chip := catalog.instance_types[name].chip) is None:
                 yield error("no-accelerator", f"target.{path}", f"{name} has no accelerator", "name a trn or p type")
-            elif request.workload.train and catalog.instance_types[name].accelerator in INFERENCE_ONLY:
-                message = f"no training software supports the {catalog.instance_types[name].accelerator} of {name}"
+            elif request.workload.train and not chip.trains:
+                message = f"no training software supports the {chip.name} of {name}"
                 yield error("no-training-software", f"target.{path}", message, "name a trn or p type")
 
 

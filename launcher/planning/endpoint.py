@@ -21,7 +21,6 @@ from launcher.model.serving_image import ServingImage, ServingImages
 from launcher.model.workload import ServingWorkload
 from launcher.planning.serving.layout import WEIGHT_BYTES
 from launcher.planning.serving.measured import parts
-from launcher.planning.serving.neuron import CORES_PER_CHIP
 from launcher.planning.serving.resolve import model_of
 
 MOST_VOLUME_GIB = 512
@@ -84,7 +83,7 @@ def chips_of(plan: Plan, catalog: Catalog) -> int:
     NumberOfAcceleratorDevicesRequired counts devices, and a Neuron device is a chip; not seen on AWS.
     """
     degree = serving_of(plan).tensor_parallel or 1
-    return -(-degree // CORES_PER_CHIP) if chip_of(plan, catalog).family == "neuron" else degree
+    return -(-degree // chip_of(plan, catalog).cores)
 
 
 def mode_of(plan: Plan, catalog: Catalog) -> EndpointMode:

@@ -27,9 +27,8 @@ from launcher.planning.endpoint import (
     serving_of,
     volume_gib,
 )
-from launcher.planning.serving.layout import groups, layouts
+from launcher.planning.serving.layout import layouts
 from launcher.planning.serving.measured import parts
-from launcher.planning.serving.neuron import CORES_PER_CHIP
 from launcher.planning.serving.reach import beyond
 from launcher.planning.serving.resolve import model_of
 
@@ -123,14 +122,14 @@ def _layout(plan: Plan, catalog: Catalog, serve: ServingWorkload) -> Iterator[Fi
         return
     chip, facts = chip_of(plan, catalog), catalog.instance_types[plan.place.instance_type]
     cores = parts(facts, chip)
-    allowed = [each for each in groups(chip) if each <= cores]
+    allowed = [each for each in chip.serving_groups if each <= cores]
     path = f"{PATH}.tensor_parallel"
     if degree not in allowed:
         message = f"must be one of {', '.join(map(str, allowed))} on {facts.name}, got {degree}"
         yield error("tensor-parallel", path, message, f"set it to {max(each for each in allowed)}, or to auto")
-    elif chip.family == "neuron" and degree < CORES_PER_CHIP:
+    elif degree < chip.cores:
         message = f"{degree} core is half of a chip of {facts.name}, and containers are given whole chips"
-        yield error("half-a-chip", path, message, f"set it to {CORES_PER_CHIP}")
+        yield error("half-a-chip", path, message, f"set it to {chip.cores}")
 
 
 def _image(plan: Plan, catalog: Catalog, images: ServingImages, serve: ServingWorkload) -> Iterator[Finding]:
@@ -231,7 +230,9 @@ def _mode(plan: Plan, catalog: Catalog) -> Iterator[Finding]:
     copies = copies_of(plan, catalog)
     if chip_of(plan, catalog).family == "neuron" and copies > 1:
         message = f"{copies} copies an instance are components, which take nothing from a queue"
-        whole = max(each for each in groups(chip_of(plan, catalog)) if each <= copies * (serve.tensor_parallel or 1))
+        whole = max(
+            each for each in chip_of(plan, catalog).serving_groups if each <= copies * (serve.tensor_parallel or 1)
+        )
         hint = f"set it to {whole}, or take a smaller type: one copy an instance"
         yield error("copies-behind-a-queue", f"{PATH}.tensor_parallel", message, hint)
     if serve.data_capture:

@@ -153,7 +153,7 @@ def _type(request: PlanRequest, place: Place, instances: Mapping[str, InstanceTy
     name = place.instance_type
     if not instances[name].ml:
         message = f"HyperPod has no ml.{name}"
-        yield error("not-on-hyperpod", "target.instance_type", message, _instead(name))
+        yield error("not-on-hyperpod", "target.instance_type", message, _instead(instances[name], instances))
     if place.option is PurchaseOption.TRAINING_PLAN and not instances[name].training_plans:
         yield error("no-training-plan", "purchase.option", f"{name} is not sold in training plans")
     head = head_node(place.nodes, request.storage.head_node)
@@ -170,15 +170,13 @@ def _type(request: PlanRequest, place: Place, instances: Mapping[str, InstanceTy
         )
 
 
-def _instead(name: str) -> str:
-    """What to take in place of a type that HyperPod lacks."""
-    if name.startswith("inf"):
-        return "Inferentia serves: target.kind sagemaker-endpoint or eks; to train, take a trn type"
-    if name.startswith("trn1."):
-        return f"trn1.32xlarge, or {_TO_PARALLELCLUSTER}"
-    if name.startswith("trn2u"):
-        return "trn2.48xlarge"
-    return _TO_PARALLELCLUSTER
+def _instead(facts: InstanceType, instances: Mapping[str, InstanceType]) -> str:
+    """What to take in place of a type that HyperPod lacks: one with the same chip, or another target."""
+    if facts.chip is not None and not facts.chip.trains:
+        return f"{facts.chip.name} serves: target.kind sagemaker-endpoint or eks; to train, take a trn or p type"
+    kin = [each.name for each in instances.values() if each.ml and each.chip is not None and each.chip is facts.chip]
+    other = [_TO_PARALLELCLUSTER] if TargetKind.PARALLELCLUSTER in facts.targets else []
+    return ", or ".join((*kin[:1], *other)) or "a trn or p type that it has"
 
 
 def _capacity(request: PlanRequest, place: Place) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.training import TrainingFacts
 from launcher.model.way import Way
 from launcher.planning import hyperpod
-from launcher.planning.checks import INFERENCE_ONLY, SPOT_WITHOUT_CHECKPOINTS, check
+from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS, check
 from launcher.planning.limits import computes, limits
 from launcher.planning.networks import layout_findings
 from launcher.planning.pin import BUILT
@@ -113,7 +113,7 @@ def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterat
         asked = [catalog.instance_types[name] for name in dict.fromkeys(request.target.instance_type)]
     else:
         every = catalog.instance_types.values()
-        asked = [each for each in every if each.accelerator and each.accelerator not in INFERENCE_ONLY]
+        asked = [each for each in every if each.chip is not None and each.chip.trains]
         asked = [each for each in asked if target in each.targets]
     for facts in asked:
         if train is None or computes(catalog.accelerators[facts.accelerator or ""], train.precision):

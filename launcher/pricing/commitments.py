@@ -9,16 +9,6 @@ from launcher.pricing.compute import HOURS_A_YEAR, ComputeCost
 from launcher.pricing.drafts import Draft
 
 HOURS_PER_MONTH = 730.0
-CUTS = {
-    "p5.48xlarge": Decimal("0.440"),
-    "p5.4xlarge": Decimal("0.440"),
-    "p5en.48xlarge": Decimal("0.254"),
-    "p4d.24xlarge": Decimal("0.330"),
-    "p4de.24xlarge": Decimal("0.330"),
-}
-"""Shares that on demand fell by in June 2025 (aws/karpenter-provider-aws, generated price tables of 2025-03-31 and
-2025-06-23, us-east-1); other types are held against the largest of them."""
-LARGEST_CUT = Decimal("0.440")
 MOVES = (PlanKind.COMPUTE, PlanKind.SAGEMAKER)
 """Savings Plans that pay for any type; an EC2 Instance Savings Plan and a Reserved Instance are bound to one family
 (Savings Plans user guide; buying guides of 2026)."""
@@ -34,7 +24,7 @@ def commitment(drawn: Draft, cost: ComputeCost | None) -> Commitment | None:
     if not isinstance(listed, Price) or not isinstance(price, Price) or listed.market is not Market.OPEN:
         return None
     rest = price.usd * place.nodes * Decimal(HOURS_A_YEAR * (place.term_years or 1)) / 2
-    cut = CUTS.get(place.instance_type, LARGEST_CUT)
+    cut = drawn.desk.catalog.price_cut(place.instance_type)
     used = _utilisation(drawn)
     share = float(price.usd / listed.usd) if listed.usd else 1.0
     utilisation = (

@@ -109,15 +109,3 @@ CAPACITY = Rule(
     reason="no GPU candidate can be had at a known price",
     flip="GPU capacity comes up: a Capacity Block, or a zone with a spot market",
 )
-BETA = Rule(
-    name="beta",
-    hard=False,
-    reason="PyTorch on trn2 is TorchNeuron, in public beta since Neuron 2.33.0 (2026-10-19)",
-    flip="TorchNeuron leaves beta",
-)
-OLD_STACK = Rule(
-    name="old-stack",
-    hard=False,
-    reason="PyTorch on trn1 is XLA, which stops at Neuron 2.28 and PyTorch 2.9",
-    flip="the job moves to trn2",
-)

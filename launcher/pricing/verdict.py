@@ -6,6 +6,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from launcher.model.enums import CustomKernels
+from launcher.model.instance_type import TrainingStack
 from launcher.model.request import PlanRequest
 from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
@@ -35,20 +36,21 @@ class Verdict:
     flips: tuple[str, ...]
 
 
-def judge(request: PlanRequest, train: TrainingWorkload, found: Port, trainium_type: str, run_h: float) -> Verdict:
+def judge(
+    request: PlanRequest, train: TrainingWorkload, found: Port, stack: TrainingStack | None, run_h: float
+) -> Verdict:
     """The verdict of a job that both kinds of machine can do at a known price.
 
     Args:
         request: the plan, for its deadline.
         train: the workload.
         found: the arithmetic of the port.
-        trainium_type: the instance type of the Trainium candidate.
+        stack: what the chip of the Trainium candidate is trained with, None where nothing is known of it.
         run_h: hours of one run there.
     """
     rules = tuple(_rules(request, train, found, run_h))
     hard = [rule for rule in rules if rule.hard]
     soft = tuple(rule for rule in rules if not rule.hard)
-    caveat = reasoning.BETA if trainium_type.startswith("trn2") else reasoning.OLD_STACK
     money = _money(found)
     if hard:
         against = (*hard, *(rule for rule in soft if rule is not reasoning.MAINSTREAM))
@@ -65,7 +67,7 @@ def judge(request: PlanRequest, train: TrainingWorkload, found: Port, trainium_t
     flips = (*_price_flips(found), *(rule.flip for rule in against))
     if total > 0 and abs(found.saving_usd) / total < Decimal(repr(close)):
         text = f"Too close to call: measure both first. {_difference(found)}, and the estimates are no finer than that."
-        return Verdict(choice=Choice.MEASURE_FIRST, text=text, reasons=(*reasons, caveat.reason), flips=flips)
+        return Verdict(choice=Choice.MEASURE_FIRST, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)
     if found.saving_usd <= 0:
         reasons = (money, *(rule.reason for rule in against))
         return Verdict(choice=Choice.GPU, text=f"Train on GPUs: {_why_not(found)}.", reasons=reasons, flips=flips)
@@ -73,8 +75,13 @@ def judge(request: PlanRequest, train: TrainingWorkload, found: Port, trainium_t
     how = "Train on GPUs while porting, then on Trainium" if while_porting else "Port first, then train on Trainium"
     text = f"{how}: it saves ${found.saving_usd:,.0f} over {found.runs} runs, the port included."
     choice = Choice.GPU_WHILE_PORTING if while_porting else Choice.TRAINIUM
-    flips = (*_price_flips(found), *(rule.flip for rule in soft), caveat.flip)
-    return Verdict(choice=choice, text=text, reasons=(*reasons, caveat.reason), flips=flips)
+    flips = (*_price_flips(found), *(rule.flip for rule in soft), *(() if stack is None else (stack.way_out,)))
+    return Verdict(choice=choice, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)
+
+
+def _caveat(stack: TrainingStack | None) -> tuple[str, ...]:
+    """What is to be said of the software, whatever the arithmetic says."""
+    return () if stack is None else (stack.caveat,)
 
 
 def one_sided(choice: Choice, text: str, rules: tuple[Rule, ...] = ()) -> Verdict:

@@ -18,7 +18,8 @@ from launcher.rendering.cluster import queue_name
 from launcher.rendering.contexts import BatchContext, SecretContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames, checkpoint_uri, compile_cache_uri
-from launcher.rendering.node import OLD_KERNELS, PYTHONS, efa_check, is_neuron, is_nvidia, script_text
+from launcher.rendering.neuron import keeps_compiled_programs
+from launcher.rendering.node import OLD_KERNELS, PYTHONS, efa_check, is_nvidia, script_text
 
 AGENT_FILE = "slipway-agent.pyz"
 """The agent's one file, beside job.json in the job folder."""
@@ -31,9 +32,6 @@ CONTAINER_SCRIPT = "templates/slurm/container.sh"
 CONTAINER = "enroot"
 """What `run.container: auto` stands for: ParallelCluster's images have carried enroot since 3.11, and not Docker (its
 cookbook, pull requests 2820 and 2826, 2024-10)."""
-NEURON_WORKERS_PER_CHIP = {"trn1": 2, "trn1n": 2, "trn2": 4, "trn2u": 4}
-"""Logical NeuronCores a chip: trn1 has two cores, trn2 eight that are used in pairs (NEURON_LOGICAL_NC_CONFIG=2, the
-default). Source: Neuron documentation v2.33.0, trn1 and trn2 architecture."""
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*|/[^:\s]*\.sqsh")
 _JOB_FOLDER = "${SLURM_SUBMIT_DIR}"
 _NVME_SCRATCH = "/scratch"
@@ -102,12 +100,11 @@ def batch_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: C
         python=PYTHONS[plan.request.target.os],
         scratch=_NVME_SCRATCH if facts.nvme_gb > 0 else _OTHER_SCRATCH,
         instance_type=facts.name,
-        family="neuron" if is_neuron(facts) else "nvidia" if is_nvidia(facts) else None,
+        family="neuron" if facts.neuron else "nvidia" if is_nvidia(facts) else None,
         efa_interfaces=facts.efa_interfaces,
         efa_check=efa_check(),
         old_kernel=plan.request.target.os in OLD_KERNELS,
-        # TorchNeuron compiles in the process; only the XLA way of trn1 reads this cache.
-        compile_cache_uri=compile_cache_uri(names) if facts.family.startswith("trn1") else None,
+        compile_cache_uri=compile_cache_uri(names) if keeps_compiled_programs(facts) else None,
         secrets=tuple(_secret(variable, arn) for variable, arn in run.secrets.items()),
         retries=run.retries,
         workers_per_node=workers_per_node(facts),
@@ -119,9 +116,7 @@ def batch_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: C
 
 def workers_per_node(facts: InstanceType) -> int:
     """How many processes train on one node: one a GPU, one a logical NeuronCore; 0 where neither is known."""
-    if not is_neuron(facts):
-        return facts.accelerators
-    return facts.accelerators * NEURON_WORKERS_PER_CHIP.get(facts.family, 0)
+    return facts.accelerators * facts.chip.workers if facts.chip is not None else facts.accelerators
 
 
 def time_limit(hours: float | None) -> str | None:

@@ -13,7 +13,7 @@ from launcher.rendering.cluster import cluster_context, cluster_yaml
 from launcher.rendering.image import image_files
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.neuron import environment_script
-from launcher.rendering.node import METRICS_SCRIPT, NODE_SCRIPT, is_measured, is_neuron, script_text
+from launcher.rendering.node import METRICS_SCRIPT, NODE_SCRIPT, is_measured, script_text
 from launcher.rendering.preflight import COLLECTIVE, preflight_script
 
 CLUSTER_FILE = "cluster.yaml"
@@ -93,6 +93,6 @@ def _preflight_files(plan: Plan, instances: Mapping[str, InstanceType]) -> list[
     script = preflight_script(plan, instances)
     if script is not None:
         files.append(RenderedFile(path=PREFLIGHT_FILE, text=script, executable=True))
-        if not is_neuron(facts):
+        if not facts.neuron:
             files.append(RenderedFile(path=COLLECTIVE_FILE, text=script_text(COLLECTIVE)))
     return files

@@ -20,10 +20,6 @@ from launcher.rendering.node import is_nvidia, node_arguments
 PARALLELCLUSTER_VERSION = "3.16.1"
 """The release whose provider is deployed and whose schema the configuration is written for."""
 
-SOCKETS = {"p5.48xlarge": (2, 48), "p4d.24xlarge": (2, 24), "p4de.24xlarge": (2, 24)}
-"""Sockets and cores per socket, of the types for which AWS publishes them (awsome-distributed-ai, ParallelCluster
-architecture, read 2026-11-20); a guess for another would make Slurm drain its nodes."""
-
 _CAPACITY_TYPES = {
     PurchaseOption.ON_DEMAND: "ONDEMAND",
     PurchaseOption.SPOT: "SPOT",
@@ -179,7 +175,7 @@ def _of_type(
 ) -> QueueContext:
     """A queue with what follows from its type alone."""
     target = plan.request.target
-    sockets, cores = SOCKETS.get(facts.name, (None, None))
+    sockets, cores = facts.sockets or (None, None)
     setup = node_arguments(
         facts,
         target.os,

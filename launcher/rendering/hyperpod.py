@@ -16,15 +16,7 @@ from launcher.rendering.cluster import cluster_name, notify_findings, queue_name
 from launcher.rendering.contexts import GroupContext, HyperPodContext, LifecycleContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
-from launcher.rendering.node import (
-    METRICS_SCRIPT,
-    NODE_SCRIPT,
-    efa_check,
-    is_measured,
-    is_neuron,
-    is_nvidia,
-    script_text,
-)
+from launcher.rendering.node import METRICS_SCRIPT, NODE_SCRIPT, efa_check, is_measured, is_nvidia, script_text
 
 MOUNT_PATH = "/fsx"
 ENTRY_POINT = "on_create.sh"
@@ -143,7 +135,7 @@ def cluster_request(context: HyperPodContext) -> dict[str, Any]:
 def lifecycle_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, str]:
     """The text of the files that HyperPod fetches for every machine, by name; ENTRY_POINT is run."""
     facts = instances[plan.place.instance_type]
-    family = "nvidia" if is_nvidia(facts) else "neuron" if is_neuron(facts) else None
+    family = "nvidia" if is_nvidia(facts) else "neuron" if facts.neuron else None
     setup: tuple[str, ...] = ()
     if is_measured(facts) and family is not None:
         setup = (f"--cluster={plan.cluster_name}", f"--chips={family}", "--python=python3")

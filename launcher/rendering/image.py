@@ -9,7 +9,6 @@ from launcher.planning.networks import subnet_id
 from launcher.rendering.cluster import PARALLELCLUSTER_VERSION
 from launcher.rendering.contexts import ImageContext
 from launcher.rendering.engine import rendered
-from launcher.rendering.neuron import TORCH_NEURON, neuron_stack
 from launcher.rendering.node import NODE_SCRIPT, node_packages, script_text
 
 BUILD_MACHINE = "m6i.2xlarge"
@@ -46,7 +45,7 @@ def image_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, 
         component_arn=f"arn:aws:imagebuilder:{region}:ACCOUNT:component/{name}/1.0.0/1",
         version=PARALLELCLUSTER_VERSION,
         instance_type=BUILD_MACHINE,
-        native_torch=neuron_stack(types[0]) is TORCH_NEURON,
+        native_torch=_compiles_in_process(types[0]),
         parent_image=f"arn:aws:imagebuilder:{region}:aws:image/{PARENTS[target.os]}/x.x.x",
         subnet_id=subnet_id(plan),
         permissions_boundary_arn=plan.request.security.permissions_boundary_arn,
@@ -57,3 +56,9 @@ def image_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, 
         "image.yaml": rendered("parallelcluster/image.yaml.j2", context),
         "image-component.yaml": rendered("parallelcluster/image-component.yaml.j2", context),
     }
+
+
+def _compiles_in_process(facts: InstanceType) -> bool:
+    """Whether a type is trained with PyTorch's own backend for its chip."""
+    stack = facts.chip.training_stack if facts.chip is not None else None
+    return stack is not None and stack.compiles_in_process

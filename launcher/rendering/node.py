@@ -20,16 +20,6 @@ Amazon Linux 2023 and the Red Hat family have 3.9 or older and offer 3.11 as a p
 OLD_KERNELS = frozenset({OperatingSystem.RHEL8, OperatingSystem.RHEL9, OperatingSystem.ROCKY8, OperatingSystem.ROCKY9})
 """Operating systems with a kernel older than 5.15: 4.18 on release 8, 5.14 on release 9."""
 
-_NEURON_2_33 = ("2.31.7.0", "2.35.30.0", "2.35.43.0", "2.33.38.0")
-"""Driver, runtime library, collectives and tools of Neuron 2.33.0 (2026-10-19), the release of TorchNeuron's beta.
-Source: Neuron documentation v2.33.0, release-notes/releasecontent."""
-_NEURON_2_28 = ("2.26.5.0", "2.30.51.0", "2.30.59.0", "2.28.23.0")
-"""The same of Neuron 2.28.0 (2026-02-26), which AWS advises for PyTorch/XLA training on trn1.
-Source: Neuron documentation v2.28.1, release-notes/releasecontent."""
-_NEURON_OF_FAMILY = {"trn1": _NEURON_2_28, "trn1n": _NEURON_2_28, "trn2": _NEURON_2_33, "trn2u": _NEURON_2_33}
-_NEURON_PACKAGES = ("aws-neuronx-dkms", "aws-neuronx-runtime-lib", "aws-neuronx-collectives", "aws-neuronx-tools")
-
-
 NODE_SCRIPT = "templates/parallelcluster/node.sh"
 EFA_CHECK = "templates/slurm/check_efa.sh"
 METRICS_SCRIPT = "templates/parallelcluster/metrics.py"
@@ -38,12 +28,7 @@ METRICS_SCRIPT = "templates/parallelcluster/metrics.py"
 
 def is_nvidia(facts: InstanceType) -> bool:
     """Whether a type carries NVIDIA chips: every family with an accelerator that is not Neuron's."""
-    return is_measured(facts) and not is_neuron(facts)
-
-
-def is_neuron(facts: InstanceType) -> bool:
-    """Whether a type carries Trainium or Inferentia."""
-    return facts.family.startswith(("trn", "inf"))
+    return is_measured(facts) and not facts.neuron
 
 
 def is_measured(facts: InstanceType) -> bool:
@@ -57,9 +42,8 @@ def node_packages(facts: InstanceType, os: OperatingSystem) -> tuple[str, ...]:
     ParallelCluster's images carry NVIDIA's driver and EFA, and nothing of Neuron.
     """
     packages = [] if PYTHONS[os] == "python3" else [PYTHONS[os]]
-    versions = _NEURON_OF_FAMILY.get(facts.family, ())
-    packages += [f"{package}={version}" for package, version in zip(_NEURON_PACKAGES, versions, strict=False)]
-    return tuple(packages)
+    stack = facts.chip.training_stack if facts.chip is not None else None
+    return (*packages, *(stack.node_packages if stack is not None else ()))
 
 
 def node_arguments(

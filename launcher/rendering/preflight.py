@@ -8,7 +8,7 @@ from launcher.rendering.batch import workers_per_node
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.contexts import PreflightContext
 from launcher.rendering.engine import rendered
-from launcher.rendering.node import efa_check, is_neuron
+from launcher.rendering.node import efa_check
 
 COLLECTIVE = "templates/slurm/preflight.py"
 """What the job runs on GPUs; Neuron's tools bring their own."""
@@ -29,7 +29,7 @@ def preflight_script(plan: Plan, instances: Mapping[str, InstanceType]) -> str |
         partition=queue_name(facts.name),
         nodes=plan.place.nodes,
         instance_type=facts.name,
-        family="neuron" if is_neuron(facts) else "nvidia",
+        family="neuron" if facts.neuron else "nvidia",
         efa_interfaces=facts.efa_interfaces,
         efa_check=efa_check(),
         workers_per_node=workers,

@@ -21,8 +21,6 @@ from launcher.rendering.serving_kubernetes import kubernetes_files
 
 ENDPOINT_FILE = "endpoint.json"
 COMPILE_FILE = "compile.sh"
-TARGETS = {"Inferentia2": "inf2", "Trainium1": "trn1"}
-"""Neuron's names of the generations that optimum-neuron compiles for."""
 TASKS = {ServingTask.CHAT: "text-generation", ServingTask.EMBEDDING: "feature-extraction"}
 WORK_GIB = 40
 """Beside the weights: the image and the compiler's own files. Assumed."""
@@ -81,8 +79,8 @@ def compile_script(plan: Plan, catalog: Catalog, images: ServingImages) -> str |
     destination = serve.artifacts_uri or (
         f"{serve.model_uri.rstrip('/')}-{shape(plan, catalog)}" if serve.model_uri else None
     )
-    target = TARGETS.get(chip.name)
-    if target is None or image is None or source is None or destination is None:
+    target = chip.compiler_target
+    if not target or image is None or source is None or destination is None:
         return None
     model = model_of(serve, catalog)
     weights_gib = model.params_b * 1e9 * WEIGHT_BYTES[serve.precision] / 2.0**30 if model is not None else 0.0
@@ -109,5 +107,5 @@ def compile_script(plan: Plan, catalog: Catalog, images: ServingImages) -> str |
 def shape(plan: Plan, catalog: Catalog) -> str:
     """A name for what is compiled: chip, tensor parallelism, batch and length, such as inf2-tp8-b32-s2048."""
     serve = decisions.serving_of(plan)
-    target = TARGETS.get(decisions.chip_of(plan, catalog).name, "gpu")
+    target = decisions.chip_of(plan, catalog).compiler_target or "gpu"
     return f"{target}-tp{serve.tensor_parallel}-b{serve.batch_size}-s{serve.sequence_length}"

@@ -110,8 +110,7 @@ def _zone_skew(nodes: int, zones: int, copies: int) -> int:
 
 def _neuron_types(catalog: Catalog) -> tuple[str, ...]:
     """Every instance type with Neuron chips."""
-    chips = {each.name for each in catalog.accelerators.values() if each.family == "neuron"}
-    return tuple(sorted(each.name for each in catalog.instance_types.values() if each.accelerator in chips))
+    return tuple(sorted(each.name for each in catalog.instance_types.values() if each.neuron))
 
 
 def _model_gib(plan: Plan, catalog: Catalog) -> int:

@@ -10,7 +10,6 @@ from launcher.model.names import nearest_name
 from launcher.model.request import PlanRequest
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.checks import check_dimensions, check_surroundings
-from launcher.planning.serving.layout import GPU_GROUPS, GROUPS, groups
 from launcher.planning.serving.reach import unserved_precision
 
 PATH = "workload.serve"
@@ -128,7 +127,7 @@ def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) ->
     chips = [catalog.accelerators[each] for each in dict.fromkeys(named) if each is not None]
     wanted = serve.tensor_parallel
     if wanted is not None:
-        taken = {each.name: groups(each) for each in chips} or {**GROUPS, "GPUs": GPU_GROUPS}
+        taken = {each.name: each.serving_groups for each in chips} or _degrees(catalog)
         if not any(wanted in each for each in taken.values()):
             allowed = "; ".join(f"{', '.join(map(str, each))} on {name}" for name, each in taken.items())
             message = f"{wanted} is no degree of tensor parallelism there, allowed: {allowed}"
@@ -136,6 +135,12 @@ def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) ->
     refused = [reason for each in chips if (reason := unserved_precision(serve.precision, each))]
     if refused and len(refused) == len(chips):
         yield error("precision", f"{PATH}.precision", refused[0])
+
+
+def _degrees(catalog: Catalog) -> dict[str, tuple[int, ...]]:
+    """The degrees of tensor parallelism of every chip that serves; GPUs have the same."""
+    known = (each for each in catalog.accelerators.values() if each.serves)
+    return {each.name if each.family == "neuron" else "GPUs": each.serving_groups for each in known}
 
 
 def _without_machines(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:

@@ -55,7 +55,7 @@ def cache_gib(copy: Copy) -> float:
 def room_gib(copy: Copy) -> float:
     """GiB that weights and cache may take of the chips that share the model."""
     if family(copy) == "neuron":
-        return USABLE * copy.tensor_parallel / neuron.CORES_PER_CHIP * copy.accelerator.memory_gib
+        return USABLE * copy.tensor_parallel / copy.accelerator.cores * copy.accelerator.memory_gib
     return copy.tensor_parallel * (USABLE * copy.accelerator.memory_gib - RUNTIME_GIB)
 
 

@@ -37,7 +37,6 @@ TERMS = {
 """Coefficients with the values they are believed to be near, round numbers: what is known of the parts."""
 MOST = {"weight_rate": 0.92, "cache_rate": 0.92, "prompt_rate": 0.75, "step_rate": 0.75, "scheduling": 1.0}
 """Bounds: nothing reads memory or multiplies faster than the chip."""
-PCIE_ONLY = ("A10G", "L4", "L40S")
 LAYER = {TUNED: "layer_s_tuned", VLLM: "layer_s_vllm", VLLM_EARLY: "layer_s_vllm", TGI: "layer_s_tgi"}
 REQUEST = {TUNED: "request_s_tuned", VLLM: "request_s_vllm", VLLM_EARLY: "request_s_vllm_early", TGI: "request_s_tgi"}
 
@@ -74,7 +73,7 @@ def _exchange_s(copy: Copy, facts: Mapping[str, float]) -> float:
     """Seconds of the all-reduces of one token: two a layer, of the hidden width in 16 bits, all through one link."""
     if copy.tensor_parallel == 1:
         return 0.0
-    link = facts["pcie_bytes_per_s" if copy.accelerator.name in PCIE_ONLY else "nvlink_bytes_per_s"]
+    link = facts["pcie_bytes_per_s" if copy.accelerator.pcie_only else "nvlink_bytes_per_s"]
     return 4.0 * copy.model.layers * copy.model.hidden * (copy.tensor_parallel - 1) / link
 
 

@@ -13,14 +13,9 @@ from launcher.model.serving import Copy, Layout, MeasuredServing, ServedModel, S
 from launcher.model.workload import ServingWorkload
 from launcher.planning.serving import footprint
 from launcher.planning.serving.measured import as_measured, correction, keeps, longest, matching, parts
-from launcher.planning.serving.neuron import CORES_PER_CHIP
 from launcher.planning.serving.rate import Rate, family, rate
 from launcher.planning.serving.software import VLLM, VLLM_NEURON
 
-GROUPS = {"Inferentia2": (1, 2, 4, 8, 24), "Trainium1": (1, 2, 8, 32)}
-"""NeuronCores that can share a model: on Inferentia2 by the NxD Inference API guide, on Trainium1 one core, one chip,
-and the 8 and 32 of its published rows."""
-GPU_GROUPS = (1, 2, 4, 8)
 NEURON_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 GPU_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 WEIGHT_BYTES = {ServingPrecision.BF16: 2.0, ServingPrecision.FP8: 1.0, ServingPrecision.INT8: 1.0}
@@ -45,11 +40,6 @@ class Choice(NamedTuple):
         return self.estimates[0] if self.estimates else None
 
 
-def groups(accelerator: Accelerator) -> tuple[int, ...]:
-    """Tensor parallel degrees that a chip's software takes."""
-    return GROUPS.get(accelerator.name, GPU_GROUPS)
-
-
 def layouts(
     workload: ServingWorkload, model: ServedModel, facts: InstanceType, chip: Accelerator, known: ServingFacts
 ) -> Choice:
@@ -61,7 +51,7 @@ def layouts(
     says and never above it. Those of more copies, whose deployments would go in finer steps, are left out then, so that
     what was measured is the cheapest wherever it keeps the limits; a plan that pins another layout has its estimate.
     """
-    probe = copy_of(workload, model, chip, min(groups(chip)), 1)
+    probe = copy_of(workload, model, chip, min(chip.serving_groups), 1)
     reason = footprint.host_misfit(probe, facts.memory_gib)
     if reason is not None:
         return Choice((), reason)
@@ -121,8 +111,8 @@ def _groups(workload: ServingWorkload, facts: InstanceType, chip: Accelerator) -
     Containers are given whole chips, so one core is tried where the plan asks for it alone.
     """
     wanted = workload.tensor_parallel
-    least = CORES_PER_CHIP if chip.family == "neuron" and wanted is None else 1
-    for group in reversed(groups(chip)):
+    least = chip.cores if wanted is None else 1
+    for group in reversed(chip.serving_groups):
         if least <= group <= parts(facts, chip) and wanted in (None, group):
             yield group
 
@@ -207,5 +197,5 @@ def _why(workload: ServingWorkload, fastest: tuple[float, float]) -> str:
 
 def _no_group(workload: ServingWorkload, facts: InstanceType, chip: Accelerator) -> str:
     """Why no degree of tensor parallelism is left."""
-    allowed = ", ".join(str(each) for each in groups(chip) if each <= parts(facts, chip))
+    allowed = ", ".join(str(each) for each in chip.serving_groups if each <= parts(facts, chip))
     return f"tensor_parallel {workload.tensor_parallel} is not one of {allowed} on {facts.name}"

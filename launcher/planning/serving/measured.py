@@ -7,7 +7,6 @@ from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.money import Range
 from launcher.model.serving import Copy, Layout, MeasuredServing, ServedModel, ServingEstimate, ServingFacts
 from launcher.model.workload import ServingWorkload
-from launcher.planning.serving.neuron import CORES_PER_CHIP
 from launcher.planning.serving.rate import rate
 
 LEAST_SEQUENCE = 256
@@ -17,7 +16,7 @@ MEASURED_SPREAD = 0.1
 
 def parts(facts: InstanceType, accelerator: Accelerator) -> int:
     """NeuronCores or GPUs of an instance."""
-    return facts.accelerators * (CORES_PER_CHIP if accelerator.family == "neuron" else 1)
+    return facts.accelerators * accelerator.cores
 
 
 def longest(workload: ServingWorkload, accelerator: Accelerator) -> int:

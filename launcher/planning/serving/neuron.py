@@ -15,7 +15,6 @@ from typing import NamedTuple
 from launcher.model.serving import Copy
 from launcher.planning.serving.software import NEURON_FIRST, VLLM_NEURON
 
-CORES_PER_CHIP = 2
 TERMS = {
     "layer_s": 0.15e-3,
     "weight_rate": 0.65,
@@ -39,7 +38,7 @@ class Times(NamedTuple):
 
 def times(copy: Copy, facts: Mapping[str, float]) -> Times:
     """The times of a copy on Neuron cores."""
-    chips = copy.tensor_parallel / CORES_PER_CHIP
+    chips = copy.tensor_parallel / copy.accelerator.cores
     bandwidth = chips * copy.accelerator.memory_gb_per_s * 1e9
     peak = chips * copy.accelerator.peak_bf16_tflops * 1e12
     model = copy.model

@@ -4,8 +4,6 @@ from launcher.model.enums import ServingPrecision
 from launcher.model.instance_type import Accelerator
 from launcher.model.serving import ServedModel
 
-NEURON_CHIPS = ("Inferentia2", "Trainium1")
-GPU_CHIPS = ("A10G", "L4", "L40S", "A100-40GB", "A100-80GB", "H100", "H200")
 DECODER = "decoder"
 ENCODER = "encoder"
 
@@ -17,12 +15,11 @@ def beyond(model: ServedModel, accelerator: Accelerator, *, embedding: bool = Fa
 
 def _beyond_chip(accelerator: Accelerator) -> str | None:
     name = accelerator.name
-    neuron = accelerator.family == "neuron"
-    if neuron and name not in NEURON_CHIPS:
+    if accelerator.serves:
+        return None
+    if accelerator.family == "neuron":
         return f"no serving estimate on {name}: its few published rows contradict the model that holds on Inferentia2"
-    if not neuron and name not in GPU_CHIPS:
-        return f"no published serving row on {name} or on a chip of its generation was found"
-    return None
+    return f"no published serving row on {name} or on a chip of its generation was found"
 
 
 def _beyond_model(model: ServedModel, accelerator: Accelerator, *, embedding: bool) -> str | None:

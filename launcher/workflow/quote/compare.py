@@ -62,9 +62,9 @@ class Comparison:
         if train.hours is not None:
             return self._of_hours()
         if self.port is not None and self.trainium is not None:
-            return judge(
-                self.request, train, self.port, self.trainium.plan.place.instance_type, self.trainium.hours.mid
-            )
+            chip = self.priced.catalog.instance_types[self.trainium.plan.place.instance_type].chip
+            stack = chip.training_stack if chip is not None else None
+            return judge(self.request, train, self.port, stack, self.trainium.hours.mid)
         return self._of_one_side()
 
     def _of_hours(self) -> Verdict:

@@ -18,7 +18,7 @@ from launcher.model.finding import Finding
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.workload import ModelDimensions
-from launcher.planning.checks import INFERENCE_ONLY, SPOT_WITHOUT_CHECKPOINTS
+from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS
 from launcher.planning.hyperpod import place_findings
 from launcher.planning.limits import computes
 from launcher.planning.resolve import Resolution, resolve
@@ -148,8 +148,11 @@ class Priced:
             return ()
         types = self.catalog.instance_types
         tried = [types[name] for name in asked] if asked is not None else list(types.values())
-        chips = [each for each in tried if each.accelerator is not None and each.accelerator not in INFERENCE_ONLY]
-        chips = [each for each in chips if computes(self.catalog.accelerators[each.accelerator or ""], train.precision)]
+        chips = [
+            each
+            for each in tried
+            if each.chip is not None and each.chip.trains and computes(each.chip, train.precision)
+        ]
         return alternatives(chips, self.resolution.estimator.work, self.desk)
 
     @property

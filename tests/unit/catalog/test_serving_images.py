@@ -34,10 +34,8 @@ class TestEveryImage:
 
 
 def test_every_chip_of_the_estimate_has_an_engine_on_both_platforms():
-    from launcher.planning.serving.reach import GPU_CHIPS, NEURON_CHIPS
-
     for target in (TargetKind.SAGEMAKER_ENDPOINT, TargetKind.EKS):
-        for chip in (*GPU_CHIPS, *NEURON_CHIPS):
+        for chip in (each.name for each in load().accelerators.values() if each.serves):
             assert IMAGES.engine(target, chip, ServingTask.CHAT) is not None
             assert IMAGES.engine(target, chip, ServingTask.EMBEDDING) is not None
 

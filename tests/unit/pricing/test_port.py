@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher import plan_file
+from launcher.catalog.load import load
 from launcher.model.money import UsdRange
 from launcher.pricing.port import break_even_run, port, weeks_words
 from launcher.pricing.verdict import Choice, judge
 
 TODAY = date(2026, 11, 20)
+STACK = load().accelerators["Trainium2"].training_stack
 money = st.decimals(min_value=0, max_value=Decimal(10) ** 15, places=4)
 numbers = st.sampled_from([1e-300, 1e-9, 1.0, 1e9, 1e300]) | st.floats(1e-3, 1e4)
 
@@ -59,7 +61,7 @@ def test_no_port_gives_a_traceback_and_its_paths_agree(  # noqa: PLR0917 - as ma
             assert first.usd <= alone.usd * Decimal("1.000001") + Decimal("0.01")
     elif found.upkeep_usd_per_month > 0:
         assert first.usd >= alone.usd * Decimal("0.999999")
-    said = judge(asked, asked.workload.train, found, "trn2.48xlarge", 10.0)
+    said = judge(asked, asked.workload.train, found, STACK, 10.0)
     assert said.text.endswith(".")
     if said.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}:
         assert found.saving_usd > 0

@@ -6,9 +6,10 @@ import sys
 import pytest
 
 from launcher.catalog.assets import asset
-from launcher.rendering.neuron import TORCH_NEURON, XLA
+from launcher.catalog.load import load
 from launcher.rendering.preflight import COLLECTIVE
 
+TORCH_NEURON, XLA = (load().accelerators[chip].training_stack.python_packages for chip in ("Trainium2", "Trainium1"))
 SCRIPTS = {"preflight.sbatch", "environment.sh"}
 
 
@@ -110,9 +111,9 @@ class TestEnvironment:
         trn2 = bundle_of(plan_of(target={"instance_type": "trn2.48xlarge"})).file("environment.sh").text
         trn1 = plan_of(target={"instance_type": "trn1.32xlarge", "region": "us-west-2"})
         trn1 = bundle_of(trn1).file("environment.sh").text
-        assert all(package in trn2 for package in TORCH_NEURON.packages)
-        assert all(package in trn1 for package in XLA.packages)
-        assert all("==" in package for package in (*TORCH_NEURON.packages, *XLA.packages))
+        assert all(package in trn2 for package in TORCH_NEURON)
+        assert all(package in trn1 for package in XLA)
+        assert all("==" in package for package in (*TORCH_NEURON, *XLA))
         assert "Neuron 2.33: public beta" in trn2
         assert "pinned to Neuron 2.28" in trn1
 

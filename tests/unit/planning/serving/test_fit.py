@@ -8,7 +8,6 @@ from launcher.model.enums import ServingPrecision, ServingTask
 from launcher.model.serving import Copy
 from launcher.planning.serving import footprint
 from launcher.planning.serving.footprint import padded_heads, weight_gib
-from launcher.planning.serving.layout import groups
 from launcher.planning.serving.software import VLLM, VLLM_NEURON
 
 CHAT = {"input_tokens": 1500, "output_tokens": 250}
@@ -32,7 +31,7 @@ def copy(model, chip, group, batch=1, sequence=2048):
 
 def test_70b_needs_all_24_cores(catalog, model):
     chip, large = catalog.accelerators["Inferentia2"], model("llama-3.3-70b")
-    assert [group for group in groups(chip) if footprint.misfit(copy(large, chip, group)) is None] == [24]
+    assert [group for group in chip.serving_groups if footprint.misfit(copy(large, chip, group)) is None] == [24]
 
 
 def test_70b_does_not_run_on_an_inf2_24xlarge(choose):
@@ -72,7 +71,7 @@ def test_a_small_embedding_model_runs_on_an_inf2_xlarge(choose):
 
 @pytest.mark.parametrize("chip, allowed", [("Inferentia2", (1, 2, 4, 8, 24)), ("H100", (1, 2, 4, 8))])
 def test_degrees_of_tensor_parallelism(catalog, chip, allowed):
-    assert groups(catalog.accelerators[chip]) == allowed
+    assert catalog.accelerators[chip].serving_groups == allowed
 
 
 def test_half_of_an_inf2_24xlarge_takes_a_copy_on_8_of_its_12_cores(choose):

@@ -1,0 +1,84 @@
+"""The software of every chip: rows of the catalog, and no list of names in the code."""
+
+import ast
+import re
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+import launcher
+from launcher.catalog.load import Catalog, load
+from launcher.catalog.tables import read_cells
+from launcher.model.enums import OperatingSystem
+from launcher.rendering.batch import workers_per_node
+from launcher.rendering.neuron import environment_script, keeps_compiled_programs
+from launcher.rendering.node import node_packages
+
+SOFTWARE = {cells["accelerator"]: cells for cells in read_cells("chip_software.csv")}
+STACKS = {cells["name"]: cells for cells in read_cells("training_stacks.csv")}
+EXAMPLES = {
+    "launcher/model/schema.py": "an example of a value",
+    "launcher/planning/hyperpod.py": "a type that stands for any",
+    "launcher/planning/pin.py": "an example of a pin",
+    "launcher/planning/endpoint_pin.py": "an example of a pin",
+}
+"""Files that name a type in what a person reads, with the reason."""
+
+
+def test_every_chip_has_software_with_a_source_and_a_day(catalog: Catalog):
+    assert SOFTWARE.keys() == catalog.accelerators.keys()
+    for cells in (*SOFTWARE.values(), *STACKS.values()):
+        assert cells["source"] in catalog.store.sources
+        assert date.fromisoformat(cells["as_of"])
+
+
+def test_sockets_and_cuts_are_of_types_that_exist(catalog: Catalog):
+    for name in ("sockets.csv", "price_cuts.csv"):
+        for cells in read_cells(name):
+            assert cells["instance_type"] in catalog.instance_types
+            assert cells["source"] in catalog.store.sources
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_stack_pins_its_packages_and_has_its_template(stack: str):
+    cells = STACKS[stack]
+    assert all(re.fullmatch(r"aws-neuronx-[a-z-]+=[\d.]+", each) for each in cells["node_packages"].split("|"))
+    assert all("==" in each for each in cells["python_packages"].split("|"))
+    assert (Path(launcher.__file__).parents[1] / "templates" / cells["template"]).is_file()
+
+
+def test_a_new_neuron_family_is_rows_alone(catalog: Catalog):
+    stack = replace(catalog.accelerators["Trainium2"].training_stack, name="next", release="9.9")
+    chip = replace(catalog.accelerators["Trainium2"], name="Trainium9", workers=8, training_stack=stack)
+    facts = replace(catalog.instance_types["trn2.48xlarge"], name="trn9.48xlarge", family="trn9", chip=chip)
+    assert facts.neuron
+    assert workers_per_node(facts) == 8 * facts.accelerators
+    assert node_packages(facts, OperatingSystem.UBUNTU2404) == stack.node_packages
+    assert "Neuron 9.9" in environment_script(facts, OperatingSystem.UBUNTU2404)
+    assert not keeps_compiled_programs(facts)
+    cached = replace(facts, chip=replace(chip, training_stack=replace(stack, compiles_in_process=False)))
+    assert keeps_compiled_programs(cached)
+
+
+def test_no_code_knows_a_chip_or_a_type_by_its_name(catalog: Catalog):
+    """A name in the code is a list that the next row has to be added to; names in sentences are none."""
+    root = Path(launcher.__file__).parent
+    families = {each.family for each in catalog.instance_types.values() if each.accelerator}
+    known = {*catalog.accelerators, *(each.name for each in catalog.instance_types.values() if each.accelerator)}
+    known |= {*families, *(f"{each}." for each in families), "trn", "inf"}
+    found = [
+        f"{path.relative_to(root.parent)}:{node.lineno}: {node.value}"
+        for path in sorted(root.rglob("*.py"))
+        if str(path.relative_to(root.parent)) not in EXAMPLES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in known
+    ]
+    assert not found
+
+
+def test_the_last_cut_of_a_type_or_the_largest_of_all(catalog: Catalog):
+    cuts = load().price_cuts
+    assert catalog.price_cut("p5en.48xlarge") == cuts["p5en.48xlarge"]
+    assert catalog.price_cut("trn2.48xlarge") == max(cuts.values())
