@@ -31,7 +31,7 @@ def agent_up(uri: str, folder: Path) -> None:
     store = Store(uri)
     identity = Identity(run="bench", attempt=1, session="bench.a1", part=0, parts=1)
     manifest, _ = Sender(store, identity).send(folder, STEP)
-    commit(store, assemble(store, manifest, session=identity.session))
+    commit(store, assemble(store, manifest, session=identity.session), session=identity.session)
 
 
 def agent_down(uri: str, folder: Path) -> None:

@@ -1,6 +1,7 @@
 """The bucket that keeps checkpoints: it outlives every cluster and is deleted by nobody but its owner."""
 
 from aws_cdk import Duration
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -9,13 +10,16 @@ from launcher.model.upkeep import ACCESS_LOG_DAYS, STORE_TAG, SUPERSEDED, SUPERS
 
 REPLACED = {STORE_TAG: SUPERSEDED}
 """The tag the agent puts on checkpoints that newer ones replace. A lifecycle rule by age could delete the newest."""
+MANIFESTS = "*/step-*/manifest.json"
+"""What makes checkpoints whole, by the keys the agent gives them (launcher/agent/manifest.py); no other object of its
+ends so."""
 
 
 class CheckpointStore(Construct):
     """A private, encrypted bucket.
 
     It is not versioned: checkpoints have their own names and are never written twice, and with versions every
-    superseded one would be paid for again.
+    superseded one would be paid for again. Of their manifests the bucket's policy sees to it, whoever asks.
 
     Attributes:
         bucket: the bucket.
@@ -41,3 +45,17 @@ class CheckpointStore(Construct):
             s3.LifecycleRule(id="incomplete", abort_incomplete_multipart_upload_after=Duration.days(INCOMPLETE_DAYS)),
         ]
         self.bucket = private_bucket(self, "Bucket", rules=rules, kms_key_arn=kms_key_arn, log_to=log_bucket)
+        self.bucket.add_to_resource_policy(
+            # S3 user guide, "Enforce conditional writes": the parts of an upload take no such header, its end does.
+            iam.PolicyStatement(
+                sid="WriteManifestsOnce",
+                effect=iam.Effect.DENY,
+                principals=[iam.AnyPrincipal()],
+                actions=["s3:PutObject"],
+                resources=[self.bucket.arn_for_objects(MANIFESTS)],
+                conditions={
+                    "Null": {"s3:if-none-match": "true"},
+                    "Bool": {"s3:ObjectCreationOperation": "true"},
+                },
+            )
+        )

@@ -2,12 +2,13 @@
 
 Below the checkpoint URI:
 
-    step-120/manifest.json                         the commit, one PUT after everything else: without it there is no
-    checkpoint step-120/<session>/part-0.json                 what node 0 uploaded (jobs on several nodes only)
-    step-120/<session>/<part>-<token>/...          the files; a session is one life of the job, its token one try of one
-    node
+    step-120/manifest.json                  the commit, one PUT after everything else: without it there is no checkpoint
+    step-120/<session>/manifest.json        the commit of a later life that came to a step which has another commit
+    step-120/<session>/part-0.json          what node 0 uploaded (jobs on several nodes only)
+    step-120/<session>/<part>-<token>/...   the files; a session is one life of the job, its token one try of one node
 
-No key is ever written twice but `manifest.json` and `part-k.json`, so two agents on one prefix cannot mix their files.
+No key is ever written twice but `part-k.json`, so two agents on one prefix cannot mix their files; of a `manifest.json`
+the bucket's own policy sees to that. Where a step has two commits the later one that is whole counts.
 Keys in a manifest are relative to the URI; a file that did not change since the previous checkpoint is listed with that
 one's key.
 
@@ -192,6 +193,36 @@ def commit_key(step: int) -> str:
     'step-120/manifest.json'
     """
     return f"step-{step}/{COMMIT_NAME}"
+
+
+def second_commit_key(step: int, session: str) -> str:
+    """Where a life of the job commits a step that has another commit.
+
+    >>> second_commit_key(120, "r1.a2")
+    'step-120/r1.a2/manifest.json'
+    """
+    return f"step-{step}/{session}/{COMMIT_NAME}"
+
+
+def commit_keys(step: int, keys: Iterable[str]) -> list[str]:
+    """The commits of a step among the keys of a store, the first one's first.
+
+    >>> commit_keys(7, ["step-7/r1/manifest.json", "step-7/r1/0-ab/manifest.json_", "step-7/manifest.json"])
+    ['step-7/manifest.json', 'step-7/r1/manifest.json']
+    """
+    later = re.compile(rf"step-{step}/[^/]+/{re.escape(COMMIT_NAME)}")
+    first = commit_key(step)
+    return sorted((key for key in keys if key == first or later.fullmatch(key)), key=lambda key: (key != first, key))
+
+
+def object_key(base: str, path: str) -> str:
+    """Where a file of a checkpoint goes: below `base` under its own name, but never under that of a commit.
+
+    >>> object_key("step-7/r1/0-ab", "model/manifest.json"), object_key("step-7/r1/0-ab", "a.bin")
+    ('step-7/r1/0-ab/model/manifest.json_', 'step-7/r1/0-ab/a.bin')
+    """
+    key = f"{base}/{path}"
+    return f"{key}_" if key.endswith(f"/{COMMIT_NAME}") else key
 
 
 def part_key(*, step: int, session: str, part: int) -> str:

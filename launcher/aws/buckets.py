@@ -22,6 +22,7 @@ class BucketState:
     encryption: str | None
     public_access_blocked: bool
     tls_only: bool
+    manifests_once: bool
     versioned: bool
     lifecycle: tuple[dict[str, Any], ...]
     logs_to: str | None
@@ -60,6 +61,7 @@ def describe(session: Session, name: str) -> BucketState:
         encryption=_default_encryption(rules).get("SSEAlgorithm"),
         public_access_blocked=bool(block) and all(block["PublicAccessBlockConfiguration"].values()),
         tls_only=bool(policy) and _denies_plain_text(json.loads(policy["Policy"])),
+        manifests_once=bool(policy) and _denies_overwriting(json.loads(policy["Policy"])),
         versioned=versioning,
         lifecycle=tuple(lifecycle.get("Rules", [])),
         logs_to=logging.get("TargetBucket"),
@@ -170,5 +172,15 @@ def _denies_plain_text(policy: dict[str, Any]) -> bool:
     return any(
         statement["Effect"] == "Deny"
         and statement.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport") == "false"
+        for statement in policy["Statement"]
+    )
+
+
+def _denies_overwriting(policy: dict[str, Any]) -> bool:
+    """Whether a policy denies to put some objects without If-None-Match."""
+    return any(
+        statement["Effect"] == "Deny"
+        and statement.get("Condition", {}).get("Null", {}).get("s3:if-none-match") == "true"
+        and "s3:PutObject" in statement["Action"]
         for statement in policy["Statement"]
     )

@@ -1,6 +1,11 @@
 """The checkpoint store: private, encrypted, kept, and cleaned of nothing that could still be needed."""
 
+from fnmatch import fnmatchcase
+
 import pytest
+
+from launcher.agent.manifest import commit_key, object_key, part_key, second_commit_key
+from launcher.sandbox.aws.buckets import UNCONDITIONAL
 
 
 @pytest.fixture
@@ -34,6 +39,18 @@ class TestAccess:
         denied = [each["Condition"] for each in policy["Statement"] if each["Effect"] == "Deny"]
         assert {"Bool": {"aws:SecureTransport": "false"}} in denied
         assert {each["Effect"] for each in policy["Statement"]} == {"Deny"}
+
+    def test_a_manifest_is_put_only_where_there_is_none(self, synthesised):
+        policy = synthesised("p5-spot").only("checkpoints", "AWS::S3::BucketPolicy")["PolicyDocument"]
+        (once,) = (each for each in policy["Statement"] if each.get("Sid") == "WriteManifestsOnce")
+        assert (once["Effect"], once["Principal"], once["Action"]) == ("Deny", {"AWS": "*"}, "s3:PutObject")
+        assert once["Condition"] == UNCONDITIONAL
+        pattern = once["Resource"]["Fn::Join"][1][-1]
+        named = [commit_key(120), second_commit_key(120, "r1.a2")]
+        others = [object_key("step-120/r1.a2/0-ab", name) for name in ("manifest.json", "a/manifest.json", "a.bin")]
+        others += ["claim.json", part_key(step=120, session="r1.a2", part=0), "step-120/.metadata"]
+        assert [fnmatchcase(f"/jobs/tiny/{key}", pattern) for key in named] == [True, True]
+        assert not [key for key in others if fnmatchcase(f"/jobs/tiny/{key}", pattern)]
 
     def test_it_is_encrypted_with_s3s_key_or_the_plans(self, bucket, synthesised):
         def encryption(properties):

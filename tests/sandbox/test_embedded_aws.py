@@ -157,6 +157,43 @@ class TestBuckets:
         for version in s3.list_object_versions(**name)["Versions"]:
             s3.delete_object(**name, Key=version["Key"], VersionId=version["VersionId"])
 
+    def test_a_policy_on_conditional_writes_decides(self, stack, client):
+        statement = {
+            "Effect": "Deny",
+            "Principal": {"AWS": "*"},
+            "Action": "s3:PutObject",
+            "Resource": "arn:aws:s3:::careful/*/step-*/manifest.json",
+            "Condition": {"Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}},
+        }
+        policy = {"Bucket": {"Ref": "Bucket"}, "PolicyDocument": {"Statement": [statement]}}
+        stack(
+            {
+                "Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "careful"}},
+                "Policy": {"Type": "AWS::S3::BucketPolicy", "Properties": policy},
+            }
+        )
+        s3, manifest = client("s3"), {"Bucket": "careful", "Key": "jobs/a/step-1/manifest.json"}
+
+        with pytest.raises(ClientError, match="403"):
+            s3.put_object(**manifest, Body=b"{}")
+        s3.put_object(**manifest, Body=b"{}", IfNoneMatch="*")
+        with pytest.raises(ClientError, match="PreconditionFailed"):
+            s3.put_object(**manifest, Body=b"[]", IfNoneMatch="*")
+        with pytest.raises(ClientError, match="403"):
+            s3.put_object(**manifest, Body=b"[]", IfMatch=s3.head_object(**manifest)["ETag"])
+        s3.put_object_tagging(**manifest, Tagging={"TagSet": [{"Key": "slipway", "Value": "superseded"}]})
+        begun = s3.create_multipart_upload(**manifest)["UploadId"]
+        part = s3.upload_part(**manifest, UploadId=begun, PartNumber=1, Body=b"{}")
+        whole = {"Parts": [{"ETag": part["ETag"], "PartNumber": 1}]}
+        with pytest.raises(ClientError, match="403"):
+            s3.complete_multipart_upload(**manifest, UploadId=begun, MultipartUpload=whole)
+        s3.abort_multipart_upload(**manifest, UploadId=begun)
+        s3.put_object(Bucket="careful", Key="jobs/a/step-1/other.json", Body=b"{}")
+
+        assert s3.get_object(**manifest)["Body"].read() == b"{}"
+        for each in s3.list_objects_v2(Bucket="careful")["Contents"]:
+            s3.delete_object(Bucket="careful", Key=each["Key"])
+
     def test_a_bucket_with_objects_is_not_deleted(self, stack, client, cloudformation):
         name = stack({"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "full"}}})["StackName"]
         client("s3").put_object(Bucket="full", Key="a", Body=b"a")

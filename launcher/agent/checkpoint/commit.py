@@ -8,7 +8,7 @@ from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.errors import ManifestError, StoreError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest
-from launcher.agent.store.objects import Store
+from launcher.agent.store.objects import Store, StoredText
 
 
 def announce(store: Store, part: Manifest, *, session: str) -> None:
@@ -77,13 +77,37 @@ def assemble(store: Store, own: Manifest, *, session: str, empty: Collection[int
     return manifests.merge(parts, written_at=utc_now())
 
 
-def commit(store: Store, whole: Manifest) -> None:
+def commit(store: Store, whole: Manifest, *, session: str) -> str:
     """Make a checkpoint whole.
+
+    A manifest is written once. A step that has one already, of an earlier life of the job, gets another beside it.
+
+    Args:
+        store: The store.
+        whole: The manifest of all parts.
+        session: This life of the job (`Identity.session`).
+
+    Returns:
+        The key of the manifest.
 
     Raises:
         StoreError: The store did not take it.
     """
-    store.write_text(manifests.commit_key(whole.step), whole.to_json())
+    keys = (manifests.commit_key(whole.step), manifests.second_commit_key(whole.step, session))
+    for key in keys:
+        if store.swap_text(key, whole.to_json(), before=None) is not None or _is_of(store.find_text(key), whole):
+            return key
+    raise StoreError(f"writing {keys[-1]}: something else stands there")
+
+
+def _is_of(found: StoredText | None, whole: Manifest) -> bool:
+    """Whether a manifest is of these very objects: it was stored and the answer was lost on the way."""
+    if found is None:
+        return False
+    try:
+        return manifests.parse(found.text).files == whole.files
+    except ManifestError:
+        return False
 
 
 def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:
@@ -95,14 +119,24 @@ def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Ma
         sizes: Every object's size, from `Store.sizes`.
 
     Returns:
-        The manifest, or None and why the checkpoint is not whole.
+        The manifest, of several the one written last, or None and why the checkpoint is not whole.
 
     Raises:
         StoreError: The store cannot be read.
     """
-    key = manifests.commit_key(step)
-    if key not in sizes:
-        return None, "it has no manifest: its upload was not finished"
+    wholes, reasons = [], []
+    for key in manifests.commit_keys(step, sizes):
+        found, reason = _judged(store, key, step, sizes)
+        if found is not None:
+            wholes.append(found)
+        reasons.append(reason)
+    if wholes:
+        return max(wholes, key=lambda each: each.written_at), ""
+    return None, "; ".join(reasons) or "it has no manifest: its upload was not finished"
+
+
+def _judged(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:
+    """What one commit of a step comes to."""
     try:
         found = manifests.parse(store.read_text(key))
     except ManifestError as error:

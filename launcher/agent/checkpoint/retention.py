@@ -7,7 +7,7 @@ never tagged, and nothing that it points to.
 from collections.abc import Iterable
 
 from launcher.agent.checkpoint.commit import whole_checkpoint
-from launcher.agent.manifest import Manifest, StoredFile, commit_key, step_of_key
+from launcher.agent.manifest import Manifest, StoredFile, commit_keys, step_of_key
 from launcher.agent.store.objects import Store
 
 
@@ -80,7 +80,8 @@ class Retention:
         Raises:
             StoreError: The store did not take it.
         """
-        for key in (commit_key(manifest.step), *_keys(manifest.files)):
+        commits = commit_keys(manifest.step, self._store.sizes(f"step-{manifest.step}/"))
+        for key in (*commits, *_keys(manifest.files)):
             self._store.set_superseded(key, superseded=False)
             self._tagged.discard(key)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.events import utc_now
-from launcher.agent.manifest import Manifest, StoredFile
+from launcher.agent.manifest import Manifest, StoredFile, object_key
 from launcher.agent.store.objects import Store
 
 _CHUNK_BYTES = 1 << 22
@@ -145,7 +145,7 @@ class Sender:
             path=local.path,
             bytes=local.bytes,
             sha256=digest,
-            key=key or f"{base}/{local.path}",
+            key=key or object_key(base, local.path),
             part=self._identity.part,
         )
 

@@ -324,7 +324,7 @@ class Uploader(threading.Thread):
         if refusal is not None:
             raise ManifestError(refusal)
         self._claim.check()
-        commit(self._store, whole)
+        commit(self._store, whole, session=self._identity.session)
         return whole
 
     def _settle(self, whole: Manifest, sent_bytes: int) -> None:

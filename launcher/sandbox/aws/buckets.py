@@ -1,19 +1,25 @@
 """AWS::S3::Bucket and AWS::S3::BucketPolicy, so that what a template says of a bucket can be read back from S3.
 
 Emulated: encryption, versioning, lifecycle rules, public access block, ownership, logging, tags; the policy, which is
-kept and shown. A bucket that holds objects is not deleted. Not emulated: a policy statement with a condition decides
-nothing (moto would apply it without its condition, and a rule that refuses plain HTTP would refuse all); expiry and
-transitions never happen.
+kept and shown; a statement that asks for conditional writes, which decides. A bucket that holds objects is not deleted.
+Not emulated: a policy statement with any other condition decides nothing (moto would apply it without its condition,
+and a rule that refuses plain HTTP would refuse all); expiry and transitions never happen.
 """
 
 import json
 from typing import Any
 
+from flask import has_request_context, request
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3.models import FakeBucket, S3Backend, s3_backends
 from moto.utilities.utils import get_partition
 
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+
+UNCONDITIONAL = {"Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}}
+"""The condition that holds for a request which makes an object without asking that there be none."""
+PARTS_AND_PROPERTIES = frozenset({"acl", "legal-hold", "partNumber", "retention", "tagging", "uploadId"})
+"""In the query of a PUT that makes no object."""
 
 
 def backend_of(account_id: str, region_name: str) -> S3Backend:
@@ -133,13 +139,27 @@ def _remove_policy(wanted: Wanted, policy: Made) -> None:
 
 
 def permission(bucket: FakeBucket, action: str, resource: str) -> PermissionResult:
-    """What the statements without a condition say of an action; in the place of FakeBucket.get_permission."""
+    """What a bucket's policy says of an action; in the place of FakeBucket.get_permission.
+
+    Statements without a condition count, and those whose condition is on conditional writes.
+    """
     if bucket.policy is None:
         return PermissionResult.NEUTRAL
     policy = json.loads(bucket.policy)
     statements = policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
-    policy["Statement"] = [one for one in statements if not one.get("Condition")]
+    policy["Statement"] = [one for one in statements if not one.get("Condition") or _asked_unconditionally(one)]
+    # moto calls the end of an upload in parts by its method.
+    action = "s3:PutObject" if action == "s3:PostObject" else action
     return IAMPolicy(json.dumps(policy)).is_action_permitted(action, resource)
+
+
+def _asked_unconditionally(statement: dict[str, Any]) -> bool:
+    """Whether a statement is on writes without If-None-Match and the request of the moment is one (S3 user guide)."""
+    if statement["Condition"] != UNCONDITIONAL or not has_request_context():
+        return False
+    creates = request.method == "PUT" and not PARTS_AND_PROPERTIES & set(request.args)
+    completes = request.method == "POST" and "uploadId" in request.args
+    return (creates or completes) and "If-None-Match" not in request.headers
 
 
 def install() -> None:

@@ -14,7 +14,7 @@ from launcher.agent.manifest import (
     COMMIT_NAME,
     DCP_METADATA_NAME,
     StoredFile,
-    commit_key,
+    commit_keys,
     dcp_shards,
     parse,
     step_of_folder,
@@ -35,7 +35,8 @@ class Checkpoint:
 
     `form` is "agent" or "dcp", None where it cannot be told. `files` is what it is made of: with a hash each in the
     agent's form, in PyTorch's by size alone (their `sha256` is empty and `bytes` what is there). `reason` says why it
-    is not whole, None when it is. `bytes` is what it occupies by itself; an unchanged file lies with an earlier step.
+    is not whole, None when it is; `marks` are the keys that say that it is. `bytes` is what it occupies by itself; an
+    unchanged file lies with an earlier step.
     """
 
     step: int
@@ -44,6 +45,7 @@ class Checkpoint:
     files: tuple[StoredFile, ...]
     bytes: int
     reason: str | None
+    marks: tuple[str, ...] = ()
     run: str | None = None
     attempt: int | None = None
     written_at: str | None = None
@@ -56,8 +58,7 @@ class Checkpoint:
     @property
     def needs(self) -> frozenset[str]:
         """The keys without which it would not be whole."""
-        mark = commit_key(self.step) if self.form == AGENT else f"{self.folder}/{DCP_METADATA_NAME}"
-        return frozenset({mark, *(file.key for file in self.files)})
+        return frozenset({*self.marks, *(file.key for file in self.files)})
 
 
 def place_of(folder: RunFolder) -> tuple[str, str]:
@@ -127,8 +128,9 @@ def _judged(
         bytes=sum(sizes[key] for key in keys),
         reason="its upload was not finished",
     )
-    if commit_key(step) in sizes:
-        return _of_agent(store, bare, sizes)
+    commits = commit_keys(step, keys)
+    if commits:
+        return _of_agent(store, replace(bare, form=AGENT, marks=tuple(commits)), sizes)
     metadata = next(
         (key for key in sorted(keys) if key.count("/") == 1 and key.endswith(f"/{DCP_METADATA_NAME}")), None
     )
@@ -136,16 +138,22 @@ def _judged(
 
 
 def _of_agent(store: Objects, bare: Checkpoint, sizes: Mapping[str, int]) -> Checkpoint:
-    """A step with the agent's manifest."""
+    """A step with the agent's manifest: of several the whole one that was written last, else the first."""
+    found = [_by_manifest(store, bare, key, sizes) for key in bare.marks]
+    wholes = [each for each in found if each.whole]
+    return max(wholes, key=lambda each: each.written_at or "") if wholes else found[0]
+
+
+def _by_manifest(store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str, int]) -> Checkpoint:
+    """What one manifest of a step comes to."""
     try:
-        found = parse(store.read(commit_key(bare.step)).decode("utf-8", errors="replace"))
+        found = parse(store.read(key).decode("utf-8", errors="replace"))
     except ManifestError as problem:
-        return replace(bare, form=AGENT, reason=f"its {COMMIT_NAME} cannot be used: {problem}")
+        return replace(bare, reason=f"its {COMMIT_NAME} cannot be used: {problem}")
     reason = found.missing(sizes) if found.step == bare.step else f"its {COMMIT_NAME} is that of step {found.step}"
     return replace(
         bare,
         folder=found.folder,
-        form=AGENT,
         files=found.files,
         reason=reason,
         run=found.run,
@@ -159,7 +167,7 @@ def _of_torch(
 ) -> Checkpoint:
     """A step with PyTorch's metadata."""
     folder = metadata.partition("/")[0]
-    known = replace(bare, folder=folder, form=DCP, written_at=written[metadata].isoformat())
+    known = replace(bare, folder=folder, form=DCP, marks=(metadata,), written_at=written[metadata].isoformat())
     try:
         shards = dcp_shards(store.read(metadata))
     except ManifestError as problem:

@@ -17,11 +17,20 @@ from moto.server import ThreadedMotoServer
 from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.agent.manifest import parse
 from launcher.agent.node.process import signal_group
+from launcher.sandbox.aws import buckets
 from tests.sandbox.agent.children import ROOT, Nursery
 from tests.sandbox.agent.front import Front
 
 KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
 BUCKET, PREFIX = "checkpoints", "a/run/"
+WRITE_MANIFESTS_ONCE = {
+    "Effect": "Deny",
+    "Principal": {"AWS": "*"},
+    "Action": "s3:PutObject",
+    "Resource": f"arn:aws:s3:::{BUCKET}/*/step-*/manifest.json",
+    "Condition": buckets.UNCONDITIONAL,
+}
+"""As infra/parts/checkpoint_store.py has it."""
 
 TRAINER = """
 import hashlib, os, signal, sys, time
@@ -80,7 +89,8 @@ class Checkpoints:
         return self.client.get_object(Bucket=BUCKET, Key=PREFIX + key)["Body"].read()
 
     def write(self, key, body):
-        self.client.put_object(Bucket=BUCKET, Key=PREFIX + key, Body=body)
+        self.delete(key)
+        self.client.put_object(Bucket=BUCKET, Key=PREFIX + key, Body=body, IfNoneMatch="*")
 
     def delete(self, key):
         self.client.delete_object(Bucket=BUCKET, Key=PREFIX + key)
@@ -215,6 +225,7 @@ class Node:
 
 @pytest.fixture(scope="session")
 def endpoint():
+    buckets.install()
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     yield "http://{}:{}".format(*server.get_host_and_port())
@@ -225,6 +236,7 @@ def endpoint():
 def bucket(endpoint):
     checkpoints = Checkpoints(endpoint)
     checkpoints.client.create_bucket(Bucket=BUCKET)
+    checkpoints.client.put_bucket_policy(Bucket=BUCKET, Policy=json.dumps({"Statement": [WRITE_MANIFESTS_ONCE]}))
     yield checkpoints
     checkpoints.remove()
 

@@ -88,6 +88,30 @@ class TestCorrupt:
             stored.write("step-2/manifest.json", manifest)
             stored.write(*data)
 
+    def test_a_step_that_is_not_whole_is_committed_anew_beside_it(self, node, stored):
+        before = stored.read("step-2/manifest.json")
+        stored.write(self.key(stored), b"abc")
+        node.job(2, 0, 1000)
+        assert node.run(attempt=3) == 0
+        assert node.restored(3) == 1
+        assert stored.read("step-2/manifest.json") == before
+        (second,) = (key for key in sorted(stored.keys()) if key.endswith("/manifest.json") and key.count("/") == 2)
+        assert second.startswith("step-2/")
+        node.lose()
+        node.job(command=("sh", "-c", 'echo "from $SLIPWAY_RESUME_DIR"'))
+        assert node.run(attempt=4) == 0
+        assert node.output()[-1].endswith("/checkpoints/step-2")
+
+    def test_a_file_with_the_name_of_a_manifest_is_a_file(self, node, stored):
+        script = "d=$SLIPWAY_CHECKPOINT_DIR; mkdir -p $d/.t/a; echo mine > $d/.t/a/manifest.json; mv $d/.t $d/step-7"
+        node.job(command=("sh", "-c", script))
+        assert node.run(attempt=3) == 0
+        assert node.steps("checkpoint-uploaded", 3) == [7]
+        node.lose()
+        node.job(command=("sh", "-c", "cat $SLIPWAY_RESUME_DIR/a/manifest.json"))
+        assert node.run(attempt=4) == 0
+        assert node.output()[-1] == "mine"
+
     def test_it_is_protected_again(self, node, stored):
         for key in [*stored.keys()]:
             stored.supersede(key)
