@@ -8,8 +8,8 @@ from launcher.cli.plan_table import headline
 from launcher.cli.table import Column, align_points, render
 from launcher.model.enums import PurchaseOption
 from launcher.model.quote import Quote
+from launcher.pricing.candidate import Candidate
 from launcher.pricing.commitments import HOURS_PER_MONTH
-from launcher.pricing.drafts import Draft
 from launcher.pricing.port import Path, Port, weeks_words
 from launcher.pricing.reasoning import SOURCE
 from launcher.workflow.quote.compare import Comparison
@@ -47,9 +47,9 @@ def page(found: Comparison, width: int) -> list[str]:
 
 def _matrix(found: Comparison, width: int) -> list[str]:
     """Types by ways of buying: the cheapest types, and every Trainium type."""
-    cells: dict[str, dict[PurchaseOption, Draft]] = {}
-    for drawn in found.priced.drafts:
-        cells.setdefault(drawn.place.instance_type, {}).setdefault(drawn.place.option, drawn)
+    cells: dict[str, dict[PurchaseOption, Candidate]] = {}
+    for candidate in found.priced.candidates:
+        cells.setdefault(candidate.place.instance_type, {}).setdefault(candidate.place.option, candidate)
     names = [name for name, row in cells.items() if any(each.usd is not None for each in row.values())][:MOST_TYPES]
     names += [
         name
@@ -65,18 +65,18 @@ def _matrix(found: Comparison, width: int) -> list[str]:
     return render(columns, rows, width)
 
 
-def _accelerator(row: dict[PurchaseOption, Draft]) -> str:
+def _accelerator(row: dict[PurchaseOption, Candidate]) -> str:
     """The chip of a row."""
     return next(iter(row.values())).work.accelerator or ""
 
 
-def _cell(drawn: Draft | None) -> str:
+def _cell(candidate: Candidate | None) -> str:
     """The total of one way of buying, or why there is none."""
-    if drawn is None:
+    if candidate is None:
         return "not sold"
-    if drawn.refusals:
+    if candidate.refusals:
         return "refused"
-    return "unpriced" if drawn.usd is None else words.dollars(drawn.usd)
+    return "unpriced" if candidate.usd is None else words.dollars(candidate.usd)
 
 
 def _sides(found: Comparison, width: int) -> list[str]:

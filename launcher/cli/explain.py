@@ -11,7 +11,7 @@ from launcher.workflow.quote.price import Priced
 
 def page(priced: Priced, rank: int, width: int) -> list[str]:
     """The row's story, to be read from top to bottom."""
-    count = len(priced.drafts)
+    count = len(priced.candidates)
     if rank > count:
         raise UnreadableInputError(f"--explain {rank}: there is no such row", hint=f"ranks 1 to {count}")
     quoted = priced.quote(rank)

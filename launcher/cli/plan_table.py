@@ -12,8 +12,8 @@ from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.pricing.ages import age
 from launcher.pricing.alternatives import HYPERPOD
+from launcher.pricing.candidate import Candidate
 from launcher.pricing.compute import WHOLE
-from launcher.pricing.drafts import Draft
 from launcher.pricing.gate import IMPOSSIBLE
 from launcher.workflow.quote.price import NEURON, NVIDIA, Priced
 
@@ -30,7 +30,7 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool = False) 
         from launcher.cli.serving_table import page as serving_page
 
         return serving_page(priced, width, everything=everything, called=called)
-    ranks, rest = ranks_shown(priced.drafts, everything=everything)
+    ranks, rest = ranks_shown(priced.candidates, everything=everything)
     shown = [(rank, priced.quote(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
     lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
@@ -47,25 +47,25 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool = False) 
     return lines
 
 
-def ranks_shown(drafts: Sequence[Draft], *, everything: bool) -> tuple[list[int], list[Draft]]:
+def ranks_shown(candidates: Sequence[Candidate], *, everything: bool) -> tuple[list[int], list[Candidate]]:
     """The ranks that get a row, and the candidates without a price that get none.
 
     Rows are the best that are priced, a few of each way of buying, and the first that are not.
     """
-    priced = [rank for rank, each in enumerate(drafts, start=1) if each.usd is not None]
-    unpriced = [rank for rank, each in enumerate(drafts, start=1) if each.usd is None]
+    priced = [rank for rank, each in enumerate(candidates, start=1) if each.usd is not None]
+    unpriced = [rank for rank, each in enumerate(candidates, start=1) if each.usd is None]
     if everything:
         return priced + unpriced, []
-    named = _first_of_each_type(drafts, unpriced)[:MOST_UNPRICED]
-    return _varied(drafts, priced) + named, [drafts[rank - 1] for rank in unpriced if rank not in named]
+    named = _first_of_each_type(candidates, unpriced)[:MOST_UNPRICED]
+    return _varied(candidates, priced) + named, [candidates[rank - 1] for rank in unpriced if rank not in named]
 
 
-def _varied(drafts: Sequence[Draft], ranks: Sequence[int]) -> list[int]:
+def _varied(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
     """The best few of each way of buying, and the best of all up to the number of rows."""
     taken: Counter[PurchaseOption] = Counter()
     kept = set()
     for rank in ranks:
-        option = drafts[rank - 1].place.option
+        option = candidates[rank - 1].place.option
         if taken[option] < MOST_OF_AN_OPTION:
             taken[option] += 1
             kept.add(rank)
@@ -73,11 +73,11 @@ def _varied(drafts: Sequence[Draft], ranks: Sequence[int]) -> list[int]:
     return sorted((*kept, *others[: max(0, MOST_PRICED - len(kept))]))
 
 
-def _first_of_each_type(drafts: Sequence[Draft], ranks: Sequence[int]) -> list[int]:
+def _first_of_each_type(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
     """One rank for each type: the one whose price was seen and is not trusted, or else on demand, or the first."""
     best: dict[str, tuple[bool, bool, int]] = {}
     for rank in ranks:
-        each = drafts[rank - 1]
+        each = candidates[rank - 1]
         seen = each.offer.price.seen if isinstance(each.offer.price, Unpriced) else None
         untrusted = seen is not None and seen.basis is Basis.UNVERIFIED
         order = (not untrusted, each.place.option is not PurchaseOption.ON_DEMAND, rank)
@@ -114,10 +114,10 @@ def _notes_below(rows: Sequence[tuple[int, Quote]], lines: Sequence[str], width:
     return [piece for note, ranks in below.items() for piece in wrapped(f"  {', '.join(ranks)}: {note}", width)]
 
 
-def also_unpriced(drafts: Sequence[Draft], width: int) -> list[str]:
+def also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
     """The candidates without a price that get no row: every type with its ways of buying."""
     options: dict[str, dict[str, None]] = {}
-    for each in drafts:
+    for each in candidates:
         options.setdefault(each.place.instance_type, {})[each.place.option.value.replace("-", " ")] = None
     types: dict[str, list[str]] = {}
     for name, ways in options.items():
@@ -192,7 +192,7 @@ def _other_family(priced: Priced) -> list[str]:
 
     train = priced.request.workload.train
     ranks = [priced.cheapest_of(family) for family in (NVIDIA, NEURON)]
-    sides = [priced.drafts[rank - 1] for rank in ranks if rank is not None]
+    sides = [priced.candidates[rank - 1] for rank in ranks if rank is not None]
     if train is None or train.tokens_b is None or len(sides) != len(ranks):
         return []
     gpu, trainium = (UsdRange(low=usd, mid=usd, high=usd) for each in sides if (usd := each.usd) is not None)
@@ -304,19 +304,19 @@ def footer(
 def _ages(priced: Priced) -> str:
     """The ages of the prices shown, by purchase option."""
     oldest: dict[PurchaseOption, date] = {}
-    for drawn in priced.drafts:
-        if isinstance(drawn.offer.price, Price):
-            option, as_of = drawn.place.option, drawn.offer.price.as_of
+    for candidate in priced.candidates:
+        if isinstance(candidate.offer.price, Price):
+            option, as_of = candidate.place.option, candidate.offer.price.as_of
             oldest[option] = min(as_of, oldest.get(option, as_of))
     if not oldest:
         return ""
     parts = [
         f"{option.value.replace('-', ' ')} {words.age(as_of, priced.now.date())}" for option, as_of in oldest.items()
     ]
-    rules = priced.desk.rules
+    rules = priced.context.rules
     old = any(
         age(each.offer.price, each.place.option, rules.today, rules.max_age_days).too_old
-        for each in priced.drafts
+        for each in priced.candidates
         if isinstance(each.offer.price, Price)
     )
     trust = ": refresh before you trust them (slipway prices refresh)" if old else ""

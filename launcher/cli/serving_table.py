@@ -9,7 +9,7 @@ from launcher.cli.table import Column, align_points, render
 from launcher.model.enums import Level, PurchaseOption, ServingTask
 from launcher.model.quote import Quote
 from launcher.model.workload import ServingWorkload
-from launcher.pricing.drafts import Draft
+from launcher.pricing.candidate import Candidate
 from launcher.pricing.serving.traffic import requests_per_month
 from launcher.workflow.quote.price import Priced
 
@@ -19,7 +19,7 @@ MOST_NAMED = 8
 
 def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[str]:
     """The whole page for a terminal of `width` columns."""
-    ranks, rest = ranks_shown(priced.drafts, everything=everything)
+    ranks, rest = ranks_shown(priced.candidates, everything=everything)
     shown = [(rank, priced.quote(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
     lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
@@ -40,12 +40,12 @@ def _refused(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
     ]
 
 
-def _also_unpriced(drafts: Sequence[Draft], width: int) -> list[str]:
+def _also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
     """The candidates without a price that get no row; many of them by their number."""
-    if len({each.place.instance_type for each in drafts}) <= MOST_NAMED:
-        return also_unpriced(drafts, width)
+    if len({each.place.instance_type for each in candidates}) <= MOST_NAMED:
+        return also_unpriced(candidates, width)
     types: dict[str, set[str]] = {}
-    for each in drafts:
+    for each in candidates:
         types.setdefault(words.option(each.place).rstrip("0123456789y ").strip(), set()).add(each.place.instance_type)
     parts = [f"{option} of {len(names)} types" for option, names in types.items()]
     return wrapped(f"  No price either: {', '.join(parts)}; --all names them.", width)
@@ -82,7 +82,7 @@ def answer(priced: Priced) -> list[str]:
         return ["No candidate has a price: nothing can be launched. The reasons stand in the table."]
     lines = [f"Cheapest:  {_month(best)}"]
     hosted = best.plan.place.option is PurchaseOption.BEDROCK
-    other = next((rank for rank, each in enumerate(priced.drafts, 1) if _is_other(each, hosted=hosted)), None)
+    other = next((rank for rank, each in enumerate(priced.candidates, 1) if _is_other(each, hosted=hosted)), None)
     if other is not None:
         name = "Machines:" if hosted else "Bedrock:"
         lines.append(f"{name}  {_month(priced.quote(other))} slipway compare {priced.path} says why.")
@@ -92,7 +92,7 @@ def answer(priced: Priced) -> list[str]:
 
 
 def _is_other(each: object, *, hosted: bool) -> bool:
-    """Whether a draft is of the other kind than the cheapest, possible and priced."""
+    """Whether a candidate is of the other kind than the cheapest, possible and priced."""
     place, usd = getattr(each, "place", None), getattr(each, "usd", None)
     on_bedrock = place is not None and place.option is PurchaseOption.BEDROCK
     return usd is not None and not getattr(each, "refusals", ()) and on_bedrock is not hosted

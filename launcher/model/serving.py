@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
+from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Basis, BedrockMode, ServingPrecision
 from launcher.model.instance_type import Accelerator
 from launcher.model.money import Range, UsdRange
-from launcher.model.way import Way
 from launcher.model.workload import ServingWorkload
 
 
@@ -143,7 +143,7 @@ class ServingChoices:
     """
 
     serve: ServingWorkload
-    ways: tuple[Way, ...]
+    groups: tuple[CandidateGroup, ...]
     estimates: Mapping[str, tuple[ServingEstimate, ...]]
     weights_gb: float
     bedrock_id: str | None

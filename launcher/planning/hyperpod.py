@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from launcher.catalog.load import Catalog
+from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.hyperpod import LEAST_LUSTRE_GIB, PLAN_COUNTS, RECLAIM_MINUTES, deep_health_checks, ml_name
@@ -10,7 +11,6 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest, TrainingPlanReference
 from launcher.model.sizing import head_node
-from launcher.model.way import Way
 from launcher.planning.networks import network_findings
 from launcher.planning.reserved import REGION_FIELD
 
@@ -34,7 +34,7 @@ def is_sold(facts: InstanceType, option: PurchaseOption) -> bool:
     return facts.ml and option in OPTIONS and (option is not PurchaseOption.SPOT or "spot" in facts.usage_classes)
 
 
-def sites(
+def locations(
     request: PlanRequest,
     catalog: Catalog,
     facts: InstanceType,
@@ -96,12 +96,14 @@ def _asked(request: PlanRequest, catalog: Catalog) -> Iterator[Place]:
                 )
 
 
-def way_remarks(request: PlanRequest, ways: Iterable[Way], catalog: Catalog) -> tuple[Finding, ...]:
-    """What holds for the ways on HyperPod that a plan asks for, each once."""
+def group_remarks(request: PlanRequest, groups: Iterable[CandidateGroup], catalog: Catalog) -> tuple[Finding, ...]:
+    """What holds for the groups on HyperPod that a plan asks for, each once."""
     if request.target.kind is None and request.purchase.training_plan is None:
         return ()
-    there = [each for each in ways if each.target is TargetKind.HYPERPOD_SLURM]
-    found = (each for way in there for each in remarks(request, way.place(0, way.counts[0], 0), catalog.instance_types))
+    there = [each for each in groups if each.target is TargetKind.HYPERPOD_SLURM]
+    found = (
+        each for group in there for each in remarks(request, group.place(0, group.counts[0], 0), catalog.instance_types)
+    )
     return tuple({each.code: each for each in found}.values())
 
 

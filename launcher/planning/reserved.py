@@ -1,16 +1,16 @@
 """Capacity that is bought already: a reservation or a training plan has one place, and gives one candidate."""
 
 from launcher.catalog.load import Catalog
+from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.finding import Finding, warning
 from launcher.model.request import PlanRequest, Reservation, TrainingPlanReference
-from launcher.model.way import Way
 
 REGION_FIELD = 3
 """Of an ARN, split at its colons."""
 
 
-def reserved_way(request: PlanRequest, catalog: Catalog) -> tuple[Way | None, list[Finding]]:
+def reserved_group(request: PlanRequest, catalog: Catalog) -> tuple[CandidateGroup | None, list[Finding]]:
     """The one way of a request that names a reservation or a training plan, and what was taken for granted.
 
     Count and window stand as the file has them; a type or region that is open is taken as the first that is sold so.
@@ -18,18 +18,18 @@ def reserved_way(request: PlanRequest, catalog: Catalog) -> tuple[Way | None, li
     """
     plan, held = request.purchase.training_plan, request.purchase.reservation
     if plan is not None:
-        return _way(request, catalog, plan, PurchaseOption.TRAINING_PLAN)
+        return _group(request, catalog, plan, PurchaseOption.TRAINING_PLAN)
     if held is not None:
         asked = request.purchase.option
         option = asked[0] if asked is not None else PurchaseOption.CAPACITY_BLOCK
-        return _way(request, catalog, held, option)
+        return _group(request, catalog, held, option)
     return None, []
 
 
-def _way(
+def _group(
     request: PlanRequest, catalog: Catalog, held: Reservation | TrainingPlanReference, option: PurchaseOption
-) -> tuple[Way, list[Finding]]:
-    """One type, one site, one count."""
+) -> tuple[CandidateGroup, list[Finding]]:
+    """One type, one location, one count."""
     plan = isinstance(held, TrainingPlanReference)
     path, name = ("training_plan", held.arn) if isinstance(held, TrainingPlanReference) else ("reservation", held.id)
     target = TargetKind.HYPERPOD_SLURM if plan else TargetKind.PARALLELCLUSTER
@@ -54,7 +54,7 @@ def _way(
     years = request.purchase.term_years
     committed = option in (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
     terms = ((request.purchase.plan_kind, years or 1),) if committed else ((None, None),)
-    return Way(target, types[0], option, ((region, request.target.az_id),), (count,), terms), found
+    return CandidateGroup(target, types[0], option, ((region, request.target.az_id),), (count,), terms), found
 
 
 def _sold_ahead(catalog: Catalog, option: PurchaseOption) -> tuple[str, ...]:

@@ -1,23 +1,23 @@
-"""From a request to the ways it can be bought: every place the facts allow, with the counts that fit. No money yet."""
+"""From a request to what can be bought for it: every place the facts allow, with the counts that fit. No money yet."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
 from launcher.catalog.load import Catalog
+from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Level, PlanKind, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import PLAN_COUNTS
 from launcher.model.instance_type import InstanceType
 from launcher.model.request import PlanRequest
 from launcher.model.training import TrainingFacts
-from launcher.model.way import Way
 from launcher.planning import hyperpod
 from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS, check
 from launcher.planning.limits import computes, limits
 from launcher.planning.networks import layout_findings
 from launcher.planning.pin import BUILT
-from launcher.planning.reserved import reserved_way
+from launcher.planning.reserved import reserved_group
 from launcher.planning.work import Estimator
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64)
@@ -29,9 +29,9 @@ EC2_PLAN_KINDS = (PlanKind.COMPUTE, PlanKind.EC2_INSTANCE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """All ways of a request, how many combinations were looked at, and what was found on the way."""
+    """The candidate groups of a request, how many combinations were looked at, and what was found on the way."""
 
-    ways: tuple[Way, ...]
+    groups: tuple[CandidateGroup, ...]
     considered: int
     findings: tuple[Finding, ...]
     estimator: Estimator
@@ -54,34 +54,34 @@ def resolve(request: PlanRequest, catalog: Catalog, facts: TrainingFacts) -> Res
     findings += layout_findings(request.network)
     findings += hyperpod.request_findings(request, catalog)
     if any(each.level is Level.ERROR for each in findings):
-        return Resolution(ways=(), considered=0, findings=tuple(findings), estimator=estimator)
-    reserved, remarks = reserved_way(request, catalog)
+        return Resolution(groups=(), considered=0, findings=tuple(findings), estimator=estimator)
+    reserved, remarks = reserved_group(request, catalog)
     findings += remarks
-    asked = (reserved,) if reserved is not None else tuple(_ways(request, catalog))
-    findings += hyperpod.way_remarks(request, asked, catalog)
+    asked = (reserved,) if reserved is not None else tuple(_groups(request, catalog))
+    findings += hyperpod.group_remarks(request, asked, catalog)
     considered = sum(each.combinations for each in asked)
     misfits: dict[str, str] = {}
-    ways = tuple(_fitting(asked, estimator, misfits))
-    if not ways and not any(each.level is Level.ERROR for each in findings):
+    groups = tuple(_fitting(asked, estimator, misfits))
+    if not groups and not any(each.level is Level.ERROR for each in findings):
         findings.append(_none_left(request, catalog, asked, misfits))
-    return Resolution(ways=ways, considered=considered, findings=tuple(findings), estimator=estimator)
+    return Resolution(groups=groups, considered=considered, findings=tuple(findings), estimator=estimator)
 
 
-def _ways(request: PlanRequest, catalog: Catalog) -> Iterator[Way]:
-    """Every way that is sold, before anything is said about the job fitting."""
+def _groups(request: PlanRequest, catalog: Catalog) -> Iterator[CandidateGroup]:
+    """Every group that is sold, before anything is said about the job fitting."""
     options = request.purchase.option or (*TRIED, *COMMITMENTS)
     for target in _targets(request):
         for facts in _types(request, catalog, target):
             for option in options:
                 if not _sold(facts, option, target):
                     continue
-                sites = tuple(_sites(request, catalog, facts, option))
+                locations = tuple(_locations(request, catalog, facts, option))
                 if target is TargetKind.HYPERPOD_SLURM:
-                    sites = hyperpod.sites(request, catalog, facts, option, sites)
+                    locations = hyperpod.locations(request, catalog, facts, option, locations)
                 counts = _counts(request, facts, option)
                 terms = tuple(_terms(request, option, target))
-                if sites and counts and terms:
-                    yield Way(target, facts.name, option, sites, counts, terms)
+                if locations and counts and terms:
+                    yield CandidateGroup(target, facts.name, option, locations, counts, terms)
 
 
 def _targets(request: PlanRequest) -> tuple[TargetKind, ...]:
@@ -92,18 +92,20 @@ def _targets(request: PlanRequest) -> tuple[TargetKind, ...]:
     return tuple(each for each in BUILT if each in kinds)
 
 
-def _fitting(ways: tuple[Way, ...], estimator: Estimator, misfits: dict[str, str]) -> Iterator[Way]:
-    """The ways with the counts that the job runs on; `misfits` gathers why types drop out."""
-    for way in ways:
+def _fitting(
+    groups: tuple[CandidateGroup, ...], estimator: Estimator, misfits: dict[str, str]
+) -> Iterator[CandidateGroup]:
+    """The groups with the counts that the job runs on; `misfits` gathers why types drop out."""
+    for group in groups:
         good = []
-        for nodes in way.counts:
-            reason = estimator.work(way.instance_type, nodes).misfit
+        for nodes in group.counts:
+            reason = estimator.work(group.instance_type, nodes).misfit
             if reason is None:
                 good.append(nodes)
             else:
-                misfits[way.instance_type] = reason
+                misfits[group.instance_type] = reason
         if good:
-            yield way._replace(counts=tuple(good))
+            yield group._replace(counts=tuple(good))
 
 
 def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterator[InstanceType]:
@@ -139,7 +141,7 @@ def _counts(request: PlanRequest, facts: InstanceType, option: PurchaseOption) -
     return counts
 
 
-def _sites(
+def _locations(
     request: PlanRequest, catalog: Catalog, facts: InstanceType, option: PurchaseOption
 ) -> Iterator[tuple[str, str | None]]:
     """Regions and zones of one option: the pinned zone, the ones with a spot price, or any zone of a region."""
@@ -187,7 +189,9 @@ def _terms(
         yield None, None
 
 
-def _none_left(request: PlanRequest, catalog: Catalog, asked: tuple[Way, ...], misfits: Mapping[str, str]) -> Finding:
+def _none_left(
+    request: PlanRequest, catalog: Catalog, asked: tuple[CandidateGroup, ...], misfits: Mapping[str, str]
+) -> Finding:
     """Why no candidate is left."""
     if misfits:
         name, reason = next(iter(misfits.items()))

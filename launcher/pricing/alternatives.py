@@ -16,7 +16,7 @@ from launcher.pricing.bill import checkpoints_and_data_usd
 from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.blocks import HOURS_A_DAY, block_days
 from launcher.pricing.compute import BOOT_H
-from launcher.pricing.desk import Desk
+from launcher.pricing.context import PricingContext
 
 TRAINING_JOB, MANAGED_SPOT, HYPERPOD, ULTRASERVER = (
     "sagemaker-training-job",
@@ -47,19 +47,19 @@ class Alternative:
     price: Price | Unpriced
 
 
-def alternatives(types: Iterable[InstanceType], works: Works, desk: Desk) -> tuple[Alternative, ...]:
+def alternatives(types: Iterable[InstanceType], works: Works, context: PricingContext) -> tuple[Alternative, ...]:
     """The alternatives of a request, the cheapest of each service, those without a price last.
 
     Args:
         types: the types that may be tried; those that cannot be deployed are UltraServers and quarters of them.
         works: the work on a number of machines of a type.
-        desk: the request and the prices.
+        context: the request and the prices.
     """
     known = tuple(types)
     managed = tuple(each for each in known if each.ml and each.targets)
     found: list[Alternative] = []
     for service in (TRAINING_JOB, HYPERPOD):
-        best = _managed(service, managed, works, desk)
+        best = _managed(service, managed, works, context)
         if best is not None:
             found.append(best)
     if found and found[0].service == TRAINING_JOB:
@@ -67,37 +67,39 @@ def alternatives(types: Iterable[InstanceType], works: Works, desk: Desk) -> tup
     whole: dict[str | None, list[Alternative]] = {}
     for each in known:
         if each.block_counts and not each.targets:
-            whole.setdefault(each.accelerator, []).extend(_ultraserver(each, works, desk))
+            whole.setdefault(each.accelerator, []).extend(_ultraserver(each, works, context))
     found += [best for rows in whole.values() if (best := _cheapest(rows)) is not None]
     return tuple(sorted(found, key=lambda each: (each.usd is None, each.usd.mid if each.usd else Decimal(0))))
 
 
-def _counts(desk: Desk, allowed: tuple[int, ...] = COUNTS) -> tuple[int, ...]:
+def _counts(context: PricingContext, allowed: tuple[int, ...] = COUNTS) -> tuple[int, ...]:
     """The numbers of machines to try: the plan's, or all that are sold."""
-    nodes = desk.request.target.nodes
+    nodes = context.request.target.nodes
     if nodes is None:
         return allowed
     return tuple(each for each in sorted({nodes.minimum, *allowed}) if nodes.minimum <= each <= nodes.maximum)
 
 
-def _regions(desk: Desk, facts: InstanceType) -> tuple[str, ...]:
+def _regions(context: PricingContext, facts: InstanceType) -> tuple[str, ...]:
     """The regions to try: the plan's, or those that offer the type."""
-    return desk.request.target.region or desk.catalog.regions_of(facts.name)
+    return context.request.target.region or context.catalog.regions_of(facts.name)
 
 
-def _managed(service: str, types: tuple[InstanceType, ...], works: Works, desk: Desk) -> Alternative | None:
+def _managed(
+    service: str, types: tuple[InstanceType, ...], works: Works, context: PricingContext
+) -> Alternative | None:
     """The cheapest type, region and count at an `ml.` rate, on plain numbers; None without any rate."""
     best: tuple[float, float, Price, str, Work] | None = None
     for facts in types:
         prices = (
-            (desk.catalog.sagemaker(f"ml.{facts.name}", each, SAGEMAKER[service]), each)
-            for each in _regions(desk, facts)
+            (context.catalog.sagemaker(f"ml.{facts.name}", each, SAGEMAKER[service]), each)
+            for each in _regions(context, facts)
         )
         priced = [(float(price.usd), region, price) for price, region in prices if isinstance(price, Price)]
         if not priced:
             continue
         rate, region, price = min(priced, key=lambda each: each[:2])
-        for nodes in _counts(desk) if facts.efa_interfaces else _counts(desk)[:1]:
+        for nodes in _counts(context) if facts.efa_interfaces else _counts(context)[:1]:
             work = works(facts.name, nodes)
             usd = rate * nodes * (work.hours.mid + BOOT_H)
             if work.misfit is None and (best is None or (usd, work.hours.mid) < best[:2]):
@@ -106,7 +108,7 @@ def _managed(service: str, types: tuple[InstanceType, ...], works: Works, desk: 
         return None
     _, _, price, region, work = best
     name = f"ml.{work.instance_type}"
-    return _alternative(service, name, region, option=PurchaseOption.ON_DEMAND, work=work, price=price, desk=desk)
+    return _alternative(service, name, region, option=PurchaseOption.ON_DEMAND, work=work, price=price, context=context)
 
 
 def _managed_spot(job: Alternative) -> Alternative:
@@ -124,26 +126,33 @@ def _managed_spot(job: Alternative) -> Alternative:
     )
 
 
-def _ultraserver(facts: InstanceType, works: Works, desk: Desk) -> Iterator[Alternative]:
+def _ultraserver(facts: InstanceType, works: Works, context: PricingContext) -> Iterator[Alternative]:
     """A type that is sold in Capacity Blocks and that nothing here deploys, at each size in its cheapest region."""
-    prices = [(desk.catalog.capacity_block(facts.name, region), region) for region in _regions(desk, facts)]
+    prices = [(context.catalog.capacity_block(facts.name, region), region) for region in _regions(context, facts)]
     if not prices:
         return
     price, region = min(prices, key=lambda each: (isinstance(each[0], Unpriced), getattr(each[0], "usd", 0), each[1]))
-    for nodes in _counts(desk, facts.block_counts):
+    for nodes in _counts(context, facts.block_counts):
         work = works(facts.name, nodes)
         if work.misfit is None:
             option = PurchaseOption.CAPACITY_BLOCK
-            yield _alternative(ULTRASERVER, facts.name, region, option=option, work=work, price=price, desk=desk)
+            yield _alternative(ULTRASERVER, facts.name, region, option=option, work=work, price=price, context=context)
 
 
 def _alternative(
-    service: str, name: str, region: str, *, option: PurchaseOption, work: Work, price: Price | Unpriced, desk: Desk
+    service: str,
+    name: str,
+    region: str,
+    *,
+    option: PurchaseOption,
+    work: Work,
+    price: Price | Unpriced,
+    context: PricingContext,
 ) -> Alternative:
     """One alternative with its dollars."""
     usd = None
     if isinstance(price, Price):
-        usd = _usd(work, price, option, desk, region)
+        usd = _usd(work, price, option, context, region)
         if usd is None:
             price = Unpriced(reason=f"no offering is long enough for {work.hours.mid:.0f} hours", seen=price)
     return Alternative(
@@ -159,7 +168,7 @@ def _alternative(
     )
 
 
-def _usd(work: Work, price: Price, option: PurchaseOption, desk: Desk, region: str) -> UsdRange | None:
+def _usd(work: Work, price: Price, option: PurchaseOption, context: PricingContext, region: str) -> UsdRange | None:
     """Dollars of machines, checkpoints and data; None when no offering is long enough."""
 
     def dollars(hours: float) -> Decimal | None:
@@ -169,7 +178,7 @@ def _usd(work: Work, price: Price, option: PurchaseOption, desk: Desk, region: s
             paid = None if days is None else days * HOURS_A_DAY
         if paid is None:
             return None
-        rest = checkpoints_and_data_usd(region, desk.request, work, hours, desk.catalog)
+        rest = checkpoints_and_data_usd(region, context.request, work, hours, context.catalog)
         return (price.usd * work.nodes * Decimal(repr(paid)) + rest).quantize(CENT_FRACTION)
 
     mid = dollars(work.hours.mid)

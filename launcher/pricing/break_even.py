@@ -4,8 +4,8 @@ from decimal import Decimal
 
 from launcher.model.money import Price
 from launcher.pricing.bill_lines import JobSize, total_usd
+from launcher.pricing.candidate import Candidate
 from launcher.pricing.compute import BOOT_H, FOREVER_H
-from launcher.pricing.drafts import Draft
 from launcher.pricing.interruptible import on_spot
 
 SEARCH_STEPS = 50
@@ -13,35 +13,35 @@ FIRST_RATE = 1.0
 MOST_RATE = 1e9
 
 
-def break_even(drawn: Draft, rival_usd: Decimal | None) -> float | None:
+def break_even(candidate: Candidate, rival_usd: Decimal | None) -> float | None:
     """Interruptions of the job per hour at which its total reaches the rival's; 0 when it is dearer without any.
 
-    None when there is no rival, or the draft is not a priced one on spot.
+    None when there is no rival, or the candidate is not a priced one on spot.
     """
-    if rival_usd is None or drawn.usd is None or drawn.hazard is None:
+    if rival_usd is None or candidate.usd is None or candidate.hazard is None:
         return None
     target = float(rival_usd)
-    if _total(drawn, 0.0) >= target:
+    if _total(candidate, 0.0) >= target:
         return 0.0
     low, high = 0.0, FIRST_RATE
-    while _total(drawn, high) < target and high < MOST_RATE:
+    while _total(candidate, high) < target and high < MOST_RATE:
         low, high = high, high * 4
     for _ in range(SEARCH_STEPS):
         if high - low <= high * 1e-9:
             break
         middle = (low + high) / 2
-        if _total(drawn, middle) < target:
+        if _total(candidate, middle) < target:
             low = middle
         else:
             high = middle
     return high
 
 
-def _total(drawn: Draft, rate: float) -> float:
+def _total(candidate: Candidate, rate: float) -> float:
     """The whole bill in the middle case at an interruption rate, the interval being the best for it."""
-    request, price = drawn.desk.request, drawn.offer.price
+    request, price = candidate.context.request, candidate.offer.price
     assert isinstance(price, Price)  # noqa: S101 - the caller has looked
-    told = on_spot(drawn.work.hours.mid, drawn.work, request, rate)
+    told = on_spot(candidate.work.hours.mid, candidate.work, request, rate)
     hours = min(told.job.expected_hours, FOREVER_H)
     size = JobSize(hours=hours, checkpoint_interval_s=told.interval_s)
-    return float(price.usd) * drawn.place.nodes * (hours + BOOT_H) + float(total_usd(drawn.rest, size))
+    return float(price.usd) * candidate.place.nodes * (hours + BOOT_H) + float(total_usd(candidate.rest, size))

@@ -7,11 +7,11 @@ from functools import cached_property
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.store import Row
+from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Market, PurchaseOption
 from launcher.model.money import Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.way import Way
 from launcher.pricing.offers import asked_for, override_names, price_key
 
 
@@ -23,14 +23,14 @@ class RateBook:
         self.request = request
         self.selector = catalog.selector
 
-    def rates(self, way: Way) -> list[tuple[int, int, float]]:
-        """Every site and term of a way, by index, that has a rate."""
+    def rates(self, group: CandidateGroup) -> list[tuple[int, int, float]]:
+        """Every location and term of a group, by index, that has a rate."""
         found = []
-        for site in range(len(way.sites)):
-            for term in range(len(way.terms)):
-                rate = self.rate(way.place(site, way.counts[0], term))
+        for location in range(len(group.locations)):
+            for term in range(len(group.terms)):
+                rate = self.rate(group.place(location, group.counts[0], term))
                 if rate is not None:
-                    found.append((site, term, rate))
+                    found.append((location, term, rate))
         return found
 
     def rate(self, place: Place) -> float | None:

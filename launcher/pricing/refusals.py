@@ -8,35 +8,40 @@ from launcher.model.plan import Place
 from launcher.model.work import Work
 from launcher.pricing.blocks import BLOCK_LOST_H, PLAN_LOST_H, bought, held
 from launcher.pricing.compute import FOREVER_H, Charge
-from launcher.pricing.desk import Desk
+from launcher.pricing.context import PricingContext
 
 DEPLOYED = (TargetKind.PARALLELCLUSTER, TargetKind.HYPERPOD_SLURM)
 """What this version can deploy; everything else is priced only."""
 
 
-def refusals(place: Place, work: Work, cost: Charge | None, desk: Desk) -> tuple[Finding, ...]:
+def refusals(place: Place, work: Work, cost: Charge | None, context: PricingContext) -> tuple[Finding, ...]:
     """Every reason against one candidate, or none."""
     hours = cost.hours if cost is not None else work.hours.mid
-    return (*_target(place, desk), *_spot(place, hours, desk), *_deadline(hours, desk), *_window(place, hours, desk))
+    return (
+        *_target(place, context),
+        *_spot(place, hours, context),
+        *_deadline(hours, context),
+        *_window(place, hours, context),
+    )
 
 
-def _target(place: Place, desk: Desk) -> Iterator[Finding]:
+def _target(place: Place, context: PricingContext) -> Iterator[Finding]:
     """Targets and types that are priced and cannot be deployed."""
     if place.target not in DEPLOYED:
         allowed = ", ".join(DEPLOYED)
         message = f"{place.target} is priced and not deployed by this version, which deploys {allowed}"
         yield error("target-not-deployed", "target.kind", message)
-    elif place.target not in desk.catalog.instance_types[place.instance_type].targets:
+    elif place.target not in context.catalog.instance_types[place.instance_type].targets:
         message = f"{place.instance_type} is priced and cannot be deployed on {place.target}"
         yield error("type-not-deployed", "target.instance_type", message)
 
 
-def _spot(place: Place, hours: float, desk: Desk) -> Iterator[Finding]:
+def _spot(place: Place, hours: float, context: PricingContext) -> Iterator[Finding]:
     """Spot for a job that never saves, or that is interrupted faster than it gets on."""
     if place.option is not PurchaseOption.SPOT:
         return
     never = "never ends" if hours >= FOREVER_H else f"is expected to take {hours:,.1f} h"
-    if desk.request.checkpoint.mode is CheckpointMode.NONE and desk.request.workload.train is not None:
+    if context.request.checkpoint.mode is CheckpointMode.NONE and context.request.workload.train is not None:
         yield error(
             "spot-without-checkpoints",
             "checkpoint.mode",
@@ -52,17 +57,17 @@ def _spot(place: Place, hours: float, desk: Desk) -> Iterator[Finding]:
         )
 
 
-def _deadline(hours: float, desk: Desk) -> Iterator[Finding]:
+def _deadline(hours: float, context: PricingContext) -> Iterator[Finding]:
     """A job that takes longer than it may."""
-    deadline_h = desk.request.purchase.deadline_h
+    deadline_h = context.request.purchase.deadline_h
     if deadline_h is not None and hours > deadline_h:
         message = f"takes {hours:,.1f} h, the deadline is {deadline_h:g} h"
         yield error("past-deadline", "purchase.deadline_h", message, "allow more nodes")
 
 
-def _window(place: Place, hours: float, desk: Desk) -> Iterator[Finding]:
+def _window(place: Place, hours: float, context: PricingContext) -> Iterator[Finding]:
     """A job that does not fit the window of what is bought already."""
-    known = held(desk.request.purchase, place.option, place.nodes, desk.now)
+    known = held(context.request.purchase, place.option, place.nodes, context.now)
     if known is None or known.usable_h is None:
         return
     path = "purchase.training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "purchase.reservation"
@@ -75,17 +80,17 @@ def _window(place: Place, hours: float, desk: Desk) -> Iterator[Finding]:
         yield error("past-window", f"{path}.ends_at", message, "allow more nodes, or a longer window")
 
 
-def may_be_late(high_h: float, mid_h: float, place: Place, desk: Desk) -> Iterator[tuple[str, str, str]]:
+def may_be_late(high_h: float, mid_h: float, place: Place, context: PricingContext) -> Iterator[tuple[str, str, str]]:
     """Code, path and message of limits that the slow estimate or a wait may break and the middle one does not."""
-    deadline_h = desk.request.purchase.deadline_h
+    deadline_h = context.request.purchase.deadline_h
     if deadline_h is not None and mid_h <= deadline_h < high_h:
         yield "may-miss-deadline", "purchase.deadline_h", f"may take {high_h:,.1f} h, the deadline is {deadline_h:g} h"
     whole = place.option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
-    if deadline_h is not None and whole and bought(desk.request.purchase, place.option) is None:
+    if deadline_h is not None and whole and bought(context.request.purchase, place.option) is None:
         message = f"the deadline of {deadline_h:g} h is held against the job alone: the wait for an offering is unknown"
         yield "lead-time", "purchase.deadline_h", message
-    known = held(desk.request.purchase, place.option, place.nodes, desk.now)
+    known = held(context.request.purchase, place.option, place.nodes, context.now)
     if known is not None and known.usable_h is not None and mid_h <= known.usable_h < high_h:
-        own = bought(desk.request.purchase, place.option)
+        own = bought(context.request.purchase, place.option)
         name = getattr(own, "id", getattr(own, "arn", ""))
         yield "may-outlast-window", "purchase", f"may take {high_h:,.1f} h, and {name} leaves {known.usable_h:,.1f} h"

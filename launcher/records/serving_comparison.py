@@ -8,7 +8,7 @@ from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price
 from launcher.model.quote import Quote
-from launcher.pricing.serving.drafts import ServingDraft
+from launcher.pricing.serving.candidate import ServingCandidate
 from launcher.pricing.serving.verdict import ServingVerdict, Sides
 from launcher.records.comparison import compared
 from launcher.records.documents import Json, candidate, finding, money
@@ -21,7 +21,7 @@ def serving_comparison_document(
     verdict: ServingVerdict,
     quotes: Sequence[Quote],
     found: Sides,
-    crossovers: Sequence[tuple[int, ServingDraft, float | None]],
+    crossovers: Sequence[tuple[int, ServingCandidate, float | None]],
     usd_per_request: Decimal | None,
     findings: Sequence[Finding],
     types: Mapping[str, InstanceType],
@@ -48,9 +48,9 @@ def serving_comparison_document(
     }
 
 
-def _machine(rank: int, drawn: ServingDraft, share: float | None) -> Json:
+def _machine(rank: int, candidate: ServingCandidate, share: float | None) -> Json:
     """Where one candidate costs what Bedrock does."""
-    place, price = drawn.place, drawn.offer.price
+    place, price = candidate.place, candidate.offer.price
     return {
         "rank": rank,
         "target": place.target.value,
@@ -60,7 +60,7 @@ def _machine(rank: int, drawn: ServingDraft, share: float | None) -> Json:
         "plan_kind": place.plan_kind.value if place.plan_kind else None,
         "term_years": place.term_years,
         "usd_per_hour": money(price.usd) if isinstance(price, Price) else None,
-        "tokens_per_s": drawn.estimate.tokens_per_s.mid if drawn.estimate else None,
-        "measured": drawn.estimate.measured if drawn.estimate else None,
+        "tokens_per_s": candidate.estimate.tokens_per_s.mid if candidate.estimate else None,
+        "measured": candidate.estimate.measured if candidate.estimate else None,
         "crossover_utilisation": share,
     }

@@ -6,12 +6,12 @@ from functools import partial
 
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import Catalog
+from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import BedrockMode, Level, PlanKind, PurchaseOption, ServingTask, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.request import PlanRequest
 from launcher.model.serving import ServedModel, ServingChoices, ServingEstimate, ServingFacts
-from launcher.model.way import Way
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.resolve import Resolution
 from launcher.planning.serving import checks
@@ -64,29 +64,29 @@ def resolve(
     stopped = any(each.level is Level.ERROR for each in findings)
     choices = {} if stopped or model is None else _choices(request, serve, model, catalog, facts)
     estimates = {name: each.estimates for name, each in choices.items() if each.estimates}
-    ways = tuple(_ways(request, serve, catalog, estimates))
+    groups = tuple(_groups(request, serve, catalog, estimates))
     wanted = request.purchase.option
     usable = hosted is not None and (wanted is None or PurchaseOption.BEDROCK in wanted)
     if not stopped:
         findings += _remarks(request, serve, model, choices, estimates)
-        if not ways and model is not None and _wants_machines(request, serve, hosted=usable):
+        if not groups and model is not None and _wants_machines(request, serve, hosted=usable):
             findings.append(
                 _none_left(request, serve, choices, partial(_fitting, request, serve, model, catalog, facts))
             )
-        elif not ways and not usable:
+        elif not groups and not usable:
             findings.append(_nothing_sold(request))
         elif not estimates and choices:
             name, choice = next(iter(choices.items()))
             message = f"no machine can serve it: {name}: {choice.reason}; Bedrock is left"
             findings.append(warning("no-machine", "target", message))
     return ServingResolution(
-        ways=ways,
-        considered=sum(each.combinations for each in ways) + (len(hosted_modes(serve)) if usable else 0),
+        groups=groups,
+        considered=sum(each.combinations for each in groups) + (len(hosted_modes(serve)) if usable else 0),
         findings=tuple(findings),
         estimator=estimator,
         choices=ServingChoices(
             serve=serve,
-            ways=ways,
+            groups=groups,
             estimates=estimates,
             weights_gb=0.0 if model is None else model.params_b * WEIGHT_BYTES[serve.precision],
             bedrock_id=hosted if usable and not stopped else None,
@@ -142,20 +142,22 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[InstanceType]:
             yield each
 
 
-def _ways(
+def _groups(
     request: PlanRequest, serve: ServingWorkload, catalog: Catalog, estimates: Mapping[str, tuple[ServingEstimate, ...]]
-) -> Iterator[Way]:
-    """Every way that is sold."""
+) -> Iterator[CandidateGroup]:
+    """Every group that is sold."""
     for name in estimates:
         facts = catalog.instance_types[name]
         for kind in kinds_of(request):
             sold = ENDPOINT_OPTIONS if kind is TargetKind.SAGEMAKER_ENDPOINT else EC2_OPTIONS
             for option in sold:
                 asked = request.purchase.option is None or option in request.purchase.option
-                sites = tuple(_sites(request, serve, catalog, facts, option)) if kind.value in facts.targets else ()
+                locations = (
+                    tuple(_locations(request, serve, catalog, facts, option)) if kind.value in facts.targets else ()
+                )
                 terms = tuple(_terms(request, kind, option))
-                if asked and _is_sold(facts, kind, option) and sites and terms:
-                    yield Way(kind, name, option, sites, (1,), terms)
+                if asked and _is_sold(facts, kind, option) and locations and terms:
+                    yield CandidateGroup(kind, name, option, locations, (1,), terms)
 
 
 def _is_sold(facts: InstanceType, kind: TargetKind, option: PurchaseOption) -> bool:
@@ -165,7 +167,7 @@ def _is_sold(facts: InstanceType, kind: TargetKind, option: PurchaseOption) -> b
     return (option.value if option is PurchaseOption.SPOT else "on-demand") in facts.usage_classes
 
 
-def _sites(
+def _locations(
     request: PlanRequest, serve: ServingWorkload, catalog: Catalog, facts: InstanceType, option: PurchaseOption
 ) -> Iterator[tuple[str, str | None]]:
     """Regions of a type, with zones on spot, which is priced by zone."""

@@ -24,7 +24,7 @@ from launcher.model.upkeep import guard_metrics
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.bill_lines import Prices, component
 from launcher.pricing.bill_monitoring import GUARD_CALLS_PER_HOUR, GUARD_REQUESTS, monitoring_assumptions, watch
-from launcher.pricing.desk import Desk
+from launcher.pricing.context import PricingContext
 from launcher.pricing.serving.traffic import requests_per_month
 
 BYTES_PER_TOKEN = 6.0
@@ -50,15 +50,15 @@ class _Bill(NamedTuple):
 
 
 def around(
-    place: Place, serve: ServingWorkload, load: Fleet, weights_gb: float, desk: Desk
+    place: Place, serve: ServingWorkload, load: Fleet, weights_gb: float, context: PricingContext
 ) -> tuple[CostComponent, ...]:
     """The components beside the instances that grow with the load, for a month; `weights_gb` is the stored model."""
-    bill = _Bill(region=place.region, catalog=desk.catalog)
+    bill = _Bill(region=place.region, catalog=context.catalog)
     eks = place.target is TargetKind.EKS
     lines = list(
-        _cluster(bill, place, desk, load, weights_gb)
+        _cluster(bill, place, context, load, weights_gb)
         if eks
-        else _endpoint(bill, serve, load, _volume_gb(place, weights_gb, desk))
+        else _endpoint(bill, serve, load, _volume_gb(place, weights_gb, context))
     )
     requests = requests_per_month(serve)
     logs = requests * LOG_KB_PER_REQUEST * KILO / GIGA + load.hours * LOG_GB_PER_INSTANCE_HOUR
@@ -72,13 +72,15 @@ def around(
     return tuple(lines)
 
 
-def watched(place: Place, serve: ServingWorkload, mode: EndpointMode | None, desk: Desk) -> tuple[CostComponent, ...]:
+def watched(
+    place: Place, serve: ServingWorkload, mode: EndpointMode | None, context: PricingContext
+) -> tuple[CostComponent, ...]:
     """What watches an endpoint, whatever its load; nothing of what runs on a cluster of one's own (no `mode`)."""
     if mode is None:
         return ()
-    prices = Prices(place.region, desk.catalog)
+    prices = Prices(place.region, context.catalog)
     count = len(endpoint_alarms(mode, scales_to_zero=least_instances(serve) == 0))
-    found = [each.line.of(each.standing) for each in watch(prices, desk.request, own_alarms=count)]
+    found = [each.line.of(each.standing) for each in watch(prices, context.request, own_alarms=count)]
     calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS * HOURS_PER_MONTH / KILO
     found += [
         prices.line("custom metrics", "other", "cloudwatch.custom-metric", "metric-month").of(
@@ -89,11 +91,13 @@ def watched(place: Place, serve: ServingWorkload, mode: EndpointMode | None, des
     return tuple(found)
 
 
-def kept(place: Place, serve: ServingWorkload, mode: EndpointMode | None, desk: Desk) -> Iterator[CostComponent]:
+def kept(
+    place: Place, serve: ServingWorkload, mode: EndpointMode | None, context: PricingContext
+) -> Iterator[CostComponent]:
     """The bucket of an endpoint that keeps its requests and answers, for as long as its rule says."""
     if mode is None or not keeps_requests(serve, mode):
         return
-    bill, requests = _Bill(region=place.region, catalog=desk.catalog), requests_per_month(serve)
+    bill, requests = _Bill(region=place.region, catalog=context.catalog), requests_per_month(serve)
     size = _traffic_gb(requests, serve.input_tokens + serve.answer_tokens) * KEPT_MONTHS
     yield bill.item("S3 kept requests", "storage", "s3.standard-storage", "GB-month", size)
     if mode is EndpointMode.ASYNCHRONOUS:
@@ -112,16 +116,18 @@ def _endpoint(bill: _Bill, serve: ServingWorkload, load: Fleet, volume_gb: float
     yield bill.item("answers out of it", "network", "sagemaker.endpoint-data-out", "GB", outputs)
 
 
-def _volume_gb(place: Place, weights_gb: float, desk: Desk) -> float:
+def _volume_gb(place: Place, weights_gb: float, context: PricingContext) -> float:
     """GB of an instance's volume on an endpoint; 0 where the type has disks of its own."""
-    return (endpoint_volume_gib(desk.catalog.instance_types[place.instance_type], weights_gb) or 0) * GB_PER_GIB
+    return (endpoint_volume_gib(context.catalog.instance_types[place.instance_type], weights_gb) or 0) * GB_PER_GIB
 
 
-def _cluster(bill: _Bill, place: Place, desk: Desk, load: Fleet, weights_gb: float) -> Iterator[CostComponent]:
+def _cluster(
+    bill: _Bill, place: Place, context: PricingContext, load: Fleet, weights_gb: float
+) -> Iterator[CostComponent]:
     """The control plane, root volumes, and the NAT gateway of a new network."""
-    if desk.request.target.cluster is None:
+    if context.request.target.cluster is None:
         yield bill.item("EKS control plane", "other", "eks.cluster", "hour", HOURS_PER_MONTH)
-        if desk.request.network.vpc_id is None:
+        if context.request.network.vpc_id is None:
             yield bill.item("NAT gateway", "network", "vpc.nat-gateway", "hour", HOURS_PER_MONTH)
             data = (IMAGE_GIB * GB_PER_GIB + weights_gb) * place.nodes
             yield bill.item("NAT data", "network", "vpc.nat-gateway-data", "GB", data)

@@ -5,17 +5,17 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
 
+from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.fleet import HOURS_PER_MONTH, Fleet, Stand, fleet, stand_of
 from launcher.model.money import Price, Range
 from launcher.model.serving import ServingChoices, ServingEstimate
-from launcher.model.way import Way
 from launcher.model.work import Work
-from launcher.pricing.desk import Desk
-from launcher.pricing.drafts import Draft, ranked
+from launcher.pricing.candidate import Candidate, ranked
+from launcher.pricing.context import PricingContext
 from launcher.pricing.offers import Offer, offer
 from launcher.pricing.serving.around import watched
-from launcher.pricing.serving.drafts import Judged, ServingDraft, paid_hours
+from launcher.pricing.serving.candidate import Judged, ServingCandidate, paid_hours
 from launcher.pricing.serving.hosted import Hosted, hosted
 
 CENT = Decimal("0.01")
@@ -36,8 +36,8 @@ class _Filled(NamedTuple):
     fleet: Fleet
 
 
-class _Site(NamedTuple):
-    """Where and how a way is bought, and at what price."""
+class _Location(NamedTuple):
+    """Where and how one of a group is bought, and at what price."""
 
     where: int
     term: int
@@ -48,11 +48,13 @@ class _Counter(NamedTuple):
     """What the candidates of one plan have in common."""
 
     choices: ServingChoices
-    desk: Desk
+    context: PricingContext
     judged: Judged
 
 
-def serving_drafts(choices: ServingChoices, desk: Desk, judged: Judged, *, everything: bool) -> list[Draft]:
+def serving_candidates(
+    choices: ServingChoices, context: PricingContext, judged: Judged, *, everything: bool
+) -> list[Candidate]:
     """The candidates of a serving plan, best first: the best place of each type and way of buying, or all of them.
 
     In every place the layout is the one whose month costs least as it is quoted, deployments and idle hours included.
@@ -61,104 +63,111 @@ def serving_drafts(choices: ServingChoices, desk: Desk, judged: Judged, *, every
 
     Args:
         choices: what can carry the plan.
-        desk: the request and its prices.
+        context: the request and its prices.
         judged: finds what keeps a plan from being deployed.
         everything: whether all places are wanted.
     """
-    counter = _Counter(choices, desk, judged)
+    counter = _Counter(choices, context, judged)
     filled: dict[tuple[str, TargetKind], Sequence[_Filled]] = {}
-    found: list[Draft] = []
-    for way in choices.ways:
-        key = (way.instance_type, way.target)
+    found: list[Candidate] = []
+    for group in choices.groups:
+        key = (group.instance_type, group.target)
         if key not in filled:
-            filled[key] = tuple(_filled(way, counter))
-        sites = sorted(_sites(way, counter), key=lambda each: _rate(way, each))
+            filled[key] = tuple(_filled(group, counter))
+        locations = sorted(_locations(group, counter), key=lambda each: _rate(group, each))
         if everything:
-            found += [_laid_out(way, each, filled[key], counter) for each in sites]
+            found += [_laid_out(group, each, filled[key], counter) for each in locations]
         else:
-            found += _cheapest(way, sites, filled[key], counter)
-    found += [_on_bedrock(each, counter) for each in hosted(choices, desk)]
+            found += _cheapest(group, locations, filled[key], counter)
+    found += [_on_bedrock(each, counter) for each in hosted(choices, context)]
     return ranked(found)
 
 
-def _filled(way: Way, counter: _Counter) -> Iterator[_Filled]:
+def _filled(group: CandidateGroup, counter: _Counter) -> Iterator[_Filled]:
     """The layouts of a type under the plan's traffic, the fastest first."""
-    facts = counter.desk.catalog.instance_types[way.instance_type]
-    neuron = counter.desk.catalog.accelerators[facts.accelerator or ""].family == "neuron"
-    endpoint = way.target is TargetKind.SAGEMAKER_ENDPOINT
-    for told in counter.choices.estimates[way.instance_type]:
+    facts = counter.context.catalog.instance_types[group.instance_type]
+    neuron = counter.context.catalog.accelerators[facts.accelerator or ""].family == "neuron"
+    endpoint = group.target is TargetKind.SAGEMAKER_ENDPOINT
+    for told in counter.choices.estimates[group.instance_type]:
         stand = stand_of(counter.choices.serve, endpoint=endpoint, neuron=neuron, copies=told.layout.copies)
         yield _Filled(told, stand, fleet(counter.choices.serve, told.requests_per_s, stand))
 
 
-def _sites(way: Way, counter: _Counter) -> Iterator[_Site]:
-    """Every region, zone and term of a way."""
-    desk = counter.desk
-    for where in range(len(way.sites)):
-        for term in range(len(way.terms)):
-            yield _Site(where, term, offer(way.place(where, 1, term), desk.request, desk.catalog, desk.rules.today))
+def _locations(group: CandidateGroup, counter: _Counter) -> Iterator[_Location]:
+    """Every region, zone and term of a group."""
+    context = counter.context
+    for where in range(len(group.locations)):
+        for term in range(len(group.terms)):
+            yield _Location(
+                where, term, offer(group.place(where, 1, term), context.request, context.catalog, context.rules.today)
+            )
 
 
-def _rate(way: Way, each: _Site) -> tuple[bool, Decimal, str, str]:
-    """The order in which sites are looked at: by the price of an instance, unpriced ones last."""
-    price, (region, zone) = each.offer.price, way.sites[each.where]
+def _rate(group: CandidateGroup, each: _Location) -> tuple[bool, Decimal, str, str]:
+    """The order in which locations are looked at: by the price of an instance, unpriced ones last."""
+    price, (region, zone) = each.offer.price, group.locations[each.where]
     return (not isinstance(price, Price), price.usd if isinstance(price, Price) else Decimal(0), region, zone or "")
 
 
 def _cheapest(
-    way: Way, sites: Iterable[_Site], filled: Sequence[_Filled], counter: _Counter
-) -> tuple[ServingDraft, ...]:
-    """The cheapest of several sites that can be deployed in; without any, the cheapest, that the reason is seen.
+    group: CandidateGroup, locations: Iterable[_Location], filled: Sequence[_Filled], counter: _Counter
+) -> tuple[ServingCandidate, ...]:
+    """The cheapest of several locations that can be deployed in; without any, the cheapest, that the reason is seen.
 
-    Sites come by price, and instances alone cost `least` hours of it: those that are dearer by that are not drawn up.
+    Locations come by price, and instances alone cost `least` hours of it: those that are dearer by that are left out.
     """
-    best: ServingDraft | None = None
-    hours = (_hours(way.option, each) for each in filled)
+    best: ServingCandidate | None = None
+    hours = (_hours(group.option, each) for each in filled)
     least = Decimal(repr(min(hours, default=0.0)))
-    for site in sites:
-        price = site.offer.price
+    for location in locations:
+        price = location.offer.price
         usd = price.usd * least if isinstance(price, Price) else None
         if best is not None and not best.refusals and (usd is None or (best.usd is not None and usd > best.usd)):
             break
-        drawn = _laid_out(way, site, filled, counter)
-        if best is None or _preference(drawn) < _preference(best):
-            best = drawn
+        candidate = _laid_out(group, location, filled, counter)
+        if best is None or _preference(candidate) < _preference(best):
+            best = candidate
     return () if best is None else (best,)
 
 
-def _preference(each: ServingDraft) -> tuple[bool, bool, Decimal]:
+def _preference(each: ServingCandidate) -> tuple[bool, bool, Decimal]:
     """What can be deployed comes before what cannot, then what has a price, then what costs least."""
     return (bool(each.refusals), each.usd is None, each.usd or Decimal(0))
 
 
-def _laid_out(way: Way, site: _Site, filled: Sequence[_Filled], counter: _Counter) -> ServingDraft:
-    """A site with its cheapest layout that can be deployed; of equal ones the fastest.
+def _laid_out(
+    group: CandidateGroup, location: _Location, filled: Sequence[_Filled], counter: _Counter
+) -> ServingCandidate:
+    """A location with its cheapest layout that can be deployed; of equal ones the fastest.
 
     Without a price the layout with the fewest instance-hours is taken.
     """
-    first = _drawn(way, site, filled[0], counter)
-    first = replace(first, watching=watched(first.place, first.serve, first.stand.mode, counter.desk))
-    drawn = [first, *(replace(_drawn(way, site, each, counter), watching=first.watching) for each in filled[1:])]
-    costs = [_cost(each, layout) for each, layout in zip(drawn, filled, strict=True)]
-    ordered = sorted(range(len(drawn)), key=costs.__getitem__)
+    first = _drawn(group, location, filled[0], counter)
+    first = replace(first, watching=watched(first.place, first.serve, first.stand.mode, counter.context))
+    candidate = [
+        first,
+        *(replace(_drawn(group, location, each, counter), watching=first.watching) for each in filled[1:]),
+    ]
+    costs = [_cost(each, layout) for each, layout in zip(candidate, filled, strict=True)]
+    ordered = sorted(range(len(candidate)), key=costs.__getitem__)
     least = ordered[0]
-    if _lies_with_the_layout(drawn[least]):
-        least = next((each for each in ordered if not drawn[each].refusals), least)
-    if drawn[least].refusals:
-        return drawn[least]
+    if _lies_with_the_layout(candidate[least]):
+        least = next((each for each in ordered if not candidate[each].refusals), least)
+    if candidate[least].refusals:
+        return candidate[least]
     return next(
-        each for each, cost in zip(drawn, costs, strict=True) if cost <= costs[least] + CENT and not each.refusals
+        each for each, cost in zip(candidate, costs, strict=True) if cost <= costs[least] + CENT and not each.refusals
     )
 
 
-def _lies_with_the_layout(drawn: ServingDraft) -> bool:
+def _lies_with_the_layout(candidate: ServingCandidate) -> bool:
     """Whether all that stands against a candidate may be gone with another layout."""
-    return bool(drawn.refusals) and all(each.path in OF_THE_LAYOUT for each in drawn.refusals)
+    return bool(candidate.refusals) and all(each.path in OF_THE_LAYOUT for each in candidate.refusals)
 
 
-def _cost(drawn: ServingDraft, layout: _Filled) -> Decimal:
+def _cost(candidate: ServingCandidate, layout: _Filled) -> Decimal:
     """Dollars of a month, or its instance-hours where an hour has no price."""
-    return drawn.usd if drawn.usd is not None else Decimal(repr(_hours(drawn.place.option, layout)))
+    return candidate.usd if candidate.usd is not None else Decimal(repr(_hours(candidate.place.option, layout)))
 
 
 def _hours(option: PurchaseOption, layout: _Filled) -> float:
@@ -166,17 +175,17 @@ def _hours(option: PurchaseOption, layout: _Filled) -> float:
     return paid_hours(option, layout.fleet) + layout.fleet.deployment_hours
 
 
-def _drawn(way: Way, site: _Site, layout: _Filled, counter: _Counter) -> ServingDraft:
-    """The candidate of one site and one layout."""
-    desk, choices = counter.desk, counter.choices
-    place = way.place(site.where, max(1, layout.fleet.instances.most), site.term)
-    return ServingDraft(
+def _drawn(group: CandidateGroup, location: _Location, layout: _Filled, counter: _Counter) -> ServingCandidate:
+    """The candidate of one location and one layout."""
+    context, choices = counter.context, counter.choices
+    place = group.place(location.where, max(1, layout.fleet.instances.most), location.term)
+    return ServingCandidate(
         place=place,
-        work=_work(place.instance_type, place.nodes, desk.catalog.instance_types[place.instance_type].accelerator),
-        offer=site.offer,
+        work=_work(place.instance_type, place.nodes, context.catalog.instance_types[place.instance_type].accelerator),
+        offer=location.offer,
         charge=None,
-        hazard=desk.hazard(place) if place.option is PurchaseOption.SPOT else None,
-        desk=desk,
+        hazard=context.hazard(place) if place.option is PurchaseOption.SPOT else None,
+        context=context,
         serve=choices.serve,
         estimate=layout.estimate,
         fleet=layout.fleet,
@@ -187,16 +196,16 @@ def _drawn(way: Way, site: _Site, layout: _Filled, counter: _Counter) -> Serving
     )
 
 
-def _on_bedrock(each: Hosted, counter: _Counter) -> ServingDraft:
+def _on_bedrock(each: Hosted, counter: _Counter) -> ServingCandidate:
     """A candidate of Bedrock."""
     serve = counter.choices.serve
-    return ServingDraft(
+    return ServingCandidate(
         place=each.place,
         work=_work("", each.place.nodes, None),
         offer=each.offer,
         charge=None,
         hazard=None,
-        desk=counter.desk,
+        context=counter.context,
         serve=replace(serve, bedrock=replace(serve.bedrock, mode=each.terms.mode)),
         estimate=None,
         fleet=None,

@@ -15,7 +15,7 @@ from launcher.model.enums import BedrockMode
 from launcher.model.fleet import SECONDS_PER_HOUR, fleet
 from launcher.model.money import Price
 from launcher.model.workload import ServingWorkload
-from launcher.pricing.serving.drafts import ServingDraft, layout_requests_per_s
+from launcher.pricing.serving.candidate import ServingCandidate, layout_requests_per_s
 from launcher.pricing.serving.traffic import requests_per_month
 
 GRID = 1.04
@@ -25,7 +25,7 @@ MOST_INSTANCES = 200
 """With so many the steps are too small to matter: what has not won by then never does."""
 
 
-def usd_per_request(hosted: ServingDraft | None) -> Decimal | None:
+def usd_per_request(hosted: ServingCandidate | None) -> Decimal | None:
     """What Bedrock charges for one request of the plan; None without a price, and for provisioned throughput."""
     if hosted is None or hosted.usd is None or hosted.bedrock is None:
         return None
@@ -35,7 +35,7 @@ def usd_per_request(hosted: ServingDraft | None) -> Decimal | None:
     return hosted.usd / Decimal(repr(requests)) if requests else _of_one(hosted)
 
 
-def _of_one(hosted: ServingDraft) -> Decimal | None:
+def _of_one(hosted: ServingCandidate) -> Decimal | None:
     """The price of a request where the plan has none in a month."""
     terms = hosted.bedrock
     if terms is None or terms.input_usd_per_million is None or terms.output_usd_per_million is None:
@@ -44,19 +44,19 @@ def _of_one(hosted: ServingDraft) -> Decimal | None:
     return (inputs + terms.output_usd_per_million * hosted.serve.output_tokens) / 1_000_000
 
 
-def utilisation(drawn: ServingDraft, per_request: Decimal | None) -> float | None:
+def utilisation(candidate: ServingCandidate, per_request: Decimal | None) -> float | None:
     """The share of its hours that an instance has to be full for to cost what Bedrock does; above 1 it never does.
 
     None where either has no price.
     """
-    price = drawn.offer.price
-    if drawn.estimate is None or not isinstance(price, Price) or not per_request:
+    price = candidate.offer.price
+    if candidate.estimate is None or not isinstance(price, Price) or not per_request:
         return None
-    full = Decimal(repr(drawn.estimate.requests_per_s * SECONDS_PER_HOUR))
+    full = Decimal(repr(candidate.estimate.requests_per_s * SECONDS_PER_HOUR))
     return float(price.usd / (full * per_request))
 
 
-def volume(drafts: Sequence[ServingDraft], per_request: Decimal | None, upkeep_usd: Decimal) -> float | None:
+def volume(candidates: Sequence[ServingCandidate], per_request: Decimal | None, upkeep_usd: Decimal) -> float | None:
     """Requests a month, of the same shape over the day, at which some candidate is first cheaper than Bedrock.
 
     None when none is at any volume, or there is nothing to compare. The cost of machines grows in steps, so a little
@@ -65,7 +65,7 @@ def volume(drafts: Sequence[ServingDraft], per_request: Decimal | None, upkeep_u
     """
     if per_request is None:
         return None
-    own = [each for each in drafts if not each.refusals and _can_win(each, per_request)]
+    own = [each for each in candidates if not each.refusals and _can_win(each, per_request)]
     shape = _shape(own)
     if shape is None:
         return None
@@ -86,9 +86,9 @@ def volume(drafts: Sequence[ServingDraft], per_request: Decimal | None, upkeep_u
     return _edge(beats, factor / GRID, factor) * base
 
 
-def _can_win(drawn: ServingDraft, per_request: Decimal) -> bool:
+def _can_win(candidate: ServingCandidate, per_request: Decimal) -> bool:
     """Whether a candidate is cheaper than Bedrock when its instances are as full as the autoscaler lets them be."""
-    share = utilisation(drawn, per_request)
+    share = utilisation(candidate, per_request)
     return share is not None and share < FILLED
 
 
@@ -103,11 +103,11 @@ def _edge(beats: Callable[[float], bool], low: float, high: float) -> float:
     return high
 
 
-def _shape(drafts: Sequence[ServingDraft]) -> ServingWorkload | None:
+def _shape(candidates: Sequence[ServingCandidate]) -> ServingWorkload | None:
     """The workload whose traffic is scaled, without a limit on instances; one request a second where it has none."""
-    if not drafts:
+    if not candidates:
         return None
-    serve = replace(drafts[0].serve, max_instances=None)
+    serve = replace(candidates[0].serve, max_instances=None)
     return serve if requests_per_month(serve) else replace(serve, requests_per_s=1.0, hourly_requests_per_s=None)
 
 
@@ -118,10 +118,10 @@ def scaled(serve: ServingWorkload, factor: float) -> ServingWorkload:
     return replace(serve, requests_per_s=(serve.requests_per_s or 0.0) * factor)
 
 
-def month(drawn: ServingDraft, serve: ServingWorkload) -> Decimal:
+def month(candidate: ServingCandidate, serve: ServingWorkload) -> Decimal:
     """Dollars of a month of a candidate under another traffic."""
-    load = fleet(serve, layout_requests_per_s(drawn), drawn.stand)
-    place = replace(drawn.place, nodes=max(1, load.instances.most))
-    whole = replace(drawn, place=place, serve=serve)
+    load = fleet(serve, layout_requests_per_s(candidate), candidate.stand)
+    place = replace(candidate.place, nodes=max(1, load.instances.most))
+    whole = replace(candidate, place=place, serve=serve)
     lines = (*whole.machines(load), *whole.beside(load))
     return sum((each.usd for each in lines if each.usd is not None), Decimal(0))

@@ -13,7 +13,7 @@ from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.serving import BedrockPrice, BedrockTerms, ServingChoices
 from launcher.pricing.bill_lines import component
-from launcher.pricing.desk import Desk
+from launcher.pricing.context import PricingContext
 from launcher.pricing.offers import Offer
 from launcher.pricing.serving.traffic import requests_per_month
 
@@ -31,19 +31,19 @@ class Hosted(NamedTuple):
     lines: tuple[CostComponent, ...]
 
 
-def hosted(choices: ServingChoices, desk: Desk) -> Iterator[Hosted]:
+def hosted(choices: ServingChoices, context: PricingContext) -> Iterator[Hosted]:
     """The Bedrock candidates of a plan; none where Bedrock does not have the model, or the plan does not allow it."""
     if choices.bedrock_id is None:
         return
-    catalog = BedrockCatalog(prices_as_of=desk.catalog.prices_as_of)
-    region = (desk.request.target.region or (HOME,))[0]
+    catalog = BedrockCatalog(prices_as_of=context.catalog.prices_as_of)
+    region = (context.request.target.region or (HOME,))[0]
     row = catalog.price(choices.bedrock_id, region)
     same = catalog.same_weights.get(choices.bedrock_id, "")
     for mode in choices.bedrock_modes:
         if mode is BedrockMode.PROVISIONED:
-            found = _provisioned(choices, desk, region, same)
+            found = _provisioned(choices, context, region, same)
         else:
-            found = _by_the_token(choices, desk, region, row, mode=mode, same=same)
+            found = _by_the_token(choices, context, region, row, mode=mode, same=same)
         yield found._replace(terms=replace(found.terms, region_seen=region in catalog.regions))
 
 
@@ -60,11 +60,17 @@ def _place(region: str) -> Place:
 
 
 def _by_the_token(
-    choices: ServingChoices, desk: Desk, region: str, row: BedrockPrice | None, *, mode: BedrockMode, same: str
+    choices: ServingChoices,
+    context: PricingContext,
+    region: str,
+    row: BedrockPrice | None,
+    *,
+    mode: BedrockMode,
+    same: str,
 ) -> Hosted:
     """On demand, or in a batch whose answers come within a day."""
     model_id = choices.bedrock_id or ""
-    rates = _rates(row, mode, desk.rules.today) if row is not None else Unpriced(reason=_absent(model_id, desk))
+    rates = _rates(row, mode, context.rules.today) if row is not None else Unpriced(reason=_absent(model_id, context))
     serve = choices.serve
     requests = requests_per_month(serve)
     millions = (requests * serve.input_tokens / MILLION, requests * serve.answer_tokens / MILLION)
@@ -114,8 +120,8 @@ def _rates(row: BedrockPrice, mode: BedrockMode, today: date) -> tuple[Price, Pr
     return found[0], found[1]
 
 
-def _absent(model_id: str, desk: Desk) -> str:
-    day = desk.catalog.prices_as_of
+def _absent(model_id: str, context: PricingContext) -> str:
+    day = context.catalog.prices_as_of
     return f"no price of {model_id} is known" + (f" on or before {day}" if day is not None else "")
 
 
@@ -132,7 +138,7 @@ def _hourly(lines: tuple[CostComponent, ...], inputs: Price, outputs: Price) -> 
     )
 
 
-def _provisioned(choices: ServingChoices, desk: Desk, region: str, same: str) -> Hosted:
+def _provisioned(choices: ServingChoices, context: PricingContext, region: str, same: str) -> Hosted:
     """Model units by the hour, at the price the user was told."""
     wanted = choices.serve.bedrock
     own = wanted.provisioned_usd_per_hour
@@ -142,7 +148,7 @@ def _provisioned(choices: ServingChoices, desk: Desk, region: str, same: str) ->
         price = Unpriced(reason="AWS publishes no price of provisioned throughput: bedrock.provisioned_usd_per_hour")
     else:
         source = "user (workload.serve.bedrock.provisioned_usd_per_hour)"
-        price = Price(usd=own, source=source, basis=Basis.USER, as_of=desk.rules.today)
+        price = Price(usd=own, source=source, basis=Basis.USER, as_of=context.rules.today)
     hours = wanted.provisioned_units * HOURS_PER_MONTH
     name = f"{model_id} provisioned, {wanted.provisioned_units} units"
     whole = price

@@ -16,8 +16,8 @@ from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.compute import HOURS_A_YEAR
 from launcher.pricing.gate import age_findings, judge
 from launcher.pricing.serving.around import around_assumptions
+from launcher.pricing.serving.candidate import COMMITTED, ServingCandidate, paid_hours
 from launcher.pricing.serving.compile_job import compile_lines
-from launcher.pricing.serving.drafts import COMMITTED, ServingDraft, paid_hours
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_words
 
 MILLION = Decimal(1_000_000)
@@ -25,74 +25,76 @@ MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
 SOON_DAYS = 365
 
 
-def quote(drawn: ServingDraft, told: tuple[Assumption, ...]) -> Quote:
+def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
     """The quote of a serving draft: a month of it.
 
     Args:
-        drawn: the draft.
+        candidate: the candidate.
         told: what one instance serves, with its arithmetic.
     """
-    price = drawn.offer.price
-    plan = drawn.plan
-    usd = _month(drawn)
-    nodes = drawn.place.nodes if drawn.fleet is not None else 1
+    price = candidate.offer.price
+    plan = candidate.plan
+    usd = _month(candidate)
+    nodes = candidate.place.nodes if candidate.fleet is not None else 1
     per_hour = price.usd * nodes if isinstance(price, Price) else None
-    findings = (*drawn.refusals, *_findings(drawn), *_remarks(drawn))
-    cash, left, lines = _cash(drawn)
+    findings = (*candidate.refusals, *_findings(candidate), *_remarks(candidate))
+    cash, left, lines = _cash(candidate)
     return Quote(
         plan=plan,
-        work=drawn.work,
-        availability=drawn.offer.availability,
+        work=candidate.work,
+        availability=candidate.offer.availability,
         price=price,
         usd_per_hour=per_hour,
         hours=MONTH,
-        billed_hours=HOURS_PER_MONTH if drawn.fleet is None else paid_hours(drawn.place.option, drawn.fleet) / nodes,
+        billed_hours=HOURS_PER_MONTH
+        if candidate.fleet is None
+        else paid_hours(candidate.place.option, candidate.fleet) / nodes,
         usd=usd,
-        components=drawn.components,
-        commitment_usd=_commitment(drawn),
+        components=candidate.components,
+        commitment_usd=_commitment(candidate),
         spot=None,
         checkpoint_interval_s=None,
-        assumptions=(*_assumptions(drawn, told), *lines),
-        policies=_policies(drawn),
+        assumptions=(*_assumptions(candidate, told), *lines),
+        policies=_policies(candidate),
         cash_after_credits_usd=left,
         findings=findings,
-        as_of=drawn.desk.now,
-        expires_at=expiry(price, drawn.place.option, drawn.desk.now) if isinstance(price, Price) else None,
-        gate=judge(plan, price, usd, per_hour, findings, rules=drawn.desk.rules),
-        note=_note(drawn),
+        as_of=candidate.context.now,
+        expires_at=expiry(price, candidate.place.option, candidate.context.now) if isinstance(price, Price) else None,
+        gate=judge(plan, price, usd, per_hour, findings, rules=candidate.context.rules),
+        note=_note(candidate),
         cash_usd=cash,
-        serving=_outlook(drawn, usd),
+        serving=_outlook(candidate, usd),
     )
 
 
-def _month(drawn: ServingDraft) -> UsdRange | None:
+def _month(candidate: ServingCandidate) -> UsdRange | None:
     """Dollars of a month: the middle is the sum of the lines, low and high have a faster and a slower estimate."""
-    mid = drawn.usd
+    mid = candidate.usd
     if mid is None:
         return None
-    if drawn.estimate is None:
+    if candidate.estimate is None:
         return UsdRange(low=mid, mid=mid, high=mid)
-    tokens, requests = drawn.estimate.tokens_per_s, drawn.estimate.requests_per_s
-    low = _total(drawn, fleet(drawn.serve, requests * tokens.high / tokens.mid, drawn.stand))
-    high = _total(drawn, fleet(drawn.serve, requests * tokens.low / tokens.mid, drawn.stand))
+    tokens, requests = candidate.estimate.tokens_per_s, candidate.estimate.requests_per_s
+    low = _total(candidate, fleet(candidate.serve, requests * tokens.high / tokens.mid, candidate.stand))
+    high = _total(candidate, fleet(candidate.serve, requests * tokens.low / tokens.mid, candidate.stand))
     return UsdRange(low=min(mid, low), mid=mid, high=max(mid, high))
 
 
-def _total(drawn: ServingDraft, load: Fleet) -> Decimal:
+def _total(candidate: ServingCandidate, load: Fleet) -> Decimal:
     """The month with another number of instances."""
-    lines = (*drawn.machines(load), *drawn.beside(load))
+    lines = (*candidate.machines(load), *candidate.beside(load))
     return sum((each.usd for each in lines if each.usd is not None), Decimal(0)).quantize(CENT_FRACTION)
 
 
-def _outlook(drawn: ServingDraft, usd: UsdRange | None) -> ServingOutlook:
+def _outlook(candidate: ServingCandidate, usd: UsdRange | None) -> ServingOutlook:
     """The month of serving in numbers."""
-    requests = requests_per_month(drawn.serve)
-    outputs = Decimal(repr(requests * drawn.serve.answer_tokens))
-    whole = Decimal(repr(requests * (drawn.serve.input_tokens + drawn.serve.answer_tokens)))
-    told, load, price = drawn.estimate, drawn.fleet, drawn.offer.price
+    requests = requests_per_month(candidate.serve)
+    outputs = Decimal(repr(requests * candidate.serve.answer_tokens))
+    whole = Decimal(repr(requests * (candidate.serve.input_tokens + candidate.serve.answer_tokens)))
+    told, load, price = candidate.estimate, candidate.fleet, candidate.offer.price
     share, idle = None, None
     if load is not None:
-        paid = paid_hours(drawn.place.option, load)
+        paid = paid_hours(candidate.place.option, load)
         share = min(1.0, load.used_hours / paid) if paid else 0.0
         if isinstance(price, Price):
             idle = (price.usd * Decimal(repr(max(0.0, paid - load.used_hours)))).quantize(CENT_FRACTION)
@@ -108,7 +110,7 @@ def _outlook(drawn: ServingDraft, usd: UsdRange | None) -> ServingOutlook:
         idle_usd_per_month=idle,
         estimate=told,
         instances=None if load is None else load.instances,
-        bedrock=drawn.bedrock,
+        bedrock=candidate.bedrock,
     )
 
 
@@ -117,30 +119,30 @@ def _per_million(usd: UsdRange | None, tokens: Decimal) -> Decimal | None:
     return None if usd is None or not tokens else (usd.mid * MILLION / tokens).quantize(CENT_FRACTION)
 
 
-def _commitment(drawn: ServingDraft) -> Decimal | None:
+def _commitment(candidate: ServingCandidate) -> Decimal | None:
     """The whole cash of a commitment that is not owned."""
-    price, place = drawn.offer.price, drawn.place
-    if place.option not in COMMITTED or isinstance(price, Price) is False or drawn.desk.request.purchase.owned:
+    price, place = candidate.offer.price, candidate.place
+    if place.option not in COMMITTED or isinstance(price, Price) is False or candidate.context.request.purchase.owned:
         return None
     assert isinstance(price, Price)  # noqa: S101 - asked above
     return price.usd * place.nodes * HOURS_A_YEAR * (place.term_years or 1)
 
 
-def _cash(drawn: ServingDraft) -> tuple[Decimal | None, Decimal | None, tuple[Assumption, ...]]:
+def _cash(candidate: ServingCandidate) -> tuple[Decimal | None, Decimal | None, tuple[Assumption, ...]]:
     """Cash of the first month, the same after credits, and the lines that say how."""
-    usd, desk = drawn.usd, drawn.desk
-    pools = desk.request.purchase.credits
+    usd, context = candidate.usd, candidate.context
+    pools = context.request.purchase.credits
     if usd is None:
         return None, None, ()
-    if desk.request.purchase.owned and drawn.place.option in COMMITTED:
+    if context.request.purchase.owned and candidate.place.option in COMMITTED:
         usd -= sum(
-            (each.usd for each in drawn.components if each.usd is not None and each.group == "compute"), Decimal(0)
+            (each.usd for each in candidate.components if each.usd is not None and each.group == "compute"), Decimal(0)
         )
     if not pools:
         return usd, None, ()
     left, lines = usd, []
     for pool in sorted(pools, key=_ends):
-        if pool.expires is not None and pool.expires <= desk.now:
+        if pool.expires is not None and pool.expires <= context.now:
             continue
         used = min(left, pool.usd)
         left -= used
@@ -154,63 +156,65 @@ def _ends(pool: Credit) -> tuple[bool, str]:
     return (pool.expires is None, pool.expires.isoformat() if pool.expires else "")
 
 
-def _assumptions(drawn: ServingDraft, told: tuple[Assumption, ...]) -> tuple[Assumption, ...]:
+def _assumptions(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> tuple[Assumption, ...]:
     """What the month rests on."""
     month = Assumption(name="a month", value=f"{HOURS_PER_MONTH:g}", unit="hours", source="8,760 hours a year over 12")
-    if drawn.estimate is None or drawn.fleet is None:
+    if candidate.estimate is None or candidate.fleet is None:
         return (month,)
     return (
         *told,
-        *fleet_lines(drawn.serve, drawn.estimate, drawn.fleet, drawn.stand),
-        *compile_lines(drawn.place, drawn.desk.catalog),
+        *fleet_lines(candidate.serve, candidate.estimate, candidate.fleet, candidate.stand),
+        *compile_lines(candidate.place, candidate.context.catalog),
         month,
-        *(drawn.hazard.assumptions if drawn.hazard is not None else ()),
-        *around_assumptions(drawn.stand.mode),
+        *(candidate.hazard.assumptions if candidate.hazard is not None else ()),
+        *around_assumptions(candidate.stand.mode),
     )
 
 
-def _findings(drawn: ServingDraft) -> Iterator[Finding]:
+def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
     """What is to be said of one candidate."""
-    price, place = drawn.offer.price, drawn.place
+    price, place = candidate.offer.price, candidate.place
     if isinstance(price, Price) and price.market is not Market.OPEN:
         message = f"{place.az_id or place.region} shows no spot market for {place.instance_type}"
         yield warning("no-spot-market", "purchase.option", message)
     if place.option is PurchaseOption.SPOT:
         message = "spot instances are taken back at two minutes' notice, and their requests with them"
         yield warning("spot-serving", "purchase.option", message, "two zones, or spot beside instances that stay")
-    terms = drawn.bedrock
+    terms = candidate.bedrock
     if terms is not None:
         same = f" has the weights of {terms.same_weights};" if terms.same_weights else ":"
         message = f"{terms.model_id}{same} that {place.region} has it was not checked"
         if not terms.region_seen:
             message = f"{terms.model_id}{same} no price in the catalog names Bedrock in {place.region}"
         yield warning("bedrock-region", "target.region", message, "the Bedrock console lists the models of a region")
-    if terms is not None and (drawn.serve.max_ttft_ms is not None or drawn.serve.max_tpot_ms is not None):
+    if terms is not None and (candidate.serve.max_ttft_ms is not None or candidate.serve.max_tpot_ms is not None):
         message = "Bedrock publishes no latency: the limits were not held against it"
         yield warning("bedrock-latency", "workload.serve", message, "measure it before you rely on it")
-    if terms is not None and drawn.serve.model_uri is not None:
+    if terms is not None and candidate.serve.model_uri is not None:
         message = "Bedrock serves the published weights, not those of model_uri"
         yield warning("other-weights", "workload.serve.model_uri", message)
-    yield from age_findings(price, place.option, drawn.desk.rules)
-    for each in drawn.components:
+    yield from age_findings(price, place.option, candidate.context.rules)
+    for each in candidate.components:
         if each.unpriced is not None and each.group != "compute":
             yield warning("unpriced-line", "", f"{each.name}: {each.unpriced}; the total is incomplete")
 
 
-def _remarks(drawn: ServingDraft) -> Iterator[Finding]:
+def _remarks(candidate: ServingCandidate) -> Iterator[Finding]:
     """What is to be said of its deployment that does not stand in its way."""
-    return (each for each in drawn.found if each.level is not Level.ERROR)
+    return (each for each in candidate.found if each.level is not Level.ERROR)
 
 
-def _policies(drawn: ServingDraft) -> tuple[Policy, ...]:
+def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
     """The safety policies, the ones that are off included."""
-    request, serve, load = drawn.desk.request, drawn.serve, drawn.fleet
+    request, serve, load = candidate.context.request, candidate.serve, candidate.fleet
     budget = request.budget
     scaling = way = zones = None
     if load is not None:
         most = serve.max_instances or load.instances.most
         scaling = f"{least_instances(serve)} to {most} instances"
-        way = f"{rollout_words(serve, drawn.stand)}" + (", with alarms and rollback" if drawn.stand.mode else "")
+        way = f"{rollout_words(serve, candidate.stand)}" + (
+            ", with alarms and rollback" if candidate.stand.mode else ""
+        )
         zones = f"{serve.zones} zones" if serve.zones > 1 else None
     settings = {
         "budget": None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate of a month",
@@ -224,13 +228,13 @@ def _policies(drawn: ServingDraft) -> tuple[Policy, ...]:
     return tuple(Policy(name=name, value=value or "off", on=value is not None) for name, value in settings.items())
 
 
-def _note(drawn: ServingDraft) -> str:
+def _note(candidate: ServingCandidate) -> str:
     """The one thing worth saying of a row."""
-    terms = drawn.bedrock
+    terms = candidate.bedrock
     if terms is not None:
         return f"Bedrock {terms.mode.value.replace('-', ' ')}, {terms.model_id}"
-    if drawn.estimate is None:
+    if candidate.estimate is None:
         return ""
-    layout = drawn.estimate.layout
-    kind = "measured" if drawn.estimate.measured else "estimated"
+    layout = candidate.estimate.layout
+    kind = "measured" if candidate.estimate.measured else "estimated"
     return f"{layout.copies} × TP{layout.tensor_parallel}, batch {layout.batch}, {kind}"

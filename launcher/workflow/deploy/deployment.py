@@ -92,6 +92,6 @@ def ground_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
         instances=priced.catalog.instance_types,
         cluster=None,
         tell=options.tell,
-        max_usd=priced.desk.rules.max_usd,
+        max_usd=priced.context.rules.max_usd,
     )
     return Ground(setting=setting)

@@ -71,7 +71,7 @@ def setting_in(box: Sandbox, priced: Priced, plan: Plan, tell: Tell) -> Setting:
         instances=priced.catalog.instance_types,
         cluster=lambda name: cluster_state(box, name),
         tell=tell,
-        max_usd=priced.desk.rules.max_usd,
+        max_usd=priced.context.rules.max_usd,
     )
 
 

@@ -12,9 +12,9 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
-from launcher.pricing.drafts import Draft
+from launcher.pricing.candidate import Candidate
+from launcher.pricing.serving.candidate import ServingCandidate
 from launcher.pricing.serving.crossover import usd_per_request, utilisation, volume
-from launcher.pricing.serving.drafts import ServingDraft
 from launcher.pricing.serving.verdict import ServingVerdict, Sides, judge, sides, upkeep_usd
 from launcher.workflow.quote.price import NEURON, NVIDIA, PriceOptions
 from launcher.workflow.quote.serving import ServingPriced, price_serving
@@ -27,7 +27,7 @@ class Crossover(NamedTuple):
     """
 
     rank: int
-    draft: ServingDraft
+    draft: ServingCandidate
     utilisation: float | None
 
 
@@ -45,9 +45,9 @@ class ServingComparison:
         return self.pinned.findings
 
     @cached_property
-    def hosted(self) -> ServingDraft | None:
+    def hosted(self) -> ServingCandidate | None:
         """The cheapest priced Bedrock candidate."""
-        own = (cast("ServingDraft", each) for each in self.priced.drafts if each.usd is not None)
+        own = (cast("ServingCandidate", each) for each in self.priced.candidates if each.usd is not None)
         return next((each for each in own if each.bedrock is not None), None)
 
     @cached_property
@@ -55,8 +55,8 @@ class ServingComparison:
         """Every priced candidate with machines, in the order of rank."""
         rate = usd_per_request(self.hosted)
         found = []
-        for rank, each in enumerate(self.priced.drafts, start=1):
-            own = cast("ServingDraft", each)
+        for rank, each in enumerate(self.priced.candidates, start=1):
+            own = cast("ServingCandidate", each)
             if own.estimate is not None and own.usd is not None:
                 found.append(Crossover(rank, own, utilisation(own, rate)))
         return tuple(found)
@@ -64,7 +64,7 @@ class ServingComparison:
     @cached_property
     def sides(self) -> Sides:
         """The cheapest of each kind; of the types that the plan pins, where it pins any."""
-        hosted = None if self.hosted is None else self.priced.quote(self.priced.drafts.index(self.hosted) + 1)
+        hosted = None if self.hosted is None else self.priced.quote(self.priced.candidates.index(self.hosted) + 1)
         return sides(
             self.pinned.serve,
             neuron=self._best(NEURON),
@@ -72,7 +72,8 @@ class ServingComparison:
             hosted=hosted,
             volume=volume(self.free, usd_per_request(self.hosted), upkeep_usd(self.pinned.serve)),
             closed=self.priced.serving.closed,
-            unpriced=self.hosted is None and any(cast("ServingDraft", each).bedrock for each in self.priced.drafts),
+            unpriced=self.hosted is None
+            and any(cast("ServingCandidate", each).bedrock for each in self.priced.candidates),
         )
 
     @cached_property
@@ -81,23 +82,23 @@ class ServingComparison:
         return judge(self.sides)
 
     @property
-    def free(self) -> list[ServingDraft]:
+    def free(self) -> list[ServingCandidate]:
         """The best candidate of each type among those that a verdict may rest on."""
-        found: dict[str, ServingDraft] = {}
-        for each in self.priced.drafts:
+        found: dict[str, ServingCandidate] = {}
+        for each in self.priced.candidates:
             if self._stands(each):
-                found.setdefault(each.place.instance_type, cast("ServingDraft", each))
+                found.setdefault(each.place.instance_type, cast("ServingCandidate", each))
         return list(found.values())
 
     def _best(self, family: str) -> Quote | None:
         """The cheapest possible candidate of a family, of the pinned types before others."""
         for priced in (self.pinned, self.priced):
-            for rank, each in enumerate(priced.drafts, start=1):
+            for rank, each in enumerate(priced.candidates, start=1):
                 if self._stands(each) and priced.family(each) == family:
                     return priced.quote(rank)
         return None
 
-    def _stands(self, each: Draft) -> bool:
+    def _stands(self, each: Candidate) -> bool:
         """Whether a verdict may rest on a candidate: priced, possible, and neither tied for years nor taken back.
 
         Commitments and spot count where the plan asks for them.

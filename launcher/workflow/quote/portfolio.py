@@ -15,7 +15,7 @@ from launcher.model.finding import Finding
 from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
-from launcher.pricing.drafts import Draft
+from launcher.pricing.candidate import Candidate
 from launcher.workflow.quote.compare import opened as opened_training
 from launcher.workflow.quote.price import Priced, PriceOptions, price_request
 
@@ -44,7 +44,7 @@ class Member:
     @cached_property
     def rank(self) -> int | None:
         """The rank of its best option: priced, possible, tied to nothing that the plan does not ask for."""
-        return next((rank for rank, each in enumerate(self.priced.drafts, 1) if stands(each)), None)
+        return next((rank for rank, each in enumerate(self.priced.candidates, 1) if stands(each)), None)
 
     @cached_property
     def choice(self) -> Quote | None:
@@ -65,7 +65,7 @@ class Member:
 
     def on_chip(self, chip: str) -> Decimal | None:
         """The cheapest month on one kind of chip; None where nothing can or has a price."""
-        found = (each.usd for each in self.wide.drafts if each.work.accelerator == chip and stands(each))
+        found = (each.usd for each in self.wide.candidates if each.work.accelerator == chip and stands(each))
         usd = next((each for each in found if each is not None), None)
         return None if usd is None else usd * self.times_a_month
 
@@ -100,7 +100,7 @@ class Portfolio:
     @cached_property
     def one_chip(self) -> tuple[OneChip, ...]:
         """Every kind of chip that can carry a plan: those that carry all first, the cheapest of them first."""
-        chips = {each.work.accelerator for member in self.members for each in member.wide.drafts if stands(each)}
+        chips = {each.work.accelerator for member in self.members for each in member.wide.candidates if stands(each)}
         found = [self._on(chip) for chip in sorted(each for each in chips if each)]
         return tuple(sorted(found, key=lambda each: (len(each.missing), each.usd_per_month)))
 
@@ -163,12 +163,12 @@ def _opened(request: PlanRequest) -> PlanRequest:
     return opened_serving(request)
 
 
-def stands(each: Draft) -> bool:
+def stands(each: Candidate) -> bool:
     """Whether a portfolio may rest on a candidate: priced, possible, not tied for years unless the plan asks for it.
 
     Spot carries training; it serves only where the plan asks for it.
     """
-    request = each.desk.request
+    request = each.context.request
     asked = tuple(PurchaseOption) if request.purchase.owned else request.purchase.option or ()
     taken_back = each.place.option is PurchaseOption.SPOT and request.workload.serve is not None
     free = each.place.term_years is None and not taken_back

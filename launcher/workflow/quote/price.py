@@ -24,8 +24,8 @@ from launcher.planning.limits import computes
 from launcher.planning.resolve import Resolution, resolve
 from launcher.planning.work import cluster_hours
 from launcher.pricing.alternatives import Alternative, alternatives
-from launcher.pricing.desk import Desk
-from launcher.pricing.drafts import Draft, cheapest_fixed, draft, ranked
+from launcher.pricing.candidate import Candidate, cheapest_fixed, ranked, training_candidate
+from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import OVER_BUDGET, GateRules, spending_limit
 from launcher.pricing.quoting import quote
 from launcher.pricing.screening import all_places, best_places
@@ -59,25 +59,25 @@ class Priced:
     """A request with its candidates, best first; a quote is made of one when it is asked for."""
 
     path: Path
-    desk: Desk
+    context: PricingContext
     resolution: Resolution
-    drafts: Sequence[Draft]
+    candidates: Sequence[Candidate]
     _made: dict[int, Quote] = field(default_factory=dict)
 
     @property
     def request(self) -> PlanRequest:
         """The request."""
-        return self.desk.request
+        return self.context.request
 
     @property
     def catalog(self) -> Catalog:
         """The prices."""
-        return self.desk.catalog
+        return self.context.catalog
 
     @property
     def now(self) -> datetime:
         """The moment."""
-        return self.desk.now
+        return self.context.now
 
     def quote(self, rank: int) -> Quote:
         """The quote of a rank, from 1; one over the budget names the best that is not."""
@@ -90,47 +90,47 @@ class Priced:
     def _quote(self, rank: int) -> Quote:
         """The quote by itself."""
         if rank not in self._made:
-            drawn = self.drafts[rank - 1]
-            work = self.resolution.estimator.explained(drawn.work)
-            self._made[rank] = quote(drawn, work, self._rival_usd)
+            candidate = self.candidates[rank - 1]
+            work = self.resolution.estimator.explained(candidate.work)
+            self._made[rank] = quote(candidate, work, self._rival_usd)
         return self._made[rank]
 
     def digest(self, rank: int) -> str:
         """The digest of a rank's plan, without making its quote."""
-        return resolved_plan(self.request, self.drafts[rank - 1].place, self.desk.document).digest
+        return resolved_plan(self.request, self.candidates[rank - 1].place, self.context.document).digest
 
     @cached_property
     def quotes(self) -> tuple[Quote, ...]:
         """Every candidate's quote."""
-        return tuple(self.quote(rank) for rank in range(1, len(self.drafts) + 1))
+        return tuple(self.quote(rank) for rank in range(1, len(self.candidates) + 1))
 
     @cached_property
     def _rival_usd(self) -> Decimal | None:
         """The cheapest total that is not on spot."""
-        return cheapest_fixed(self.drafts)
+        return cheapest_fixed(self.candidates)
 
     @cached_property
     def _affordable(self) -> tuple[int, Decimal] | None:
         """The first candidate within the budget: its rank and its high estimate; None without one."""
-        limit = spending_limit(self.request, self.desk.rules)
-        for rank, drawn in enumerate(self.drafts, start=1):
-            if limit is None or drawn.usd is None or drawn.usd > limit or drawn.refusals:
+        limit = spending_limit(self.request, self.context.rules)
+        for rank, candidate in enumerate(self.candidates, start=1):
+            if limit is None or candidate.usd is None or candidate.usd > limit or candidate.refusals:
                 continue
             made = self._quote(rank)
             if made.usd is not None and made.usd.high <= limit and made.gate.exit_code != OVER_BUDGET:
                 return rank, made.usd.high
         return None
 
-    def family(self, drawn: Draft) -> str:
+    def family(self, candidate: Candidate) -> str:
         """Whether a candidate is nvidia or neuron."""
-        chip = self.catalog.instance_types[drawn.place.instance_type].accelerator
+        chip = self.catalog.instance_types[candidate.place.instance_type].accelerator
         return self.catalog.accelerators[chip].family if chip else ""
 
     def cheapest_of(self, family: str) -> int | None:
         """The rank of the cheapest possible candidate of a family that ties nobody down for years; None without one."""
-        for rank, drawn in enumerate(self.drafts, start=1):
-            tied = drawn.place.term_years is not None and drawn.place.option not in self._asked
-            if drawn.usd is not None and not drawn.refusals and not tied and self.family(drawn) == family:
+        for rank, candidate in enumerate(self.candidates, start=1):
+            tied = candidate.place.term_years is not None and candidate.place.option not in self._asked
+            if candidate.usd is not None and not candidate.refusals and not tied and self.family(candidate) == family:
                 return rank
         return None
 
@@ -153,12 +153,12 @@ class Priced:
             for each in tried
             if each.chip is not None and each.chip.trains and computes(each.chip, train.precision)
         ]
-        return alternatives(chips, self.resolution.estimator.work, self.desk)
+        return alternatives(chips, self.resolution.estimator.work, self.context)
 
     @property
     def impossible(self) -> bool:
         """Whether there is something against every candidate."""
-        return all(each.refusals for each in self.drafts)
+        return all(each.refusals for each in self.candidates)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -223,12 +223,12 @@ def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
         raise ImpossibleError(message, findings=tuple(findings))
 
 
-def desk_for(request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> Desk:
+def context_for(request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> PricingContext:
     """What every quote of one command has in common."""
     rules = GateRules(
         today=now.date(), max_usd=options.max_usd, max_age_days=options.max_price_age, sandbox=options.sandbox
     )
-    return Desk(request=request, catalog=catalog, now=now, rules=rules)
+    return PricingContext(request=request, catalog=catalog, now=now, rules=rules)
 
 
 def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> Priced:
@@ -244,21 +244,23 @@ def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datet
         return price_serving(path, request, catalog, now, options)
     resolution = resolve(request, catalog, load_training())
     refuse_errors(path, resolution.findings)
-    desk = desk_for(request, catalog, now, options)
+    context = context_for(request, catalog, now, options)
     works = resolution.estimator.work
-    places = all_places(resolution.ways) if options.everything else best_places(resolution.ways, works, desk)
-    drafts = ranked(
-        draft(place, works(place.instance_type, place.nodes), desk, place_findings(request, place, catalog))
+    places = all_places(resolution.groups) if options.everything else best_places(resolution.groups, works, context)
+    candidates = ranked(
+        training_candidate(
+            place, works(place.instance_type, place.nodes), context, place_findings(request, place, catalog)
+        )
         for place in places
     )
     if request.purchase.option == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
-        _refuse_lossy_spot(path, drafts)
-    return Priced(path=path, desk=desk, resolution=resolution, drafts=drafts)
+        _refuse_lossy_spot(path, candidates)
+    return Priced(path=path, context=context, resolution=resolution, candidates=candidates)
 
 
-def _refuse_lossy_spot(path: Path, drafts: Sequence[Draft]) -> None:
+def _refuse_lossy_spot(path: Path, candidates: Sequence[Candidate]) -> None:
     """Refuse a plan that pins spot and never saves, with the hours and dollars that it would be expected to take."""
-    best = drafts[0]
+    best = candidates[0]
     found = [each for each in best.refusals if each.code == SPOT_WITHOUT_CHECKPOINTS]
     total = f", ${best.usd:,.0f}" if best.usd is not None else ""
     findings = [replace(each, message=f"{each.message}{total}") for each in found]
@@ -272,7 +274,7 @@ def pick(priced: Priced, wanted: str | None) -> tuple[int, Quote]:
     Raises:
         UnreadableInputError: there is no such rank or digest.
     """
-    count = len(priced.drafts)
+    count = len(priced.candidates)
     if wanted is None:
         return 1, priced.quote(1)
     if wanted.isdecimal() and wanted.isascii() and len(wanted) < LEAST_DIGEST and 1 <= int(wanted) <= count:

@@ -20,12 +20,12 @@ from launcher.planning.endpoint_checks import quoted_findings
 from launcher.planning.serving.explanation import estimate_lines
 from launcher.planning.serving.resolve import ServingResolution, model_of, resolve
 from launcher.planning.work import Estimator
-from launcher.pricing.drafts import Draft
-from launcher.pricing.serving.candidates import serving_drafts
-from launcher.pricing.serving.drafts import ServingDraft
+from launcher.pricing.candidate import Candidate
+from launcher.pricing.serving.candidate import ServingCandidate
+from launcher.pricing.serving.candidates import serving_candidates
 from launcher.pricing.serving.quoting import quote
 from launcher.workflow.quote.kept_loads import kept_loads, remarks
-from launcher.workflow.quote.price import Priced, PriceOptions, desk_for, refuse_errors
+from launcher.workflow.quote.price import Priced, PriceOptions, context_for, refuse_errors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +54,9 @@ class ServingPriced(Priced):
         """Billions of parameters of the model, where they are known."""
         return self.model.params_b if self.model is not None else None
 
-    def family(self, drawn: Draft) -> str:
+    def family(self, candidate: Candidate) -> str:
         """Whether a candidate is nvidia or neuron; nothing for Bedrock."""
-        return super().family(drawn) if drawn.place.instance_type else ""
+        return super().family(candidate) if candidate.place.instance_type else ""
 
     def digest(self, rank: int) -> str:
         """The digest of a rank's plan, its layout decided."""
@@ -65,13 +65,13 @@ class ServingPriced(Priced):
     def _quote(self, rank: int) -> Quote:
         """The quote by itself."""
         if rank not in self._made:
-            drawn = cast("ServingDraft", self.drafts[rank - 1])
-            told = drawn.estimate
+            candidate = cast("ServingCandidate", self.candidates[rank - 1])
+            told = candidate.estimate
             lines: tuple[Assumption, ...] = ()
             if told is not None and self.model is not None:
-                facts = self.catalog.instance_types[drawn.place.instance_type]
+                facts = self.catalog.instance_types[candidate.place.instance_type]
                 lines = estimate_lines(self.serve, self.model, told, facts, catalog=self.catalog, known=self.facts)
-            self._made[rank] = quote(drawn, lines)
+            self._made[rank] = quote(candidate, lines)
         return self._made[rank]
 
 
@@ -93,7 +93,7 @@ def price_serving(
     own = remarks(kept, serve, model_of(serve, catalog), resolution.choices.estimates, catalog)
     resolution = replace(resolution, findings=(*resolution.findings, *own))
     refuse_errors(path, resolution.findings)
-    desk = desk_for(request, catalog, now, options)
+    context = context_for(request, catalog, now, options)
     judged = partial(quoted_findings, catalog=catalog, images=load_images(), facts=facts)
-    drafts = serving_drafts(resolution.choices, desk, judged, everything=options.everything)
-    return ServingPriced(path=path, desk=desk, resolution=resolution, drafts=drafts, facts=facts)
+    candidates = serving_candidates(resolution.choices, context, judged, everything=options.everything)
+    return ServingPriced(path=path, context=context, resolution=resolution, candidates=candidates, facts=facts)

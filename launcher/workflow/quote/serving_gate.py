@@ -39,7 +39,7 @@ def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
 
 def _other(priced: Priced, hint: str) -> str:
     """A hint, and the best candidate that is an endpoint."""
-    for rank, each in enumerate(priced.drafts, start=1):
+    for rank, each in enumerate(priced.candidates, start=1):
         machines = each.place.option is not PurchaseOption.BEDROCK
         if machines and each.place.target is TargetKind.SAGEMAKER_ENDPOINT and each.usd is not None:
             return f"{hint}; --pick {rank} is an endpoint on {each.place.instance_type}"

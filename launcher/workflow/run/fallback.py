@@ -39,8 +39,8 @@ def next_rank(priced: Priced, tried: Sequence[Place]) -> int | None:
         priced: the candidates, best first; every zone a candidate of its own.
         tried: where no machines came.
     """
-    for rank, drawn in enumerate(priced.drafts, start=1):
-        if drawn.refusals or drawn.usd is None or any(covered(drawn.place, each) for each in tried):
+    for rank, candidate in enumerate(priced.candidates, start=1):
+        if candidate.refusals or candidate.usd is None or any(covered(candidate.place, each) for each in tried):
             continue
         if priced.quote(rank).gate.allowed:
             return rank
@@ -100,7 +100,7 @@ class Fallback:
         if rank is None:
             self.setting.tell("no machines yet, and no other candidate that the gate allows: the job keeps waiting")
             return False
-        self.setting.tell(f"no machines yet; the next candidate is {place_words(priced.drafts[rank - 1].place)}")
+        self.setting.tell(f"no machines yet; the next candidate is {place_words(priced.candidates[rank - 1].place)}")
         return True
 
     def _following(self) -> Candidate | None:

@@ -163,7 +163,7 @@ def _site(priced: Priced, quoted: Quote, folder: RunFolder, setting: LaunchSetti
         instances=priced.catalog.instance_types,
         cluster=setting.cluster,
         tell=setting.tell,
-        max_usd=priced.desk.rules.max_usd,
+        max_usd=priced.context.rules.max_usd,
     )
     done = cluster_for(folder, quoted, render_quote(quoted, how.instances), how)
     outputs = next(each for each in done.outputs.values() if "ClusterName" in each)

@@ -24,7 +24,7 @@ def sides(synthesised, catalog):
     def both(name):
         if name not in done:
             found = price(FILES[name], NOW, PriceOptions())
-            (rank,) = [index for index, each in enumerate(found.drafts, 1) if each.place.instance_type]
+            (rank,) = [index for index, each in enumerate(found.candidates, 1) if each.place.instance_type]
             quoted = found.quote(rank)
             made = synthesised(quoted.plan, usd_per_hour=f"{quoted.price.usd:f}")
             told = json.loads(json.dumps(quote_document(quoted, rank, catalog.instance_types)))

@@ -130,7 +130,7 @@ def test_a_plan_has_the_keys_of_the_contract(plan):
 
 def test_a_quote_has_the_keys_of_the_contract(plan):
     found = plan(SOME)
-    for rank in range(1, len(found.drafts) + 1):
+    for rank in range(1, len(found.candidates) + 1):
         each = quote_document(found.quote(rank), rank, found.catalog.instance_types)
         assert set(each) >= QUOTE
         check_candidate(each)
@@ -197,9 +197,9 @@ def test_all_names_regions_by_their_codes_where_there_is_no_room(plan):
 def test_all_shows_every_combination(plan):
     text = SOME.replace("region: [us-east-1, us-east-2, us-west-2]", "region: us-east-2\n  nodes: 1")
     found = plan(text, everything=True)
-    assert len(found.drafts) == sum(each.combinations for each in found.resolution.ways)
-    assert len(found.drafts) > len(plan(text).drafts)
-    assert len({each.digest for each in found.quotes}) == len(found.drafts)
+    assert len(found.candidates) == sum(each.combinations for each in found.resolution.groups)
+    assert len(found.candidates) > len(plan(text).candidates)
+    assert len({each.digest for each in found.quotes}) == len(found.candidates)
 
 
 def test_ranks_and_digests_name_the_same_candidate(plan, capsys, monkeypatch):

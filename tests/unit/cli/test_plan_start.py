@@ -32,7 +32,7 @@ def test_a_plan_loads_neither_pydantic_nor_another_command(tmp_path: Path) -> No
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     code, modules = json.loads(done.stdout.splitlines()[-1])
     assert code == 0
-    assert "launcher.pricing.drafts" in modules
+    assert "launcher.pricing.candidate" in modules
     unwanted = {"pydantic", "rich", "statistics", "launcher.cli.launch", "launcher.cli.deploy", "launcher.cli.quote"}
     assert not unwanted & set(modules)
 

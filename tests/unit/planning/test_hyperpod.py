@@ -44,7 +44,7 @@ def test_every_card_is_counted_with_an_address_and_the_file_system_with_its_own(
 def test_remarks_are_made_where_hyperpod_is_asked_for(catalog):
     facts = load_training()
     asked = resolve(request_of(), catalog, facts)
-    assert {each.target for each in asked.ways} == {TargetKind.HYPERPOD_SLURM}
+    assert {each.target for each in asked.groups} == {TargetKind.HYPERPOD_SLURM}
     assert [each.code for each in asked.findings] == ["hyperpod-shared-folder", "hyperpod-health-checks"]
     told = resolve(request_of(storage={"lustre_gib": 2400}), catalog, facts)
     assert [each.code for each in told.findings] == ["hyperpod-health-checks"]

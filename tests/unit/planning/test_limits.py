@@ -28,7 +28,7 @@ def found():
         }
         resolved = resolve(plan_file.loads(yaml.safe_dump(data)), catalog, facts)
         marks = [(each.level.value, each.code, each.path) for each in resolved.findings]
-        return marks, {way.instance_type for way in resolved.ways}, resolved.findings
+        return marks, {group.instance_type for group in resolved.groups}, resolved.findings
 
     return findings
 

@@ -37,7 +37,7 @@ def test_a_training_job_costs_its_ml_rate_for_its_hours(priced):
     machines = rate.usd * Decimal(repr(job.hours.mid + BOOT_H))
     assert machines < job.usd.mid < machines + 20
     assert job.hours.mid == found.resolution.estimator.work("p5.48xlarge", 1).hours.mid
-    on_demand = next(each for each in found.drafts if each.place.option is PurchaseOption.ON_DEMAND)
+    on_demand = next(each for each in found.candidates if each.place.option is PurchaseOption.ON_DEMAND)
     assert job.usd.mid > on_demand.usd
 
 

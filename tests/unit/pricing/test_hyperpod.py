@@ -16,7 +16,7 @@ ARN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/june"
 
 
 def targets(found):
-    return {each.place.target for each in found.drafts}
+    return {each.place.target for each in found.candidates}
 
 
 def lines(quoted):
@@ -35,19 +35,19 @@ class TestCandidates:
 
     def test_a_price_of_ones_own_brings_it_in_and_the_cheaper_is_kept(self, priced):
         own = {"purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "40"}}}
-        (kept,) = priced(own).drafts
+        (kept,) = priced(own).candidates
         assert (kept.place.target, kept.offer.price.usd) == (TargetKind.HYPERPOD_SLURM, 40)
         dear = {"purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "400"}}}
         assert targets(priced(dear)) == {TargetKind.PARALLELCLUSTER}
 
     def test_a_training_plan_asks_for_it(self, priced):
-        (only,) = priced({"purchase": {"option": "training-plan"}}).drafts
+        (only,) = priced({"purchase": {"option": "training-plan"}}).candidates
         assert only.place.target is TargetKind.HYPERPOD_SLURM
 
     def test_all_shows_it_where_the_plan_names_it(self, priced):
         job = {"train": {"hours": None, "tokens_b": 1}}
         found = priced({"workload": job, "target": {**BOTH, "nodes": {"min": 1, "max": 4}}}, everything=True)
-        assert {(each.place.target, each.place.nodes) for each in found.drafts} >= {
+        assert {(each.place.target, each.place.nodes) for each in found.candidates} >= {
             (TargetKind.HYPERPOD_SLURM, 2),
             (TargetKind.PARALLELCLUSTER, 4),
         }
@@ -81,7 +81,7 @@ class TestCandidates:
     def test_one_of_several_types_is_left_out_with_a_warning(self, priced):
         job = {"train": {"hours": None, "tokens_b": 1}}
         found = priced({"workload": job, "target": {**POD, "instance_type": ["p5.48xlarge", "trn1.2xlarge"]}})
-        assert [each.place.instance_type for each in found.drafts] == ["p5.48xlarge"]
+        assert [each.place.instance_type for each in found.candidates] == ["p5.48xlarge"]
         assert [each.level for each in found.findings if each.code == "not-on-hyperpod"] == [Level.WARNING]
 
 

@@ -101,7 +101,7 @@ def test_a_reservation_gives_one_candidate_even_where_nothing_is_known(priced):
         "purchase": {"option": "any", "reservation": {"id": BLOCK}},
     }
     found = priced(plan)
-    assert len(found.drafts) == found.resolution.considered == 1
+    assert len(found.candidates) == found.resolution.considered == 1
     assert [each.code for each in found.findings] == ["reservation-unchecked"]
     quoted = found.quote(1)
     assert quoted.plan.place.nodes == 3
@@ -156,7 +156,7 @@ def test_a_job_that_outlasts_its_window_is_refused(priced):
 def test_a_training_plan_is_hyperpods_and_priced_by_its_fee(priced):
     plan = {"target": {"region": "any"}, "purchase": {"option": "any", "training_plan": {"arn": ARN}}}
     found = priced(plan)
-    assert len(found.drafts) == 1
+    assert len(found.candidates) == 1
     quoted = found.quote(1)
     place = quoted.plan.place
     assert (place.target, place.option, place.region) == ("hyperpod-slurm", "training-plan", "us-west-2")

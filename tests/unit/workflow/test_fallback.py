@@ -30,7 +30,7 @@ def priced(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def places(priced):
-    return [each.place for each in priced.drafts]
+    return [each.place for each in priced.candidates]
 
 
 def test_one_after_the_other_until_none_is_left(priced, places):
@@ -45,12 +45,12 @@ def test_one_after_the_other_until_none_is_left(priced, places):
 
 
 def test_what_the_gate_refuses_is_passed_over(priced):
-    dear = sorted(priced.quote(rank).usd.high for rank in range(1, len(priced.drafts) + 1))[-2]
+    dear = sorted(priced.quote(rank).usd.high for rank in range(1, len(priced.candidates) + 1))[-2]
     poorer = price(priced.path, NOW, PriceOptions(everything=True, sandbox=True, max_usd=dear - Decimal("0.01")))
-    allowed = [rank for rank in range(1, len(poorer.drafts) + 1) if poorer.quote(rank).gate.allowed]
-    assert 0 < len(allowed) < len(poorer.drafts)
+    allowed = [rank for rank in range(1, len(poorer.candidates) + 1) if poorer.quote(rank).gate.allowed]
+    assert 0 < len(allowed) < len(poorer.candidates)
     assert next_rank(poorer, []) == allowed[0]
-    assert next_rank(poorer, [poorer.drafts[rank - 1].place for rank in allowed]) is None
+    assert next_rank(poorer, [poorer.candidates[rank - 1].place for rank in allowed]) is None
 
 
 class TestCovered:

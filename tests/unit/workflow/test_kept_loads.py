@@ -113,10 +113,10 @@ def unused(found):
 
 class TestUsed:
     def test_it_stands_in_place_of_the_model(self, keep, priced):
-        before = priced().drafts[0].estimate
+        before = priced().candidates[0].estimate
         keep(measured())
         found = priced()
-        told = found.drafts[0].estimate
+        told = found.candidates[0].estimate
         assert not before.measured
         assert (told.measured, told.source, unused(found)) == (True, "load test of 2026-11-20", [])
         assert told.tokens_per_s.mid == pytest.approx(900, rel=1e-3)
@@ -126,7 +126,7 @@ class TestUsed:
 
     def test_the_pinned_plan_it_was_deployed_from_uses_it_too(self, keep, priced):
         keep(measured())
-        assert priced(**PINNED).drafts[0].estimate.source == "load test of 2026-11-20"
+        assert priced(**PINNED).candidates[0].estimate.source == "load test of 2026-11-20"
 
     def test_the_quote_says_measured_with_its_source(self, keep, priced):
         keep(measured())
@@ -134,9 +134,9 @@ class TestUsed:
         assert lines["measured throughput"].source == "load test of 2026-11-20"
 
     def test_it_goes_before_a_published_row(self, keep, priced):
-        published = priced(input_tokens=1500).drafts[0].estimate
+        published = priced(input_tokens=1500).candidates[0].estimate
         keep(measured(lengths=(1500, 250), got=(1500, 250)))
-        own = priced(input_tokens=1500).drafts[0].estimate
+        own = priced(input_tokens=1500).candidates[0].estimate
         assert published.measured
         assert "load test" not in published.source
         assert own.source == "load test of 2026-11-20"
@@ -144,17 +144,17 @@ class TestUsed:
     def test_the_newest_of_several_counts(self, keep, priced):
         keep(measured(per_s=500, at=datetime(2026, 11, 1, tzinfo=UTC)), "20261101T000000Z")
         keep(measured(per_s=700), "20261120T120000Z")
-        assert priced().drafts[0].estimate.tokens_per_s.mid == pytest.approx(700, rel=1e-3)
+        assert priced().candidates[0].estimate.tokens_per_s.mid == pytest.approx(700, rel=1e-3)
 
     def test_a_slower_endpoint_than_estimated_costs_more(self, keep, priced):
-        before = priced(requests_per_s=40).drafts[0].usd
+        before = priced(requests_per_s=40).candidates[0].usd
         keep(measured(per_s=400))
-        assert priced(requests_per_s=40).drafts[0].usd > before
+        assert priced(requests_per_s=40).candidates[0].usd > before
 
     def test_it_says_nothing_of_other_types(self, keep, priced):
         keep(measured())
         found = priced(instance_type="inf2.24xlarge")
-        assert not found.drafts[0].estimate.measured
+        assert not found.candidates[0].estimate.measured
         assert unused(found) == []
 
 
@@ -178,7 +178,7 @@ class TestUnused:
     def test_what_nearly_matches_is_told_of(self, keep, priced, test, serve, said):
         keep(measured(**test))
         found = priced(**serve)
-        assert not found.drafts[0].estimate.measured
+        assert not found.candidates[0].estimate.measured
         assert unused(found) == [f"the load test of 2026-11-20 on inf2.48xlarge is not used: {said}"]
 
     def test_another_model_is_not_spoken_of(self, keep, priced):
@@ -227,7 +227,7 @@ class TestBroken:
     def test_a_value_that_cannot_be_is_a_warning_with_its_name(self, keep, priced, key, value):
         keep(json.dumps({**load_document(measured()), key: value}))
         found = priced()
-        assert not found.drafts[0].estimate.measured
+        assert not found.candidates[0].estimate.measured
         (told,) = unused(found)
         assert key in told or "tokens_per_s" in told
 
@@ -238,7 +238,7 @@ class TestBroken:
     def test_an_instance_type_that_nobody_knows_is_passed_over(self, keep, priced):
         keep(measured(instance_type="inf9.huge"))
         found = priced()
-        assert (found.drafts[0].estimate.measured, unused(found)) == (False, [])
+        assert (found.candidates[0].estimate.measured, unused(found)) == (False, [])
 
 
 class TestCommands:

@@ -96,7 +96,7 @@ def test_several_problems_are_told_at_once():
 
 def test_a_mixture_of_experts_is_left_to_bedrock():
     found = price({**GOOD, "model": "mixtral-8x7b"})
-    assert [each.place.option.value for each in found.drafts] == ["bedrock"]
+    assert [each.place.option.value for each in found.candidates] == ["bedrock"]
     assert "mixture of experts" in next(each.message for each in found.findings if each.code == "no-machine")
 
 
@@ -134,7 +134,7 @@ def test_machines_that_nothing_runs_on_are_told_of(serve, sections, path, reason
 
 def test_a_region_with_too_few_zones_is_no_candidate():
     found = price({**GOOD, "zones": 4}, target={"region": ["us-east-1", "us-east-2"]})
-    regions = {each.place.region for each in found.drafts if each.place.instance_type}
+    regions = {each.place.region for each in found.candidates if each.place.instance_type}
     assert regions == {"us-east-1"}
     assert "3 in us-east-2" in {each.message for each in found.findings if each.code == "too-many-zones"}.pop()
 
@@ -145,4 +145,4 @@ def test_a_limit_on_tokens_names_what_is_the_fastest_between_tokens():
     fastest = float(tight.message.split("at most, ")[1].split(" ms is the fastest")[0])
     slower = codes({**GOOD, "max_tpot_ms": fastest * 0.95})
     assert "latency-out-of-reach" in slower
-    assert price({**GOOD, "max_tpot_ms": fastest * 1.05}).drafts
+    assert price({**GOOD, "max_tpot_ms": fastest * 1.05}).candidates

@@ -52,7 +52,7 @@ def test_the_3_year_rate_of_ec2_crosses_at_about_82_percent(compared):
 def test_a_full_instance_costs_what_the_notes_say(priced):
     for kind, usd in (("sagemaker-endpoint", 3.53), ("eks", 2.94)):
         found = priced(target={**PINNED, "kind": kind}, purchase={"option": "on-demand"})
-        rate, told = found.drafts[0].offer.price.usd, found.drafts[0].estimate
+        rate, told = found.candidates[0].offer.price.usd, found.candidates[0].estimate
         assert float(rate) / (told.tokens_per_s.mid * 3600) * 1e6 == pytest.approx(usd, abs=0.01)
 
 
@@ -108,7 +108,7 @@ def test_weights_that_bedrock_lacks_are_deployed(compared):
 
 def test_a_closed_model_has_bedrock_alone(compared):
     found = compared({"model": "claude-haiku-4-5"})
-    assert len(found.priced.drafts) == 1
+    assert len(found.priced.candidates) == 1
     assert found.verdict.choice is ServingChoice.BEDROCK
     assert "closed model" in found.verdict.text
     assert found.priced.quote(1).serving.bedrock.same_weights == ""

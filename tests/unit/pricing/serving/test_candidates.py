@@ -19,7 +19,7 @@ DEPLOYMENT = "old and new version together"
 def of(priced, serve=None, **sections):
     """The candidate of the plan's type on demand."""
     sections.setdefault("purchase", {"option": "on-demand"})
-    (found,) = priced(serve, **sections).drafts
+    (found,) = priced(serve, **sections).candidates
     return found
 
 
@@ -74,7 +74,7 @@ def test_the_place_is_the_cheapest_of_all(priced):
         "target": {**INF2, "region": ["us-east-1", "us-west-2", "eu-central-1"]},
         "purchase": {"option": "on-demand"},
     }
-    every = priced(None, options=PriceOptions(everything=True), **sections).drafts
+    every = priced(None, options=PriceOptions(everything=True), **sections).candidates
     possible = [each.usd for each in every if each.usd is not None and not each.refusals]
     assert best.usd == min(possible)
 

@@ -11,10 +11,10 @@ TARGETS = [{"instance_type": "inf2.48xlarge"}, {"instance_type": "inf2.48xlarge"
 
 @pytest.mark.parametrize("target", TARGETS, ids=["endpoint", "eks"])
 def test_an_hour_of_the_machine_on_ec2_which_is_in_no_month(priced, target):
-    drawn = priced(target=target, purchase={"option": "on-demand"})
-    quoted = drawn.quote(1)
+    candidate = priced(target=target, purchase={"option": "on-demand"})
+    quoted = candidate.quote(1)
     (found,) = [each for each in quoted.assumptions if each.name == NAME]
-    rate = drawn.catalog.on_demand("inf2.48xlarge", "us-east-1")
+    rate = candidate.catalog.on_demand("inf2.48xlarge", "us-east-1")
     assert found.value == f"${rate.usd:.2f}"
     assert rate.as_of.isoformat() in found.source
     assert sum(each.usd for each in quoted.components if each.usd is not None) == quoted.usd.mid
@@ -27,7 +27,7 @@ def test_a_gpu_and_bedrock_compile_nothing(priced):
 
 
 def test_without_a_rate_it_is_unpriced_with_the_reason(priced):
-    drawn = priced(target=TARGETS[0], purchase={"option": "on-demand"})
-    (found,) = compile_lines(replace(drawn.quote(1).plan.place, region="eu-south-2"), drawn.catalog)
+    candidate = priced(target=TARGETS[0], purchase={"option": "on-demand"})
+    (found,) = compile_lines(replace(candidate.quote(1).plan.place, region="eu-south-2"), candidate.catalog)
     assert found.value == "unpriced"
     assert "eu-south-2" in found.source

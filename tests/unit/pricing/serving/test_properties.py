@@ -46,7 +46,7 @@ def months(target=None, **serve):
     """The month of every way to buy every type of SOME and of Bedrock that nothing stands against."""
     return {
         (each.place.instance_type, each.place.option, each.place.term_years): each.usd
-        for each in drafts(target, **serve)
+        for each in candidates(target, **serve)
         if each.usd is not None and not each.refusals
     }
 
@@ -55,12 +55,12 @@ def between_deployments(**serve):
     """The same on demand, without what a deployment adds."""
     return {
         each.place.instance_type: sum(line.usd for line in each.components if line.usd and line.name != DEPLOYMENT)
-        for each in drafts(**serve)
+        for each in candidates(**serve)
         if each.usd is not None
     }
 
 
-def drafts(target=None, **serve):
+def candidates(target=None, **serve):
     """Every candidate; none where the plan is impossible."""
     plan = {
         "slipway": 1,
@@ -70,7 +70,7 @@ def drafts(target=None, **serve):
     }
     request = plan_file.loads(yaml.safe_dump(plan))
     try:
-        return price_serving(Path("p.yaml"), request, CATALOG, NOW, PriceOptions()).drafts
+        return price_serving(Path("p.yaml"), request, CATALOG, NOW, PriceOptions()).candidates
     except ImpossibleError:
         return []
 
@@ -117,7 +117,7 @@ def test_it_holds_of_every_region_and_term(tight, more, rate):
         }
         request = plan_file.loads(yaml.safe_dump(plan))
         try:
-            found = price_serving(Path("p.yaml"), request, CATALOG, NOW, PriceOptions(everything=True)).drafts
+            found = price_serving(Path("p.yaml"), request, CATALOG, NOW, PriceOptions(everything=True)).candidates
         except ImpossibleError:
             return {}
         return {replace(each.place, nodes=1): each.usd for each in found if each.usd is not None and not each.refusals}

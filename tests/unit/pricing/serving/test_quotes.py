@@ -66,7 +66,7 @@ def test_a_commitment_is_paid_for_whether_it_is_used_or_not(priced):
 
 def test_eks_takes_spot_plans_and_reserved_instances(priced):
     found = priced(target={"kind": "eks", "instance_type": "inf2.48xlarge"})
-    options = {each.place.option.value for each in found.drafts}
+    options = {each.place.option.value for each in found.candidates}
     assert options == {"on-demand", "spot", "savings-plan", "reserved", "bedrock"}
     spot = next(each for each in found.quotes if each.plan.place.option == "spot")
     assert any(each.name == "starting what spot took back" for each in spot.components)
@@ -75,7 +75,7 @@ def test_eks_takes_spot_plans_and_reserved_instances(priced):
 
 def test_an_endpoint_takes_its_own_rate_and_plan(priced):
     found = priced(target={"instance_type": "inf2.48xlarge"})
-    ways = {each.place.option.value: each for each in found.drafts}
+    ways = {each.place.option.value: each for each in found.candidates}
     assert set(ways) == {"on-demand", "savings-plan", "bedrock"}
     assert ways["on-demand"].offer.price.usd == Decimal("15.577524")
     assert "no sagemaker Savings Plan rate of ml.inf2.48xlarge" in ways["savings-plan"].offer.price.reason
@@ -85,23 +85,23 @@ def test_an_asynchronous_endpoint_sleeps_and_bedrock_has_a_batch_price(priced):
     night = {"hourly_requests_per_s": [2.0] * 4 + [0.0] * 20, "requests_per_s": None}
     awake, asleep = priced({**night, "min_instances": 1}, **INF2).quote(1), priced({**night, **ASYNC}, **INF2).quote(1)
     assert asleep.usd.mid < awake.usd.mid / 4
-    modes = {each.bedrock.mode.value: each.usd for each in priced({**night, **ASYNC}).drafts if each.bedrock}
+    modes = {each.bedrock.mode.value: each.usd for each in priced({**night, **ASYNC}).candidates if each.bedrock}
     assert modes["batch"] * 2 == modes["on-demand"]
-    assert {each.bedrock.mode.value for each in priced(night).drafts if each.bedrock} == {"on-demand"}
+    assert {each.bedrock.mode.value for each in priced(night).candidates if each.bedrock} == {"on-demand"}
 
 
 def test_provisioned_throughput_is_the_users_price(priced):
     own = {"bedrock": {"provisioned_usd_per_hour": "20", "provisioned_units": 2}}
-    found = next(each for each in priced(own).drafts if each.bedrock and each.bedrock.mode == "provisioned")
+    found = next(each for each in priced(own).candidates if each.bedrock and each.bedrock.mode == "provisioned")
     assert found.usd == Decimal(20) * 2 * 730
-    bare = next(each for each in priced({"bedrock": {"mode": "provisioned"}}).drafts if each.bedrock)
+    bare = next(each for each in priced({"bedrock": {"mode": "provisioned"}}).candidates if each.bedrock)
     assert bare.usd is None
     assert "AWS publishes no price" in bare.offer.price.reason
 
 
 def test_a_withdrawn_model_is_no_offer(priced):
     found = priced({"model": "llama-3.2-3b"})
-    hosted = next(each for each in found.drafts if each.bedrock)
+    hosted = next(each for each in found.candidates if each.bedrock)
     assert hosted.offer.price.reason == "AWS has withdrawn meta.llama3-2-3b-instruct-v1:0 on 2026-07-07"
     assert hosted.offer.price.seen.usd == Decimal("0.15")
 
@@ -109,10 +109,10 @@ def test_a_withdrawn_model_is_no_offer(priced):
 def test_prices_of_another_day(priced):
     catalog = load(prices_as_of=date(2026, 11, 1))
     found = price_serving(Path("plan.yaml"), priced().request, catalog, NOW, PriceOptions())
-    hosted = next(each for each in found.drafts if each.bedrock)
+    hosted = next(each for each in found.candidates if each.bedrock)
     assert hosted.usd is None
     assert hosted.offer.price.reason.endswith("is known on or before 2026-11-01")
-    assert found.drafts[0].usd is not None
+    assert found.candidates[0].usd is not None
 
 
 def test_the_budget_is_held_against_the_high_estimate(priced):
@@ -133,8 +133,8 @@ def test_too_few_instances_refuse_a_candidate(priced):
 
 def test_an_answer_longer_than_an_endpoint_may_take(priced):
     slow = {"streaming": False, "output_tokens": 2000, "batch_size": 32, "tensor_parallel": 8}
-    assert priced(slow, **INF2).drafts[0].refusals[0].code == "answer-too-slow"
-    waiting = priced({**slow, "asynchronous": True}, **INF2).drafts[0]
+    assert priced(slow, **INF2).candidates[0].refusals[0].code == "answer-too-slow"
+    waiting = priced({**slow, "asynchronous": True}, **INF2).candidates[0]
     assert [each.code for each in waiting.refusals] == ["copies-behind-a-queue"]
 
 
@@ -152,7 +152,7 @@ def test_what_cannot_be_deployed_is_told_of_the_candidate_and_refused(priced, se
     only = {"target": {"instance_type": name}, "purchase": {"option": "on-demand"}}
     found = priced({"requests_per_s": 1, **serve}, **only)
     quoted = found.quote(1)
-    assert [each.code for each in found.drafts[0].refusals] == [code]
+    assert [each.code for each in found.candidates[0].refusals] == [code]
     assert code in {each.code for each in quoted.findings if each.level is Level.ERROR}
     assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
     assert found.impossible
@@ -169,16 +169,16 @@ def test_a_place_for_the_weights_may_follow(priced):
 
 def test_an_open_layout_gives_whole_chips_to_a_container(priced):
     one = {"model": "qwen3-0.6b", "requests_per_s": 1}
-    found = priced(one, target={"instance_type": "inf2.xlarge"}, purchase={"option": "on-demand"}).drafts[0]
+    found = priced(one, target={"instance_type": "inf2.xlarge"}, purchase={"option": "on-demand"}).candidates[0]
     assert found.estimate.layout.tensor_parallel == 2
     assert not found.refusals
 
 
 def test_the_place_that_is_shown_has_the_image(priced):
     only = {"target": {"instance_type": "inf2.8xlarge", "region": "any"}, "purchase": {"option": "on-demand"}}
-    everything = priced(options=PriceOptions(everything=True), **only).drafts
+    everything = priced(options=PriceOptions(everything=True), **only).candidates
     assert {"image-not-in-region"} <= {each.code for draft in everything for each in draft.refusals}
-    assert not priced(**only).drafts[0].refusals
+    assert not priced(**only).candidates[0].refusals
 
 
 def test_what_is_quoted_is_pinned_and_quotes_the_same(priced):
@@ -199,7 +199,7 @@ def test_every_candidate_has_its_own_digest(priced):
 
 def test_all_shows_every_place(priced):
     few, many = priced(), priced(options=PriceOptions(everything=True))
-    assert many.resolution.considered == len(many.drafts) > len(few.drafts)
+    assert many.resolution.considered == len(many.candidates) > len(few.candidates)
 
 
 def test_json_of_a_plan(priced):
@@ -228,8 +228,8 @@ def test_own_prices_are_those_of_the_bill(priced):
         target={"instance_type": "inf2.48xlarge"},
         purchase={"option": "on-demand", "price_overrides": {"ml.inf2.48xlarge/on-demand": "10"}},
     )
-    assert found.drafts[0].offer.price.usd == 10
-    assert replace(found.drafts[0].place, nodes=1).nodes == 1
+    assert found.candidates[0].offer.price.usd == 10
+    assert replace(found.candidates[0].place, nodes=1).nodes == 1
 
 
 def test_credits_pay_first(priced):

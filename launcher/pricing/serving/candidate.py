@@ -14,7 +14,7 @@ from launcher.model.plan import Plan
 from launcher.model.serving import BedrockTerms, ServingEstimate
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.bill_lines import component
-from launcher.pricing.drafts import Draft
+from launcher.pricing.candidate import Candidate
 from launcher.pricing.offers import billed_name, offer
 from launcher.pricing.serving.around import around, kept
 from launcher.pricing.serving.refusals import refusals
@@ -27,7 +27,7 @@ RESTART_H = 1 / 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServingDraft(Draft):
+class ServingCandidate(Candidate):
     """A candidate: instances with what each serves and how many it takes, or Bedrock."""
 
     serve: ServingWorkload
@@ -57,8 +57,8 @@ class ServingDraft(Draft):
     def beside(self, load: Fleet) -> tuple[CostComponent, ...]:
         """The lines beside the instances."""
         return (
-            *around(self.place, self.serve, load, self.weights_gb, self.desk),
-            *kept(self.place, self.serve, self.stand.mode, self.desk),
+            *around(self.place, self.serve, load, self.weights_gb, self.context),
+            *kept(self.place, self.serve, self.stand.mode, self.context),
             *self.watching,
         )
 
@@ -82,7 +82,7 @@ class ServingDraft(Draft):
                 sequence_length=layout.sequence,
                 max_instances=serve.max_instances or max(1, self.fleet.instances.most),
             )
-        request = replace(self.desk.request, workload=replace(self.desk.request.workload, serve=serve))
+        request = replace(self.context.request, workload=replace(self.context.request.workload, serve=serve))
         return resolve(request, self.place)
 
     @cached_property
@@ -124,13 +124,13 @@ class ServingDraft(Draft):
         if self.place.option not in COMMITTED:
             return self.offer.price
         place = replace(self.place, option=PurchaseOption.ON_DEMAND, plan_kind=None, term_years=None)
-        found = offer(place, self.desk.request, self.desk.catalog, self.desk.rules.today).price
+        found = offer(place, self.context.request, self.context.catalog, self.context.rules.today).price
         return found if isinstance(found, Price) else self.offer.price
 
 
-def layout_requests_per_s(drawn: ServingDraft) -> float:
+def layout_requests_per_s(candidate: ServingCandidate) -> float:
     """Requests a second of one full instance of a candidate; 0 on Bedrock."""
-    return drawn.estimate.requests_per_s if drawn.estimate is not None else 0.0
+    return candidate.estimate.requests_per_s if candidate.estimate is not None else 0.0
 
 
 def paid_hours(option: PurchaseOption, load: Fleet) -> float:

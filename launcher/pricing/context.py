@@ -15,7 +15,7 @@ from launcher.pricing.hazard import Hazard, hazard
 
 
 @dataclass(frozen=True, kw_only=True)
-class Desk:
+class PricingContext:
     """The request, the prices, the moment and the gate's rules."""
 
     request: PlanRequest

@@ -13,14 +13,14 @@ from launcher.model.work import Work
 from launcher.pricing.bill_lines import JobSize, Line, component, components, total_usd
 from launcher.pricing.blocks import bought
 from launcher.pricing.compute import BOOT_H, WHOLE, Charge, charge
-from launcher.pricing.desk import Desk
+from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer, billed_name, offer
 from launcher.pricing.refusals import refusals
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft:
+class Candidate:
     """A candidate with its lines in the middle case.
 
     `charge` is None where no offering is long enough; `against` is what planning found against the place.
@@ -31,7 +31,7 @@ class Draft:
     offer: Offer
     charge: Charge | None
     hazard: Hazard | None
-    desk: Desk
+    context: PricingContext
     against: tuple[Finding, ...] = ()
 
     @property
@@ -59,7 +59,7 @@ class Draft:
     @cached_property
     def rest(self) -> tuple[Line, ...]:
         """The lines beside the compute, for a job of any size."""
-        return self.desk.bill.lines(self.place, self.work)
+        return self.context.bill.lines(self.place, self.work)
 
     @cached_property
     def components(self) -> tuple[CostComponent, ...]:
@@ -77,28 +77,32 @@ class Draft:
     @cached_property
     def refusals(self) -> tuple[Finding, ...]:
         """What makes it impossible, whatever it costs."""
-        return (*refusals(self.place, self.work, self.charge, self.desk), *self.against)
+        return (*refusals(self.place, self.work, self.charge, self.context), *self.against)
 
 
-def draft(place: Place, work: Work, desk: Desk, against: tuple[Finding, ...] = ()) -> Draft:
+def training_candidate(
+    place: Place, work: Work, context: PricingContext, against: tuple[Finding, ...] = ()
+) -> Candidate:
     """The draft of one place; `against` is what keeps a cluster from being built there."""
-    found = offer(place, desk.request, desk.catalog, desk.rules.today)
-    danger = desk.hazard(place) if place.option is PurchaseOption.SPOT else None
-    cost = charge(place, work, desk.request, danger, desk.now)
+    found = offer(place, context.request, context.catalog, context.rules.today)
+    spot_hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
+    cost = charge(place, work, context.request, spot_hazard, context.now)
     if cost is None and isinstance(found.price, Price):
         reason = f"no offering is long enough for {work.hours.mid:.0f} hours"
         found = found._replace(price=Unpriced(reason=reason, seen=found.price))
     if cost is not None:
-        found = _with_fee(found, place, cost, desk)
-    return Draft(place=place, work=work, offer=found, charge=cost, hazard=danger, desk=desk, against=against)
+        found = _with_fee(found, place, cost, context)
+    return Candidate(
+        place=place, work=work, offer=found, charge=cost, hazard=spot_hazard, context=context, against=against
+    )
 
 
-def ranked(drafts: Iterable[Draft]) -> list[Draft]:
+def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Drafts in the order they are shown: possible before impossible, priced before unpriced, then by the total."""
-    return sorted(drafts, key=_order)
+    return sorted(candidates, key=_order)
 
 
-def _order(each: Draft) -> tuple[bool, bool, Decimal, float, float, str, str, int]:
+def _order(each: Candidate) -> tuple[bool, bool, Decimal, float, float, str, str, int]:
     """Ties go to the shorter, then by name, so that the order is stable."""
     instance_hours = 0.0 if each.usd is not None else each.hours * each.place.nodes
     place = each.place
@@ -115,31 +119,31 @@ def _order(each: Draft) -> tuple[bool, bool, Decimal, float, float, str, str, in
     )
 
 
-def cheapest_fixed(drafts: Iterable[Draft]) -> Decimal | None:
+def cheapest_fixed(candidates: Iterable[Candidate]) -> Decimal | None:
     """The least total of the priced candidates that are not on spot."""
-    return min((each.usd for each in drafts if each.usd is not None and each.hazard is None), default=None)
+    return min((each.usd for each in candidates if each.usd is not None and each.hazard is None), default=None)
 
 
-def _with_fee(found: Offer, place: Place, cost: Charge, desk: Desk) -> Offer:
+def _with_fee(found: Offer, place: Place, cost: Charge, context: PricingContext) -> Offer:
     """The offer at the fee that was paid for a reservation or a training plan, where the plan says it."""
-    own = bought(desk.request.purchase, place.option)
+    own = bought(context.request.purchase, place.option)
     if own is None or own.fee_usd is None or cost.instance_hours <= 0:
         return found
     rate = own.fee_usd / Decimal(repr(cost.instance_hours))
     note = f"${own.fee_usd:f} over {cost.instance_hours:g} instance-hours"
     what = "training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "reservation"
     source = f"user (purchase.{what}.fee_usd)"
-    return found._replace(price=Price(usd=rate, source=source, basis=Basis.USER, as_of=desk.rules.today, note=note))
+    return found._replace(price=Price(usd=rate, source=source, basis=Basis.USER, as_of=context.rules.today, note=note))
 
 
-def _compute_lines(drawn: Draft) -> tuple[CostComponent, ...]:
+def _compute_lines(candidate: Candidate) -> tuple[CostComponent, ...]:
     """The machines: their job hours and their start-up, or whole offerings."""
-    place, price, cost = drawn.place, drawn.offer.price, drawn.charge
+    place, price, cost = candidate.place, candidate.offer.price, candidate.charge
     count = place.nodes if cost is None else cost.instances
     name = f"{count} x {billed_name(place.target, place.instance_type)} {place.option.value}"
     if cost is None or isinstance(price, Unpriced):
         missing = price if isinstance(price, Unpriced) else Unpriced(reason="no offering fits")
-        return (component(name, "compute", "instance-hour", drawn.hours * place.nodes, missing),)
+        return (component(name, "compute", "instance-hour", candidate.hours * place.nodes, missing),)
     if place.option in WHOLE:
         return (component(name, "compute", "instance-hour", cost.instance_hours, price),)
     return (

@@ -6,28 +6,28 @@ from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
 from launcher.model.plan import Place
 
 
-class Way(NamedTuple):
+class CandidateGroup(NamedTuple):
     """One instance type on one target, bought in one way; no money and no time yet.
 
-    `sites` are regions with a zone id, None for any zone; `counts` numbers of nodes, fewest first; `terms` kinds and
-    years of commitments, (None, None) where there is none.
+    `locations` are regions with a zone id, None for any zone; `counts` numbers of nodes, fewest first; `terms` kinds
+    and years of commitments, (None, None) where there is none.
     """
 
     target: TargetKind
     instance_type: str
     option: PurchaseOption
-    sites: tuple[tuple[str, str | None], ...]
+    locations: tuple[tuple[str, str | None], ...]
     counts: tuple[int, ...]
     terms: tuple[tuple[PlanKind | None, int | None], ...] = ((None, None),)
 
     @property
     def combinations(self) -> int:
         """How many places it stands for."""
-        return len(self.sites) * len(self.counts) * len(self.terms)
+        return len(self.locations) * len(self.counts) * len(self.terms)
 
-    def place(self, site: int, nodes: int, term: int) -> Place:
-        """One of them: `site` and `term` by their index, `nodes` as a number."""
-        region, zone = self.sites[site]
+    def place(self, location: int, nodes: int, term: int) -> Place:
+        """One of them: `location` and `term` by their index, `nodes` as a number."""
+        region, zone = self.locations[location]
         kind, years = self.terms[term]
         return Place(
             target=self.target,
