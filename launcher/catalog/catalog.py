@@ -190,7 +190,7 @@ class Catalog:
         return self.price(Key(PurchaseOption.CAPACITY_BLOCK.value, instance_type, region, zone))
 
     def training_plan(self, instance_type: str, region: str) -> Price | Unpriced:
-        """The rate of a SageMaker training plan; the snapshot has none, `prices refresh` reads offerings."""
+        """The rate of a SageMaker training plan; the snapshot has few, `prices refresh` reads offerings."""
         return self.price(Key(PurchaseOption.TRAINING_PLAN.value, instance_type, region))
 
     def spot(self, instance_type: str, region: str) -> Mapping[str, Price]:

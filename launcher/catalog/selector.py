@@ -17,6 +17,9 @@ OfferingClass = Literal["standard", "convertible"]
 SAGEMAKER = "sagemaker"
 """The kind of a price that SageMaker bills on demand; every other kind is a purchase option."""
 
+APART = "cluster"
+"""The SageMaker component with a rate of its own, HyperPod: 1.18 to 1.25 times EC2's where the others are 1.15."""
+
 PARITY: dict[PlanKind, OfferingClass] = {PlanKind.EC2_INSTANCE: "standard", PlanKind.COMPUTE: "convertible"}
 """Which class of Reserved Instance a Savings Plan costs as much as: an assumption, not read from a price file."""
 
@@ -100,11 +103,11 @@ class RowSelector:
         return zoned_rows(self.store, key.kind).get((key.name, key.region), ())
 
     def _billed_alike(self, key: Key) -> Iterator[Row]:
-        """The rates of a SageMaker component, and those of the others: all are billed alike where both were seen."""
+        """The rates of a SageMaker component, and those of the others: all but HyperPod are billed alike."""
         for row in self.store.sagemaker.get((key.name, key.region), ()):
             if row.zone == key.detail:
                 yield row
-            elif row.basis in PRICING:
+            elif row.basis in PRICING and APART not in (row.zone, key.detail):
                 yield _derived(row, f"the rate of {row.zone}, which is billed alike")
 
     def _terms(self, key: Key) -> Iterator[Row]:

@@ -105,7 +105,7 @@ class Store:
 
     @cached_property
     def training_plans(self) -> Zoned:
-        """Training plan rates: none in the snapshot."""
+        """Training plan rates."""
         return self._zoned(tables.TRAINING_PLANS)
 
     @cached_property

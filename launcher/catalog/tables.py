@@ -88,7 +88,7 @@ PRICE_TABLES = (
     INTERRUPTIONS,
     BILL_ITEMS,
 )
-"""What a cache folder may hold beside `sources.csv`; the snapshot has no training plans and no Savings Plan rates."""
+"""What a cache folder may hold beside `sources.csv`; the snapshot has no Savings Plan rates."""
 
 
 def read(table: Table, folder: Path) -> Iterator[list[str]]:

@@ -28,7 +28,7 @@ def test_history_and_what_prices_nothing_are_shown(catalog: Catalog):
 def test_the_current_row_is_the_one_that_prices(catalog: Catalog):
     found = rows(catalog, instance_type="p5.48xlarge", region="us-east-1", option="capacity-block")
     listed = [(row.as_of.isoformat(), str(row.usd)) for row in found if row.current and not row.zone]
-    assert listed == [("2026-07-22", "41.528")]
+    assert listed == [("2026-10-07", "47.76")]
     assert [row.region for row in found if row.basis is Basis.UNVERIFIED] == ["unstated"]
 
 
@@ -44,8 +44,12 @@ def test_each_current_row_is_what_the_look_up_gives(catalog: Catalog, region: st
 
 
 def test_spot_rows_carry_their_market(catalog: Catalog):
-    (row,) = rows(catalog, instance_type="trn2.48xlarge", option="spot")
-    assert (row.market, row.zone, row.current) == (Market.FLOOR, "use2-az3", True)
+    found = rows(catalog.at(date(2026, 11, 1)), instance_type="trn2.48xlarge", option="spot")
+    assert [(row.market, row.zone, row.current) for row in found] == [
+        (Market.FLOOR, "use2-az3", False),
+        (Market.OPEN, "use2-az3", False),
+        (Market.OPEN, "use2-az3", True),
+    ]
 
 
 def test_commitments_are_listed_by_payment_and_plans_are_marked_derived(catalog: Catalog):
@@ -61,7 +65,7 @@ def test_commitments_are_listed_by_payment_and_plans_are_marked_derived(catalog:
 def test_a_type_brings_its_ml_rows_and_no_bill_items(catalog: Catalog):
     found = rows(catalog, instance_type="p5.48xlarge")
     assert {row.name for row in found} == {"p5.48xlarge", "ml.p5.48xlarge"}
-    assert {row.kind for row in rows(catalog)} == set(KINDS) - {"training-plan"}
+    assert {row.kind for row in rows(catalog)} == set(KINDS)
 
 
 def test_an_unavailable_type_is_listed_with_the_reason(catalog: Catalog):

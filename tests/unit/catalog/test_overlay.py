@@ -34,7 +34,7 @@ def test_a_newer_row_wins_and_the_older_one_is_history(tmp_path: Path):
     assert price.source == "AWS Price List"
     assert price.as_of == date(2026, 11, 19)
     history = catalog.selector.rows(Key("on-demand", "p5.48xlarge", "us-east-1"))
-    assert [each.usd for each in history] == ["98.32", "55.04", "55.04", "49.5"]
+    assert [each.usd for each in history] == ["98.32", "55.04", "55.04", "55.04", "49.5"]
 
 
 def test_what_the_cache_does_not_have_comes_from_the_snapshot(tmp_path: Path):
@@ -77,19 +77,19 @@ def test_savings_plan_rates_read_from_aws_replace_the_derived_ones(tmp_path: Pat
     assert derived.basis is Basis.DERIVED
 
 
-def test_sagemaker_plans_and_training_plans_have_prices_only_here(tmp_path: Path):
+def test_sagemaker_plans_and_most_training_plans_have_prices_only_here(tmp_path: Path):
     plan = (PlanKind.SAGEMAKER, 1, Payment.NO_UPFRONT)
     for found in (
         load().savings_plan("ml.p5.48xlarge", "us-east-1", *plan),
-        load().training_plan("p5.48xlarge", "us-east-1"),
+        load().training_plan("p5.48xlarge", "us-west-2"),
     ):
         assert isinstance(found, Unpriced)
         assert found.reason
     write(tmp_path, tables.SAVINGS_PLANS, ("ml.p5.48xlarge", "us-east-1", "sagemaker", "1", "50", "", "", *ORIGIN))
-    write(tmp_path, tables.TRAINING_PLANS, ("p5.48xlarge", "us-east-1", "", "44", *ORIGIN))
+    write(tmp_path, tables.TRAINING_PLANS, ("p5.48xlarge", "us-west-2", "", "44", *ORIGIN))
     catalog = load(overlay=tmp_path)
     assert isinstance(catalog.savings_plan("ml.p5.48xlarge", "us-east-1", *plan), Price)
-    assert isinstance(catalog.training_plan("p5.48xlarge", "us-east-1"), Price)
+    assert isinstance(catalog.training_plan("p5.48xlarge", "us-west-2"), Price)
 
 
 def test_new_tiers_of_a_bill_item_replace_a_flat_price_and_the_reverse(tmp_path: Path):

@@ -88,8 +88,10 @@ class TestCandidates:
 class TestPrices:
     def test_on_demand_is_sagemakers_rate_with_its_basis(self, priced):
         quoted = priced({"target": POD}).quote(1)
-        assert quoted.price.usd == Decimal("63.296")
-        assert quoted.price.basis is Basis.DERIVED
+        assert (quoted.price.usd, quoted.price.basis) == (Decimal("66.048"), Basis.LISTED)
+        assert "secondary" in quoted.price.note
+        west = priced({"target": {**POD, "region": "us-west-2"}}).quote(1)
+        assert (west.price.usd, west.price.basis) == (Decimal("66.048"), Basis.DERIVED)
         assert "1 x ml.p5.48xlarge on-demand" in lines(quoted)
         assert quoted.gate.exit_code == 0
 
@@ -115,7 +117,10 @@ class TestPrices:
         assert sum(each.usd for each in quoted.components if each.group == "compute") == 720
 
     def test_without_its_fee_a_training_plan_is_unpriced_and_the_fee_is_asked_for(self, priced):
-        quoted = priced({"target": POD, "purchase": {"training_plan": {"arn": ARN, "count": 1}}}).quote(1)
+        west = {**POD, "region": "us-west-2"}
+        quoted = priced(
+            {"target": west, "purchase": {"training_plan": {"arn": ARN.replace("us-east-1", "us-west-2"), "count": 1}}}
+        ).quote(1)
         assert quoted.unpriced is not None
         assert (quoted.gate.exit_code, "purchase.training_plan.fee_usd" in quoted.gate.hint) == (4, True)
 
@@ -146,11 +151,11 @@ class TestSurcharge:
         job = {"workload": {"train": {"hours": None, "tokens_b": 100}}, "target": {**POD, "nodes": 8}}
         quoted = priced(job).quote(1)
         found = codes(quoted)["hyperpod-surcharge"]
-        more = (Decimal("63.296") - Decimal("55.04")) * 8 * Decimal(repr(quoted.hours.mid))
+        more = (Decimal("66.048") - Decimal("55.04")) * 8 * Decimal(repr(quoted.hours.mid))
         # 64 chips at the rate of one; a machine that is replaced mends nothing that software broke.
         failures = 64 * load_training().constants["failures_per_accelerator_hour"].mid * quoted.hours.mid
-        minutes = float(more) / (failures * 63.296 * 8) * 60
-        worth = 10 / 60 * failures * 63.296 * 8
+        minutes = float(more) / (failures * 66.048 * 8) * 60
+        worth = 10 / 60 * failures * 66.048 * 8
         assert f"${more:,.2f} more than ParallelCluster" in found.message
         assert f"ends each {minutes:,.0f} minutes sooner" in found.message
         assert f"counted with 10 minutes each, worth ${worth:,.2f} in all" in found.message

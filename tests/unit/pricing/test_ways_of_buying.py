@@ -1,6 +1,6 @@
 """Each way of buying: what is billed, what is tied up, and what a reservation that exists costs."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
@@ -205,11 +205,12 @@ def test_a_type_that_cannot_be_deployed_is_priced_and_refused(priced):
 
 def test_a_spot_row_without_a_market_is_unpriced_unless_it_is_asked_for(priced):
     trn2 = {"instance_type": "trn2.48xlarge", "region": "us-east-2"}
-    quoted = priced({"target": trn2, "purchase": {"option": "spot"}}).quote(1)
+    day = date(2026, 9, 1)
+    quoted = priced({"target": trn2, "purchase": {"option": "spot"}}, prices_as_of=day).quote(1)
     assert quoted.usd is not None
     assert quoted.availability is Availability.NO_MARKET
     assert "no-spot-market" in codes(quoted)
-    among = priced({"target": trn2, "purchase": {"option": ["spot", "capacity-block"]}})
+    among = priced({"target": trn2, "purchase": {"option": ["spot", "capacity-block"]}}, prices_as_of=day)
     spot = next(each for each in among.quotes if each.plan.place.option == "spot")
     assert spot.usd is None
     assert "floor of 10 % of on demand" in spot.unpriced
