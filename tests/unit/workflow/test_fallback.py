@@ -1,7 +1,7 @@
 """Where a job goes when no machines come: the next candidate of a real plan, judged by its own quote."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
@@ -18,6 +18,8 @@ target: {kind: parallelcluster, region: us-east-2, instance_type: [trn1.2xlarge,
 purchase: {option: [spot, on-demand]}
 """
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+DAY = date(2026, 9, 1)
+"""Every zone that is looked at had a spot market then."""
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +27,7 @@ def priced(tmp_path_factory):
     path = tmp_path_factory.mktemp("plan") / "plan.yaml"
     path.write_text(PLAN)
     # In the sandbox an old price is a warning: what is chosen here does not depend on the day.
-    return price(path, NOW, PriceOptions(everything=True, sandbox=True))
+    return price(path, NOW, PriceOptions(everything=True, sandbox=True, prices_as_of=DAY))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,8 @@ def test_one_after_the_other_until_none_is_left(priced, places):
 
 def test_what_the_gate_refuses_is_passed_over(priced):
     dear = sorted(priced.quote(rank).usd.high for rank in range(1, len(priced.candidates) + 1))[-2]
-    poorer = price(priced.path, NOW, PriceOptions(everything=True, sandbox=True, max_usd=dear - Decimal("0.01")))
+    less = dear - Decimal("0.01")
+    poorer = price(priced.path, NOW, PriceOptions(everything=True, sandbox=True, prices_as_of=DAY, max_usd=less))
     allowed = [rank for rank in range(1, len(poorer.candidates) + 1) if poorer.quote(rank).gate.allowed]
     assert 0 < len(allowed) < len(poorer.candidates)
     assert next_rank(poorer, []) == allowed[0]
