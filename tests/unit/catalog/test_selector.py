@@ -16,6 +16,7 @@ PLACE = ("p5.48xlarge", "us-east-1")
 PLAN = Key("savings-plan", *PLACE, "", "compute", 3, "no-upfront")
 RESERVED = PLAN._replace(kind="reserved", detail="convertible")
 CLUSTER = Key("sagemaker", "ml.p5.48xlarge", "us-east-1", detail="cluster")
+TRAINING = CLUSTER._replace(detail="training")
 
 
 def catalog_with(folder: Path, *found: tuple[tables.Table, tuple[str, ...]]) -> Catalog:
@@ -59,15 +60,22 @@ def test_a_savings_plan_read_and_one_derived_compete_by_one_rule(tmp_path: Path,
     "usd, as_of, basis, component",
     [
         ("70", "2026-11-19", "listed", "hosting"),
-        ("70", "2026-11-19", "unverified", "cluster"),
-        ("70", "2020-01-01", "listed", "cluster"),
+        ("70", "2026-11-19", "unverified", "training"),
+        ("70", "2020-01-01", "listed", "training"),
     ],
 )
 def test_a_sagemaker_rate_is_another_components_where_that_is_newer(tmp_path: Path, usd, as_of, basis, component):
-    row = catalog_with(tmp_path, managed("hosting", usd, as_of, basis)).selector.row(CLUSTER)
+    row = catalog_with(tmp_path, managed("hosting", usd, as_of, basis)).selector.row(TRAINING)
     assert row is not None
     assert row.zone == component
     assert ("billed alike" in row.note) == (component == "hosting")
+
+
+def test_hyperpods_rate_is_its_own_whatever_is_newer(tmp_path: Path):
+    found = catalog_with(tmp_path, managed("hosting", "70", "2026-11-19")).selector
+    assert [row.zone for row in found.rows(CLUSTER)] == ["cluster"]
+    later = catalog_with(tmp_path, managed("cluster", "80", "2026-11-19")).selector
+    assert "cluster" not in {row.zone for row in later.rows(TRAINING)}
 
 
 def test_a_price_of_the_components_own_wins_a_tie(tmp_path: Path):
