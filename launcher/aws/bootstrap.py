@@ -1,8 +1,6 @@
 """Whether the CDK may deploy into an account's region: its own stack and bucket there."""
 
-from botocore.exceptions import ClientError
-
-from launcher.aws.calls import asked
+from launcher.aws.calls import asked, error_code
 from launcher.aws.session import Session
 from launcher.model.errors import AwsError
 
@@ -50,8 +48,7 @@ def version(session: Session, qualifier: str | None) -> int | None:
         with asked(f"read {name}"):
             value = str(session.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
     except AwsError as problem:
-        cause = problem.__cause__
-        if isinstance(cause, ClientError) and cause.response["Error"]["Code"] == "ParameterNotFound":
+        if error_code(problem) == "ParameterNotFound":
             return None
         raise
     if not value.isdecimal():
@@ -69,11 +66,9 @@ def bucket_is_there(session: Session, name: str) -> bool | None:
         with asked(f"look for bucket {name}"):
             session.client("s3").head_bucket(Bucket=name)
     except AwsError as problem:
-        cause = problem.__cause__
-        code = cause.response.get("Error", {}).get("Code") if isinstance(cause, ClientError) else None
-        if code in ABSENT:
+        if error_code(problem) in ABSENT:
             return False
-        if code in THEIRS:
+        if error_code(problem) in THEIRS:
             return None
         raise
     return True

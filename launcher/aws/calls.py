@@ -67,7 +67,7 @@ def asked(what: str) -> Iterator[None]:
         cause = problem.__cause__
         if isinstance(cause, _UNUSABLE):
             raise CredentialsError(problem.message, hint=NO_CREDENTIALS_HINT) from cause
-        if isinstance(cause, ClientError) and cause.response.get("Error", {}).get("Code") in _EXPIRED:
+        if error_code(problem) in _EXPIRED:
             raise CredentialsError(problem.message, hint=LOGIN_HINT) from cause
         raise
     except ResponseParserError as problem:
@@ -138,11 +138,15 @@ def failed_with(problem: AwsError, *, code: str, words: str) -> bool:
     cause = problem.__cause__
     if not isinstance(cause, ClientError):
         return False
-    error = cause.response.get("Error", {})
-    return bool(error.get("Code") == code and words in str(error.get("Message", "")).lower())
+    return error_code(problem) == code and words in str(cause.response["Error"].get("Message", "")).lower()
+
+
+def error_code(problem: AwsError) -> str:
+    """The service's word for an error; empty where no service answered."""
+    cause = problem.__cause__
+    return str(cause.response.get("Error", {}).get("Code", "")) if isinstance(cause, ClientError) else ""
 
 
 def forbidden(problem: AwsError) -> bool:
     """Whether AWS answered that the credentials may not make a call."""
-    cause = problem.__cause__
-    return isinstance(cause, ClientError) and cause.response.get("Error", {}).get("Code") in _FORBIDDEN
+    return error_code(problem) in _FORBIDDEN

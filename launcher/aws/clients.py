@@ -29,9 +29,9 @@ class Sessions:
         """
         key, secret = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
         if key and not secret:
-            message = "prices from AWS: AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"
+            message = "credentials: AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"
             raise CredentialsError(message, hint=NO_CREDENTIALS_HINT)
-        with asked("prices from AWS"):
+        with asked("credentials"):
             self._boto = boto3.Session(
                 aws_access_key_id=key or None,
                 aws_secret_access_key=secret if key else None,
@@ -41,7 +41,7 @@ class Sessions:
             )
             credentials = self._boto.get_credentials()
             if credentials is None:
-                raise CredentialsError("prices from AWS: no AWS credentials", hint=NO_CREDENTIALS_HINT)
+                raise CredentialsError("no AWS credentials", hint=NO_CREDENTIALS_HINT)
             credentials.get_frozen_credentials()
         self._environment = environment
         self._made: dict[str, Session] = {}

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from boto3.exceptions import Boto3Error
-from botocore.exceptions import ClientError
 
+from launcher.aws.calls import error_code
 from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError
 
@@ -62,6 +62,16 @@ class Objects:
                 for each in page.get("Contents", ())
             )
 
+    def first(self) -> str | None:
+        """The key of one of them; None where there is none.
+
+        Raises:
+            AwsError: they cannot be listed.
+        """
+        with translated(f"list {self.uri}"):
+            answer = self._client.list_objects_v2(Bucket=self.bucket, Prefix=self.prefix, MaxKeys=1)
+        return next((str(each["Key"]).removeprefix(self.prefix) for each in answer.get("Contents", ())), None)
+
     def size(self, key: str) -> int | None:
         """An object's size, None where there is none.
 
@@ -72,7 +82,7 @@ class Objects:
             with translated(f"look for {self.uri}/{key}"):
                 answer = self._client.head_object(Bucket=self.bucket, Key=self.prefix + key)
         except AwsError as problem:
-            if _code(problem) in ("404", "NoSuchKey", "NotFound"):
+            if error_code(problem) in ("404", "NoSuchKey", "NotFound"):
                 return None
             raise
         return int(answer["ContentLength"])
@@ -129,9 +139,3 @@ class Objects:
     @property
     def _client(self) -> Any:
         return self.session.client("s3")
-
-
-def _code(problem: AwsError) -> str:
-    """S3's word for an error."""
-    cause = problem.__cause__
-    return str(cause.response.get("Error", {}).get("Code", "")) if isinstance(cause, ClientError) else ""

@@ -25,3 +25,34 @@ def zone_ids(session: Session) -> dict[str, str]:
         session.client("ec2").describe_availability_zones, what, "AvailabilityZones", AllAvailabilityZones=True
     )
     return {str(each["ZoneName"]): str(each["ZoneId"]) for each in found}
+
+
+def opt_in_status(session: Session, region: str) -> str | None:
+    """How the account stands to a region: opt-in-not-required, opted-in or not-opted-in; None where AWS has none such.
+
+    Args:
+        session: of any region that is enabled.
+        region: the one that is meant.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    describe = session.client("ec2").describe_regions
+    found = items(describe, "describe the regions", "Regions", AllRegions=True)
+    return next((str(each["OptInStatus"]) for each in found if each["RegionName"] == region), None)
+
+
+def offering_zones(session: Session, instance_type: str) -> frozenset[str]:
+    """The ids of the zones of the session's region that offer an instance type.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    found = items(
+        session.client("ec2").describe_instance_type_offerings,
+        f"zones of {session.region} that offer {instance_type}",
+        "InstanceTypeOfferings",
+        LocationType="availability-zone-id",
+        Filters=[{"Name": "instance-type", "Values": [instance_type]}],
+    )
+    return frozenset(str(each["Location"]) for each in found)

@@ -1,8 +1,6 @@
 """Roles that AWS's services have in an account, made once by whoever first needs them."""
 
-from botocore.exceptions import ClientError
-
-from launcher.aws.calls import asked
+from launcher.aws.calls import asked, error_code
 from launcher.aws.session import Session
 from launcher.model.errors import AwsError
 
@@ -36,8 +34,7 @@ def has_service_role(session: Session, service: str) -> bool:
         with asked(f"look up role {name}"):
             session.client("iam").get_role(RoleName=name)
     except AwsError as problem:
-        cause = problem.__cause__
-        if isinstance(cause, ClientError) and cause.response["Error"]["Code"] == "NoSuchEntity":
+        if error_code(problem) == "NoSuchEntity":
             return False
         raise
     return True

@@ -1,0 +1,107 @@
+"""Who the credentials are, and what a principal may do as IAM itself simulates it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.aws.calls import asked
+from launcher.aws.session import Session
+
+MOST_ACTIONS = 50
+"""Actions of one simulation: a page of its answer holds 100 results at most (IAM API reference)."""
+_ASSUMED = "assumed-role"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The principal behind the credentials: its account, and its ARN as STS gives it."""
+
+    account: str
+    arn: str
+
+    @property
+    def partition(self) -> str:
+        """The partition of its account, such as "aws" or "aws-us-gov"."""
+        return self.arn.split(":")[1]
+
+    @property
+    def role(self) -> str | None:
+        """The name of the role that was assumed; None for a user or the account's root."""
+        kind, _, rest = self.arn.split(":", 5)[5].partition("/")
+        return rest.rpartition("/")[0].rpartition("/")[2] if kind == _ASSUMED else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What IAM said of one action: allowed; or denied, with whether the answer lacks context that a real call has."""
+
+    action: str
+    allowed: bool
+    explicit: bool
+    by_organization: bool
+    by_boundary: bool
+    missing: tuple[str, ...]
+
+
+def caller(session: Session) -> Caller:
+    """The principal of the session's credentials.
+
+    Raises:
+        CredentialsError: there are none, or they have run out.
+        AwsError: the call failed.
+    """
+    with asked("ask AWS whose credentials these are"):
+        answer = session.client("sts").get_caller_identity()
+    return Caller(account=str(answer["Account"]), arn=str(answer["Arn"]))
+
+
+def role_arn(session: Session, name: str) -> str:
+    """The ARN of a role of the account, its path included, which the ARN of its sessions leaves out.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with asked(f"look up role {name}"):
+        return str(session.client("iam").get_role(RoleName=name)["Role"]["Arn"])
+
+
+def simulated(
+    session: Session, principal: str, actions: Sequence[str], resources: Sequence[str] = ("*",)
+) -> tuple[Decision, ...]:
+    """What a principal may do, action by action; nothing is done.
+
+    Args:
+        session: AWS.
+        principal: the ARN of a user or a role, not of a role's session.
+        actions: of one kind of resource: a simulation of several kinds at once misleads.
+        resources: ARNs that each action is tried on.
+
+    Raises:
+        AwsError: the simulation is not allowed, or failed.
+    """
+    found: list[Decision] = []
+    for start in range(0, len(actions), MOST_ACTIONS):
+        with asked(f"simulate what {principal} may do"):
+            pages = session.client("iam").get_paginator("simulate_principal_policy")
+            for page in pages.paginate(
+                PolicySourceArn=principal,
+                ActionNames=list(actions[start : start + MOST_ACTIONS]),
+                ResourceArns=list(resources),
+            ):
+                found += [_decision(each) for each in page["EvaluationResults"]]
+    return tuple(found)
+
+
+def _decision(raw: Mapping[str, Any]) -> Decision:
+    organization, boundary = (
+        raw.get("OrganizationsDecisionDetail", {}),
+        raw.get("PermissionsBoundaryDecisionDetail", {}),
+    )
+    return Decision(
+        action=str(raw["EvalActionName"]),
+        allowed=raw["EvalDecision"] == "allowed",
+        explicit=raw["EvalDecision"] == "explicitDeny",
+        by_organization=organization.get("AllowedByOrganizations") is False,
+        by_boundary=boundary.get("AllowedByPermissionsBoundary") is False,
+        missing=tuple(raw.get("MissingContextValues", ())),
+    )

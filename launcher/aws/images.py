@@ -1,0 +1,79 @@
+"""Machine images and container images: whether they are there for an account."""
+
+import re
+from dataclasses import dataclass
+
+from launcher.aws.calls import asked, error_code
+from launcher.aws.session import Session
+from launcher.model.errors import AwsError
+
+_ECR = re.compile(
+    r"(?P<registry>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?/(?P<repository>[^:@]+)"
+    r"(?P<version>[:@].+)?"
+)
+_NO_AMI = frozenset(("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable"))
+_NO_IMAGE = frozenset(("ImageNotFoundException", "RepositoryNotFoundException"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EcrImage:
+    """A container image in ECR; `version` is its tag or its digest."""
+
+    registry: str
+    region: str
+    repository: str
+    version: str
+
+
+def ecr_image(name: str) -> EcrImage | None:
+    """An image's name taken apart; None where it is not in ECR.
+
+    >>> ecr_image("123456789012.dkr.ecr.us-east-2.amazonaws.com/team/train:1.4").version
+    '1.4'
+    >>> ecr_image("ubuntu:24.04") is None
+    True
+    """
+    found = _ECR.fullmatch(name)
+    if found is None:
+        return None
+    return EcrImage(
+        registry=found["registry"],
+        region=found["region"],
+        repository=found["repository"],
+        version=(found["version"] or ":latest")[1:],
+    )
+
+
+def ami_state(session: Session, ami: str) -> str | None:
+    """The state of a machine image, such as "available"; None where the account sees none of that id.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    try:
+        with asked(f"describe image {ami}"):
+            found = session.client("ec2").describe_images(ImageIds=[ami])["Images"]
+    except AwsError as problem:
+        if error_code(problem) in _NO_AMI:
+            return None
+        raise
+    return str(found[0].get("State", "")) if found else None
+
+
+def is_in_ecr(session: Session, image: EcrImage) -> bool:
+    """Whether a container image is there.
+
+    Raises:
+        AwsError: it may not be asked, or the call failed.
+    """
+    kind = "imageDigest" if image.version.startswith("sha256:") else "imageTag"
+    try:
+        with asked(f"look for {image.repository}:{image.version}"):
+            session.client("ecr").describe_images(
+                registryId=image.registry, repositoryName=image.repository, imageIds=[{kind: image.version}]
+            )
+    except AwsError as problem:
+        if error_code(problem) in _NO_IMAGE:
+            return False
+        raise
+    return True

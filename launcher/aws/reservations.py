@@ -1,0 +1,75 @@
+"""Capacity that an account has reserved, as EC2 describes it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from launcher.aws.calls import asked, error_code, items
+from launcher.aws.session import Session
+from launcher.model.errors import AwsError
+
+_ABSENT = frozenset(("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationState:
+    """One capacity reservation or Capacity Block: its type, zone id, window, state, and instances, all and unused."""
+
+    id: str
+    instance_type: str
+    az_id: str
+    state: str
+    block: bool
+    total: int
+    available: int
+    starts_at: datetime | None
+    ends_at: datetime | None
+
+
+def reservation(session: Session, identifier: str) -> ReservationState | None:
+    """One capacity reservation by its id; None where the session's region has none of it for this account.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    try:
+        with asked(f"describe reservation {identifier}"):
+            answer = session.client("ec2").describe_capacity_reservations(CapacityReservationIds=[identifier])
+    except AwsError as problem:
+        if error_code(problem) in _ABSENT:
+            return None
+        raise
+    found = answer["CapacityReservations"]
+    return _state(found[0]) if found else None
+
+
+def reservations(session: Session, instance_type: str) -> tuple[ReservationState, ...]:
+    """Every reservation of a type in the session's region that is not over.
+
+    Raises:
+        AwsError: the call failed, or its answer is not whole.
+    """
+    found = items(
+        session.client("ec2").describe_capacity_reservations,
+        f"reservations of {instance_type} in {session.region}",
+        "CapacityReservations",
+        Filters=[
+            {"Name": "instance-type", "Values": [instance_type]},
+            {"Name": "state", "Values": ["active", "scheduled", "payment-pending"]},
+        ],
+    )
+    return tuple(_state(each) for each in found)
+
+
+def _state(raw: dict[str, Any]) -> ReservationState:
+    return ReservationState(
+        id=str(raw["CapacityReservationId"]),
+        instance_type=str(raw["InstanceType"]),
+        az_id=str(raw.get("AvailabilityZoneId", "")),
+        state=str(raw["State"]),
+        block=raw.get("ReservationType") == "capacity-block",
+        total=int(raw.get("TotalInstanceCount", 0)),
+        available=int(raw.get("AvailableInstanceCount", 0)),
+        starts_at=raw.get("StartDate"),
+        ends_at=raw.get("EndDate"),
+    )

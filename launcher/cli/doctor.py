@@ -1,0 +1,58 @@
+"""`slipway doctor`: what an account lacks of what a plan needs, before the money."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import options, output
+from launcher.cli.doctor_page import page
+from launcher.cli.table import terminal_width
+from launcher.model.errors import UnreadableInputError
+
+REFUSED = 5
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("doctor")(doctor)
+
+
+def doctor(
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="The plan file; none: the account.")] = None,
+    *,
+    wanted: options.Pick = None,
+    json: options.Json = False,
+    region: options.Region = None,
+    billing: Annotated[
+        bool, typer.Option("--billing", help="Ask what only the account that pays can answer, too.")
+    ] = False,
+) -> None:
+    """Ask the account what a launch needs of it: rights, quotas, capacity, names. Makes nothing and spends nothing.
+
+    Each check ends in a tick, a cross, advice or a question mark: what could not be asked is never a tick.
+    """
+    from launcher.catalog.load import load
+    from launcher.records.diagnosis_document import diagnosis_document
+    from launcher.workflow.doctor.diagnosis import diagnose, subject_of
+    from launcher.workflow.quote.price import PriceOptions, pick, price
+
+    now, environment = options.now(), dict(os.environ)
+    plan, catalog = None, load(overlay=options.price_cache())
+    if file is not None:
+        priced = price(
+            file, now, PriceOptions(cache=options.price_cache(), runs=Path.cwd(), region=region, sandbox=True)
+        )
+        plan, catalog = pick(priced, wanted)[1].plan, priced.catalog
+    known = region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    if plan is None and known is None:
+        raise UnreadableInputError("nothing says which region to look at", hint="add --region, or name a plan file")
+    subject = subject_of(plan, known or "", catalog=catalog, environment=environment, now=now)
+    found = diagnose(subject, billing=billing)
+    if json:
+        output.document(diagnosis_document(found))
+    else:
+        output.result(page(found, subject.region, terminal_width()))
+    if found.failed:
+        raise typer.Exit(code=REFUSED)

@@ -1,0 +1,188 @@
+"""The service quotas that a plan uses, and how much of each."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from launcher.catalog.quotas import QuotaName
+from launcher.model.endpoint import Endpoint
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.hyperpod import ml_name
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.model.sizing import LOGIN_NODE, head_node
+
+STANDARD = frozenset("acdhimrtz")
+"""First letters of the families that share the Standard quota (its name lists them)."""
+SPOT_P4 = ("p2", "p3", "p4")
+"""Families of the spot quota whose name lists them; p5, p5e and p5en share another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaNeed:
+    """What one quota must leave room for.
+
+    `name` is the quota's own, empty where only `code` is known; `amount` is in the quota's unit, `least` the smallest
+    it can mean where the unit is not known. `what` says for what, in words.
+    """
+
+    service: str
+    name: str
+    code: str
+    unit: str
+    amount: int
+    least: int
+    what: str
+    confirmed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnnamedQuota:
+    """A quota that is there by all accounts and whose name no source gives."""
+
+    what: str
+    reason: str
+
+
+def quota_needs(
+    plan: Plan,
+    instances: Mapping[str, InstanceType],
+    quotas: Mapping[str, QuotaName],
+    endpoint: Endpoint | None = None,
+) -> tuple[QuotaNeed | UnnamedQuota, ...]:
+    """Everything a plan's stacks start that a quota counts.
+
+    Args:
+        plan: the plan.
+        instances: the catalog's types, by name.
+        quotas: the catalog's quotas, by key.
+        endpoint: the endpoint of a serving plan, None for a cluster.
+    """
+    if plan.request.target.cluster is not None:
+        return ()
+    if endpoint is not None:
+        return (_of_type(quotas["endpoint/on-demand"], ml_name(endpoint.instance_type), endpoint.most),)
+    machines = _hyperpod if plan.place.target is TargetKind.HYPERPOD_SLURM else _ec2
+    return (*machines(plan, instances, quotas), *_network(plan, quotas), *_storage(plan, quotas))
+
+
+def family_key(instance_type: str, option: PurchaseOption) -> str | None:
+    """The key of the EC2 quota that counts a type bought in one way; None where no source names it.
+
+    Whether Capacity Blocks and reservations use the quota of on demand too is not known: they are not counted there.
+
+    >>> family_key("p5en.48xlarge", PurchaseOption.SPOT), family_key("trn2.48xlarge", PurchaseOption.ON_DEMAND)
+    ('spot/p5', 'on-demand/trn')
+    >>> family_key("m6i.xlarge", PurchaseOption.SAVINGS_PLAN), family_key("p6-b200.48xlarge", PurchaseOption.SPOT)
+    ('on-demand/standard', None)
+    """
+    family = instance_type.partition(".")[0]
+    letters = re.match(r"[a-z]+", family)
+    group = letters.group() if letters else ""
+    if option is PurchaseOption.CAPACITY_BLOCK:
+        return f"capacity-block/{family}"
+    kind = "spot" if option is PurchaseOption.SPOT else "on-demand"
+    if kind == "spot" and group == "p":
+        if family.startswith(SPOT_P4):
+            return "spot/p4"
+        return "spot/p5" if family.startswith("p5") else None
+    if group in ("g", "vt"):
+        group = "g"
+    elif group not in ("p", "trn", "inf"):
+        group = "standard" if group[:1] in STANDARD and len(group) == 1 else ""
+    return f"{kind}/{group}" if group else None
+
+
+def _ec2(
+    plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]
+) -> Iterator[QuotaNeed | UnnamedQuota]:
+    """The vCPUs of the nodes and of what stands beside them; queues of further types are used one at a time."""
+    place, storage = plan.place, plan.request.storage
+    beside = {head_node(place.nodes, storage.head_node): 1}
+    if storage.login_nodes:
+        beside[LOGIN_NODE] = beside.get(LOGIN_NODE, 0) + storage.login_nodes
+    needs: dict[str, tuple[int, str]] = {}
+    for name, count in beside.items():
+        _add(needs, "on-demand/standard", instances, name, count)
+    bought = place.option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.RESERVED) and (
+        plan.request.purchase.reservation is not None
+    )
+    types = () if bought else (place.instance_type, *plan.request.target.fallback_types)
+    largest: dict[str, tuple[int, str]] = {}
+    for name in types:
+        key, words = family_key(name, place.option), f"{place.nodes} x {name}"
+        if key is None or key not in quotas:
+            yield UnnamedQuota(what=words, reason=f"no source names the {place.option.value} quota of this family")
+            continue
+        amount = place.nodes * instances[name].vcpus
+        if amount > largest.get(key, (0, ""))[0]:
+            largest[key] = (amount, words)
+    for key, (amount, words) in largest.items():
+        before, names = needs.get(key, (0, ""))
+        needs[key] = (before + amount, f"{names}, {words}" if names else words)
+    for key, (amount, words) in needs.items():
+        quota = quotas[key]
+        yield _need(quota, quota.name, amount, words, least=amount if quota.unit else place.nodes)
+
+
+def _add(
+    needs: dict[str, tuple[int, str]], key: str, instances: Mapping[str, InstanceType], name: str, count: int
+) -> None:
+    facts = instances.get(name)
+    before, names = needs.get(key, (0, ""))
+    words = f"{count} x {name}"
+    needs[key] = (before + count * (facts.vcpus if facts else 0), f"{names}, {words}" if names else words)
+
+
+def _hyperpod(
+    plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]
+) -> Iterator[QuotaNeed | UnnamedQuota]:
+    """Instances by type and all together; the controller and the login machines are instances, too."""
+    del instances
+    place, storage = plan.place, plan.request.storage
+    spot = place.option is PurchaseOption.SPOT
+    kind = quotas["hyperpod/spot" if spot else "hyperpod/on-demand"]
+    yield _of_type(kind, ml_name(place.instance_type), place.nodes)
+    beside = {ml_name(head_node(place.nodes, storage.head_node)): 1}
+    if storage.login_nodes:
+        login = ml_name(LOGIN_NODE)
+        beside[login] = beside.get(login, 0) + storage.login_nodes
+    for name, count in beside.items():
+        yield _of_type(quotas["hyperpod/on-demand"], name, count)
+    total = place.nodes + sum(beside.values())
+    words = f"{total} instances of cluster {plan.cluster_name}"
+    for key in ("hyperpod/cluster-instances", "hyperpod/instances"):
+        yield _need(quotas[key], quotas[key].name, total, words)
+    if spot:
+        quota = quotas["hyperpod/spot-instances"]
+        yield _need(quota, quota.name, place.nodes, f"{place.nodes} x {ml_name(place.instance_type)}")
+
+
+def _network(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
+    """A VPC, and an address for its NAT gateway."""
+    if plan.request.network.vpc_id is None:
+        for key, words in (("vpc/networks", "the cluster's VPC"), ("vpc/addresses", "the NAT gateway's address")):
+            yield _need(quotas[key], quotas[key].name, 1, words)
+
+
+def _storage(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
+    gib = plan.request.storage.lustre_gib
+    if gib:
+        yield _need(quotas["fsx/lustre"], quotas["fsx/lustre"].name, gib, "the cluster's file system")
+
+
+def _of_type(quota: QuotaName, ml_type: str, count: int) -> QuotaNeed:
+    return _need(quota, quota.of(ml_type), count, f"{count} x {ml_type}")
+
+
+def _need(quota: QuotaName, name: str, amount: int, what: str, least: int | None = None) -> QuotaNeed:
+    return QuotaNeed(
+        service=quota.service,
+        name=name,
+        code=quota.code,
+        unit=quota.unit,
+        amount=amount,
+        least=amount if least is None else least,
+        what=what,
+        confirmed=quota.confirmed,
+    )

@@ -1,0 +1,140 @@
+"""What an account and this machine need before anything can be deployed: credentials, region, bootstrap, programs."""
+
+import os
+from collections.abc import Iterator
+
+from launcher.aws import bootstrap, regions
+from launcher.aws.calls import CredentialsError
+from launcher.aws.service_roles import FSX, SERVICE_ROLES, SPOT, has_service_role, make_command
+from launcher.cdk import toolchain
+from launcher.model.diagnosis import Check, advice, failed, ok
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.errors import SlipwayError
+from launcher.submit.session import PLUGIN, missing_program
+from launcher.workflow.doctor.examination import Examination, Subject
+
+LEAST_BOOTSTRAP = 6
+"""The version of the bootstrap stack that assemblies with file assets ask for (aws-cdk-lib 2.275.0, cloud-assembly
+manifest, requiresBootstrapStackVersion); tests/infra holds it against the manifests of the examples."""
+NOT_OPTED_IN = "not-opted-in"
+
+
+def credentials(subject: Subject) -> Iterator[Check]:
+    """Whose they are; without any nothing else can be asked."""
+    name, asked = "credentials", "usable, and whose"
+    try:
+        found = subject.caller
+    except CredentialsError as problem:
+        yield failed(name, asked, problem.message, problem.hint)
+        return
+    yield ok(name, asked, f"account {found.account}, {found.arn}")
+
+
+def region(subject: Subject) -> Iterator[Check]:
+    """Whether the account may use the region."""
+    name, asked = "region", f"{subject.region} is enabled"
+    status = regions.opt_in_status(subject.session("ec2", region=subject.sessions.home), subject.region)
+    if status is None:
+        yield failed(name, asked, "AWS has no such region, or not in this partition")
+    elif status == NOT_OPTED_IN:
+        fix = f"aws account enable-region --region-name {subject.region}"
+        yield failed(name, asked, "the account has not opted in to it", fix)
+    else:
+        yield ok(name, asked, status)
+
+
+def bootstrapped(subject: Subject) -> Iterator[Check]:
+    """Whether the CDK may deploy there: its parameter, its version, and the bucket it uploads to."""
+    name = "bootstrap"
+    qualifier = subject.plan.request.security.qualifier if subject.plan is not None else None
+    asked = f"{bootstrap.version_parameter(qualifier)} is at least {LEAST_BOOTSTRAP}"
+    found = bootstrap.version(subject.session("ssm"), qualifier)
+    words = f" --qualifier {qualifier}" if qualifier is not None else ""
+    command = f"cdk bootstrap aws://{subject.account}/{subject.region}{words}"
+    fix = f"{command} with the policies of docs/deployer-policy.md (without them it may do anything)"
+    if found is None:
+        yield failed(name, asked, "the CDK was never bootstrapped in this region", fix)
+        return
+    if found < LEAST_BOOTSTRAP:
+        yield failed(name, asked, f"version {found}", fix)
+        return
+    bucket = bootstrap.staging_bucket(qualifier, subject.account, subject.region)
+    there = bootstrap.bucket_is_there(subject.session("s3"), bucket)
+    if there:
+        yield ok(name, asked, f"version {found}, bucket {bucket}")
+    else:
+        why = "is gone" if there is False else "is not this account's to read"
+        yield failed(name, asked, f"version {found}, but its bucket {bucket} {why}", fix)
+
+
+def service_roles(subject: Subject) -> Iterator[Check]:
+    """The roles that spot instances and file systems need; AWS makes neither by itself for CloudFormation."""
+    plan = subject.plan
+    if plan is None or plan.request.target.cluster is not None:
+        return
+    needed = [SPOT] if plan.place.option is PurchaseOption.SPOT and plan.place.target in _ON_EC2 else []
+    needed += [FSX] if plan.request.storage.lustre_gib else []
+    for service in needed:
+        name, asked = "service role", f"{SERVICE_ROLES[service]} is there"
+        if has_service_role(subject.session("iam"), service):
+            yield ok(name, asked, "it is")
+        else:
+            yield failed(name, asked, "the account has never used this service", make_command(service))
+
+
+_ON_EC2 = frozenset((TargetKind.PARALLELCLUSTER, TargetKind.EKS))
+"""Targets whose spot instances are EC2's requests; SageMaker makes its own."""
+
+
+def programs(subject: Subject) -> Iterator[Check]:
+    """Node for the CDK CLI, and for HyperPod what carries a session; both on this machine."""
+    name, asked = "CDK and Node", f"Node {toolchain.OLDEST_NODE} or newer, and the pinned CDK CLI"
+    try:
+        command = toolchain.cdk_command(subject.environment)
+    except SlipwayError as problem:
+        yield failed(name, asked, problem.message, problem.hint)
+    else:
+        yield ok(name, asked, f"{os.path.basename(command[0])}, aws-cdk")  # noqa: PTH119 - a command's word
+    if subject.plan is None or subject.plan.place.target is not TargetKind.HYPERPOD_SLURM:
+        return
+    asked = f"aws and {PLUGIN} are on PATH: HyperPod takes jobs over a session"
+    missing = missing_program(subject.environment)
+    if missing is None:
+        yield ok(PLUGIN, asked, "they are")
+    else:
+        fix = "install it: docs.aws.amazon.com/systems-manager, Session Manager plugin, or the AWS CLI version 2"
+        yield failed(PLUGIN, asked, f"{missing} is not there", fix)
+
+
+def boundary(subject: Subject) -> Iterator[Check]:
+    """What a careful account would have beside: limits on money, somebody who is told, a boundary, tags."""
+    if subject.plan is None:
+        return
+    request = subject.plan.request
+    if request.budget.max_usd is None:
+        yield advice("budget", "budget.max_usd is set", "no limit on the quote", "budget: {max_usd: ...}")
+    else:
+        yield ok("budget", "budget.max_usd is set", f"${request.budget.max_usd:,}")
+    if request.guardrails.notify:
+        yield ok("notifications", "guardrails.notify names somebody", ", ".join(request.guardrails.notify))
+    else:
+        fix = "guardrails: {notify: [you@example.com]}"
+        yield advice("notifications", "guardrails.notify names somebody", "nobody is told of idle or failed nodes", fix)
+    arn = request.security.permissions_boundary_arn
+    if arn is not None:
+        yield ok("boundary", "roles are made under a permissions boundary", arn)
+    else:
+        fix = "security: {permissions_boundary_arn: ...}; docs/deployer-policy.md has the policy"
+        got = "no boundary: who may deploy can make roles of any right"
+        yield advice("boundary", "roles are made under a permissions boundary", got, fix)
+
+
+ACCOUNT = (
+    Examination("credentials", "usable, and whose", credentials),
+    Examination("region", "the region is enabled", region),
+    Examination("bootstrap", "the CDK is bootstrapped", bootstrapped),
+    Examination("CDK and Node", "the CDK CLI can run here", programs),
+    Examination("service role", "roles of AWS's services are there", service_roles),
+    Examination("advice", "limits and people to tell", boundary),
+)
+"""What every plan needs, and an account without a plan."""

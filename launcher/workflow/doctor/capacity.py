@@ -1,0 +1,121 @@
+"""Whether the machines of a plan can be there: the type in its zone, addresses for it, and what was bought for it."""
+
+from collections.abc import Iterator
+
+from launcher.aws import hyperpod, regions
+from launcher.aws.networks import subnets
+from launcher.aws.reservations import ReservationState, reservation
+from launcher.model.diagnosis import Check, failed, ok
+from launcher.model.enums import PurchaseOption
+from launcher.model.plan import Plan
+from launcher.model.request import Reservation
+from launcher.planning.addresses import too_few_addresses
+from launcher.workflow.deploy.hyperpod import plan_findings
+from launcher.workflow.doctor.examination import Examination, Subject
+
+HELD = frozenset(("active", "scheduled", "payment-pending"))
+"""States of a reservation whose machines come, or are there (EC2 API reference, CapacityReservation)."""
+
+
+def offered(subject: Subject) -> Iterator[Check]:
+    """Each type of the plan in the zone where its machines stand."""
+    plan = subject.plan
+    if plan is None or plan.request.target.cluster is not None:
+        return
+    for name in (plan.place.instance_type, *plan.request.target.fallback_types):
+        asked = f"{name} in {subject.zone or subject.region}"
+        zones = regions.offering_zones(subject.session("ec2"), name)
+        if not zones:
+            fix = f"slipway plan with target.region: any, without {subject.region}"
+            yield failed("type offered", asked, f"{subject.region} does not offer it to this account", fix)
+        elif subject.zone is not None and subject.zone not in zones:
+            fix = f"target.az_id: one of {', '.join(sorted(zones))}"
+            yield failed("type offered", asked, f"offered in {', '.join(sorted(zones))} alone", fix)
+        else:
+            yield ok("type offered", asked, f"offered in {', '.join(sorted(zones))}")
+
+
+def addresses(subject: Subject) -> Iterator[Check]:
+    """Free addresses in an existing network's subnets."""
+    plan = subject.plan
+    if plan is None or plan.request.network.vpc_id is None:
+        return
+    for each in subnets(subject.session("ec2"), plan.request.network.subnet_ids):
+        found = too_few_addresses(
+            plan.request, plan.place, subject.catalog.instance_types, subnet=each.id, have=each.free_addresses
+        )
+        asked = f"addresses for {plan.place.nodes} nodes in {each.id}"
+        if found:
+            yield failed("free addresses", asked, found[0].message, found[0].hint)
+        else:
+            yield ok("free addresses", asked, f"{each.free_addresses:,} free of {each.cidr}")
+
+
+def reserved(subject: Subject) -> Iterator[Check]:
+    """The reservation that a plan names, or the one it should name."""
+    plan = subject.plan
+    if plan is None:
+        return
+    held, option = plan.request.purchase.reservation, plan.place.option
+    if held is None:
+        if option is PurchaseOption.CAPACITY_BLOCK and plan.request.target.cluster is None:
+            fix = "slipway capacity FILE lists what is for sale; then purchase: {reservation: {id: cr-...}}"
+            yield failed("reservation", "purchase.reservation names the block", "the plan names none", fix)
+        return
+    asked = f"{held.id}: {plan.place.nodes} x {plan.place.instance_type} in {subject.zone or subject.region}"
+    found = reservation(subject.session("ec2"), held.id)
+    if found is None:
+        fix = "name one of this account and region, or one that was shared with it"
+        yield failed("reservation", asked, f"no such reservation in {subject.region}", fix)
+        return
+    against = tuple(_against(subject, plan, held, found))
+    window = f"{found.starts_at:%Y-%m-%d %H:%M} to {found.ends_at:%Y-%m-%d %H:%M}" if found.ends_at else "no end"
+    got = f"{found.state}, {found.available} of {found.total} x {found.instance_type} in {found.az_id}, {window}"
+    if against:
+        yield failed("reservation", asked, f"{got}: {'; '.join(against)}", "name one that fits, or change the plan")
+    else:
+        yield ok("reservation", asked, got)
+
+
+def _against(subject: Subject, plan: Plan, held: Reservation, found: ReservationState) -> Iterator[str]:
+    """What a reservation lacks of what the plan wants of it."""
+    if found.state not in HELD:
+        yield f"it is {found.state}"
+    if found.instance_type != plan.place.instance_type:
+        yield f"the plan asks for {plan.place.instance_type}"
+    if subject.zone is not None and found.az_id and found.az_id != subject.zone:
+        yield f"the plan stands in {subject.zone}"
+    if found.total < plan.place.nodes:
+        yield f"{plan.place.nodes} nodes, and it has {found.total}"
+    elif found.state == "active" and found.available < plan.place.nodes:
+        yield f"{found.available} of its instances are free"
+    if found.ends_at is not None and found.ends_at <= subject.now:
+        yield "it is over"
+    for name, planned, known in (("start", held.starts_at, found.starts_at), ("end", held.ends_at, found.ends_at)):
+        if planned is not None and known is not None and planned != known:
+            yield f"its {name} is {known:%Y-%m-%dT%H:%MZ}, the plan file says {planned:%Y-%m-%dT%H:%MZ}"
+
+
+def training_plan(subject: Subject) -> Iterator[Check]:
+    """The training plan that a plan names."""
+    plan = subject.plan
+    named = plan.request.purchase.training_plan if plan is not None else None
+    if plan is None or named is None:
+        return
+    asked = f"{named.arn}: {plan.place.nodes} x {plan.place.instance_type}"
+    found = hyperpod.describe_plan(subject.session("sagemaker"), named.arn)
+    against = tuple(plan_findings(plan, found, subject.now))
+    got = f"{found.status}, {found.instances} instances in {', '.join(sorted(found.zones)) or 'an unnamed zone'}"
+    if against:
+        fix = "; ".join(each.hint for each in against if each.hint)
+        yield failed("training plan", asked, "; ".join(each.message for each in against), fix)
+    else:
+        yield ok("training plan", asked, got)
+
+
+CAPACITY = (
+    Examination("type offered", "the type is offered in the zone", offered),
+    Examination("free addresses", "the subnets have room", addresses),
+    Examination("reservation", "what was reserved fits the plan", reserved),
+    Examination("training plan", "the training plan fits the plan", training_plan),
+)

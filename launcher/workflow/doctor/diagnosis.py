@@ -1,0 +1,65 @@
+"""The story of the doctor: an account examined for what a plan needs of it, before the money."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from launcher.catalog.load import Catalog
+from launcher.model.diagnosis import Diagnosis, Outcome
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding, error
+from launcher.model.plan import Plan
+from launcher.planning.pin import zone
+from launcher.workflow.doctor.account import ACCOUNT
+from launcher.workflow.doctor.artefacts import ARTEFACTS
+from launcher.workflow.doctor.billing import BILLING
+from launcher.workflow.doctor.capacity import CAPACITY
+from launcher.workflow.doctor.examination import Examination, Subject, examine
+from launcher.workflow.doctor.quotas import QUOTAS
+from launcher.workflow.doctor.rights import RIGHTS
+
+PLAN_EXAMINATIONS: tuple[Examination, ...] = (*ACCOUNT, *RIGHTS, *QUOTAS, *CAPACITY, *ARTEFACTS)
+
+
+def diagnose(subject: Subject, *, billing: bool = False) -> Diagnosis:
+    """Everything there is to ask of an account, for a plan or without one.
+
+    Args:
+        subject: what is examined.
+        billing: whether to ask what only the account that pays can answer, too.
+    """
+    return examine(subject, (*PLAN_EXAMINATIONS, *(BILLING if billing else ())))
+
+
+def subject_of(
+    plan: Plan | None, region: str, *, catalog: Catalog, environment: Mapping[str, str], now: datetime
+) -> Subject:
+    """What is to be examined: a plan where it would run, or a region."""
+    return Subject(
+        plan=plan,
+        region=plan.place.region if plan is not None else region,
+        zone=zone(plan.place, catalog) if plan is not None else None,
+        catalog=catalog,
+        environment=environment,
+        now=now,
+    )
+
+
+def refuse_unless_ready(subject: Subject, tell: Callable[[str], None]) -> Diagnosis:
+    """Go on only where nothing is known that a launch would fail on; what is not well is told.
+
+    Raises:
+        ImpossibleError: a check failed, with all that did.
+    """
+    tell("asking the account what a launch needs of it")
+    found = diagnose(subject)
+    if found.failed:
+        errors: list[Finding] = [
+            error(each.name.replace(" ", "-"), "", f"{each.asked}: {each.got}", each.fix) for each in found.failed
+        ]
+        raise ImpossibleError("the account is not ready for this plan", findings=errors, hint="slipway doctor FILE")
+    passed = sum(each.result is Outcome.OK for each in found.checks)
+    unknown = [each for each in found.checks if each.result is Outcome.UNKNOWN]
+    tell(f"doctor: {passed} checks passed" + (f", {len(unknown)} could not be made" if unknown else ""))
+    for each in unknown:
+        tell(f"  ? {each.name}: {each.asked}: {each.got}")
+    return found

@@ -1,0 +1,107 @@
+"""How an account is examined: questions asked side by side, each of which ends in a check, whatever goes wrong."""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from threading import Lock
+from typing import NamedTuple
+
+from launcher.aws.calls import CredentialsError, forbidden
+from launcher.aws.clients import Sessions
+from launcher.aws.identity import Caller, caller
+from launcher.aws.session import Session
+from launcher.catalog.load import Catalog
+from launcher.model.diagnosis import Check, Diagnosis, unknown
+from launcher.model.errors import AwsError, SlipwayError
+from launcher.model.plan import Plan
+
+AT_ONCE = 8
+"""Questions under way together; each service answers a handful of read calls a second without throttling."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What is examined: a plan in its region, or with `plan` None the region of an account alone.
+
+    `zone` is the availability zone id of the machines, None where it is open.
+    """
+
+    plan: Plan | None
+    region: str
+    zone: str | None
+    catalog: Catalog
+    environment: Mapping[str, str]
+    now: datetime
+    _lock: Lock = field(default_factory=Lock)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """Clients of every region on one set of credentials.
+
+        Raises:
+            CredentialsError: there are none, or they have run out.
+        """
+        return Sessions(self.environment)
+
+    def session(self, *services: str, region: str | None = None) -> Session:
+        """The session of a region with the clients of some services in it, made by one thread at a time.
+
+        Raises:
+            CredentialsError: there are no credentials, or they have run out.
+        """
+        with self._lock:
+            sessions = self.sessions
+        made = [sessions.session(region or self.region, each) for each in services]
+        return made[0]
+
+    @cached_property
+    def caller(self) -> Caller:
+        """Who the credentials are.
+
+        Raises:
+            AwsError: it could not be asked.
+        """
+        return caller(self.session("sts"))
+
+    @property
+    def account(self) -> str:
+        """The account's id.
+
+        Raises:
+            AwsError: it could not be asked.
+        """
+        return self.caller.account
+
+
+class Examination(NamedTuple):
+    """One question: its name, what is asked in words, and who answers it, with one check or several."""
+
+    name: str
+    asked: str
+    look: Callable[[Subject], Iterable[Check]]
+
+
+def examine(subject: Subject, examinations: Iterable[Examination]) -> Diagnosis:
+    """Ask everything side by side; the checks stand in the order of the questions.
+
+    What AWS did not answer is not known, and never counts as passed.
+    """
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        answers = list(pool.map(lambda each: _answered(subject, each), examinations))
+    name = subject.plan.name if subject.plan is not None else None
+    return Diagnosis(name=name, checks=tuple(check for answer in answers for check in answer))
+
+
+def _answered(subject: Subject, examination: Examination) -> tuple[Check, ...]:
+    name, asked, look = examination
+    try:
+        return tuple(look(subject))
+    except CredentialsError:
+        return (unknown(name, asked, "not asked: no usable credentials"),)
+    except AwsError as problem:
+        got = f"these credentials may not ask ({problem.message})" if forbidden(problem) else problem.message
+        return (unknown(name, asked, got, problem.hint),)
+    except SlipwayError as problem:
+        return (unknown(name, asked, problem.message, problem.hint),)

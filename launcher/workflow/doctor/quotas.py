@@ -1,0 +1,74 @@
+"""The quotas that a plan uses, held against what the account has of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from launcher.aws import quotas as service_quotas
+from launcher.aws.quotas import Quota
+from launcher.catalog.quotas import load_quotas
+from launcher.catalog.serving_images import load_images
+from launcher.model.diagnosis import Check, failed, ok, unknown
+from launcher.planning.endpoint import endpoint
+from launcher.planning.quotas import QuotaNeed, UnnamedQuota, quota_needs
+from launcher.workflow.doctor.examination import Examination, Subject
+
+
+def enough_quota(subject: Subject) -> Iterator[Check]:
+    """One check a quota, each service's list read once."""
+    plan = subject.plan
+    if plan is None:
+        return
+    served = endpoint(plan, subject.catalog, load_images()) if plan.request.workload.serve is not None else None
+    needs = quota_needs(plan, subject.catalog.instance_types, load_quotas(), served)
+    known: dict[str, Sequence[Quota]] = {}
+    for need in needs:
+        if isinstance(need, UnnamedQuota):
+            yield unknown("quota", need.what, need.reason, "aws service-quotas list-service-quotas --service-code ec2")
+            continue
+        if need.service not in known:
+            session = subject.session("service-quotas", "cloudwatch")
+            known[need.service] = service_quotas.quotas(session, need.service)
+        yield _judged(subject, need, known)
+
+
+def _judged(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence[Quota]]) -> Check:
+    """Whether a quota has room; one whose unit no source gives is known to lack it only at the least it can mean."""
+    asked = f"{need.amount:,} {need.unit}".rstrip() + f" for {need.what}"
+    found = matching(need, known[need.service])
+    name = f"quota {need.name or need.code}"
+    if found is None:
+        fix = f"aws service-quotas list-service-quotas --region {subject.region} --service-code {need.service}"
+        return unknown(name, asked, "the account lists no quota of that name", fix)
+    name = f"quota {found.name}"
+    used = service_quotas.used(subject.session("cloudwatch"), found, subject.now)
+    free = found.value - (used or 0.0)
+    got = f"{found.value:,.0f}" + (f", {used:,.0f} of it used" if used is not None else ", its use is not counted")
+    if need.amount <= free:
+        return ok(name, asked, got)
+    wanted = (used or 0.0) + need.amount
+    fix = (
+        f"aws service-quotas request-service-quota-increase --region {subject.region} --service-code {found.service} "
+        f"--quota-code {found.code} --desired-value {wanted:.0f}"
+    )
+    if not found.adjustable:
+        fix = "ask AWS Support: this quota is not raised by request"
+    if need.least <= free:
+        return unknown(name, asked, f"{got}; whether it counts vCPUs or instances is not documented", fix)
+    return failed(name, asked, got, fix)
+
+
+def matching(need: QuotaNeed, known: Sequence[Quota]) -> Quota | None:
+    """The quota of a need: by its whole name, else by all the words of it, else by its code where it has no name.
+
+    A code alone does not decide where a name is known: public lists of codes contradict each other.
+    """
+    name = need.name.casefold()
+    if not name:
+        return next((each for each in known if each.code == need.code), None)
+    exact = next((each for each in known if each.name.casefold() == name), None)
+    if exact is not None or need.confirmed:
+        return exact
+    words = set(name.split())
+    return next((each for each in known if words <= set(each.name.casefold().split())), None)
+
+
+QUOTAS = (Examination("quota", "room for what the plan starts", enough_quota),)

@@ -1,0 +1,176 @@
+"""An AWS account on loopback: moto answers what it has, and canned answers what it lacks or knows no state of.
+
+A canned answer is walked against the output shape of botocore's model before it is sent, so that it cannot drift from
+the API, and sent as moto's serialisers write that service's protocol. A request for an operation that neither has
+fails the way AWS refuses one.
+"""
+
+import json
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.error import HTTPError
+from urllib.parse import parse_qs
+
+from botocore.validate import ParamValidator
+from moto.core.serialize import get_serializer_class
+from moto.core.utils import get_service_model
+from moto.server import ThreadedMotoServer
+
+SERVICES = {"servicequotas": "service-quotas", "monitoring": "cloudwatch"}
+"""Names in the SDK of services that sign their requests with another one."""
+KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-2"}
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An error instead of an answer: its code, its text and the status of HTTP."""
+
+    code: str
+    message: str = "no"
+    status: int = 400
+
+
+DENIED = Refused("AccessDeniedException", "User is not authorized to perform this action", 403)
+EC2_DENIED = Refused("UnauthorizedOperation", "You are not authorized to perform this operation.", 403)
+THROTTLED = Refused("ThrottlingException", "Rate exceeded")
+
+Answer = dict | Refused | Callable[[dict], "dict | Refused"]
+
+
+@dataclass
+class AwsAccount:
+    """What the account answers beside moto, by "service.Operation", and what it was asked."""
+
+    canned: dict[str, Answer] = field(default_factory=dict)
+    asked: list[tuple[str, dict]] = field(default_factory=list)
+    url: str = ""
+    moto: str = ""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What boto3 needs to find it."""
+        return {**KEYS, "AWS_ENDPOINT_URL": self.url}
+
+
+@contextmanager
+def served() -> Iterator[AwsAccount]:
+    """The account on a free port of loopback, over a moto server of its own."""
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto.start()
+    host, port = moto.get_host_and_port()
+    state = AwsAccount(moto=f"http://{host}:{port}")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
+    server.daemon_threads = True
+    state.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        moto.stop()
+
+
+def reset(state: AwsAccount) -> None:
+    """Forget everything, moto's resources included."""
+    state.canned.clear()
+    state.asked.clear()
+    request = urllib.request.Request(f"{state.moto}/moto-api/reset", method="POST")
+    urllib.request.urlopen(request).close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    state: AwsAccount
+
+    def log_message(self, *_words):
+        """Say nothing."""
+
+    def do_any(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        service = _service(self.headers.get("Authorization", ""))
+        operation, sent = _operation(self.headers, body)
+        name = f"{service}.{operation}"
+        self.state.asked.append((name, sent))
+        if name not in self.state.canned:
+            self._from_moto(body)
+            return
+        answer = self.state.canned[name]
+        self._send(service, operation, answer(sent) if callable(answer) else answer)
+
+    do_GET = do_POST = do_HEAD = do_PUT = do_DELETE = do_any  # noqa: N815
+
+    def _send(self, service, operation, answer):
+        model = get_service_model(service)
+        operation_model = model.operation_model(operation)
+        protocol = _protocol(model)
+        if isinstance(answer, Refused):
+            body, kind, status = _error(protocol, answer), _content_type(protocol), answer.status
+        else:
+            report = ParamValidator().validate(answer, operation_model.output_shape)
+            assert not report.has_errors(), f"{operation}: {report.generate_report()}"
+            written = get_serializer_class(service, protocol)(operation_model).serialize(answer)
+            body, kind, status = written["body"], _content_type(protocol), written["status_code"]
+        self._reply(status, {"Content-Type": kind}, body if isinstance(body, bytes) else body.encode())
+
+    def _from_moto(self, body):
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
+        request = urllib.request.Request(
+            self.state.moto + self.path, data=body or None, headers=headers, method=self.command
+        )
+        try:
+            with urllib.request.urlopen(request) as answer:
+                self._reply(answer.status, dict(answer.headers), answer.read())
+        except HTTPError as problem:
+            self._reply(problem.code, dict(problem.headers), problem.read())
+
+    def _reply(self, status, headers, body):
+        self.send_response(status)
+        for name, value in headers.items():
+            if name.lower() not in ("content-length", "transfer-encoding", "connection", "date", "server"):
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def _service(authorization: str) -> str:
+    """The service of a signed request, by the scope of its signature."""
+    if "Credential=" not in authorization:
+        return "s3"
+    signed = authorization.partition("Credential=")[2].split(",")[0].split("/")[3]
+    return SERVICES.get(signed, signed)
+
+
+def _operation(headers, body: bytes) -> tuple[str, dict]:
+    """The operation of a request and what was sent with it; an empty name where its path decides."""
+    target = headers.get("X-Amz-Target")
+    if target:
+        return target.rpartition(".")[2], json.loads(body or b"{}")
+    if body.startswith(b"Action=") or b"&Action=" in body:
+        sent = {name: values[0] for name, values in parse_qs(body.decode()).items()}
+        return sent["Action"], sent
+    return "", {}
+
+
+def _protocol(model) -> str:
+    return model.metadata["protocol"]
+
+
+def _content_type(protocol: str) -> str:
+    return "application/x-amz-json-1.1" if "json" in protocol else "text/xml"
+
+
+def _error(protocol: str, refused: Refused) -> str:
+    if "json" in protocol:
+        return json.dumps({"__type": refused.code, "message": refused.message})
+    error = f"<Error><Code>{refused.code}</Code><Message>{refused.message}</Message></Error>"
+    if protocol == "ec2":
+        return f"<Response><Errors>{error}</Errors><RequestID>r</RequestID></Response>"
+    return f"<ErrorResponse>{error}<RequestId>r</RequestId></ErrorResponse>"

@@ -1,0 +1,65 @@
+"""The page, the document and the exit code of `slipway doctor`."""
+
+import json
+import sys
+
+import pytest
+
+from launcher.cli import app
+from launcher.cli.doctor_page import page
+from launcher.model.diagnosis import Diagnosis, advice, failed, ok, unknown
+from launcher.records.diagnosis_document import diagnosis_document
+
+FOUND = Diagnosis(
+    name="probe",
+    checks=(
+        ok("credentials", "usable, and whose", "account 123456789012, arn:aws:iam::123456789012:user/ada"),
+        failed(
+            "quota All P5 Spot Instance Requests",
+            "1,536 vCPUs for 8 x p5.48xlarge",
+            "768, 192 of it used",
+            "aws service-quotas request-service-quota-increase --region us-east-2 --service-code ec2 --quota-code "
+            "L-C4BD4855 --desired-value 1728",
+        ),
+        unknown("rights", "the caller may deploy and follow", "these credentials may not ask"),
+        advice("notifications", "guardrails.notify names somebody", "nobody is told", "guardrails: {notify: [...]}"),
+    ),
+)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_page(golden, width):
+    golden(f"doctor/page-{width}.txt", "\n".join(page(FOUND, "us-east-2", width)) + "\n")
+
+
+def test_the_document_has_the_keys_of_the_contract():
+    found = diagnosis_document(FOUND)
+    assert (found["schema"], found["name"], found["verdict"]) == ("slipway.doctor/1", "probe", "refused")
+    assert {frozenset(each) for each in found["checks"]} == {frozenset(("name", "result", "asked", "got", "fix"))}
+    assert [each["result"] for each in found["checks"]] == ["ok", "failed", "unknown", "advice"]
+
+
+def test_nothing_failed_is_ready():
+    assert diagnosis_document(Diagnosis(name=None, checks=FOUND.checks[2:]))["verdict"] == "ready"
+
+
+def doctor(monkeypatch, capsys, *words):
+    monkeypatch.setattr(sys, "argv", ["slipway", "doctor", *words])
+    with pytest.raises(SystemExit) as left:
+        app.main()
+    return left.value.code, capsys.readouterr()
+
+
+def test_without_credentials_it_refuses_and_still_says_what_it_could_see(monkeypatch, capsys):
+    code, said = doctor(monkeypatch, capsys, "examples/p5-spot.yaml", "--json")
+    checks = {each["name"]: each["result"] for each in json.loads(said.out)["checks"]}
+    assert code == 5
+    assert checks["credentials"] == "failed"
+    assert checks["CDK and Node"] == "ok"
+    assert checks["type offered"] == "unknown"
+
+
+def test_without_a_plan_or_a_region_there_is_nothing_to_look_at(monkeypatch, capsys):
+    code, said = doctor(monkeypatch, capsys)
+    assert code == 2
+    assert "add --region" in said.err

@@ -1,0 +1,136 @@
+"""An account to examine: moto behind canned answers, and plans for it."""
+
+import dataclasses
+from datetime import UTC, datetime
+
+import boto3
+import pytest
+
+from launcher.aws.session import Session
+from launcher.catalog.load import load
+from launcher.workflow.doctor.diagnosis import diagnose, subject_of
+from launcher.workflow.quote.price import PriceOptions, pick, price
+from tests.stand_ins import aws_account
+
+REGION = "us-east-2"
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+METRIC = {
+    "MetricNamespace": "AWS/Usage",
+    "MetricName": "ResourceCount",
+    "MetricDimensions": {"Class": "x", "Resource": "vCPU", "Service": "EC2", "Type": "Resource"},
+    "MetricStatisticRecommendation": "Maximum",
+}
+
+
+@pytest.fixture(scope="package")
+def one_account():
+    with aws_account.served() as state:
+        yield state
+
+
+@pytest.fixture
+def account(one_account, monkeypatch):
+    """An account that is ready: bootstrapped, with quotas of 10,000 and rights; botocore does not wait."""
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    aws_account.reset(one_account)
+    one_account.canned.update(
+        {
+            "service-quotas.ListServiceQuotas": lambda sent: {"Quotas": quotas(sent["ServiceCode"])},
+            "service-quotas.ListAWSDefaultServiceQuotas": lambda sent: {"Quotas": []},
+            "iam.SimulatePrincipalPolicy": allowed,
+        }
+    )
+    ssm = client(one_account, "ssm")
+    ssm.put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="33", Type="String")
+    where = {"LocationConstraint": REGION}
+    s3 = client(one_account, "s3")
+    s3.create_bucket(Bucket=f"cdk-hnb659fds-assets-123456789012-{REGION}", CreateBucketConfiguration=where)
+    iam = client(one_account, "iam")
+    for name in ("AWSServiceRoleForEC2Spot", "AWSServiceRoleForAmazonFSx"):
+        iam.create_role(RoleName=name, Path="/aws-service-role/x/", AssumeRolePolicyDocument="{}")
+    return one_account
+
+
+def client(state, service):
+    keys = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "region_name": REGION}
+    return boto3.client(service, endpoint_url=state.moto, **keys)
+
+
+NAMES = {
+    "ec2": (
+        ("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "L-1216C47A"),
+        ("Running On-Demand P instances", "L-417A185B"),
+        ("All P5 Spot Instance Requests", "L-C4BD4855"),
+        ("EC2-VPC Elastic IPs", "L-0263D0A3"),
+    ),
+    "vpc": (("VPCs per Region", "L-F678F1CE"),),
+    "sagemaker": (
+        ("ml.p5.48xlarge for cluster usage", "L-8762A75F"),
+        ("ml.m6i.xlarge for cluster usage", "L-AAAA0001"),
+        ("Maximum number instances allowed per SageMaker HyperPod cluster", "L-2CE978FC"),
+        ("Total number of instances allowed across SageMaker HyperPod clusters", "L-3308CCC7"),
+    ),
+    "fsx": (("Lustre Persistent_2 SSD storage capacity", "L-AAAA0002"),),
+}
+
+
+def quotas(service, value=10_000.0, **changed):
+    """The quotas of a service; `changed` are values by code, its hyphen written as an underscore."""
+    return [
+        {
+            "ServiceCode": service,
+            "QuotaName": name,
+            "QuotaCode": code,
+            "Value": changed.get(code.replace("-", "_"), value),
+            "Adjustable": True,
+        }
+        for name, code in NAMES[service]
+    ]
+
+
+def allowed(sent):
+    return {"EvaluationResults": [decision(action, "allowed") for action in actions_of(sent)], "IsTruncated": False}
+
+
+def actions_of(sent):
+    return [value for name, value in sent.items() if name.startswith("ActionNames.member.")]
+
+
+def decision(action, word, **more):
+    return {"EvalActionName": action, "EvalDecision": word, "EvalResourceName": "*", **more}
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """A plan from words of YAML over a pinned one, and a way to change what was resolved."""
+
+    def make(text="", **replaced):
+        path = tmp_path / "plan.yaml"
+        path.write_text(
+            text
+            or "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
+            "target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2,\n"
+            "  az_id: use2-az1}\n"
+            "purchase: {option: spot}\n",
+            encoding="utf-8",
+        )
+        priced = price(path, NOW, PriceOptions(sandbox=True))
+        found = pick(priced, None)[1].plan
+        return dataclasses.replace(found, **replaced) if replaced else found
+
+    return make
+
+
+@pytest.fixture
+def examined(account):
+    """The checks of a plan by their name and question."""
+
+    def look(plan, *, billing=False, environment=None):
+        subject = subject_of(plan, REGION, catalog=load(), environment=environment or account.environment, now=NOW)
+        return diagnose(subject, billing=billing)
+
+    return look
+
+
+def session(state):
+    return Session(environment=state.environment, region=REGION)

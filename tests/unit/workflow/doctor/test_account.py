@@ -1,0 +1,107 @@
+"""The doctor on credentials, region, bootstrap, rights and advice."""
+
+import pytest
+
+from launcher.model.diagnosis import Outcome
+from tests.stand_ins.aws_account import DENIED, THROTTLED
+from tests.unit.workflow.doctor.conftest import REGION, actions_of, client, decision
+
+pytestmark = pytest.mark.server
+
+
+def named(found, name):
+    return [each for each in found.checks if each.name == name]
+
+
+def test_a_ready_account_is_ready(examined, plan):
+    found = examined(plan())
+    assert found.verdict == "ready"
+    assert {each.result for each in found.checks} <= {Outcome.OK, Outcome.ADVICE}
+    assert "account 123456789012" in named(found, "credentials")[0].got
+
+
+def test_without_credentials_one_check_fails_and_the_others_are_not_known(examined, plan):
+    found = examined(plan(), environment={"PATH": "/usr/bin:/bin"})
+    assert [each.name for each in found.failed] == ["credentials"]
+    assert named(found, "quota")[0].result is Outcome.UNKNOWN
+    assert "aws configure sso" in found.failed[0].fix
+
+
+def test_a_region_that_was_never_bootstrapped_gets_the_command(account, examined, plan):
+    client(account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
+    (check,) = named(examined(plan()), "bootstrap")
+    assert check.result is Outcome.FAILED
+    assert check.fix.startswith("cdk bootstrap aws://123456789012/us-east-2")
+
+
+def test_a_bootstrap_stack_that_is_too_old_or_has_lost_its_bucket_fails(account, examined, plan):
+    client(account, "ssm").put_parameter(
+        Name="/cdk-bootstrap/hnb659fds/version", Value="5", Type="String", Overwrite=True
+    )
+    assert named(examined(plan()), "bootstrap")[0].got == "version 5"
+    client(account, "ssm").put_parameter(
+        Name="/cdk-bootstrap/hnb659fds/version", Value="33", Type="String", Overwrite=True
+    )
+    client(account, "s3").delete_bucket(Bucket=f"cdk-hnb659fds-assets-123456789012-{REGION}")
+    assert "is gone" in named(examined(plan()), "bootstrap")[0].got
+
+
+def test_what_may_not_be_asked_is_not_known_and_stops_nothing(account, examined, plan):
+    account.canned["ssm.GetParameter"] = DENIED
+    account.canned["service-quotas.ListServiceQuotas"] = THROTTLED
+    found = examined(plan())
+    assert found.verdict == "ready"
+    assert "may not ask" in named(found, "bootstrap")[0].got
+    assert {each.result for each in named(found, "quota")} == {Outcome.UNKNOWN}
+
+
+def test_the_first_spot_request_of_an_account_needs_a_role(account, examined, plan):
+    client(account, "iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")
+    (check,) = named(examined(plan()), "service role")
+    assert check.result is Outcome.FAILED
+    assert check.fix == "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
+
+
+def test_a_region_that_the_account_has_not_opted_in_to(account, examined, plan):
+    account.canned["ec2.DescribeRegions"] = {
+        "Regions": [{"RegionName": REGION, "OptInStatus": "not-opted-in", "Endpoint": "ec2.us-east-2.amazonaws.com"}]
+    }
+    (check,) = named(examined(plan()), "region")
+    assert check.fix == "aws account enable-region --region-name us-east-2"
+
+
+def test_a_denied_right_fails_and_one_that_depends_on_context_is_not_known(account, examined, plan):
+    def some(word, **more):
+        return lambda sent: {
+            "EvaluationResults": [decision(each, word, **more) for each in actions_of(sent)],
+            "IsTruncated": False,
+        }
+
+    account.canned["iam.SimulatePrincipalPolicy"] = some("implicitDeny")
+    found = named(examined(plan()), "rights")
+    assert {each.result for each in found} == {Outcome.FAILED}
+    assert "sts:AssumeRole" in found[0].got
+    assert "no policy allows it" in found[0].got
+    account.canned["iam.SimulatePrincipalPolicy"] = some("implicitDeny", MissingContextValues=["aws:RequestedRegion"])
+    found = named(examined(plan()), "rights")
+    assert {each.result for each in found} == {Outcome.UNKNOWN}
+    account.canned["iam.SimulatePrincipalPolicy"] = some(
+        "explicitDeny", OrganizationsDecisionDetail={"AllowedByOrganizations": False}
+    )
+    assert "an organization's policy" in named(examined(plan()), "rights")[0].got
+
+
+def test_billing_is_asked_only_when_it_is_wanted(account, examined, plan):
+    account.canned["ce.ListCostAllocationTags"] = {
+        "CostAllocationTags": [{"TagKey": "slipway:cluster", "Type": "UserDefined", "Status": "Inactive"}]
+    }
+    assert not named(examined(plan()), "cost tag")
+    inactive, unseen = named(examined(plan(), billing=True), "cost tag")
+    assert (inactive.result, unseen.result) == (Outcome.FAILED, Outcome.UNKNOWN)
+    assert "update-cost-allocation-tags-status" in unseen.fix
+
+
+def test_an_account_is_examined_without_a_plan(examined):
+    found = examined(None)
+    assert found.name is None
+    assert {each.name for each in found.checks} == {"credentials", "region", "bootstrap", "CDK and Node", "rights"}

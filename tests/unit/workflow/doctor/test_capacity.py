@@ -1,0 +1,133 @@
+"""The doctor on machines, networks, reservations, images, data and names."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.model.diagnosis import Outcome
+from tests.stand_ins.aws_account import Refused
+from tests.unit.workflow.doctor.conftest import NOW, REGION, client
+
+pytestmark = pytest.mark.server
+
+BLOCK = (
+    "slipway: 1\nname: block\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
+    "target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2, az_id: use2-az1}\n"
+    "purchase: {option: capacity-block, reservation: {id: cr-0123456789abcdef0}}\n"
+)
+HELD = {
+    "CapacityReservationId": "cr-0123456789abcdef0",
+    "AvailabilityZoneId": "use2-az1",
+    "InstanceType": "p5.48xlarge",
+    "TotalInstanceCount": 2,
+    "AvailableInstanceCount": 2,
+    "State": "active",
+    "StartDate": datetime(2026, 11, 22, 11, 30, tzinfo=UTC),
+    "EndDate": datetime(2026, 11, 24, 11, 30, tzinfo=UTC),
+    "ReservationType": "capacity-block",
+}
+
+
+def named(found, name):
+    return [each for each in found.checks if each.name == name]
+
+
+def test_a_type_that_the_zone_does_not_offer_fails_with_the_zones_that_do(account, examined, plan):
+    account.canned["ec2.DescribeInstanceTypeOfferings"] = {
+        "InstanceTypeOfferings": [
+            {"InstanceType": "p5.48xlarge", "LocationType": "availability-zone-id", "Location": "use2-az3"}
+        ]
+    }
+    (check,) = named(examined(plan()), "type offered")
+    assert (check.result, check.fix) == (Outcome.FAILED, "target.az_id: one of use2-az3")
+    account.canned["ec2.DescribeInstanceTypeOfferings"] = {"InstanceTypeOfferings": []}
+    assert "does not offer it" in named(examined(plan()), "type offered")[0].got
+
+
+def test_a_reservation_that_fits(account, examined, plan):
+    account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [HELD]}
+    (check,) = named(examined(plan(BLOCK)), "reservation")
+    assert check.result is Outcome.OK
+    assert check.got.startswith("active, 2 of 2 x p5.48xlarge in use2-az1")
+
+
+@pytest.mark.parametrize(
+    "changed,words",
+    [
+        ({"State": "expired"}, "it is expired"),
+        ({"InstanceType": "p5e.48xlarge"}, "the plan asks for p5.48xlarge"),
+        ({"AvailabilityZoneId": "use2-az2"}, "the plan stands in use2-az1"),
+        ({"TotalInstanceCount": 1}, "2 nodes, and it has 1"),
+        ({"AvailableInstanceCount": 1}, "1 of its instances are free"),
+        ({"EndDate": NOW}, "it is over"),
+    ],
+)
+def test_a_reservation_that_does_not_fit_fails_and_says_why(account, examined, plan, changed, words):
+    account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [{**HELD, **changed}]}
+    (check,) = named(examined(plan(BLOCK)), "reservation")
+    assert check.result is Outcome.FAILED
+    assert words in check.got
+
+
+def test_a_reservation_that_is_not_there_is_not_known_with_aws_s_words(account, examined, plan):
+    account.canned["ec2.DescribeCapacityReservations"] = Refused(
+        "InvalidCapacityReservationId.NotFound", "The capacity reservation does not exist"
+    )
+    (check,) = named(examined(plan(BLOCK)), "reservation")
+    assert check.result is Outcome.FAILED
+    assert "no such reservation" in check.got
+
+
+def test_an_image_must_be_there_and_available(account, examined, plan):
+    text = BLOCK.replace("az_id: use2-az1", "az_id: use2-az1, ami: ami-0123456789abcdef0")
+    account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [HELD]}
+    account.canned["ec2.DescribeImages"] = Refused("InvalidAMIID.NotFound", "The image id does not exist")
+    (check,) = named(examined(plan(text)), "machine image")
+    assert (check.result, check.got) == (Outcome.FAILED, "none that this account sees")
+    account.canned["ec2.DescribeImages"] = {"Images": [{"ImageId": "ami-0123456789abcdef0", "State": "available"}]}
+    assert named(examined(plan(text)), "machine image")[0].result is Outcome.OK
+
+
+@pytest.mark.parametrize(
+    "image,result",
+    [
+        ("123456789012.dkr.ecr.us-east-2.amazonaws.com/team/train:1", Outcome.FAILED),
+        ("public.ecr.aws/team/train:1", Outcome.UNKNOWN),
+    ],
+)
+def test_a_container_image_is_looked_up_in_ecr_alone(examined, plan, image, result):
+    text = (
+        "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
+        "target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
+        f"purchase: {{option: spot}}\nrun: {{image: '{image}'}}\n"
+    )
+    assert named(examined(plan(text)), "container image")[0].result is result
+
+
+def test_data_is_there_or_not(account, examined, plan):
+    text = (
+        "slipway: 1\nname: probe\n"
+        "workload: {train: {model: llama-3.1-8b, tokens_b: 2.0, data: {uri: s3://corpus-of-team/a, gib: 1}}}\n"
+        "target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
+        "purchase: {option: spot}\n"
+    )
+    assert named(examined(plan(text)), "data")[0].got == "no such bucket"
+    s3 = client(account, "s3")
+    s3.create_bucket(Bucket="corpus-of-team", CreateBucketConfiguration={"LocationConstraint": REGION})
+    assert named(examined(plan(text)), "data")[0].got == "nothing is there"
+    s3.put_object(Bucket="corpus-of-team", Key="a/part-1", Body=b"x")
+    assert named(examined(plan(text)), "data")[0].result is Outcome.OK
+
+
+def test_a_stack_of_somebody_else_has_the_name(account, examined, plan):
+    stacks = client(account, "cloudformation")
+    body = '{"Resources": {"T": {"Type": "AWS::SNS::Topic"}}}'
+    stacks.create_stack(StackName="slipway-probe-training", TemplateBody=body)
+    results = {each.asked: each.result for each in named(examined(plan()), "stack name")}
+    assert results["stack slipway-probe-training is free or Slipway's"] is Outcome.FAILED
+    assert results["stack slipway-probe-network is free or Slipway's"] is Outcome.OK
+    stacks.delete_stack(StackName="slipway-probe-training")
+    stacks.create_stack(
+        StackName="slipway-probe-training", TemplateBody=body, Tags=[{"Key": "slipway:cluster", "Value": "probe"}]
+    )
+    assert {each.result for each in named(examined(plan()), "stack name")} == {Outcome.OK}

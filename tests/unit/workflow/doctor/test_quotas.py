@@ -1,0 +1,111 @@
+"""The doctor on quotas: by name, with what is used, and never a tick where the answer is not known."""
+
+from datetime import timedelta
+
+import pytest
+
+from launcher.aws.quotas import Quota
+from launcher.catalog.load import load
+from launcher.catalog.quotas import load_quotas
+from launcher.model.diagnosis import Outcome
+from launcher.planning.quotas import QuotaNeed, UnnamedQuota, quota_needs
+from launcher.workflow.doctor.quotas import matching
+from tests.unit.workflow.doctor.conftest import METRIC, NOW, client, quotas
+
+pytestmark = pytest.mark.server
+
+HYPERPOD = (
+    "slipway: 1\nname: pod\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
+    "target: {kind: hyperpod-slurm, instance_type: p5.48xlarge, nodes: 4, region: us-east-2}\n"
+    "purchase: {option: on-demand}\n"
+)
+CLUSTER = (
+    "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
+    "target: {kind: parallelcluster, instance_type: TYPE, nodes: 2, region: us-east-2}\n"
+    "purchase: {option: OPTION, price_overrides: {TYPE/OPTION: '20'}}\n"
+)
+
+
+def of(found, words):
+    return [each for each in found.checks if each.name.startswith("quota") and words in each.name]
+
+
+def needs(plan):
+    return quota_needs(plan, load().instance_types, load_quotas())
+
+
+def test_spot_nodes_count_in_vcpus_of_their_family_and_the_head_node_in_standard(plan):
+    found = {each.name: (each.amount, each.unit) for each in needs(plan())}
+    assert found["All P5 Spot Instance Requests"] == (384, "vCPUs")
+    assert found["Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"] == (4, "vCPUs")
+    assert found["EC2-VPC Elastic IPs"] == (1, "addresses")
+
+
+def test_hyperpod_counts_instances_by_type_by_cluster_and_all_together(plan):
+    found = {each.name: each.amount for each in needs(plan(HYPERPOD))}
+    assert found["ml.p5.48xlarge for cluster usage"] == 4
+    assert found["ml.m6i.xlarge for cluster usage"] == 1
+    assert found["Maximum number instances allowed per SageMaker HyperPod cluster"] == 5
+
+
+def test_a_family_whose_quota_no_source_names_is_said(plan):
+    text = CLUSTER.replace("TYPE", "p6-b200.48xlarge").replace("OPTION", "spot")
+    assert [each for each in needs(plan(text)) if isinstance(each, UnnamedQuota)]
+
+
+def test_a_quota_that_is_too_small_fails_with_the_request_for_what_is_missing(account, examined, plan):
+    account.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
+        "Quotas": quotas(sent["ServiceCode"], L_C4BD4855=192.0)
+    }
+    (check,) = of(examined(plan()), "P5 Spot")
+    assert check.result is Outcome.FAILED
+    assert check.got == "192, its use is not counted"
+    assert check.fix == (
+        "aws service-quotas request-service-quota-increase --region us-east-2 --service-code ec2 "
+        "--quota-code L-C4BD4855 --desired-value 384"
+    )
+
+
+def test_what_is_in_use_already_leaves_less(account, examined, plan):
+    spot = [{**each, "UsageMetric": METRIC} for each in quotas("ec2", L_C4BD4855=500.0)]
+    account.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
+        "Quotas": spot if sent["ServiceCode"] == "ec2" else quotas(sent["ServiceCode"])
+    }
+    dimensions = [{"Name": name, "Value": value} for name, value in METRIC["MetricDimensions"].items()]
+    for minutes, value in ((30, 0.0), (6, 192.0)):
+        point = {"MetricName": METRIC["MetricName"], "Dimensions": dimensions, "Value": value}
+        point["Timestamp"] = NOW - timedelta(minutes=minutes)
+        client(account, "cloudwatch").put_metric_data(Namespace=METRIC["MetricNamespace"], MetricData=[point])
+    (check,) = of(examined(plan()), "P5 Spot")
+    assert (check.result, check.got) == (Outcome.FAILED, "500, 192 of it used")
+    assert check.fix.endswith("--desired-value 576")
+
+
+def test_a_default_counts_where_none_was_applied_and_no_name_is_not_known(account, examined, plan):
+    account.canned["service-quotas.ListServiceQuotas"] = {"Quotas": []}
+    assert {each.result for each in of(examined(plan()), "")} == {Outcome.UNKNOWN}
+    account.canned["service-quotas.ListAWSDefaultServiceQuotas"] = lambda sent: {"Quotas": quotas(sent["ServiceCode"])}
+    assert {each.result for each in of(examined(plan()), "")} == {Outcome.OK}
+
+
+def need(**changed):
+    words = {"service": "ec2", "name": "Exact name", "code": "L-1", "unit": "vCPUs", "what": "x", "confirmed": True}
+    return QuotaNeed(**{**words, "amount": 1, "least": 1, **changed})
+
+
+def quota(name, code="L-9"):
+    return Quota(service="ec2", name=name, code=code, value=1.0, adjustable=True)
+
+
+@pytest.mark.parametrize(
+    "wanted,names,found",
+    [
+        (need(), [quota("exact NAME"), quota("other", "L-1")], "exact NAME"),
+        (need(), [quota("other", "L-1"), quota("Exact name of another")], None),
+        (need(confirmed=False), [quota("An exact longer name")], "An exact longer name"),
+        (need(name=""), [quota("named", "L-1")], "named"),
+    ],
+)
+def test_the_name_decides_and_a_code_only_where_no_name_is_known(wanted, names, found):
+    result = matching(wanted, names)
+    assert (result.name if result else None) == found
