@@ -19,8 +19,10 @@ from botocore.config import Config
 from s3transfer.manager import TransferConfig, TransferManager
 
 from launcher.agent.checkpoint.commit import assemble, commit
+from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.restore import Restore
 from launcher.agent.checkpoint.upload import Identity, Sender
+from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.store.objects import Store
 
 STEP = 1
@@ -30,7 +32,7 @@ def agent_up(uri: str, folder: Path) -> None:
     """Hash, send, commit."""
     store = Store(uri)
     identity = Identity(run="bench", attempt=1, session="bench.a1", part=0, parts=1)
-    manifest, _ = Sender(store, identity).send(folder, STEP)
+    manifest, _ = Sender(store, identity).send(FinishedFolder(step=STEP, path=folder, files=local_files(folder)))
     commit(store, assemble(store, manifest, session=identity.session), session=identity.session)
 
 

@@ -31,6 +31,8 @@ SCHEMA = "slipway.checkpoint/1"
 COMMIT_NAME = "manifest.json"
 DCP_METADATA_NAME = ".metadata"
 
+_COMMITS_OF_A_LIFE = 20
+"""Of one step: a trainer that writes it again and again is not followed for ever."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FOLDER = re.compile(r"(?:step|checkpoint)-(\d{1,18})")
 _STEP_KEY = re.compile(r"(?:step|checkpoint)-(\d{1,18})/")
@@ -202,6 +204,16 @@ def second_commit_key(step: int, session: str) -> str:
     'step-120/r1.a2/manifest.json'
     """
     return f"step-{step}/{session}/{COMMIT_NAME}"
+
+
+def commit_places(step: int, session: str) -> list[str]:
+    """Where a life of the job may commit a step, the first place first: each is written once.
+
+    >>> commit_places(120, "r1.a2")[:3]
+    ['step-120/manifest.json', 'step-120/r1.a2/manifest.json', 'step-120/r1.a2.2/manifest.json']
+    """
+    again = [second_commit_key(step, f"{session}.{number}") for number in range(2, _COMMITS_OF_A_LIFE)]
+    return [commit_key(step), second_commit_key(step, session), *again]
 
 
 def commit_keys(step: int, keys: Iterable[str]) -> list[str]:

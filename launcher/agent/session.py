@@ -137,7 +137,7 @@ class Session:
             self._peers.publish(notice)
             heed(notice, drain=self._spec.drain, log=self._log)
             return ending.announced(notice)
-        watch = CheckpointWatch(self._scratch.checkpoints, restored=start.folder)
+        watch = CheckpointWatch(self._scratch.checkpoints, restored=start.folder, marked=start.marked)
         metrics = Metrics(self._metrics_path)
         pace = self._pace(metrics)
         try:
@@ -227,7 +227,8 @@ class Session:
         )
         uploader.start()
         if start.restored is not None and start.restored.only_here:
-            uploader.offer(FinishedFolder(step=start.restored.step, path=start.restored.folder))
+            here = start.restored
+            uploader.offer(FinishedFolder(step=here.step, path=here.folder, files=here.files))
         return uploader
 
     def _dcp_watch(self, checkpoints: Checkpoints | None, start: Start) -> DcpWatch | None:
@@ -263,8 +264,9 @@ class Session:
         late = self._notices.next_end()
         if late is not None and (late.source == TAKEN_OVER or (found.is_failure and not outcome.hung and late.saves)):
             return ending.announced(late)  # why the command ended was heard only now
-        if found == ending.completed() and uploader is not None and not _is_kept(outcome.newest_step, uploader):
-            reason = f"the command completed, but its last checkpoint, step {outcome.newest_step}, is not in the store"
+        newest = outcome.newest_step
+        if found == ending.completed() and uploader is not None and newest is not None and not uploader.has(newest):
+            reason = f"the command completed, but its last checkpoint, step {newest}, is not in the store"
             return ending.failed(exits.STORE_FAILED, reason)
         return found
 
@@ -287,11 +289,3 @@ class Session:
             later = 0.0 if notice.node is None else _AFTER_THE_NODE_S
             return max(0.0, outcome.node_goes_at + later - time.monotonic())
         return _UPLOAD_AFTER_SIGNAL_S
-
-
-def _is_kept(step: int | None, uploader: Uploader) -> bool:
-    """Whether a step, or a newer one, is whole; a node that is not the first answers for its own part."""
-    if step is None:
-        return True
-    kept = uploader.last_delivered_step if uploader.part else uploader.last_whole_step
-    return kept is not None and kept >= step

@@ -121,8 +121,8 @@ class Supervision:
         clean = returncode == 0 and self._kill_at is None
         self._offer(watch.settle(time.monotonic(), clean=clean))
         self._with.peers.say(wrote=watch.wrote, clean=clean)
-        for name in watch.unfinished():
-            self._log.append("checkpoint-dropped", folder=name, reason="it was not finished when the command ended")
+        for name, reason in watch.unfinished().items():
+            self._log.append("checkpoint-dropped", folder=name, reason=reason)
         return Outcome(
             returncode=returncode,
             notice=self._notice,
@@ -132,6 +132,8 @@ class Supervision:
         )
 
     def _offer(self, finished: list[FinishedFolder]) -> None:
+        for step, change in self._with.watch.changes():
+            self._log.append("checkpoint-changed", step=step, reason=change)
         if self._with.watch.wrote and not self._wrote:
             self._wrote = True
             self._with.peers.say(wrote=True)
@@ -145,7 +147,7 @@ class Supervision:
 
     def _remember(self, folder: FinishedFolder) -> None:
         try:
-            self._with.scratch.record_finished(folder.path)
+            self._with.scratch.record_finished(folder.path, folder.files)
         except OSError as error:
             self._log.append("scratch-trouble", error=f"a finished checkpoint was not written down: {error}")
 

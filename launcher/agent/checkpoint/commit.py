@@ -80,7 +80,8 @@ def assemble(store: Store, own: Manifest, *, session: str, empty: Collection[int
 def commit(store: Store, whole: Manifest, *, session: str) -> str:
     """Make a checkpoint whole.
 
-    A manifest is written once. A step that has one already, of an earlier life of the job, gets another beside it.
+    A manifest is written once. A step that has one already, of an earlier life of the job or of this one, gets another
+    beside it.
 
     Args:
         store: The store.
@@ -88,16 +89,20 @@ def commit(store: Store, whole: Manifest, *, session: str) -> str:
         session: This life of the job (`Identity.session`).
 
     Returns:
-        The key of the manifest.
+        What of other content it takes the place of, in words; empty where there is nothing.
 
     Raises:
         StoreError: The store did not take it.
     """
-    keys = (manifests.commit_key(whole.step), manifests.second_commit_key(whole.step, session))
-    for key in keys:
-        if store.swap_text(key, whole.to_json(), before=None) is not None or _is_of(store.find_text(key), whole):
-            return key
-    raise StoreError(f"writing {keys[-1]}: something else stands there")
+    replaced = ""
+    for key in manifests.commit_places(whole.step, session):
+        if store.swap_text(key, whole.to_json(), before=None) is not None:
+            return replaced
+        there = store.find_text(key)
+        if _is_of(there, whole):
+            return ""
+        replaced = replaced or _difference(there, whole)
+    raise StoreError(f"writing the manifest of step {whole.step}: other ones stand in all its places")
 
 
 def _is_of(found: StoredText | None, whole: Manifest) -> bool:
@@ -108,6 +113,21 @@ def _is_of(found: StoredText | None, whole: Manifest) -> bool:
         return manifests.parse(found.text).files == whole.files
     except ManifestError:
         return False
+
+
+def _difference(found: StoredText | None, whole: Manifest) -> str:
+    """What stands in a manifest's place, in words; empty if its content is the same."""
+    try:
+        there = manifests.parse(found.text if found is not None else "")
+    except ManifestError as error:
+        return f"a manifest that cannot be used: {error}"
+    if _content(there) == _content(whole):
+        return ""
+    return f"other content of attempt {there.attempt} of run {there.run}, written at {there.written_at}"
+
+
+def _content(manifest: Manifest) -> set[tuple[int, str, str]]:
+    return {(file.part, file.path, file.sha256) for file in manifest.files}
 
 
 def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:

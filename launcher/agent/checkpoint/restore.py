@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.agent.checkpoint.commit import whole_checkpoint
-from launcher.agent.checkpoint.upload import local_files, sha256_of
+from launcher.agent.checkpoint.files import LocalFile, local_files, sha256_of
 from launcher.agent.errors import AgentError, StoreError
 from launcher.agent.manifest import Manifest, StoredFile, step_of_folder, step_of_key
 from launcher.agent.store.downloads import Downloads
@@ -33,6 +33,7 @@ class Restored:
         reused_bytes: How much of that was on the node already.
         seconds: How long it took.
         skipped_newer: The store holds newer ones that are not whole.
+        files: What it holds, where the store does not have it yet.
     """
 
     folder: Path
@@ -42,6 +43,7 @@ class Restored:
     reused_bytes: int
     seconds: float
     skipped_newer: bool
+    files: tuple[LocalFile, ...] = ()
 
     @property
     def only_here(self) -> bool:
@@ -106,7 +108,8 @@ class Restore:
     def _take_over(
         self, folder: Path, step: int, manifest: Manifest | None, begun: float, *, skipped: bool
     ) -> Restored:
-        size = sum(file.bytes for file in local_files(folder))
+        files = local_files(folder)
+        size = sum(file.bytes for file in files)
         try:
             here = folder.rename(self.checkpoints / folder.name)
         except OSError as error:
@@ -119,6 +122,7 @@ class Restore:
             reused_bytes=size,
             seconds=round(time.monotonic() - begun, 3),
             skipped_newer=skipped,
+            files=files,
         )
 
     def _fetch(self, manifest: Manifest, begun: float, *, skipped: bool, finished_here: Path | None) -> Restored | str:

@@ -12,6 +12,7 @@ from launcher.agent.checkpoint.dcp import DcpCheckpoint, newest_dcp
 from launcher.agent.checkpoint.restore import Restore, Restored
 from launcher.agent.checkpoint.retention import Retention
 from launcher.agent.checkpoint.scratch import Scratch
+from launcher.agent.checkpoint.watch import DONE_NAME
 from launcher.agent.errors import StoreError
 from launcher.agent.events import EventLog
 from launcher.agent.job import CheckpointSpec
@@ -47,6 +48,11 @@ class Start:
     def newest(self) -> Manifest | None:
         """The newest whole checkpoint in the store (mode "agent")."""
         return self.restored.manifest if self.restored is not None else None
+
+    @property
+    def marked(self) -> bool:
+        """Whether the trainer is known to mark what it has finished."""
+        return any(file.path == DONE_NAME for file in self.newest.files) if self.newest is not None else False
 
     @property
     def folder(self) -> Path | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from launcher.agent.checkpoint.upload import local_files
+from launcher.agent.checkpoint.files import LocalFile, local_files
 from launcher.agent.errors import AgentError, UnusableCheckpointError
 from launcher.agent.manifest import step_of_folder
 from launcher.agent.node.process import group_lives, signal_group, start_ticks
@@ -87,14 +87,15 @@ class Scratch:
         """Write down the command's process group, so that the next agent can end it if this one is killed."""
         self._write_owner({"run": self._run, "pid": pid, "start_ticks": start_ticks(pid), "boot": _boot()})
 
-    def record_finished(self, folder: Path) -> None:
-        """Write down that a checkpoint is finished, so that the next agent on this node can go on from it."""
-        try:
-            files = [list(astuple(file)) for file in local_files(folder)]
-        except UnusableCheckpointError:
-            return  # it is gone already
+    def record_finished(self, folder: Path, files: tuple[LocalFile, ...]) -> None:
+        """Write down that a checkpoint is finished, so that the next agent on this node can go on from it.
+
+        Args:
+            folder: In the checkpoint folder.
+            files: What it held when it was finished.
+        """
         self._finished = {name: each for name, each in self._finished.items() if (self.checkpoints / name).is_dir()}
-        self._finished[folder.name] = files
+        self._finished[folder.name] = [list(astuple(file)) for file in files]
         _replace(self.root / _FINISHED_NAME, json.dumps(self._finished))
 
     def newest_finished(self) -> Path | None:

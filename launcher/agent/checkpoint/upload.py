@@ -1,20 +1,17 @@
 """Bringing one finished folder into the store: hash, send what is new, say what is there."""
 
-import hashlib
-import os
 import secrets
-import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, sha256_of, survey
+from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest, StoredFile, object_key
 from launcher.agent.store.objects import Store
-
-_CHUNK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,39 +29,18 @@ class Identity:
     parts: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalFile:
-    """A file as it was found: path below the folder, size in bytes, modification time and inode."""
-
-    path: str
-    bytes: int
-    modified_ns: int
-    inode: int
-
-
-def local_files(folder: Path) -> tuple[LocalFile, ...]:
-    """Every file below `folder`, sorted by path. A link to a file counts as that file; empty folders are not kept.
+def hold(finished: FinishedFolder) -> None:
+    """Hold a folder against what it held when it was finished. It may be gone: what was read is what it was.
 
     Raises:
-        UnusableCheckpointError: The folder, or something in it, went away or cannot be stored: a link to a folder, a
-            socket, a name that is not UTF-8.
+        UnusableCheckpointError: It changed.
     """
     try:
-        return tuple(sorted(_walk(folder), key=lambda file: file.path))
-    except OSError as error:
-        raise UnusableCheckpointError(f"{folder.name}: {error}") from error
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file's content, hexadecimal."""
-    digest = hashlib.sha256()
-    # One large buffer for all of it: memory that is asked for anew at every read costs more than the reading, and
-    # between two reads a thread may wait for the interpreter.
-    buffer = memoryview(bytearray(_CHUNK_BYTES))
-    with path.open("rb", buffering=0) as file:
-        while size := file.readinto(buffer):
-            digest.update(buffer[:size])
-    return digest.hexdigest()
+        now = survey(finished.path)
+    except UnusableCheckpointError:
+        return
+    if change := changed_since(finished.files, now.files) or now.obstacle:
+        raise UnusableCheckpointError(f"{finished.path.name} changed after it was finished: {change}")
 
 
 class Sender:
@@ -92,15 +68,19 @@ class Sender:
         self._known = {(file.sha256, file.bytes): file.key for file in files}
         self._sent = {}
 
-    def send(self, folder: Path, step: int) -> tuple[Manifest, int]:
-        """Upload what is new in `folder` and return this node's part of the manifest with the bytes sent.
+    def send(self, finished: FinishedFolder) -> tuple[Manifest, int]:
+        """Upload what is new in a folder and return this node's part of the manifest with the bytes sent.
 
         Raises:
-            UnusableCheckpointError: The folder changed or went away meanwhile.
+            UnusableCheckpointError: It cannot be stored, or is not any more as it was when it was finished.
             StoreError: The store did not take it.
         """
         begun = time.monotonic()
+        folder, step = finished.path, finished.step
         before = local_files(folder)
+        if before != finished.files:
+            change = changed_since(finished.files, before) or "files went away"
+            raise UnusableCheckpointError(f"{folder.name} changed after it was finished: {change}")
         token = f"{self._identity.part}-{secrets.token_hex(4)}"
         base = f"step-{step}/{self._identity.session}/{token}"
         files, sent = [], []
@@ -115,8 +95,7 @@ class Sender:
                 uploads.wait()
             finally:  # what arrived is not sent again by the next try
                 self._sent.update({(step, stored.path): stored for stored in sent if stored.key in uploads.arrived})
-        if local_files(folder) != before:
-            raise UnusableCheckpointError(f"{folder.name} changed while it was uploaded")
+        hold(finished)
         self._sent = {at: stored for at, stored in self._sent.items() if at[0] != step}
         manifest = Manifest(
             run=self._identity.run,
@@ -137,6 +116,10 @@ class Sender:
             digest = sha256_of(folder / local.path)
         except OSError as error:
             raise UnusableCheckpointError(f"{folder.name}: {error}") from error
+        if not self._store.can_name(f"{base}/{local.path}"):
+            raise UnusableCheckpointError(
+                f"{folder.name} holds {local.path[:80]!r}..., too long a path for a key of S3; shorten it"
+            )
         earlier = self._sent.get((step, local.path))
         key = self._known.get((digest, local.bytes))
         if earlier is not None and earlier.sha256 == digest:
@@ -148,31 +131,3 @@ class Sender:
             key=key or object_key(base, local.path),
             part=self._identity.part,
         )
-
-
-def _walk(folder: Path) -> Iterator[LocalFile]:
-    for root, folders, names in os.walk(folder, onerror=_raise):
-        folders.sort()
-        for name in names + [name for name in folders if (Path(root) / name).is_symlink()]:
-            path = Path(root) / name
-            status = path.stat()
-            if not stat.S_ISREG(status.st_mode) or not _is_utf8(name):
-                raise UnusableCheckpointError(f"{folder.name} holds {name!r}: not a file, or its name is not UTF-8")
-            yield LocalFile(
-                path=path.relative_to(folder).as_posix(),
-                bytes=status.st_size,
-                modified_ns=status.st_mtime_ns,
-                inode=status.st_ino,
-            )
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _raise(error: OSError) -> None:
-    raise error

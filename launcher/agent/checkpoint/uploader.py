@@ -12,7 +12,7 @@ from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.commit import announce, commit, renounce, whole_checkpoint
 from launcher.agent.checkpoint.quorum import Quorum
 from launcher.agent.checkpoint.retention import Retention
-from launcher.agent.checkpoint.upload import Identity, Sender
+from launcher.agent.checkpoint.upload import Identity, Sender, hold
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import ManifestError, StoreError, TakenOverError, UnusableCheckpointError
 from launcher.agent.events import EventLog
@@ -29,8 +29,9 @@ _NICENESS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """What one upload came to: this node's part, and the bytes that had to be sent for it."""
+    """What one upload came to: the folder, this node's part, and the bytes that had to be sent for it."""
 
+    folder: FinishedFolder
     manifest: Manifest
     sent_bytes: int
 
@@ -97,29 +98,21 @@ class Uploader(threading.Thread):
         self._last_whole = newest.step if newest else None
         self._last_delivered: int | None = None
         self._newest_offered = -1
+        self._owed: set[int] = set()
+        """The steps that were offered and have not been brought over since."""
         self._answered: set[int] = set()
         """The steps of which the first node knows what it gets from here."""
 
-    @property
-    def part(self) -> int:
-        """The number of this node, from 0."""
-        return self._identity.part
-
-    @property
-    def last_whole_step(self) -> int | None:
-        """The newest step known to be whole in the store."""
+    def has(self, step: int) -> bool:
+        """Whether a step is kept as it was last offered, or a newer one; other nodes than the first: their parts."""
         with self._changed:
-            return self._last_whole
-
-    @property
-    def last_delivered_step(self) -> int | None:
-        """The newest step of which this node's part is in the store."""
-        with self._changed:
-            return self._last_delivered
+            kept = self._last_delivered if self._identity.part else self._last_whole
+            return kept is not None and (kept > step or (kept == step and step not in self._owed))
 
     def offer(self, folder: FinishedFolder) -> None:
         """Queue a finished checkpoint."""
         with self._changed:
+            self._owed.add(folder.step)
             self._waiting[folder.step] = folder
             self._newest_offered = max(folder.step, self._newest_offered)
             self._changed.notify()
@@ -239,7 +232,7 @@ class Uploader(threading.Thread):
     def _upload(self, folder: FinishedFolder) -> None:
         try:
             self._learn_what_is_whole()
-            part, sent_bytes = self._sender.send(folder.path, folder.step)
+            part, sent_bytes = self._sender.send(folder)
             if self._identity.parts > 1:
                 announce(self._store, part, session=self._identity.session)
         except StoreError as error:
@@ -256,8 +249,9 @@ class Uploader(threading.Thread):
             self._last_delivered = max(folder.step, self._last_delivered or 0)
             self._waiting.pop(folder.step, None)
             self._answered.add(folder.step)
+            self._owed -= {folder.step} if self._identity.part else set()
             if self._identity.part == 0:
-                self._uncommitted[folder.step] = Delivered(manifest=part, sent_bytes=sent_bytes)
+                self._uncommitted[folder.step] = Delivered(folder=folder, manifest=part, sent_bytes=sent_bytes)
         if self._identity.part > 0:
             self._log.append("checkpoint-part-uploaded", **_figures(part, sent_bytes))
 
@@ -296,24 +290,26 @@ class Uploader(threading.Thread):
                 self._drop(step, "a newer checkpoint is whole")
                 continue
             try:
-                whole = self._made_whole(delivered.manifest)
+                whole = self._made_whole(delivered)
             except StoreError as error:
                 self._pause(step, error)
                 return
-            except ManifestError as error:
+            except (ManifestError, UnusableCheckpointError) as error:
                 self._drop(step, str(error))
                 continue
             if whole is not None:
                 self._settle(whole, delivered.sent_bytes)
 
-    def _made_whole(self, own: Manifest) -> Manifest | None:
+    def _made_whole(self, delivered: Delivered) -> Manifest | None:
         """The checkpoint that was committed, or None while a part is missing.
 
         Raises:
             StoreError: The store did not do it.
             ManifestError: It must not be committed.
+            UnusableCheckpointError: The folder changed since it was finished.
             TakenOverError: By somebody else, if at all.
         """
+        own = delivered.manifest
         with self._changed:
             newest = max(own.step, self._newest_offered)
             no_more = self._no_more
@@ -323,14 +319,18 @@ class Uploader(threading.Thread):
         refusal = self._retention.refused(whole)
         if refusal is not None:
             raise ManifestError(refusal)
+        hold(delivered.folder)
         self._claim.check()
-        commit(self._store, whole, session=self._identity.session)
+        replaced = commit(self._store, whole, session=self._identity.session)
+        if replaced:
+            self._log.append("checkpoint-replaced", step=whole.step, reason=replaced)
         return whole
 
     def _settle(self, whole: Manifest, sent_bytes: int) -> None:
         """A checkpoint is whole: say so, forget older ones, tag what is superseded."""
         with self._changed:
             del self._uncommitted[whole.step]
+            self._owed.discard(whole.step)
             self._last_whole = whole.step
         self._failures = 0
         self._log.append("checkpoint-uploaded", **_figures(whole, sent_bytes))

@@ -24,6 +24,7 @@ SUPERSEDED, KEPT = "superseded", "kept"
 """The bucket's lifecycle rule expires objects with the tag slipway=superseded, and no others."""
 
 _CONNECT_S = 5.0
+_LONGEST_KEY_BYTES = 1024
 _DENIED = frozenset({"403", "AccessDenied"})
 _CHANGED = frozenset({"409", "412", "ConditionalRequestConflict", "PreconditionFailed"})
 _NO_CONDITIONS = frozenset({"501", "NotImplemented"})
@@ -60,6 +61,10 @@ class Store:
         self._max_bytes_s = None if max_mb_s is None else max(1, int(max_mb_s * 1e6))
         self._lock = threading.Lock()
         self._under_way: Transfers | None = None
+
+    def can_name(self, key: str) -> bool:
+        """Whether an object can have this key: S3 takes 1,024 bytes of UTF-8 (S3 User Guide, "Object key names")."""
+        return len(f"{self._prefix}{key}".encode()) <= _LONGEST_KEY_BYTES
 
     def sizes(self, below: str = "") -> dict[str, int]:
         """The size of every object, by relative key.

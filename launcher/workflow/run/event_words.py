@@ -5,7 +5,9 @@ from collections.abc import Callable
 from launcher.workflow.run.attempts import ENDINGS
 
 _TROUBLES = (
+    "checkpoint-changed",
     "checkpoint-dropped",
+    "checkpoint-replaced",
     "claim-trouble",
     "drain-failed",
     "peers-trouble",

@@ -37,6 +37,7 @@ for step in range(first, steps + 1):
     partial = folder / f"tmp-{step}"
     partial.mkdir()
     if f"torn-{rank}" in words:
+        (partial / "half").write_text("")
         continue
     (partial / f"shard-{rank}").write_text(f"{rank} {step}")
     (partial / f"base-{rank}").write_text(rank * 1000)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher.agent.checkpoint import scratch as scratch_module
+from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.errors import AgentError
 from launcher.agent.node.process import Command, group_lives, start_failure_code, start_ticks
@@ -92,6 +93,10 @@ def keep(scratch, name="step-1", content="x"):
     return folder
 
 
+def record(scratch, folder):
+    scratch.record_finished(folder, local_files(folder))
+
+
 class TestPrevious:
     def test_what_an_earlier_attempt_left_is_set_aside_until_it_is_used(self, tmp_path):
         with claim(tmp_path) as scratch:
@@ -104,7 +109,7 @@ class TestPrevious:
 
     def test_what_another_run_left_is_not(self, tmp_path):
         with claim(tmp_path) as scratch:
-            scratch.record_finished(keep(scratch))
+            record(scratch, keep(scratch))
         with claim(tmp_path, run="r2") as scratch:
             assert list(scratch.previous.iterdir()) == []
             assert scratch.newest_finished() is None
@@ -120,16 +125,16 @@ class TestPrevious:
     def test_the_newest_that_was_seen_finished_is_known(self, tmp_path):
         with claim(tmp_path) as scratch:
             for name in ("step-9", "step-10"):
-                scratch.record_finished(keep(scratch, name))
+                record(scratch, keep(scratch, name))
             keep(scratch, "step-11")  # nobody saw it finished
         with claim(tmp_path) as scratch:
             assert scratch.newest_finished() == scratch.previous / "step-10"
 
     def test_one_that_changed_since_is_not_trusted(self, tmp_path):
         with claim(tmp_path) as scratch:
-            scratch.record_finished(keep(scratch, "step-1"))
+            record(scratch, keep(scratch, "step-1"))
             folder = keep(scratch, "step-2")
-            scratch.record_finished(folder)
+            record(scratch, folder)
             os.utime(folder / "weights", ns=(1, 1))
         with claim(tmp_path) as scratch:
             assert scratch.newest_finished() == scratch.previous / "step-1"
@@ -137,7 +142,7 @@ class TestPrevious:
     @pytest.mark.parametrize("change", [{"boot": "another"}, {"boot": ""}, {"run": "r0"}], ids=str)
     def test_only_this_boots_and_this_runs_word_counts(self, tmp_path, change):
         with claim(tmp_path) as scratch:
-            scratch.record_finished(keep(scratch))
+            record(scratch, keep(scratch))
             owner = scratch.root / "owner.json"
             owner.write_text(json.dumps(json.loads(owner.read_text()) | change))
         with claim(tmp_path) as scratch:
@@ -146,7 +151,7 @@ class TestPrevious:
     @pytest.mark.parametrize("text", ["", "{", "[]", '{"step-1": 3}', '{"step-x": []}'])
     def test_a_record_that_cannot_be_read_says_nothing(self, tmp_path, text):
         with claim(tmp_path) as scratch:
-            scratch.record_finished(keep(scratch))
+            record(scratch, keep(scratch))
             (scratch.root / "finished.json").write_text(text)
         with claim(tmp_path) as scratch:
             assert scratch.newest_finished() is None

@@ -96,7 +96,7 @@ class TestEndOfTheCommand:
         fill(tmp_path / "step-1")
         watch.poll(0)
         assert watch.settle(9, clean=False) == []
-        assert watch.unfinished() == ["step-1"]
+        assert list(watch.unfinished()) == ["step-1"]
 
     def test_ten_quiet_seconds_before_the_end_count(self, tmp_path, watch):
         fill(tmp_path / "step-1")
@@ -145,8 +145,6 @@ class TestWhatIsNoCheckpoint:
     def test_other_names(self, tmp_path, watch):
         for name in ("step-1.tmp", "step-", "step-x", "model-1", ".step-1"):
             fill(tmp_path / "tmp").rename(tmp_path / name)
-        (tmp_path / "step-2").write_text("a file")
-        (tmp_path / "step-3").symlink_to(tmp_path / "model-1")
         assert watch.poll(0) + watch.poll(60) + watch.settle(61, clean=True) == []
 
     def test_what_was_restored(self, tmp_path):
@@ -155,18 +153,97 @@ class TestWhatIsNoCheckpoint:
         fill(tmp_path / "tmp").rename(tmp_path / "step-5")
         assert steps(watch.settle(0, clean=True)) == [5]
 
-    def test_a_folder_that_cannot_be_stored(self, tmp_path, watch):
-        folder = fill(tmp_path / "tmp")
-        os.mkfifo(folder / "pipe")
-        folder.rename(tmp_path / "step-1")
-        assert watch.poll(0) == []
-
     def test_no_folder_at_all(self, tmp_path):
         folder = tmp_path / "checkpoints"
         folder.mkdir()
         watch = CheckpointWatch(folder)
         folder.rmdir()
         assert watch.poll(0) + watch.settle(1, clean=True) == []
+
+
+class TestWhatCannotBeStored:
+    """It is reported as finished, so that who is to store it says why it does not."""
+
+    def test_is_reported_when_it_is_finished(self, tmp_path, watch):
+        folder = fill(tmp_path / "tmp")
+        os.mkfifo(folder / "pipe")
+        assert watch.poll(0) == []
+        folder.rename(tmp_path / "step-1")
+        assert steps(watch.poll(1)) == [1]
+
+    def test_while_it_is_written_it_may_hold_anything(self, tmp_path, watch):
+        folder = fill(tmp_path / "step-1")
+        (folder / "latest").symlink_to("not-yet")
+        assert watch.poll(0) + watch.poll(9) == []
+        (folder / "not-yet").write_text("x")
+        assert watch.poll(10) == []
+        assert steps(watch.poll(20)) == [1]
+
+    def test_a_file_or_a_link_by_the_name_of_a_checkpoint_is_reported(self, tmp_path, watch):
+        (tmp_path / "step-2").write_text("a file")
+        (tmp_path / "step-3").symlink_to(fill(tmp_path / "model-1"))
+        assert steps(watch.settle(0, clean=True)) == [2, 3]
+
+    def test_an_empty_folder_is_named_at_the_end(self, tmp_path, watch):
+        fill(tmp_path / "step-1")
+        (tmp_path / "step-2").mkdir()
+        assert steps(watch.settle(0, clean=True)) == [1]
+        assert watch.unfinished() == {"step-2": "it holds no file"}
+
+    def test_a_node_that_makes_empty_folders_alone_writes_nothing(self, tmp_path, watch):
+        (tmp_path / "step-1" / "deep").mkdir(parents=True)
+        watch.settle(0, clean=True)
+        assert (watch.wrote, watch.unfinished()) == (False, {})
+
+
+class TestTheGuess:
+    """Ten quiet seconds are no proof."""
+
+    def test_what_changes_after_all_is_told_and_taken_anew(self, tmp_path, watch):
+        folder = fill(tmp_path / "step-1")
+        watch.poll(0)
+        (first,) = watch.poll(10)
+        assert (first.guessed, watch.changes()) == (True, [])
+        (folder / "more").write_text("y")
+        assert watch.poll(13) == []
+        assert watch.changes() == [(1, "more came to it after ten quiet seconds: it is taken anew")]
+        assert watch.changes() == []
+        (second,) = watch.poll(23)
+        assert [file.path for file in second.files] == ["more", "weights"]
+
+    @pytest.mark.parametrize("mark", ["rename", "_DONE"])
+    def test_counts_for_nothing_once_a_trainer_marks_what_is_finished(self, tmp_path, watch, mark):
+        if mark == "rename":
+            fill(tmp_path / "tmp").rename(tmp_path / "step-1")
+        else:
+            (fill(tmp_path / "step-1") / "_DONE").touch()
+        assert steps(watch.poll(0)) == [1]
+        fill(tmp_path / "step-2")
+        assert watch.poll(1) + watch.poll(100) + watch.settle(101, clean=False) == []
+        assert watch.unfinished() == {"step-2": "it was not finished when the command ended"}
+
+    def test_nor_where_an_earlier_attempt_is_known_to_have_marked(self, tmp_path):
+        watch = CheckpointWatch(tmp_path, marked=True)
+        fill(tmp_path / "step-1")
+        assert watch.poll(0) + watch.poll(100) == []
+        assert steps(watch.settle(101, clean=True)) == [1]
+
+    def test_what_grows_after_its_mark_is_told_at_the_end(self, tmp_path, watch):
+        fill(tmp_path / "tmp").rename(tmp_path / "step-1")
+        watch.poll(0)
+        (tmp_path / "step-1" / "weights").write_text("longer")
+        assert watch.settle(1, clean=True) == []
+        told = "weights had 1 bytes and has 6 after it was finished: what is stored is as it was then"
+        assert watch.changes() == [(1, told)]
+
+    def test_what_the_trainer_removed_has_not_changed(self, tmp_path, watch):
+        folder = fill(tmp_path / "step-1")
+        watch.poll(0)
+        watch.poll(10)
+        (folder / "weights").unlink()
+        watch.poll(11)
+        folder.rmdir()
+        assert watch.settle(12, clean=True) + watch.changes() == []
 
 
 def test_without_the_kernels_word_two_rules_remain(tmp_path):

@@ -1,0 +1,168 @@
+"""What a checkpoint's folder holds on the node: the files that are stored, and what cannot be.
+
+A link to a file is stored as that file, wherever it lies (Hugging Face's caches consist of such links). A link to a
+folder of the same checkpoint is followed. A link to a folder elsewhere is refused: behind it may lie a data set.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.agent.errors import UnusableCheckpointError
+
+_CHUNK_BYTES = 1 << 22
+_MOST_FILES = 1_000_000
+_KINDS = (
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+_Id = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalFile:
+    """A file as it was found: path below the folder, size in bytes, modification time and inode."""
+
+    path: str
+    bytes: int
+    modified_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What a folder holds: its files, sorted by path, and the first thing that cannot be stored; empty if all can."""
+
+    files: tuple[LocalFile, ...]
+    obstacle: str = ""
+
+
+def local_files(folder: Path) -> tuple[LocalFile, ...]:
+    """Every file below `folder`, sorted by path. Empty folders are not kept.
+
+    Raises:
+        UnusableCheckpointError: The folder, or something in it, went away or cannot be stored.
+    """
+    found = survey(folder)
+    if found.obstacle:
+        raise UnusableCheckpointError(f"{folder.name} {found.obstacle}")
+    return found.files
+
+
+def survey(folder: Path) -> Survey:
+    """Look through a folder.
+
+    Raises:
+        UnusableCheckpointError: The folder, or something in it, went away meanwhile: another look may find it.
+    """
+    try:
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            return Survey(files=(), obstacle="is not a folder, and a checkpoint is one")
+        return _Walk(folder).survey()
+    except FileNotFoundError as error:
+        raise UnusableCheckpointError(f"{folder.name}: {error}") from error
+
+
+def changed_since(finished: Iterable[LocalFile], now: Iterable[LocalFile]) -> str:
+    """What is there now and was not so when the folder was finished, in words; empty if nothing is.
+
+    Files that have gone are no change of it: a trainer may remove a checkpoint that has been read to its end.
+    """
+    before = {file.path: file for file in finished}
+    for file in now:
+        known = before.get(file.path)
+        if known is None:
+            return f"{file.path} came to it"
+        if known.bytes != file.bytes:
+            return f"{file.path} had {known.bytes} bytes and has {file.bytes}"
+        if known != file:
+            return f"{file.path} was written again"
+    return ""
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's content, hexadecimal."""
+    digest = hashlib.sha256()
+    # One large buffer for all of it: memory that is asked for anew at every read costs more than the reading, and
+    # between two reads a thread may wait for the interpreter.
+    buffer = memoryview(bytearray(_CHUNK_BYTES))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(buffer):
+            digest.update(buffer[:size])
+    return digest.hexdigest()
+
+
+class _Walk:
+    """One look through a folder; no recursion, for a folder may be deeper than Python's stack."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._root = os.path.realpath(folder)
+        self._files: list[LocalFile] = []
+        self._left: list[tuple[str, frozenset[_Id]]] = []
+        self._obstacle = ""
+
+    def survey(self) -> Survey:
+        status = self._folder.stat()
+        self._left = [("", frozenset({(status.st_dev, status.st_ino)}))]
+        while self._left and len(self._files) <= _MOST_FILES:
+            below, above = self._left.pop()
+            try:
+                with os.scandir(self._folder / below) as entries:
+                    for entry in entries:
+                        self._take(entry, f"{below}{entry.name}", above)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                self._refuse(below or ".", f"which cannot be read: {error.strerror}")
+        if len(self._files) > _MOST_FILES:
+            self._obstacle = f"holds more than {_MOST_FILES:,} files; put them into fewer"
+        return Survey(files=tuple(sorted(self._files, key=lambda file: file.path)), obstacle=self._obstacle)
+
+    def _take(self, entry: "os.DirEntry[str]", path: str, above: frozenset[_Id]) -> None:
+        try:
+            path.encode()
+            status = entry.stat()
+        except UnicodeEncodeError:
+            self._refuse(path, "a name that is not UTF-8")
+        except FileNotFoundError:
+            if not entry.is_symlink():
+                raise
+            self._refuse(path, "a link to nothing")
+        except OSError as error:
+            circular = error.errno == errno.ELOOP
+            self._refuse(
+                path, "a link that leads in a circle" if circular else f"which cannot be read: {error.strerror}"
+            )
+        else:
+            self._take_known(entry, path, status, above)
+
+    def _take_known(self, entry: "os.DirEntry[str]", path: str, status: os.stat_result, above: frozenset[_Id]) -> None:
+        if stat.S_ISREG(status.st_mode):
+            self._files.append(
+                LocalFile(path=path, bytes=status.st_size, modified_ns=status.st_mtime_ns, inode=status.st_ino)
+            )
+        elif stat.S_ISDIR(status.st_mode):
+            here = (status.st_dev, status.st_ino)
+            if here in above:
+                self._refuse(path, "a link that leads in a circle")
+            elif entry.is_symlink() and not self._is_inside(path):
+                self._refuse(path, "a link to a folder outside of it; copy what is needed, or write it elsewhere")
+            else:
+                self._left.append((f"{path}/", above | {here}))
+        else:
+            kind = next((word for is_kind, word in _KINDS if is_kind(status.st_mode)), "of an unknown kind")
+            self._refuse(path, f"{kind}; only files, folders and links to them can be stored")
+
+    def _is_inside(self, path: str) -> bool:
+        return os.path.realpath(self._folder / path).startswith(f"{self._root}/")
+
+    def _refuse(self, path: str, what: str) -> None:
+        self._obstacle = self._obstacle or f"holds {path!r}, {what}"

@@ -1,0 +1,154 @@
+"""What is stored of a folder, what is said of the rest, and that whole means as it was when it was finished."""
+
+import sys
+
+import pytest
+
+SHELL = 'cd "$SLIPWAY_CHECKPOINT_DIR"; '
+ODD = {
+    "fifo": ("mkfifo tmp/x", "'x', a FIFO"),
+    "dangling link": ("ln -s nowhere tmp/x", "'x', a link to nothing"),
+    "circular link": ("ln -s . tmp/x", "'x', a link that leads in a circle"),
+    "link out": ("ln -s / tmp/x", "'x', a link to a folder outside of it"),
+    "name": (r"touch $(printf 'tmp/\377')", "a name that is not UTF-8"),
+    "folder's name": (r"mkdir $(printf 'tmp/\377'); touch $(printf 'tmp/\377/x')", "a name that is not UTF-8"),
+    "long path": (
+        "d=tmp; for i in 1 2 3 4 5; do d=$d/$(printf %0250d 0); mkdir $d; done; touch $d/x",
+        "too long a path",
+    ),
+}
+
+
+def dropped(node, attempt=None):
+    return [(event["step"], event["reason"]) for event in node.events("checkpoint-dropped", attempt)]
+
+
+class TestWhatCannotBeStored:
+    @pytest.mark.parametrize("odd", ODD)
+    def test_is_said_at_once_and_the_job_has_failed(self, node, bucket, odd):
+        make, reason = ODD[odd]
+        script = f"{SHELL} mkdir tmp; echo weights >tmp/data; {make}; mv tmp step-3"
+        node.job(command=("bash", "-c", script))
+        assert node.run() == 74
+        ((step, said),) = dropped(node)
+        assert (step, said.startswith("step-3 holds"), reason in said) == (3, True, True)
+        assert bucket.whole() == []
+        assert (
+            node.events()[-1]["reason"] == "the command completed, but its last checkpoint, step 3, is not in the store"
+        )
+
+    def test_an_older_one_that_can_stands(self, node, bucket):
+        script = f"{SHELL} mkdir tmp; echo w >tmp/data; mv tmp step-1; mkdir tmp; mkfifo tmp/x; mv tmp step-2; sleep 1"
+        node.job(command=("bash", "-c", script))
+        assert node.run() == 74
+        assert [step for step, _ in dropped(node)] == [2]
+        assert bucket.whole() == [1]
+
+    def test_it_is_said_while_the_command_runs_and_once(self, node, bucket):
+        node.job(command=("bash", "-c", f"{SHELL} mkdir tmp; mkfifo tmp/x; mv tmp step-3; exec sleep 60"))
+        agent = node.start()
+        node.wait_for("checkpoint-dropped")
+        agent.terminate()
+        assert agent.wait() == 143
+        assert len(dropped(node)) == 1
+
+    def test_on_one_node_of_two_nobody_waits_for_it(self, node, bucket):
+        script = f"{SHELL} mkdir tmp; echo w >tmp/data; [ $SLURM_NODEID = 0 ] || mkfifo tmp/x; mv tmp step-1; sleep 2"
+        node.job(command=("bash", "-c", script))
+        common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
+        agents = [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
+        assert [agent.wait(timeout=90) for agent in agents] == [74, 74]
+        ((_, said),) = dropped(node)
+        assert "its part cannot be used: step-1 holds 'x', a FIFO" in said
+
+    def test_empty_folders_of_the_other_ranks_hinder_nothing(self, node, bucket):
+        """Every rank makes the folder, the first one alone writes."""
+        script = f"{SHELL} for i in 1 2; do mkdir tmp; [ $SLURM_NODEID = 1 ] || echo w >tmp/data; mv tmp step-$i; done"
+        node.job(command=("bash", "-c", script))
+        common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
+        agents = [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
+        assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
+        assert bucket.whole()[-1] == 2
+
+
+class TestLinks:
+    def test_are_stored_as_what_they_lead_to(self, node, bucket):
+        script = f"{SHELL} mkdir -p tmp/a; echo w >tmp/a/data; ln -s a tmp/b; ln -s a/data tmp/c; mv tmp step-1"
+        node.job(command=("bash", "-c", script))
+        assert node.run() == 0
+        assert [file.path for file in bucket.manifest(1).files] == ["a/data", "b/data", "c"]
+        node.lose()
+        node.job(command=("bash", "-c", 'cat "$SLIPWAY_RESUME_DIR"/b/data "$SLIPWAY_RESUME_DIR"/c'))
+        assert node.run(attempt=2) == 0
+        assert node.output() == ["w", "w"]
+
+
+def then(change):
+    """Writes a checkpoint, and changes it when it is told to."""
+    wait = "until [ -e ../../../../go ]; do sleep 0.1; done"
+    return "bash", "-c", f"{SHELL} mkdir tmp; echo w >tmp/data; mv tmp step-1; {wait}; {change}"
+
+
+def let_go(node, front, agent):
+    """The trainer goes on, and when it has ended S3 does."""
+    (node.folder / "go").touch()
+    node.wait_for("command-ended")
+    front.rule = lambda *_: None
+    return agent.wait()
+
+
+class TestWholeMeansAsItWasFinished:
+    """The front holds S3 up while the trainer breaks the rules."""
+
+    @pytest.mark.parametrize("change", ["echo more >>step-1/data", "echo new >step-1/new", ": >step-1/data"])
+    def test_what_changed_before_it_was_sent_is_not_committed(self, node, bucket, front, change):
+        front.rule = lambda method, path: 503 if method == "PUT" and path.endswith("/data") else None
+        node.job(command=then(change), final_upload_s=5.0)
+        agent = node.start()
+        node.wait_for("upload-retry")
+        assert let_go(node, front, agent) == 74
+        ((_, said),) = dropped(node)
+        assert said.startswith("step-1 changed after it was finished: ")
+        assert bucket.whole() == []
+
+    def test_nor_what_changed_before_the_commit(self, node, bucket, front):
+        front.rule = lambda method, path: 503 if method == "PUT" and path.endswith("manifest.json") else None
+        node.job(command=then("echo more >>step-1/data"), final_upload_s=5.0)
+        agent = node.start()
+        node.wait_for("upload-retry")
+        assert let_go(node, front, agent) == 74
+        assert bucket.whole() == []
+        assert node.events("checkpoint-changed")
+
+    def test_what_the_trainer_removed_meanwhile_is(self, node, bucket, front):
+        front.rule = lambda method, path: 503 if method == "PUT" and path.endswith("manifest.json") else None
+        node.job(command=then("rm -r step-1"))
+        agent = node.start()
+        node.wait_for("upload-retry")
+        assert let_go(node, front, agent) == 0
+        assert bucket.whole() == [1]
+
+    @pytest.mark.slow
+    def test_a_pause_that_looked_like_the_end_is_found_out(self, node, bucket):
+        """Written in place, with a pause of 13 seconds in the middle."""
+        trainer = """
+import os, time
+from pathlib import Path
+folder = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"], "step-1")
+folder.mkdir()
+(folder / "half").write_text("1")
+time.sleep(13)
+(folder / "other").write_text("2")
+time.sleep(60)
+"""
+        node.job(command=(sys.executable, "-c", trainer))
+        agent = node.start()
+        node.wait_for("checkpoint-changed")
+        node.wait_until(lambda: len(node.events("checkpoint-uploaded")) == 2)
+        agent.terminate()
+        agent.wait()
+        assert node.events("checkpoint-replaced")
+        node.lose()
+        node.job(command=("sh", "-c", 'ls "$SLIPWAY_RESUME_DIR"'))
+        assert node.run(attempt=2) == 0
+        assert node.output() == ["half", "other"]

@@ -1,0 +1,106 @@
+import os
+import socket
+
+import pytest
+
+from launcher.agent.checkpoint.files import changed_since, local_files, survey
+from launcher.agent.errors import UnusableCheckpointError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "step-1"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "weights").write_text("x" * 10)
+    return folder
+
+
+def paths(folder):
+    return [file.path for file in local_files(folder)]
+
+
+class TestLinks:
+    def test_to_a_file_is_that_file(self, folder, tmp_path):
+        (tmp_path / "blob").write_text("blob")
+        (folder / "model").symlink_to(tmp_path / "blob")
+        assert [(file.path, file.bytes) for file in local_files(folder)] == [("deep/weights", 10), ("model", 4)]
+
+    def test_to_a_folder_of_the_checkpoint_is_followed(self, folder):
+        (folder / "latest").symlink_to("deep")
+        assert paths(folder) == ["deep/weights", "latest/weights"]
+
+    @pytest.mark.parametrize(
+        "name,target,reason",
+        [
+            ("data", "../data", "'data', a link to a folder outside of it"),
+            ("gone", "nowhere", "'gone', a link to nothing"),
+            ("self", "self", "'self', a link that leads in a circle"),
+            ("up", ".", "'up', a link that leads in a circle"),
+            ("deep/up", "..", "'deep/up', a link that leads in a circle"),
+        ],
+    )
+    def test_others_cannot_be_stored(self, folder, tmp_path, name, target, reason):
+        (tmp_path / "data").mkdir()
+        (folder / name).symlink_to(target)
+        assert survey(folder).obstacle.startswith(f"holds {reason}")
+        with pytest.raises(UnusableCheckpointError, match="step-1 holds"):
+            local_files(folder)
+
+    def test_two_that_lead_into_each_other(self, folder):
+        (folder / "a").mkdir()
+        (folder / "a" / "b").symlink_to("../deep")
+        (folder / "deep" / "a").symlink_to("../a")
+        assert "leads in a circle" in survey(folder).obstacle
+
+    def test_the_folder_itself_may_not_be_one(self, folder, tmp_path):
+        (tmp_path / "step-2").symlink_to(folder)
+        assert survey(tmp_path / "step-2").obstacle == "is not a folder, and a checkpoint is one"
+
+
+class TestOtherThings:
+    def test_fifo(self, folder):
+        os.mkfifo(folder / "pipe")
+        assert survey(folder).obstacle.startswith("holds 'pipe', a FIFO")
+
+    def test_socket(self, folder, monkeypatch):
+        monkeypatch.chdir(folder)
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind("rendezvous")
+            assert survey(folder).obstacle.startswith("holds 'rendezvous', a socket")
+
+    @pytest.mark.parametrize("name", [b"w\xff", b"deep/\xff"])
+    def test_a_file_whose_name_is_not_utf8(self, folder, name):
+        with open(os.path.join(os.fsencode(folder), name), "w"):  # noqa: PTH118, PTH123  a Path cannot hold it
+            pass
+        assert survey(folder).obstacle.endswith("a name that is not UTF-8")
+
+    def test_a_folder_whose_name_is_not_utf8(self, folder):
+        os.makedirs(os.path.join(os.fsencode(folder), b"\xff", b"sub"))  # noqa: PTH103, PTH118  a Path cannot hold it
+        assert survey(folder).obstacle.endswith("a name that is not UTF-8")
+
+    def test_what_can_be_stored_is_seen_beside_it(self, folder):
+        os.mkfifo(folder / "pipe")
+        assert [file.path for file in survey(folder).files] == ["deep/weights"]
+
+    def test_a_folder_that_is_not_there_may_come(self, tmp_path):
+        with pytest.raises(UnusableCheckpointError):
+            survey(tmp_path / "step-9")
+
+
+class TestChange:
+    def test_of_what_is_there(self, folder):
+        finished = local_files(folder)
+        assert changed_since(finished, local_files(folder)) == ""
+        (folder / "deep" / "weights").write_text("short")
+        assert changed_since(finished, local_files(folder)) == "deep/weights had 10 bytes and has 5"
+        (folder / "deep" / "weights").write_text("x" * 10)
+        os.utime(folder / "deep" / "weights", ns=(1, 1))
+        assert changed_since(finished, local_files(folder)) == "deep/weights was written again"
+
+    def test_something_new_is_one_and_something_gone_is_not(self, folder):
+        finished = local_files(folder)
+        (folder / "more").touch()
+        assert changed_since(finished, local_files(folder)) == "more came to it"
+        (folder / "more").unlink()
+        (folder / "deep" / "weights").unlink()
+        assert changed_since(finished, local_files(folder)) == ""
