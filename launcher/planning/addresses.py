@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 
-from launcher.model.enums import EfaLayout, TargetKind
+from launcher.model.enums import EfaLayout
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
-from launcher.model.hyperpod import shared_gib
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import NetworkRequest, PlanRequest
+from launcher.model.target import target_of
 
 AWS_RESERVED = 5
 """Addresses that AWS keeps of every subnet (VPC user guide, subnet sizing)."""
@@ -108,15 +108,14 @@ def addresses_per_node(facts: InstanceType, layout: EfaLayout) -> int:
 
 def addresses(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> int:
     """Private addresses a cluster takes with all nodes up, head node, login nodes and file system included."""
-    managed, storage = place.target is TargetKind.HYPERPOD_SLURM, request.storage
+    target, storage = target_of(place.target), request.storage
     types = (place.instance_type, *request.target.fallback_types)
-    # Which interfaces HyperPod gives its instances is not documented: the layout that takes more is counted.
-    layout = EfaLayout.CLASSIC if managed else request.target.efa_layout
+    layout = target.efa_layout or request.target.efa_layout
     nodes = place.nodes * sum(addresses_per_node(instances[each], layout) for each in types)
-    balancer = LOAD_BALANCER_ADDRESSES if storage.login_nodes and not managed else 0
-    gib = shared_gib(storage) if managed else storage.lustre_gib
+    balancer = LOAD_BALANCER_ADDRESSES if storage.login_nodes and target.login_balancer else 0
+    gib = target.shared_gib(storage.lustre_gib)
     lustre = 1 + LUSTRE_ADDRESSES_PER_STEP * -(-gib // 1200) if gib else 0
-    return nodes + 1 + storage.login_nodes + balancer + lustre
+    return nodes + (target.head is not None) + storage.login_nodes + balancer + lustre
 
 
 def address_findings(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:

@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from launcher.catalog.load import Catalog
-from launcher.model.enums import CheckpointMode, PurchaseOption, TargetKind
+from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.names import nearest_name
 from launcher.model.request import PlanRequest
+from launcher.model.target import training_targets
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 
 LUSTRE_THROUGHPUT = (125, 250, 500, 1000)
@@ -15,7 +16,6 @@ LUSTRE_STEP_GIB = 2400
 """PERSISTENT_2 SSD capacity: 1,200 GiB, or a multiple of 2,400 (FSx for Lustre user guide, storage capacity)."""
 COUNT_TOLERANCE = 0.15
 """How far the count from rough dimensions may lie from params_b: they leave out the width of the MLP and its gating."""
-BUILT_TARGETS = (TargetKind.PARALLELCLUSTER, TargetKind.HYPERPOD_SLURM)
 SPOT_WITHOUT_CHECKPOINTS = "spot-without-checkpoints"
 MOST_HOURS = 1e6
 MOST_TOKENS_B = 1e9
@@ -42,9 +42,10 @@ def check_surroundings(request: PlanRequest, catalog: Catalog) -> Iterator[Findi
 def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     """Targets and regions that exist, and a number of nodes that may be."""
     target = request.target
-    unbuilt = [kind for kind in target.kind or () if kind not in BUILT_TARGETS]
+    built = training_targets()
+    unbuilt = [kind for kind in target.kind or () if kind not in built]
     if unbuilt and request.purchase.training_plan is None:
-        allowed = ", ".join(BUILT_TARGETS)
+        allowed = ", ".join(built)
         message = f"{', '.join(unbuilt)} cannot be planned here, allowed: {allowed}"
         some_left = len(unbuilt) < len(target.kind or ())
         yield (warning if some_left else error)("unknown-target", "target.kind", message)

@@ -13,11 +13,11 @@ from launcher.model.endpoint import (
     least_instances,
     rollout_of,
 )
-from launcher.model.enums import ServingPrecision, ServingTask, TargetKind
-from launcher.model.hyperpod import ml_name
+from launcher.model.enums import ServingPrecision, ServingTask
 from launcher.model.instance_type import Accelerator
 from launcher.model.plan import Plan
 from launcher.model.serving_image import ServingImage, ServingImages
+from launcher.model.target import target_of
 from launcher.model.workload import ServingWorkload
 from launcher.planning.serving.layout import WEIGHT_BYTES
 from launcher.planning.serving.measured import parts
@@ -186,11 +186,11 @@ def endpoint(plan: Plan, catalog: Catalog, images: ServingImages) -> Endpoint:
     Raises:
         ValueError: no image, or no model to load.
     """
-    serve = serving_of(plan)
+    serve, target = serving_of(plan), target_of(plan.place.target)
     image = image_uri(plan, catalog, images)
     source = model_uri(serve)
     model = MODEL_FOLDER if source is not None else hub_id(plan, catalog)
-    if image is None or model is None or plan.place.target is not TargetKind.SAGEMAKER_ENDPOINT:
+    if image is None or model is None or not target.managed:
         message = f"{plan.name} makes no endpoint"
         raise ValueError(message)
     pinned = engine_image(plan, catalog, images)
@@ -201,7 +201,7 @@ def endpoint(plan: Plan, catalog: Catalog, images: ServingImages) -> Endpoint:
     return Endpoint(
         name=f"slipway-{plan.cluster_name}",
         mode=mode,
-        instance_type=ml_name(plan.place.instance_type),
+        instance_type=target.billed_name(plan.place.instance_type),
         image=image,
         ami=pinned.ami if pinned is not None else None,
         model_uri=source,

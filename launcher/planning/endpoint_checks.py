@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from launcher.catalog.load import Catalog
 from launcher.model.endpoint import LARGEST_QUEUE, EndpointMode, least_instances, rollout_of
-from launcher.model.enums import Level, PurchaseOption, Rollout, TargetKind
+from launcher.model.enums import Level, PurchaseOption, Rollout
 from launcher.model.finding import Finding, error, warning
 from launcher.model.plan import Plan
 from launcher.model.serving import ServingEstimate, ServingFacts
 from launcher.model.serving_image import ServingImages
+from launcher.model.target import target_of
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import (
     MOST_VOLUME_GIB,
@@ -59,7 +60,7 @@ def endpoint_findings(plan: Plan, catalog: Catalog, images: ServingImages, facts
         facts: what the time of an answer is estimated by.
     """
     found = list(container_findings(plan, catalog, images))
-    if plan.place.target is not TargetKind.SAGEMAKER_ENDPOINT:
+    if not target_of(plan.place.target).managed:
         found.append(error("not-an-endpoint", "target.kind", f"{plan.place.target} is no SageMaker endpoint"))
     # Where the weights are changes nothing of what follows.
     if any(each.level is Level.ERROR and each.code != WITHOUT_URI for each in found):
@@ -84,11 +85,17 @@ def quoted_findings(plan: Plan, catalog: Catalog, images: ServingImages, facts: 
 
     What it costs is asked before they are copied to S3; without them a deployment is refused.
     """
-    if plan.place.target is TargetKind.SAGEMAKER_ENDPOINT:
-        found = endpoint_findings(plan, catalog, images, facts)
-    else:
-        found = container_findings(plan, catalog, images)
+    found = deployment_findings(plan, catalog, images, facts)
     return tuple(replace(each, level=Level.WARNING) if each.code == WITHOUT_URI else each for each in found)
+
+
+def deployment_findings(
+    plan: Plan, catalog: Catalog, images: ServingImages, facts: ServingFacts
+) -> tuple[Finding, ...]:
+    """Everything against a serving plan on its target, warnings included."""
+    if target_of(plan.place.target).managed:
+        return endpoint_findings(plan, catalog, images, facts)
+    return container_findings(plan, catalog, images)
 
 
 def container_findings(plan: Plan, catalog: Catalog, images: ServingImages) -> tuple[Finding, ...]:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import Catalog
 from launcher.model.document import resolve
-from launcher.model.enums import Level, ServingTask, TargetKind
+from launcher.model.enums import Level, ServingTask
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.fleet import fleet, stand_of
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
 from launcher.model.serving import Layout, ServingEstimate, ServingFacts
+from launcher.model.target import target_of
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import chip_of, serving_of
 from launcher.planning.endpoint_checks import layout_findings
@@ -65,7 +66,7 @@ def _order(plan: Plan, told: ServingEstimate, catalog: Catalog) -> tuple[bool, f
     That is the quote's choice too, where every instance-hour costs the same.
     """
     serve = serving_of(plan)
-    endpoint, neuron = plan.place.target is TargetKind.SAGEMAKER_ENDPOINT, chip_of(plan, catalog).family == "neuron"
+    endpoint, neuron = target_of(plan.place.target).managed, chip_of(plan, catalog).family == "neuron"
     refused = endpoint and any(each.level is Level.ERROR for each in layout_findings(plan, catalog))
     load = fleet(
         serve,

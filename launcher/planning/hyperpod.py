@@ -1,37 +1,20 @@
 """What HyperPod takes and what it refuses: findings about one place, each with the way out."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from launcher.catalog.load import Catalog
-from launcher.model.candidate_group import CandidateGroup
-from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
+from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
-from launcher.model.hyperpod import LEAST_LUSTRE_GIB, PLAN_COUNTS, RECLAIM_MINUTES, deep_health_checks, ml_name
+from launcher.model.hyperpod import PLAN_COUNTS, RECLAIM_MINUTES, deep_health_checks
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest, TrainingPlanReference
 from launcher.model.sizing import head_node
-from launcher.planning.networks import network_findings
+from launcher.model.target import target_of
 from launcher.planning.reserved import REGION_FIELD
 
-OPTIONS = (
-    PurchaseOption.ON_DEMAND,
-    PurchaseOption.SPOT,
-    PurchaseOption.TRAINING_PLAN,
-    PurchaseOption.SAVINGS_PLAN,
-)
-"""Ways of buying HyperPod's instances: EC2's own commitments and blocks do not reach them."""
-PLAN_KINDS = (PlanKind.SAGEMAKER,)
-"""Savings Plans that cover its instances."""
-_ANY_TYPE = "p5.48xlarge"
-_TO_PARALLELCLUSTER = "set target.kind to parallelcluster"
-
-
-def is_sold(facts: InstanceType, option: PurchaseOption) -> bool:
-    """Whether HyperPod has a type in one way of buying."""
-    if option is PurchaseOption.TRAINING_PLAN:
-        return facts.ml and facts.training_plans
-    return facts.ml and option in OPTIONS and (option is not PurchaseOption.SPOT or "spot" in facts.usage_classes)
+_ROW = target_of(TargetKind.HYPERPOD_SLURM)
+_TO_PARALLELCLUSTER = f"set target.kind to {TargetKind.PARALLELCLUSTER}"
 
 
 def locations(
@@ -51,72 +34,11 @@ def locations(
         return whole
     if option is not PurchaseOption.ON_DEMAND:
         return ()
-    name, overrides = ml_name(facts.name), request.purchase.price_overrides
+    name, overrides = _ROW.billed_name(facts.name), request.purchase.price_overrides
     own = any(key.startswith(f"{name}/{option.value}") for key in overrides)
     ec2, ml = catalog.store.on_demand, catalog.store.sagemaker
     alone = (each for each in whole if (name, each[0]) in ml and (facts.name, each[0]) not in ec2)
     return whole if own else tuple(alone)
-
-
-def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
-    """What keeps a whole request from the only target that it allows; nothing where another one is left."""
-    kinds, purchase = request.target.kind, request.purchase
-    planned = purchase.training_plan is not None or purchase.option == (PurchaseOption.TRAINING_PLAN,)
-    if kinds is not None and TargetKind.HYPERPOD_SLURM not in kinds and planned:
-        message = f"a training plan's instances are HyperPod's, got {', '.join(kinds)}"
-        return (error("training-plan-target", "target.kind", message, "set target.kind to hyperpod-slurm"),)
-    if kinds != (TargetKind.HYPERPOD_SLURM,):
-        return ()
-    places = list(_asked(request, catalog))
-    found = [refusals(request, each, catalog.instance_types) for each in places]
-    whole = {(each.code, each.path): each for group in found for each in group}
-    say = error if places and all(found) else warning
-    return tuple(say(each.code, each.path, each.message, each.hint) for each in whole.values())
-
-
-def _asked(request: PlanRequest, catalog: Catalog) -> Iterator[Place]:
-    """Every type in every way that a request names, in the least number; a p5 stands for any type."""
-    target, purchase = request.target, request.purchase
-    options = purchase.option or (PurchaseOption.ON_DEMAND,)
-    if purchase.training_plan is not None:
-        options = (PurchaseOption.TRAINING_PLAN,)
-    for name in target.instance_type or (_ANY_TYPE,):
-        for option in options:
-            if name in catalog.instance_types:
-                held = purchase.training_plan.arn if purchase.training_plan is not None else None
-                region = target.region[0] if target.region else held.split(":")[REGION_FIELD] if held else ""
-                yield Place(
-                    target=TargetKind.HYPERPOD_SLURM,
-                    instance_type=name,
-                    nodes=target.nodes.minimum if target.nodes is not None else 1,
-                    region=region,
-                    az_id=target.az_id,
-                    option=option,
-                    plan_kind=purchase.plan_kind,
-                )
-
-
-def group_remarks(request: PlanRequest, groups: Iterable[CandidateGroup], catalog: Catalog) -> tuple[Finding, ...]:
-    """What holds for the groups on HyperPod that a plan asks for, each once."""
-    if request.target.kind is None and request.purchase.training_plan is None:
-        return ()
-    there = [each for each in groups if each.target is TargetKind.HYPERPOD_SLURM]
-    found = (
-        each for group in there for each in remarks(request, group.place(0, group.counts[0], 0), catalog.instance_types)
-    )
-    return tuple({each.code: each for each in found}.values())
-
-
-def place_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:
-    """Everything that planning has against one place on its target.
-
-    Raises:
-        ImpossibleError: the address range of its network cannot be cut.
-    """
-    found = network_findings(request, place, catalog)
-    if place.target is TargetKind.HYPERPOD_SLURM:
-        found = (*found, *refusals(request, place, catalog.instance_types))
-    return found
 
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
@@ -142,7 +64,8 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
         )
         found.append(warning("training-plan-end", "purchase.training_plan.ends_at", message, "set it"))
     if request.storage.lustre_gib == 0:
-        message = f"HyperPod's machines share no folder: FSx for Lustre of {LEAST_LUSTRE_GIB:,} GiB is made and priced"
+        gib = _ROW.shared_gib(request.storage.lustre_gib)
+        message = f"HyperPod's machines share no folder: FSx for Lustre of {gib:,} GiB is made and priced"
         found.append(info("hyperpod-shared-folder", "storage.lustre_gib", message, "name a size for a larger one"))
     if deep_health_checks(instances[place.instance_type], nodes=place.nodes):
         message = "deep health checks run before instances take jobs; their time is billed and in no estimate"
@@ -189,11 +112,11 @@ def _capacity(request: PlanRequest, place: Place) -> Iterator[Finding]:
         message = f"HyperPod uses neither Capacity Blocks nor capacity reservations of EC2, got {named}"
         hint = f"buy a SageMaker training plan and name it in purchase.training_plan, or {_TO_PARALLELCLUSTER}"
         yield error("hyperpod-ec2-capacity", "purchase.reservation", message, hint)
-    elif place.option not in OPTIONS:
-        allowed = ", ".join(OPTIONS)
+    elif place.option not in _ROW.trains:
+        allowed = ", ".join(_ROW.trains)
         message = f"{place.option} buys no HyperPod instances, allowed: {allowed}"
         yield error("option-without-nodes", "purchase.option", message)
-    elif place.option is PurchaseOption.SAVINGS_PLAN and place.plan_kind not in (None, PlanKind.SAGEMAKER):
+    elif place.option is PurchaseOption.SAVINGS_PLAN and place.plan_kind not in (None, *_ROW.savings_plans):
         message = f"a Savings Plan of kind {place.plan_kind} does not cover ml. instances"
         yield error("savings-plan-kind", "purchase.plan_kind", message, "set it to sagemaker")
     if place.option is PurchaseOption.TRAINING_PLAN:

@@ -9,17 +9,15 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
+from launcher.model.target import taking, training_targets
 from launcher.planning.checks import check
-
-BUILT = (TargetKind.PARALLELCLUSTER, TargetKind.HYPERPOD_SLURM)
-"""Targets that are built by the stacks; the first of them is taken where a plan leaves the choice."""
 
 
 def pinned_plan(request: PlanRequest, catalog: Catalog) -> Plan:
     """The plan of a request that pins type, region and purchase option.
 
-    Nodes that are open are the least asked for, or one; an open target is ParallelCluster, or HyperPod with a training
-    plan; an open zone stays open (see `zone`). A request that is already whole gives a plan with its own digest.
+    Nodes that are open are the least asked for, or one; an open target is the first that takes the purchase option; an
+    open zone stays open (see `zone`). A request that is already whole gives a plan with its own digest.
 
     Args:
         request: a plan file as read.
@@ -58,16 +56,17 @@ def _open(request: PlanRequest) -> Iterator[Finding]:
         if values is None or len(values) != 1:
             got = "any" if values is None else ", ".join(values)
             yield error("not-pinned", path, f"must be one value, got {got}", f"pin it, for instance {example}")
-    if request.target.kind is not None and not set(BUILT) & set(request.target.kind):
-        got, allowed = ", ".join(request.target.kind), " or ".join(BUILT)
+    built = training_targets()
+    if request.target.kind is not None and not set(built) & set(request.target.kind):
+        got, allowed = ", ".join(request.target.kind), " or ".join(built)
         yield error("target-not-built", "target.kind", f"must be or allow {allowed}, got {got}")
 
 
 def _target(request: PlanRequest) -> TargetKind:
-    """The target of a request that allows one of BUILT."""
-    allowed = [each for each in BUILT if request.target.kind is None or each in request.target.kind]
-    planned = request.purchase.option == (PurchaseOption.TRAINING_PLAN,)
-    return TargetKind.HYPERPOD_SLURM if planned and TargetKind.HYPERPOD_SLURM in allowed else allowed[0]
+    """The target of a request that pins one way of buying: the first it allows that takes it, else the first."""
+    kinds = request.target.kind
+    allowed = tuple(each for each in training_targets() if kinds is None or each in kinds)
+    return taking((request.purchase.option or (PurchaseOption.ON_DEMAND,))[0], allowed)
 
 
 def zone(place: Place, catalog: Catalog) -> str | None:

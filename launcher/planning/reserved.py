@@ -2,9 +2,10 @@
 
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
-from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.request import PlanRequest, Reservation, TrainingPlanReference
+from launcher.model.target import taking, target_of, training_targets
 
 REGION_FIELD = 3
 """Of an ARN, split at its colons."""
@@ -30,9 +31,11 @@ def _group(
     request: PlanRequest, catalog: Catalog, held: Reservation | TrainingPlanReference, option: PurchaseOption
 ) -> tuple[CandidateGroup, list[Finding]]:
     """One type, one location, one count."""
-    plan = isinstance(held, TrainingPlanReference)
     path, name = ("training_plan", held.arn) if isinstance(held, TrainingPlanReference) else ("reservation", held.id)
-    target = TargetKind.HYPERPOD_SLURM if plan else TargetKind.PARALLELCLUSTER
+    kinds = request.target.kind
+    allowed = tuple(each for each in training_targets() if kinds is None or each in kinds) or training_targets()
+    reaching = tuple(each for each in allowed if target_of(each).takes_reservations)
+    target = taking(option, allowed if isinstance(held, TrainingPlanReference) else reaching or allowed)
     found = [
         warning(
             f"{path.replace('_', '-')}-unchecked",

@@ -11,12 +11,12 @@ from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import PLAN_COUNTS
 from launcher.model.instance_type import InstanceType
 from launcher.model.request import PlanRequest
+from launcher.model.target import target_of, training_targets
 from launcher.model.training import TrainingFacts
-from launcher.planning import hyperpod
+from launcher.planning import targets
 from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS, check
 from launcher.planning.limits import computes, limits
 from launcher.planning.networks import layout_findings
-from launcher.planning.pin import BUILT
 from launcher.planning.reserved import reserved_group
 from launcher.planning.work import Estimator
 
@@ -24,7 +24,6 @@ COUNTS = (1, 2, 4, 8, 16, 32, 64)
 """Node counts tried when the request leaves them open: the powers of two a Capacity Block is sold in."""
 TRIED = (PurchaseOption.ON_DEMAND, PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK)
 COMMITMENTS = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
-EC2_PLAN_KINDS = (PlanKind.COMPUTE, PlanKind.EC2_INSTANCE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +51,13 @@ def resolve(request: PlanRequest, catalog: Catalog, facts: TrainingFacts) -> Res
     estimator = Estimator(request=request, catalog=catalog, facts=facts)
     findings += limits(request, catalog, estimator)
     findings += layout_findings(request.network)
-    findings += hyperpod.request_findings(request, catalog)
+    findings += targets.request_findings(request, catalog)
     if any(each.level is Level.ERROR for each in findings):
         return Resolution(groups=(), considered=0, findings=tuple(findings), estimator=estimator)
     reserved, remarks = reserved_group(request, catalog)
     findings += remarks
     asked = (reserved,) if reserved is not None else tuple(_groups(request, catalog))
-    findings += hyperpod.group_remarks(request, asked, catalog)
+    findings += targets.group_remarks(request, asked, catalog)
     considered = sum(each.combinations for each in asked)
     misfits: dict[str, str] = {}
     groups = tuple(_fitting(asked, estimator, misfits))
@@ -73,11 +72,10 @@ def _groups(request: PlanRequest, catalog: Catalog) -> Iterator[CandidateGroup]:
     for target in _targets(request):
         for facts in _types(request, catalog, target):
             for option in options:
-                if not _sold(facts, option, target):
+                if option not in target_of(target).trains or not targets.is_sold(facts, option, target):
                     continue
-                locations = tuple(_locations(request, catalog, facts, option))
-                if target is TargetKind.HYPERPOD_SLURM:
-                    locations = hyperpod.locations(request, catalog, facts, option, locations)
+                known = tuple(_locations(request, catalog, facts, option))
+                locations = targets.RULES[target].locations(request, catalog, facts, option, known)
                 counts = _counts(request, facts, option)
                 terms = tuple(_terms(request, option, target))
                 if locations and counts and terms:
@@ -85,11 +83,11 @@ def _groups(request: PlanRequest, catalog: Catalog) -> Iterator[CandidateGroup]:
 
 
 def _targets(request: PlanRequest) -> tuple[TargetKind, ...]:
-    """The targets to try; jobs for a cluster that exists go to a ParallelCluster unless the plan says otherwise."""
-    kinds = request.target.kind
+    """The targets to try; jobs for a cluster that exists go to the first of them unless the plan says otherwise."""
+    kinds, built = request.target.kind, training_targets()
     if kinds is None:
-        return BUILT[:1] if request.target.cluster is not None else BUILT
-    return tuple(each for each in BUILT if each in kinds)
+        return built[:1] if request.target.cluster is not None else built
+    return tuple(each for each in built if each in kinds)
 
 
 def _fitting(
@@ -163,17 +161,6 @@ def _locations(
             yield region, None
 
 
-def _sold(facts: InstanceType, option: PurchaseOption, target: TargetKind) -> bool:
-    """Whether a type is sold that way at all."""
-    if target is TargetKind.HYPERPOD_SLURM:
-        return hyperpod.is_sold(facts, option)
-    if option is PurchaseOption.SPOT:
-        return "spot" in facts.usage_classes
-    if option is PurchaseOption.CAPACITY_BLOCK:
-        return "capacity-block" in facts.usage_classes
-    return option in (PurchaseOption.ON_DEMAND, *COMMITMENTS) and "on-demand" in facts.usage_classes
-
-
 def _terms(
     request: PlanRequest, option: PurchaseOption, target: TargetKind
 ) -> Iterator[tuple[PlanKind | None, int | None]]:
@@ -181,8 +168,7 @@ def _terms(
     years = (request.purchase.term_years,) if request.purchase.term_years else (1, 3)
     if option is PurchaseOption.SAVINGS_PLAN:
         asked = request.purchase.plan_kind
-        covering = hyperpod.PLAN_KINDS if target is TargetKind.HYPERPOD_SLURM else EC2_PLAN_KINDS
-        yield from product((asked,) if asked else covering, years)
+        yield from product((asked,) if asked else target_of(target).savings_plans, years)
     elif option is PurchaseOption.RESERVED:
         yield from product((None,), years)
     else:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 from launcher.agent.errors import JobSpecError
 from launcher.agent.job import CheckpointSpec, JobSpec
-from launcher.model.enums import CheckpointMode, PurchaseOption, TargetKind
+from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import BLOCK_RECLAIM_MINUTES, RECLAIM_MINUTES
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.request import Reservation, RunSpec, TrainingPlanReference
+from launcher.model.target import target_of
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.contexts import BatchContext, SecretContext
 from launcher.rendering.engine import rendered
@@ -110,7 +111,7 @@ def batch_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: C
         workers_per_node=workers_per_node(facts),
         shutdown_s=max(1, math.ceil(plan.request.checkpoint.grace_seconds)),
         docker=run.image is not None and run.container == "docker",
-        auto_resume=plan.place.target is TargetKind.HYPERPOD_SLURM,
+        auto_resume=target_of(plan.place.target).resumes_jobs,
     )
 
 

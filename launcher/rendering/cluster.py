@@ -19,6 +19,8 @@ from launcher.rendering.node import is_nvidia, node_arguments
 
 PARALLELCLUSTER_VERSION = "3.16.1"
 """The release whose provider is deployed and whose schema the configuration is written for."""
+CLUSTER_FILE = "cluster.yaml"
+"""What a cluster's configuration is called among the rendered files, whatever makes the cluster."""
 
 _CAPACITY_TYPES = {
     PurchaseOption.ON_DEMAND: "ONDEMAND",

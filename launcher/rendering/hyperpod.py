@@ -6,13 +6,14 @@ from typing import Any
 import yaml
 
 from launcher.model import hyperpod, sizing
+from launcher.model.bundle import RenderedFile
 from launcher.model.enums import EfaLayout, PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.planning.hyperpod import refusals
-from launcher.rendering.cluster import cluster_name, notify_findings, queue_name, tags
+from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, queue_name, tags
 from launcher.rendering.contexts import GroupContext, HyperPodContext, LifecycleContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
@@ -20,6 +21,7 @@ from launcher.rendering.node import METRICS_SCRIPT, NODE_SCRIPT, efa_check, is_m
 
 MOUNT_PATH = "/fsx"
 ENTRY_POINT = "on_create.sh"
+LIFECYCLE_FOLDER = "lifecycle"
 USER = "ubuntu"
 """Whose jobs they are, in HyperPod's images."""
 SHARED_HOME = f"{MOUNT_PATH}/{USER}"
@@ -159,4 +161,13 @@ def lifecycle_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[s
     if setup:
         files["node.sh"] = script_text(NODE_SCRIPT)
         files["metrics.py"] = script_text(METRICS_SCRIPT)
+    return files
+
+
+def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
+    """The request that makes the cluster, and the folder that HyperPod fetches for every machine."""
+    text = cluster_text(hyperpod_context(plan, instances=instances, names=names))
+    scripts = lifecycle_files(plan, instances).items()
+    files = [RenderedFile(path=CLUSTER_FILE, text=text)]
+    files += [RenderedFile(path=f"{LIFECYCLE_FOLDER}/{name}", text=each, executable=True) for name, each in scripts]
     return files

@@ -5,14 +5,14 @@ from dataclasses import asdict
 
 from launcher.catalog.load import Catalog
 from launcher.model.bundle import Bundle, RenderedFile
-from launcher.model.enums import Level, ServingTask, TargetKind
+from launcher.model.enums import Level, ServingTask
 from launcher.model.errors import ImpossibleError
-from launcher.model.finding import Finding
 from launcher.model.plan import Plan
 from launcher.model.serving import ServingFacts
 from launcher.model.serving_image import ServingImages
+from launcher.model.target import target_of
 from launcher.planning import endpoint as decisions
-from launcher.planning.endpoint_checks import container_findings, endpoint_findings
+from launcher.planning.endpoint_checks import deployment_findings
 from launcher.planning.serving.layout import WEIGHT_BYTES
 from launcher.planning.serving.resolve import model_of
 from launcher.rendering.contexts import CompileContext
@@ -40,26 +40,19 @@ def render_serving(plan: Plan, catalog: Catalog, images: ServingImages, facts: S
     Raises:
         ImpossibleError: it cannot be deployed, with all reasons.
     """
-    found = serving_findings(plan, catalog, images, facts)
+    found = deployment_findings(plan, catalog, images, facts)
     errors = [each for each in found if each.level is Level.ERROR]
     if errors:
         raise ImpossibleError(f"{plan.name} cannot be rendered", findings=errors)
     files = []
-    if plan.place.target is TargetKind.EKS:
-        files += [RenderedFile(path=path, text=text) for path, text in kubernetes_files(plan, catalog, images).items()]
-    else:
+    if target_of(plan.place.target).managed:
         files.append(RenderedFile(path=ENDPOINT_FILE, text=endpoint_text(plan, catalog, images)))
+    else:
+        files += [RenderedFile(path=path, text=text) for path, text in kubernetes_files(plan, catalog, images).items()]
     script = compile_script(plan, catalog, images)
     if script is not None:
         files.append(RenderedFile(path=COMPILE_FILE, text=script, executable=True))
     return Bundle(digest=plan.digest, files=tuple(files))
-
-
-def serving_findings(plan: Plan, catalog: Catalog, images: ServingImages, facts: ServingFacts) -> tuple[Finding, ...]:
-    """Everything against a serving plan on its target, warnings included."""
-    if plan.place.target is TargetKind.EKS:
-        return container_findings(plan, catalog, images)
-    return endpoint_findings(plan, catalog, images, facts)
 
 
 def endpoint_text(plan: Plan, catalog: Catalog, images: ServingImages) -> str:

@@ -4,18 +4,16 @@ from collections.abc import Iterator
 
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import Catalog
-from launcher.model.enums import PurchaseOption, Rollout, ServingTask, TargetKind
+from launcher.model.enums import PurchaseOption, Rollout, ServingTask
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.names import nearest_name
 from launcher.model.request import PlanRequest
+from launcher.model.target import serving_targets, target_of
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.checks import check_dimensions, check_surroundings
 from launcher.planning.serving.reach import unserved_precision
 
 PATH = "workload.serve"
-TARGETS = (TargetKind.SAGEMAKER_ENDPOINT, TargetKind.EKS)
-MACHINES = (PurchaseOption.SPOT, PurchaseOption.RESERVED)
-"""Ways of buying EC2 instances that SageMaker does not sell its own in."""
 NEVER = (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
 MOST_REQUESTS_PER_S = 1e6
 MOST_TOKENS = 16_777_216
@@ -44,10 +42,10 @@ def _target(request: PlanRequest) -> Iterator[Finding]:
         yield error(
             "two-workloads", "workload", "train and serve stand together", "keep one; portfolio takes several files"
         )
-    wrong = [each for each in request.target.kind or () if each not in TARGETS]
+    wrong = [each for each in request.target.kind or () if each not in serving_targets()]
     if wrong:
         some_left = len(wrong) < len(request.target.kind or ())
-        message = f"{', '.join(wrong)} serves nothing, allowed: {', '.join(TARGETS)}"
+        message = f"{', '.join(wrong)} serves nothing, allowed: {', '.join(serving_targets())}"
         yield (warning if some_left else error)("unknown-target", "target.kind", message)
 
 
@@ -162,8 +160,9 @@ def _without_machines(request: PlanRequest, serve: ServingWorkload, catalog: Cat
         if value is not None:
             hint = "drop it" if closed else "drop it, or open purchase.option"
             yield warning("machines-unused", f"target.{key}", f"not used: {reason}", hint)
-    if TargetKind.EKS in (request.target.kind or ()):
-        yield warning("machines-unused", "target.kind", f"eks is not used: {reason}", "drop it")
+    for kind in request.target.kind or ():
+        if kind in serving_targets()[1:]:
+            yield warning("machines-unused", "target.kind", f"{kind} is not used: {reason}", "drop it")
 
 
 def few_zones(serve: ServingWorkload, region: str, catalog: Catalog) -> int | None:
@@ -197,12 +196,7 @@ def _purchase(
     for option in (each for each in options if each in NEVER):
         say = error if len(options) == 1 else warning
         yield say("no-serving-option", "purchase.option", f"{option} is a window of days: an endpoint stands on")
-    kinds = request.target.kind or (TargetKind.SAGEMAKER_ENDPOINT,)
-    ec2 = [each for each in options if each in MACHINES]
-    if ec2 and TargetKind.EKS not in kinds:
-        say = error if len(options) == len(ec2) else warning
-        message = f"SageMaker sells no endpoint as {', '.join(ec2)}"
-        yield say("ec2-only", "purchase.option", message, "set target.kind to eks, or purchase.option to on-demand")
+    yield from _sold_elsewhere(request)
     wanted = serve.bedrock.model
     if wanted is not None and bedrock.find(wanted) is None:
         hint = nearest_name(wanted, bedrock.rows)
@@ -210,6 +204,23 @@ def _purchase(
     elif options == (PurchaseOption.BEDROCK,) and wanted is None and not on_bedrock(serve, catalog, bedrock):
         message = "Bedrock has no model with these weights"
         yield error("not-on-bedrock", "purchase.option", message, "name one in workload.serve.bedrock.model")
+
+
+def _sold_elsewhere(request: PlanRequest) -> Iterator[Finding]:
+    """Ways of buying that another target has, and none of the plan's."""
+    options, served = request.purchase.option or (), serving_targets()
+    kinds = [each for each in request.target.kind or () if each in served] or served[:1]
+    other = {
+        each: [kind for kind in served if each in target_of(kind).serves]
+        for each in options
+        if not any(each in target_of(kind).serves for kind in kinds)
+    }
+    away = [each for each, having in other.items() if having]
+    if away:
+        say = error if len(options) == len(away) else warning
+        message = f"SageMaker sells no endpoint as {', '.join(away)}"
+        hint = f"set target.kind to {' or '.join(other[away[0]])}, or purchase.option to on-demand"
+        yield say("ec2-only", "purchase.option", message, hint)
 
 
 def on_bedrock(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> str | None:

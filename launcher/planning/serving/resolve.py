@@ -12,23 +12,18 @@ from launcher.model.finding import Finding, error, info, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.request import PlanRequest
 from launcher.model.serving import ServedModel, ServingChoices, ServingEstimate, ServingFacts
+from launcher.model.target import serving_targets, target_of
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.resolve import Resolution
 from launcher.planning.serving import checks
 from launcher.planning.serving.layout import WEIGHT_BYTES, Choice, layouts
 from launcher.planning.serving.reach import beyond, unserved_precision
 from launcher.planning.serving.served_model import from_dimensions, served_model
+from launcher.planning.targets import is_sold
 from launcher.planning.work import Estimator
 
-ENDPOINT_OPTIONS = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN)
 SUGGESTED = 4
 """Types that a hint names at most."""
-EC2_OPTIONS = (
-    PurchaseOption.ON_DEMAND,
-    PurchaseOption.SPOT,
-    PurchaseOption.SAVINGS_PLAN,
-    PurchaseOption.RESERVED,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +123,9 @@ def _choices(
 
 
 def kinds_of(request: PlanRequest) -> tuple[TargetKind, ...]:
-    """The targets to try: an endpoint unless the plan says otherwise."""
-    asked = tuple(each for each in request.target.kind or () if each in checks.TARGETS)
-    return asked or (TargetKind.SAGEMAKER_ENDPOINT,)
+    """The targets to try: those that the plan names, else the first that serves."""
+    asked = tuple(each for each in request.target.kind or () if each in serving_targets())
+    return asked or serving_targets()[:1]
 
 
 def _types(request: PlanRequest, catalog: Catalog) -> Iterator[InstanceType]:
@@ -149,22 +144,14 @@ def _groups(
     for name in estimates:
         facts = catalog.instance_types[name]
         for kind in kinds_of(request):
-            sold = ENDPOINT_OPTIONS if kind is TargetKind.SAGEMAKER_ENDPOINT else EC2_OPTIONS
-            for option in sold:
+            for option in target_of(kind).serves:
                 asked = request.purchase.option is None or option in request.purchase.option
                 locations = (
                     tuple(_locations(request, serve, catalog, facts, option)) if kind.value in facts.targets else ()
                 )
                 terms = tuple(_terms(request, kind, option))
-                if asked and _is_sold(facts, kind, option) and locations and terms:
+                if asked and is_sold(facts, option, kind) and locations and terms:
                     yield CandidateGroup(kind, name, option, locations, (1,), terms)
-
-
-def _is_sold(facts: InstanceType, kind: TargetKind, option: PurchaseOption) -> bool:
-    """Whether a type is sold that way; what SageMaker hosts, it sells on demand."""
-    if kind is TargetKind.SAGEMAKER_ENDPOINT:
-        return True
-    return (option.value if option is PurchaseOption.SPOT else "on-demand") in facts.usage_classes
 
 
 def _locations(
@@ -191,8 +178,7 @@ def _terms(
     years = (request.purchase.term_years,) if request.purchase.term_years else (1, 3)
     asked = request.purchase.plan_kind
     if option is PurchaseOption.SAVINGS_PLAN:
-        endpoint = kind is TargetKind.SAGEMAKER_ENDPOINT
-        known = (PlanKind.SAGEMAKER,) if endpoint else (PlanKind.COMPUTE, PlanKind.EC2_INSTANCE)
+        known = target_of(kind).savings_plans
         yield from ((each, term) for each in known if asked in (None, each) for term in years)
     elif option is PurchaseOption.RESERVED:
         yield from ((None, term) for term in years)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from launcher.model.hyperpod import is_prepaid
 from launcher.model.plan import Plan
-from launcher.rendering.bundle import BATCH_FILE
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.hyperpod import SHARED_HOME, USER
+from launcher.rendering.slurm_job import BATCH_FILE
 from launcher.workflow.deploy.hyperpod import is_hyperpod
 from launcher.workflow.run.submission import USERS
 

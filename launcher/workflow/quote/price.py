@@ -19,9 +19,9 @@ from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.workload import ModelDimensions
 from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS
-from launcher.planning.hyperpod import place_findings
 from launcher.planning.limits import computes
 from launcher.planning.resolve import Resolution, resolve
+from launcher.planning.targets import place_findings
 from launcher.planning.work import cluster_hours
 from launcher.pricing.alternatives import Alternative, alternatives
 from launcher.pricing.candidate import Candidate, cheapest_fixed, ranked, training_candidate

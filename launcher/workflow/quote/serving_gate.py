@@ -7,8 +7,8 @@ from launcher.catalog.serving_images import load_images
 from launcher.model.enums import Level, PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.quote import Quote
+from launcher.planning.endpoint_checks import deployment_findings
 from launcher.pricing.serving.verdict import ServingChoice
-from launcher.rendering.serving import serving_findings
 from launcher.workflow.quote.compare_serving import compare_serving
 from launcher.workflow.quote.price import Priced, PriceOptions
 
@@ -32,7 +32,7 @@ def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
     if plan.request.target.cluster is not None:
         message = f"target.cluster: an endpoint stands in no cluster, got {plan.request.target.cluster}"
         raise ImpossibleError(message, hint="drop target.cluster")
-    found = serving_findings(plan, priced.catalog, load_images(), load_serving())
+    found = deployment_findings(plan, priced.catalog, load_images(), load_serving())
     if any(each.level is Level.ERROR for each in found):
         raise ImpossibleError(f"{plan.name} cannot be deployed", findings=found)
 

@@ -18,7 +18,7 @@ from launcher.records import run_folder
 from launcher.records.documents import report_document
 from launcher.records.run_folder import RunFolder, write_whole
 from launcher.rendering.batch import AGENT_FILE
-from launcher.rendering.bundle import BATCH_FILE
+from launcher.rendering.slurm_job import BATCH_FILE
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.scheduler import JobState, Scheduler, SchedulerError
 from launcher.workflow.deploy.hyperpod import is_hyperpod

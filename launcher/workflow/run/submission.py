@@ -16,8 +16,8 @@ from launcher.model.bundle import Bundle
 from launcher.model.enums import OperatingSystem
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.records.run_folder import RunFolder
-from launcher.rendering.bundle import BATCH_FILE
 from launcher.rendering.hyperpod import SHARED_HOME
+from launcher.rendering.slurm_job import BATCH_FILE
 from launcher.submit.jobs import UnreachableError
 from launcher.submit.session import SessionShell
 from launcher.submit.shell import LocalShell, Shell

@@ -1,0 +1,233 @@
+"""Targets: what is known of each kind of deployment, one row a kind.
+
+A row says what a target is. How it is planned, rendered, built and reached stands in a module of each layer, which the
+layer's own `targets` module names by the kind. Nothing else asks which kind a plan has: it asks the row.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from launcher.model.enums import EfaLayout, PlanKind, PurchaseOption, TargetKind
+from launcher.model.upkeep import HEAD_NODE_ALARMS, HEAD_NODE_METRICS, IDLE_METRICS
+
+CLUSTER, HOSTING = "cluster", "hosting"
+"""What SageMaker bills machines as: those of HyperPod, those of an endpoint (catalog, prices/sagemaker.csv)."""
+
+
+class Runs(StrEnum):
+    """What a target runs; the name of its own stack ends in it."""
+
+    TRAINING = "training"
+    SERVING = "serving"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadNode:
+    """The machine without accelerators that takes a cluster's jobs.
+
+    `composite_alarms` join its `alarms`; all of them are set beside those of the guardrails, and so are its custom
+    `metrics`. `dns_zones` are the private hosted zones in which nodes find it and each other.
+    """
+
+    name: str
+    alarms: int = 0
+    composite_alarms: int = 0
+    metrics: int = 0
+    dns_zones: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What watches a target in the account.
+
+    `module` is the file of templates/guard, `variable` what tells it the name of what it watches. `events` are the
+    kinds of event that are announced whatever the plan buys; `spot_notices` says whether EC2's notices of interruptions
+    reach the account. `idle` is what it takes for idleness, in words (empty: it stops nothing for idleness), and
+    `metrics_a_look`, `metrics_a_node` how many values it asks for at each look.
+    """
+
+    module: str
+    variable: str
+    events: tuple[str, ...]
+    spot_notices: bool = False
+    idle: str = ""
+    metrics_a_look: int = 0
+    metrics_a_node: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One kind of deployment.
+
+    `title` is how a message calls it. `trains` and `serves` are the ways of buying that it takes for either, none where
+    it does not do it; `deployed` is what this version has stacks for, `savings_plans` the kinds of Savings Plan that
+    cover its machines. `sagemaker` is what SageMaker bills its machines as, None where EC2 does. `least_shared_gib` is
+    the size of the file system that it cannot do without, `login_balancer` whether login nodes stand behind a load
+    balancer, `efa_layout` the layout that addresses are counted by whatever the plan says. `resumes_jobs` says that it
+    starts a job again itself when it replaces a node. `example` is a plan file below examples/ that pins it.
+    """
+
+    kind: TargetKind
+    title: str
+    example: str
+    savings_plans: tuple[PlanKind, ...]
+    trains: tuple[PurchaseOption, ...] = ()
+    serves: tuple[PurchaseOption, ...] = ()
+    deployed: tuple[Runs, ...] = ()
+    sagemaker: str | None = None
+    head: HeadNode | None = None
+    guard: Guard | None = None
+    least_shared_gib: int = 0
+    login_balancer: bool = False
+    efa_layout: EfaLayout | None = None
+    resumes_jobs: bool = False
+
+    @property
+    def managed(self) -> bool:
+        """Whether its machines stand in SageMaker's account: it bills them, their root volumes included."""
+        return self.sagemaker is not None
+
+    @property
+    def takes_reservations(self) -> bool:
+        """Whether EC2's Capacity Blocks and reservations reach its machines."""
+        return not self.managed
+
+    def billed_name(self, instance_type: str) -> str:
+        """What the bill calls a type.
+
+        >>> target_of(TargetKind.HYPERPOD_SLURM).billed_name("p5.48xlarge")
+        'ml.p5.48xlarge'
+        """
+        return f"ml.{instance_type}" if self.managed else instance_type
+
+    def shared_gib(self, lustre_gib: int) -> int:
+        """GiB of the file system that all machines mount: the plan's, or the least that the target needs; 0: none.
+
+        >>> target_of(TargetKind.HYPERPOD_SLURM).shared_gib(0), target_of(TargetKind.PARALLELCLUSTER).shared_gib(0)
+        (1200, 0)
+        """
+        return lustre_gib or self.least_shared_gib
+
+
+_EC2_PLANS = (PlanKind.COMPUTE, PlanKind.EC2_INSTANCE)
+
+_ROWS = (
+    # The first of those that train is taken where a plan leaves the choice.
+    Target(
+        kind=TargetKind.PARALLELCLUSTER,
+        title="a ParallelCluster",
+        example="p5-spot.yaml",
+        trains=(
+            PurchaseOption.ON_DEMAND,
+            PurchaseOption.SPOT,
+            PurchaseOption.CAPACITY_BLOCK,
+            PurchaseOption.SAVINGS_PLAN,
+            PurchaseOption.RESERVED,
+        ),
+        deployed=(Runs.TRAINING,),
+        savings_plans=_EC2_PLANS,
+        head=HeadNode(
+            name="head node",
+            alarms=len(HEAD_NODE_ALARMS),
+            composite_alarms=1,
+            metrics=HEAD_NODE_METRICS,
+            dns_zones=1,
+        ),
+        guard=Guard(
+            module="guard",
+            variable="PARALLELCLUSTER",
+            events=("CloudWatch Alarm State Change",),
+            spot_notices=True,
+            idle="nodes that do nothing",
+            metrics_a_node=IDLE_METRICS,
+        ),
+        login_balancer=True,
+    ),
+    Target(
+        kind=TargetKind.HYPERPOD_SLURM,
+        title="a HyperPod cluster with Slurm",
+        example="hyperpod/trn2-on-demand.yaml",
+        # EC2's own commitments and blocks do not reach its instances.
+        trains=(
+            PurchaseOption.ON_DEMAND,
+            PurchaseOption.SPOT,
+            PurchaseOption.TRAINING_PLAN,
+            PurchaseOption.SAVINGS_PLAN,
+        ),
+        deployed=(Runs.TRAINING,),
+        savings_plans=(PlanKind.SAGEMAKER,),
+        sagemaker=CLUSTER,
+        head=HeadNode(name="controller", metrics=1),
+        guard=Guard(
+            module="hyperpod",
+            variable="HYPERPOD",
+            events=("SageMaker HyperPod Cluster Node Health Event", "SageMaker HyperPod Cluster State Change"),
+            idle="workers without a job in the queue",
+            metrics_a_look=1,
+        ),
+        # FSx for Lustre's smallest file system: its machines share no folder of their own.
+        least_shared_gib=1200,
+        # Which interfaces it gives its instances is not documented: the layout that takes more addresses is counted.
+        efa_layout=EfaLayout.CLASSIC,
+        resumes_jobs=True,
+    ),
+    Target(
+        kind=TargetKind.SAGEMAKER_ENDPOINT,
+        title="a SageMaker endpoint",
+        example="serve/pinned/llama31-8b-inf2.yaml",
+        serves=(PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN),
+        deployed=(Runs.SERVING,),
+        savings_plans=(PlanKind.SAGEMAKER,),
+        sagemaker=HOSTING,
+        guard=Guard(module="endpoint", variable="ENDPOINT", events=("SageMaker Endpoint State Change",)),
+    ),
+    Target(
+        kind=TargetKind.EKS,
+        title="pods on an EKS cluster",
+        example="serve/pinned/llama31-8b-eks.yaml",
+        serves=(
+            PurchaseOption.ON_DEMAND,
+            PurchaseOption.SPOT,
+            PurchaseOption.SAVINGS_PLAN,
+            PurchaseOption.RESERVED,
+        ),
+        savings_plans=_EC2_PLANS,
+    ),
+)
+
+TARGETS: Mapping[TargetKind, Target] = MappingProxyType({each.kind: each for each in _ROWS})
+"""Every target, by its kind."""
+
+
+def target_of(kind: TargetKind) -> Target:
+    """The row of a kind."""
+    return TARGETS[kind]
+
+
+def training_targets() -> tuple[TargetKind, ...]:
+    """The targets that jobs can be deployed to, in the order in which a plan that leaves the choice takes them.
+
+    >>> [each.value for each in training_targets()]
+    ['parallelcluster', 'hyperpod-slurm']
+    """
+    return tuple(kind for kind, each in TARGETS.items() if each.trains and Runs.TRAINING in each.deployed)
+
+
+def serving_targets() -> tuple[TargetKind, ...]:
+    """The targets that a serving plan can be made for; the first is taken where the plan leaves the choice.
+
+    >>> [each.value for each in serving_targets()]
+    ['sagemaker-endpoint', 'eks']
+    """
+    return tuple(kind for kind, each in TARGETS.items() if each.serves)
+
+
+def taking(option: PurchaseOption, kinds: tuple[TargetKind, ...]) -> TargetKind:
+    """The first of some training targets that takes a way of buying; the first of all where none does.
+
+    >>> taking(PurchaseOption.TRAINING_PLAN, training_targets()).value
+    'hyperpod-slurm'
+    """
+    return next((each for each in kinds if option in TARGETS[each].trains), kinds[0])

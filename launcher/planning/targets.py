@@ -1,0 +1,126 @@
+"""What each target has to say of a request and of a place: the rules of planning, by the target's kind."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from launcher.catalog.load import Catalog
+from launcher.model.candidate_group import CandidateGroup
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.finding import Finding, error, warning
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Place
+from launcher.model.request import PlanRequest
+from launcher.model.target import CLUSTER, TARGETS, target_of, training_targets
+from launcher.planning import hyperpod
+from launcher.planning.networks import network_findings
+from launcher.planning.reserved import REGION_FIELD
+
+Locations = tuple[tuple[str, str | None], ...]
+_ANY_TYPE = "p5.48xlarge"
+
+
+def _every(
+    _request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
+) -> Locations:
+    """Every place that is known."""
+    return known
+
+
+def _nothing(_request: PlanRequest, _place: Place, _instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Nothing to be said."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a target adds to the checks that hold for all.
+
+    `locations` narrows the regions and zones that are tried, `refusals` is why a place cannot be built on it, `remarks`
+    what holds there and is not confirmed, or costs what nobody asked for.
+    """
+
+    locations: Callable[[PlanRequest, Catalog, InstanceType, PurchaseOption, Locations], Locations] = _every
+    refusals: Callable[[PlanRequest, Place, Mapping[str, InstanceType]], tuple[Finding, ...]] = _nothing
+    remarks: Callable[[PlanRequest, Place, Mapping[str, InstanceType]], tuple[Finding, ...]] = _nothing
+
+
+RULES: Mapping[TargetKind, Rules] = {
+    TargetKind.PARALLELCLUSTER: Rules(),
+    TargetKind.HYPERPOD_SLURM: Rules(
+        locations=hyperpod.locations, refusals=hyperpod.refusals, remarks=hyperpod.remarks
+    ),
+}
+"""The rules of every target that trains."""
+
+
+def is_sold(facts: InstanceType, option: PurchaseOption, kind: TargetKind) -> bool:
+    """Whether a type can be had on a target in one of the ways of buying that the target takes."""
+    target = target_of(kind)
+    if target.sagemaker == CLUSTER and not facts.ml:
+        return False
+    if option is PurchaseOption.TRAINING_PLAN:
+        return facts.training_plans
+    if option in (PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK):
+        return option.value in facts.usage_classes
+    return target.managed or "on-demand" in facts.usage_classes
+
+
+def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
+    """What keeps a whole request from the only target that it allows; nothing where another one is left."""
+    kinds, purchase = request.target.kind, request.purchase
+    planned = purchase.training_plan is not None or purchase.option == (PurchaseOption.TRAINING_PLAN,)
+    taking = [each for each in training_targets() if PurchaseOption.TRAINING_PLAN in TARGETS[each].trains]
+    if kinds is not None and planned and not set(taking) & set(kinds):
+        message = f"a training plan's instances are HyperPod's, got {', '.join(kinds)}"
+        return (error("training-plan-target", "target.kind", message, f"set target.kind to {' or '.join(taking)}"),)
+    if kinds is None or len(kinds) != 1 or kinds[0] not in RULES:
+        return ()
+    places = list(_asked(request, kinds[0], catalog))
+    found = [RULES[kinds[0]].refusals(request, each, catalog.instance_types) for each in places]
+    whole = {(each.code, each.path): each for group in found for each in group}
+    say = error if places and all(found) else warning
+    return tuple(say(each.code, each.path, each.message, each.hint) for each in whole.values())
+
+
+def _asked(request: PlanRequest, kind: TargetKind, catalog: Catalog) -> Iterator[Place]:
+    """Every type in every way that a request names, in the least number; a p5 stands for any type."""
+    target, purchase = request.target, request.purchase
+    options = purchase.option or (PurchaseOption.ON_DEMAND,)
+    if purchase.training_plan is not None:
+        options = (PurchaseOption.TRAINING_PLAN,)
+    for name in target.instance_type or (_ANY_TYPE,):
+        for option in options:
+            if name in catalog.instance_types:
+                held = purchase.training_plan.arn if purchase.training_plan is not None else None
+                region = target.region[0] if target.region else held.split(":")[REGION_FIELD] if held else ""
+                yield Place(
+                    target=kind,
+                    instance_type=name,
+                    nodes=target.nodes.minimum if target.nodes is not None else 1,
+                    region=region,
+                    az_id=target.az_id,
+                    option=option,
+                    plan_kind=purchase.plan_kind,
+                )
+
+
+def group_remarks(request: PlanRequest, groups: Iterable[CandidateGroup], catalog: Catalog) -> tuple[Finding, ...]:
+    """What holds for the groups that a plan asks for, each once."""
+    if request.target.kind is None and request.purchase.training_plan is None:
+        return ()
+    found = (
+        each
+        for group in groups
+        for each in RULES[group.target].remarks(request, group.place(0, group.counts[0], 0), catalog.instance_types)
+    )
+    return tuple({each.code: each for each in found}.values())
+
+
+def place_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:
+    """Everything that planning has against one place on its target.
+
+    Raises:
+        ImpossibleError: the address range of its network cannot be cut.
+    """
+    found = network_findings(request, place, catalog)
+    return (*found, *RULES[place.target].refusals(request, place, catalog.instance_types))

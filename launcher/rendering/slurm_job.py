@@ -1,0 +1,45 @@
+"""The files of a Slurm job: what people run before it, its batch script, and what its agent is told."""
+
+from collections.abc import Mapping
+
+from launcher.model.bundle import RenderedFile
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.rendering.batch import JobSettings, batch_context, batch_script, job_spec
+from launcher.rendering.names import ClusterNames
+from launcher.rendering.neuron import environment_script
+from launcher.rendering.node import script_text
+from launcher.rendering.preflight import COLLECTIVE, preflight_script
+
+PREFLIGHT_FILE = "preflight.sbatch"
+COLLECTIVE_FILE = "preflight.py"
+ENVIRONMENT_FILE = "environment.sh"
+BATCH_FILE = "job.sbatch"
+JOB_FILE = "job.json"
+
+
+def job_files(
+    plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
+) -> list[RenderedFile]:
+    """The preflight, and the job of a plan that has one."""
+    files = _preflight_files(plan, instances)
+    if plan.request.workload.train is not None:
+        script = batch_script(batch_context(plan, instances=instances, names=names))
+        files.append(RenderedFile(path=BATCH_FILE, text=script, executable=True))
+        files.append(RenderedFile(path=JOB_FILE, text=job_spec(plan, names=names, job=job).to_json()))
+    return files
+
+
+def _preflight_files(plan: Plan, instances: Mapping[str, InstanceType]) -> list[RenderedFile]:
+    """What people run before the job: the Python environment of Neuron, and a collective over all chips."""
+    facts = instances[plan.place.instance_type]
+    files = []
+    environment = environment_script(facts, plan.request.target.os)
+    if environment is not None:
+        files.append(RenderedFile(path=ENVIRONMENT_FILE, text=environment, executable=True))
+    script = preflight_script(plan, instances)
+    if script is not None:
+        files.append(RenderedFile(path=PREFLIGHT_FILE, text=script, executable=True))
+        if not facts.neuron:
+            files.append(RenderedFile(path=COLLECTIVE_FILE, text=script_text(COLLECTIVE)))
+    return files
