@@ -2,11 +2,14 @@
 
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
-from aws_cdk import App
+from aws_cdk import Annotations, App, Stack
+from constructs import Node
 
 from infra.build import build_app
+from infra.quoted import GateWord, gate_word
 from launcher import plan_file
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import Catalog, load
@@ -17,12 +20,22 @@ from launcher.model.request import PlanRequest
 from launcher.planning.endpoint_pin import pinned_serving
 from launcher.planning.pin import pinned_plan
 
+GATE = "gate"
+"""Context: 1 makes it an error when a plan has not passed its gate; else the stacks are annotated."""
+
 
 def main() -> int:
     """Synthesise, or say in one screen why not; the exit code is that of the `slipway` command."""
     try:
-        plan = _plan(plan_file.load(_plan_path()), load())
-        build_app(plan, account=os.environ.get("CDK_DEFAULT_ACCOUNT")).synth()
+        context = App(auto_synth=False).node
+        path, asked = _plan_path(context), _gate_is_asked_for(context)
+        plan = _plan(plan_file.load(path), load())
+        passed = gate_word(path, plan, datetime.now(UTC))
+        if passed.refusal is not None and asked:
+            raise passed.refusal
+        app = build_app(plan, account=os.environ.get("CDK_DEFAULT_ACCOUNT"))
+        _annotate(app, passed)
+        app.synth()
     except SlipwayError as refusal:
         print(_told(refusal), file=sys.stderr)
         return refusal.exit_code
@@ -40,13 +53,34 @@ def _plan(request: PlanRequest, catalog: Catalog) -> Plan:
     return pinned_serving(request, catalog, BedrockCatalog(prices_as_of=catalog.prices_as_of), load_serving())
 
 
-def _plan_path() -> Path:
+def _gate_is_asked_for(context: Node) -> bool:
+    """Whether only what passed its gate may be synthesised: `cdk deploy -c plan=FILE -c gate=1`.
+
+    Raises:
+        UnreadableInputError: the context says something else.
+    """
+    asked = context.try_get_context(GATE)
+    if str(asked) not in ("None", "0", "1"):
+        raise UnreadableInputError(f"context {GATE} must be 1 or 0, got {asked}", hint=f"cdk deploy -c {GATE}=1")
+    return str(asked) == "1"
+
+
+def _annotate(app: App, passed: GateWord) -> None:
+    """Have the CLI say what the gate said, at the stack that costs most: the last one, which the others are for."""
+    *_, stack = (each for each in app.node.children if isinstance(each, Stack))
+    if passed.refusal is None:
+        Annotations.of(stack).add_info_v2("slipway:gate", passed.words)
+    else:
+        Annotations.of(stack).add_warning_v2("slipway:gate", passed.words)
+
+
+def _plan_path(context: Node) -> Path:
     """The plan file of the context: `cdk synth -c plan=FILE`, or cdk.json's own.
 
     Raises:
         UnreadableInputError: the context names none.
     """
-    named = App(auto_synth=False).node.try_get_context("plan")
+    named = context.try_get_context("plan")
     if not isinstance(named, str) or not named:
         raise UnreadableInputError("the context names no plan file", hint="cdk synth -c plan=FILE")
     return Path(named)

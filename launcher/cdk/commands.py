@@ -1,8 +1,9 @@
 """Drives the CDK CLI: one synthesis, whose assembly is shown and then deployed. No way in without a quote."""
 
+import hashlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -24,6 +25,8 @@ from launcher.model.errors import (
 from launcher.model.quote import Quote
 
 SHOWN_LINES = 25
+PLAN_DIGEST = "PlanDigest"
+"""The output by which a stack says what plan it was made of (infra/stacks)."""
 _REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
 
 Listener = Callable[[str], None]
@@ -31,10 +34,35 @@ Listener = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """A synthesised cloud assembly and the plan it was made of."""
+    """A cloud assembly as it was when it was synthesised.
+
+    `digests` are those of the plans that its own templates name, `seal` is the hash of all its files: both were read
+    from the folder, so that what is changed in it afterwards shows. A dry run's assembly has neither.
+    """
 
     folder: Path
-    digest: str
+    digests: frozenset[str]
+    seal: str
+
+    @classmethod
+    def read(cls, folder: Path) -> "Assembly":
+        """The assembly in a folder."""
+        bare = cls(folder=folder, digests=frozenset(), seal="")
+        outputs = [json.loads(path.read_text(encoding="utf-8")).get("Outputs", {}) for path in bare.templates.values()]
+        named = frozenset(each[PLAN_DIGEST]["Value"] for each in outputs if PLAN_DIGEST in each)
+        return cls(folder=folder, digests=named, seal=seal(folder))
+
+    def refuse_if_changed(self) -> None:
+        """Go on only with the very files that were synthesised.
+
+        Raises:
+            QuoteMismatchError: one was changed, added or taken away.
+        """
+        if self.seal and seal(self.folder) != self.seal:
+            raise QuoteMismatchError(
+                f"{self.folder} was changed after it was synthesised and shown: nothing is deployed",
+                hint="run the command again; what a stack is made of is changed in the plan file",
+            )
 
     @property
     def stacks(self) -> tuple[str, ...]:
@@ -64,13 +92,14 @@ class Cdk:
 
         Args:
             plan: the run folder's plan file.
-            digest: the plan's digest.
+            digest: what was quoted: the stacks have to be of that plan.
             folder: where the assembly goes.
             amounts: dollars for the alarm on spending: `usd_per_hour`, the quoted rate of all nodes, and `max_usd`, a
                 lower limit than the plan's budget; without them there is no such alarm, or only the plan's.
 
         Raises:
             ImpossibleError: the app refused the plan, or validation of the templates found something.
+            QuoteMismatchError: the stacks are of another plan than the one that was quoted.
         """
         app = f"{sys.executable} -P -m infra.app"
         given = [word for name, usd in (amounts or {}).items() for word in ("-c", f"{name}={usd:f}")]
@@ -79,10 +108,25 @@ class Cdk:
         if done.code != 0 or problems:
             said = "\n".join([*problems, *done.lines[-SHOWN_LINES:]])
             raise ImpossibleError(f"the stacks could not be synthesised (cdk exit {done.code}):\n{said}")
-        return Assembly(folder=folder, digest=digest)
+        if not self.runner.carries_out:
+            return Assembly(folder=folder, digests=frozenset(), seal="")
+        made = Assembly.read(folder)
+        if made.digests != {digest}:
+            raise QuoteMismatchError(
+                f"the quote is for plan {digest[:12]}, the stacks are of {_short(made.digests)}: {plan} was changed "
+                "on the way",
+                hint="run the command again; nothing was deployed",
+            )
+        return made
 
     def diff(self, assembly: Assembly) -> tuple[str, ...]:
-        """What a deployment would change, in CloudFormation's words."""
+        """What a deployment would change, in CloudFormation's words.
+
+        Raises:
+            QuoteMismatchError: the assembly is not what was synthesised.
+            SlipwayError: the CLI failed.
+        """
+        assembly.refuse_if_changed()
         done = self._run("diff", "--app", str(assembly.folder), "--no-change-set")
         if done.code != 0:
             raise SlipwayError("the difference could not be shown:\n" + "\n".join(done.lines[-SHOWN_LINES:]))
@@ -128,6 +172,30 @@ class Cdk:
         return self.runner.run(command, on_line)
 
 
+def seal(folder: Path) -> str:
+    """The hash of every file of a folder, of its name and its content; a link counts as what it says.
+
+    The CDK CLI's own locks come and go while it reads.
+    """
+    whole = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.suffix == ".lock" and path.parent == folder:
+            continue
+        if path.is_symlink():
+            content = b"-> " + bytes(path.readlink())
+        elif path.is_file():
+            content = path.read_bytes()
+        else:
+            continue
+        name = path.relative_to(folder).as_posix().encode(errors="surrogateescape")
+        whole.update(hashlib.sha256(name).digest() + hashlib.sha256(content).digest())
+    return whole.hexdigest()
+
+
+def _short(digests: Collection[str]) -> str:
+    return ", ".join(sorted(each[:12] for each in digests)) or "no plan"
+
+
 def validation_problems(folder: Path) -> list[str]:
     """What the validation report of an assembly complains of; templates are written even when it fails."""
     path = folder / "validation-report.json"
@@ -155,17 +223,19 @@ def deploy(
     """Deploy what was quoted, rendered and synthesised; the outputs of every stack.
 
     Raises:
-        QuoteMismatchError: quote, files and assembly are not of one plan.
+        QuoteMismatchError: quote, files and assembly are not of one plan, or the assembly is not what was shown.
         QuoteExpiredError: the prices have grown too old since the quote was made.
         OverBudgetError, UnpricedError, ImpossibleError: the gate refuses the quote.
         DeploymentFailedError: CloudFormation failed.
     """
-    if {quote.digest, bundle.digest, assembly.digest} != {quote.digest}:
+    stacks = assembly.digests if cdk.runner.carries_out else {quote.digest}
+    if bundle.digest != quote.digest or stacks != {quote.digest}:
         raise QuoteMismatchError(
             f"the quote is for plan {quote.digest[:12]}, the files are of {bundle.digest[:12]}, "
-            f"the stacks of {assembly.digest[:12]}",
+            f"the stacks of {_short(stacks)}",
             hint="quote the plan again",
         )
+    assembly.refuse_if_changed()
     if not quote.gate.allowed:
         raise _REFUSALS[quote.gate.exit_code](quote.gate.reason, hint=quote.gate.hint)
     if quote.expires_at is not None and now > quote.expires_at and now.date() > quote.as_of.date():

@@ -36,7 +36,9 @@ class Completed:
 
 
 class Runner(Protocol):
-    """Something that runs commands."""
+    """Something that runs commands; `carries_out` says whether it really does."""
+
+    carries_out: bool
 
     def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Completed:
         """Run a command to its end; `on_line` is told each line as it comes."""
@@ -45,6 +47,8 @@ class Runner(Protocol):
 
 class SubprocessRunner:
     """Runs commands as child processes of their own group, which go with us when we are interrupted."""
+
+    carries_out = True
 
     def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Completed:
         """Run a command to its end.
@@ -99,6 +103,7 @@ class RecordingRunner:
     """Runs nothing and remembers what was asked: the runner of `--dry-run` and of tests."""
 
     commands: list[Command] = field(default_factory=list)
+    carries_out: bool = False
 
     def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Completed:
         """Remember a command."""

@@ -36,14 +36,41 @@ def quoted(tmp_path: Path) -> Quote:
     return price(path, NOW, PriceOptions()).quotes[0]
 
 
+class Pretending(RecordingRunner):
+    """The CDK CLI as far as it is known to work: synthesising, it writes an assembly of some plans."""
+
+    def __init__(self, *digests: str) -> None:
+        super().__init__(carries_out=True)
+        self.digests = digests
+
+    def run(self, command: Command, on_line: object = None) -> commands.Completed:
+        if "synth" in command.argv:
+            write_assembly(Path(command.argv[-1]), self.digests)
+        return super().run(command)
+
+
+def write_assembly(folder: Path, digests: tuple[str, ...]) -> None:
+    """As `cdk synth` leaves one: a stack a digest, and one that names none."""
+    folder.mkdir(exist_ok=True)
+    artifacts = {}
+    for number, digest in enumerate(("", *digests)):
+        outputs = {"PlanDigest": {"Value": digest}} if digest else {}
+        template = folder / f"stack-{number}.template.json"
+        template.write_text(json.dumps({"Resources": {"Nodes": {"MaxCount": 1}}, "Outputs": outputs}))
+        body = {"type": "aws:cloudformation:stack", "properties": {"templateFile": template.name}}
+        artifacts[f"stack-{number}"] = body
+    (folder / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
+
+
 def attempt(
     quoted: Quote, tmp_path: Path, *, bundle: str = "", assembly: str = "", now: datetime = NOW
 ) -> RecordingRunner:
-    runner = RecordingRunner()
+    runner = Pretending()
+    write_assembly(tmp_path / "cdk.out", (assembly or quoted.digest,))
     deploy(
         quoted,
         Bundle(digest=bundle or quoted.digest, files=()),
-        Assembly(folder=tmp_path / "cdk.out", digest=assembly or quoted.digest),
+        Assembly.read(tmp_path / "cdk.out"),
         Cdk(runner=runner, environment={"PATH": "/usr/bin:/bin"}),
         outputs=tmp_path / "outputs.json",
         now=now,
@@ -62,6 +89,51 @@ def test_files_or_stacks_of_another_plan_are_refused(quoted: Quote, tmp_path: Pa
     for other in ({"bundle": "0" * 64}, {"assembly": "0" * 64}):
         with pytest.raises(QuoteMismatchError):
             attempt(quoted, tmp_path, **other)
+
+
+def test_what_a_stack_is_of_is_read_from_the_stack(quoted: Quote, tmp_path: Path) -> None:
+    cdk = Cdk(runner=Pretending(quoted.digest), environment={"PATH": "/usr/bin:/bin"})
+    assert cdk.synth(tmp_path / "plan.json", quoted.digest, tmp_path / "cdk.out").digests == {quoted.digest}
+    for digests in ((), ("0" * 64,), (quoted.digest, "0" * 64)):
+        other = Cdk(runner=Pretending(*digests), environment={"PATH": "/usr/bin:/bin"})
+        with pytest.raises(QuoteMismatchError, match=r"plan\.json was changed on the way"):
+            other.synth(tmp_path / "plan.json", quoted.digest, tmp_path / f"cdk.out-{len(digests)}")
+
+
+@pytest.mark.parametrize("change", ["edit", "add", "remove", "link"])
+def test_an_assembly_that_was_changed_after_it_was_shown_is_refused(quoted: Quote, tmp_path: Path, change: str) -> None:
+    runner, folder = Pretending(quoted.digest), tmp_path / "cdk.out"
+    cdk = Cdk(runner=runner, environment={"PATH": "/usr/bin:/bin"})
+    made = cdk.synth(tmp_path / "plan.json", quoted.digest, folder)
+    cdk.diff(made)
+    (folder / "read.1.2.lock").touch()
+    cdk.diff(made)
+    template = folder / "stack-1.template.json"
+    if change == "edit":
+        template.write_text(template.read_text().replace('"MaxCount": 1', '"MaxCount": 6'))
+    elif change == "add":
+        (folder / "asset.zip").write_bytes(b"mine")
+    elif change == "remove":
+        (folder / "stack-0.template.json").unlink()
+    else:
+        content = template.rename(tmp_path / "elsewhere")
+        template.symlink_to(content)
+    ran = len(runner.commands)
+    outputs = tmp_path / "outputs.json"
+    with pytest.raises(QuoteMismatchError, match="changed after it was synthesised"):
+        deploy(quoted, Bundle(digest=quoted.digest, files=()), made, cdk, outputs=outputs, now=NOW)
+    with pytest.raises(QuoteMismatchError, match="changed after it was synthesised"):
+        cdk.diff(made)
+    assert len(runner.commands) == ran
+
+
+def test_a_dry_run_has_no_assembly_and_names_its_commands(quoted: Quote, tmp_path: Path) -> None:
+    runner = RecordingRunner()
+    cdk = Cdk(runner=runner, environment={"PATH": "/usr/bin:/bin"})
+    made = cdk.synth(tmp_path / "plan.json", quoted.digest, tmp_path / "cdk.out")
+    bundle = Bundle(digest=quoted.digest, files=())
+    deploy(quoted, bundle, made, cdk, outputs=tmp_path / "outputs.json", now=NOW)
+    assert [("synth" in each.argv, "deploy" in each.argv) for each in runner.commands] == [(True, False), (False, True)]
 
 
 def test_a_refused_quote_does_not_deploy(quoted: Quote, tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""What the gate said of a plan that is synthesised by hand: the quote beside a run folder's plan file says it.
+
+Slipway's own commands quote, gate and deploy in one go. `cdk deploy -c plan=FILE` does not; so that nobody takes one
+for the other, the stacks carry a word on it. The words are the quote's: no price is known here.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from launcher.model.errors import (
+    ImpossibleError,
+    OverBudgetError,
+    QuoteExpiredError,
+    QuoteMismatchError,
+    SlipwayError,
+    UnpricedError,
+    UnreadableInputError,
+)
+from launcher.model.plan import Plan
+
+RUN_PLAN, RUN_QUOTE = "plan.json", "quote.json"
+"""What a run folder calls them (launcher/records)."""
+SCHEMA = "slipway.quote/1"
+_REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateWord:
+    """What is known of a plan's gate; `refusal` stops a synthesis that asks for the gate, None where it passed."""
+
+    words: str
+    refusal: SlipwayError | None
+
+
+def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
+    """What the gate said of a plan.
+
+    Args:
+        path: the plan file; a quote counts only beside a run folder's `plan.json`.
+        plan: the plan it states.
+        now: UTC.
+
+    Raises:
+        QuoteMismatchError: the quote beside a run folder's plan is of another plan: one of the two was changed.
+        UnreadableInputError: the file beside it is no quote.
+    """
+    beside = path.with_name(RUN_QUOTE)
+    if path.name != RUN_PLAN or not beside.is_file():
+        hint = "slipway deploy FILE quotes first; or take a run folder's plan.json, with its quote.json beside it"
+        refusal = ImpossibleError(f"{path} passed no gate: no quote stands beside it", hint=hint)
+        return GateWord(words="passed no gate: nobody has priced this plan; slipway deploy FILE does", refusal=refusal)
+    quote = _read(beside)
+    if quote["digest"] != plan.digest:
+        raise QuoteMismatchError(
+            f"{path} is plan {plan.digest[:12]}, the quote beside it is for {quote['digest'][:12]}: one was changed",
+            hint="slipway quote prices a plan file anew; a plan file of another name is taken without a quote",
+        )
+    gate = quote["gate"]
+    if gate["verdict"] != "allow":
+        kind = _REFUSALS.get(gate["exit_code"], ImpossibleError)
+        return GateWord(words=f"the gate refused this plan: {gate['reason']}", refusal=kind(str(gate["reason"])))
+    expires = quote["expires_at"]
+    if expires is not None and now > datetime.fromisoformat(expires):
+        said = f"the gate allowed this plan on prices that were good until {expires}"
+        return GateWord(words=said, refusal=QuoteExpiredError(said, hint="slipway deploy FILE quotes it again"))
+    until = f", on prices good until {expires}" if expires is not None else ""
+    return GateWord(words=f"the gate allowed this plan{until}", refusal=None)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A quote, as far as it is asked for here.
+
+    Raises:
+        UnreadableInputError: it is none.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        gate, expires = found["gate"], found["expires_at"]
+        sound = (
+            found["schema"] == SCHEMA
+            and isinstance(found["digest"], str)
+            and isinstance(gate["verdict"], str)
+            and (gate["verdict"] == "allow" or isinstance(gate["reason"], str))
+            and (expires is None or datetime.fromisoformat(expires).tzinfo is not None)
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise UnreadableInputError(f"{path} is no quote: {problem!r}", hint="slipway quote writes one") from problem
+    if not sound:
+        raise UnreadableInputError(f"{path} is no quote of schema {SCHEMA}", hint="slipway quote writes one")
+    return dict(found)

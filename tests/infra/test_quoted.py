@@ -1,0 +1,75 @@
+"""What the quote beside a run folder's plan says of its gate, and what is no such quote."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from infra.quoted import gate_word
+from launcher.model.document import document
+from launcher.model.errors import QuoteMismatchError, UnreadableInputError
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+ALLOWED = {"verdict": "allow", "exit_code": 0, "reason": None}
+
+
+@pytest.fixture
+def word(tmp_path, plan_named):
+    """The word on a run folder's plan whose quote says something."""
+    plan = plan_named("trn2-capacity-block")
+
+    def say(name="plan.json", text=None, **changes):
+        path = tmp_path / name
+        path.write_text(json.dumps(document(plan.request)))
+        quote = {"schema": "slipway.quote/1", "digest": plan.digest, "gate": ALLOWED, "expires_at": None, **changes}
+        (tmp_path / "quote.json").write_text(json.dumps(quote) if text is None else text)
+        return gate_word(path, plan, NOW)
+
+    return say
+
+
+def test_what_passed_is_said_to_have_passed(word):
+    assert word().refusal is None
+    passed = word(expires_at="2026-12-01T00:00:00+00:00")
+    assert passed.refusal is None
+    assert passed.words == "the gate allowed this plan, on prices good until 2026-12-01T00:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    "changes, code, said",
+    [
+        ({"name": "mine.json"}, 5, "passed no gate"),
+        ({"expires_at": "2026-11-01T00:00:00+00:00"}, 4, "good until 2026-11-01"),
+        ({"gate": {"verdict": "refuse", "exit_code": 3, "reason": "too dear"}}, 3, "too dear"),
+        ({"gate": {"verdict": "refuse", "exit_code": 4, "reason": "no price"}}, 4, "no price"),
+    ],
+)
+def test_what_did_not_pass_is_refused_where_the_gate_is_asked_for(word, changes, code, said):
+    found = word(**changes)
+    assert found.refusal.exit_code == code
+    assert said in found.words
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schema": "slipway.plan/1"},
+        {"gate": None},
+        {"gate": {"verdict": "refuse"}},
+        {"expires_at": "soon"},
+        {"expires_at": "2026-12-01T00:00:00"},
+        {"expires_at": 7},
+        {"digest": 7},
+        {"text": "["},
+        {"text": "[" * 100_000},
+        {"text": "[]"},
+    ],
+)
+def test_what_is_no_quote_is_no_gate(word, changes):
+    with pytest.raises(UnreadableInputError, match="is no quote"):
+        word(**changes)
+
+
+def test_a_plan_that_was_changed_after_its_quote_is_refused_in_any_case(word):
+    with pytest.raises(QuoteMismatchError, match="one was changed"):
+        word(digest="0" * 64)
