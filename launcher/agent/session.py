@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.agent import ending, exits
+from launcher.agent.checkpoint import commit, dcp, retention
 from launcher.agent.checkpoint.claim import Claim
-from launcher.agent.checkpoint.dcp import DcpWatch
 from launcher.agent.checkpoint.pace import Pace
 from launcher.agent.checkpoint.resume import Resumption, Start
 from launcher.agent.checkpoint.scratch import Scratch
+from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.checkpoint.uploader import Reports, Uploader
 from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
@@ -33,6 +34,8 @@ from launcher.agent.supervision import Company, Outcome, Supervision
 _UPLOAD_AFTER_CANCEL_S = 10.0
 _UPLOAD_AFTER_SIGNAL_S = 300.0
 _UPLOAD_AFTER_FAILURE_S = 300.0
+_TAGGING_AT_THE_END_S = 60.0
+"""After a completed command, for what is superseded; what is left then waits for `slipway checkpoints prune`."""
 _AFTER_THE_NODE_S = 15.0
 """Another node of the job goes: its part is here by then or never comes, the commit may take this much longer."""
 
@@ -43,6 +46,15 @@ class Checkpoints:
 
     store: Store
     claim: Claim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keepers:
+    """What brings checkpoints into the store, looks for those a trainer wrote there, and tags what is superseded."""
+
+    uploader: Uploader | None
+    dcp: dcp.DcpWatch | None
+    tagging: Tagging | None
 
 
 class Session:
@@ -145,14 +157,16 @@ class Session:
         except OSError as error:
             reason = f"the command cannot be started: {error}"
             return self._published(ending.failed(start_failure_code(error), reason))
-        uploader = self._uploader(checkpoints, start, pace)
-        dcp = self._dcp_watch(checkpoints, start)
+        tagging = self._tagging(checkpoints, start)
+        uploader = self._uploader(checkpoints, start, pace, tagging)
+        watcher = self._dcp_watch(checkpoints, start, tagging)
         company = Company(
             notices=self._notices,
             peers=self._peers,
             scratch=self._scratch,
             watch=watch,
             uploader=uploader,
+            tagging=tagging,
             metrics=metrics,
             pace=pace,
             log=self._log,
@@ -163,7 +177,7 @@ class Session:
             command.signal(signal.SIGKILL)  # a defect of the agent's must not leave a command that nobody watches
             raise
         self._log.append("command-ended", code=exits.exit_code_of(outcome.returncode))
-        return self._ending(outcome, uploader, dcp)
+        return self._ending(outcome, Keepers(uploader=uploader, dcp=watcher, tagging=tagging))
 
     def _pace(self, metrics: Metrics) -> Pace:
         policy = self._spec.checkpoint
@@ -199,17 +213,41 @@ class Session:
             self._log.append("scratch-trouble", error=f"the command's process group was not written down: {error}")
         return command
 
-    def _uploader(self, checkpoints: Checkpoints | None, start: Start, pace: Pace) -> Uploader | None:
+    def _tagging(self, checkpoints: Checkpoints | None, start: Start) -> Tagging | None:
+        """What tags superseded checkpoints: on the first node alone, as it alone commits."""
+        if checkpoints is None:
+            return None
+        policy, store = self._spec.checkpoint, checkpoints.store
+        if policy.mode == "dcp":
+            newest, judge = None if start.dcp is None else dcp.kept(start.dcp), dcp.judge(store)
+        else:
+            newest, judge = None if start.newest is None else retention.kept(start.newest), commit.judge(store)
+        # One more on several nodes: a part that is on its way may point to what was newest when it began.
+        keep = policy.keep + (policy.mode == "agent" and self._parts_of_a_checkpoint > 1)
+        keeping = retention.Retention(store, keep=keep, judge=judge, newest=newest)
+        tagging = Tagging(store, self._log, checkpoints.claim, keeping)
+        if self._place.part == 0:
+            tagging.start()
+            tagging.wake()  # for what an earlier life had no time for
+        return tagging
+
+    @property
+    def _parts_of_a_checkpoint(self) -> int:
+        return 1 if self._spec.checkpoint.writers == "first-node" else self._place.parts
+
+    def _uploader(
+        self, checkpoints: Checkpoints | None, start: Start, pace: Pace, tagging: Tagging | None
+    ) -> Uploader | None:
         policy, place = self._spec.checkpoint, self._place
         first_only = policy.writers == "first-node"
-        if checkpoints is None or policy.mode != "agent" or (first_only and place.part > 0):
+        if checkpoints is None or tagging is None or policy.mode != "agent" or (first_only and place.part > 0):
             return None
         identity = Identity(
             run=self._spec.run,
             attempt=place.attempt,
             session=place.session,
             part=place.part,
-            parts=1 if first_only else place.parts,
+            parts=self._parts_of_a_checkpoint,
         )
 
         def whole(manifest: Manifest) -> None:
@@ -219,8 +257,8 @@ class Session:
             checkpoints.store,
             self._log,
             identity,
-            keep=policy.keep,
             newest=start.newest,
+            tagging=tagging,
             claim=checkpoints.claim,
             peers=self._peers,
             reports=Reports(whole=whole, taken_over=self._taken_over),
@@ -231,15 +269,15 @@ class Session:
             uploader.offer(FinishedFolder(step=here.step, path=here.folder, files=here.files))
         return uploader
 
-    def _dcp_watch(self, checkpoints: Checkpoints | None, start: Start) -> DcpWatch | None:
+    def _dcp_watch(self, checkpoints: Checkpoints | None, start: Start, tagging: Tagging | None) -> dcp.DcpWatch | None:
         policy = self._spec.checkpoint
-        if checkpoints is None or policy.mode != "dcp" or self._place.part > 0:
+        if checkpoints is None or tagging is None or policy.mode != "dcp" or self._place.part > 0:
             return None
-        watch = DcpWatch(
+        watch = dcp.DcpWatch(
             checkpoints.store,
             self._log,
             checkpoints.claim,
-            keep=policy.keep,
+            tagging=tagging,
             newest=start.dcp,
             on_taken_over=self._taken_over,
         )
@@ -249,16 +287,19 @@ class Session:
     def _taken_over(self, reason: str) -> None:
         self._notices.put(Notice(source=TAKEN_OVER, detail=reason))
 
-    def _ending(self, outcome: Outcome, uploader: Uploader | None, dcp: DcpWatch | None) -> Ending:
+    def _ending(self, outcome: Outcome, keepers: Keepers) -> Ending:
         """Bring over what is left, then say how it ended."""
-        found = ending.of_command(outcome)
+        found, uploader = ending.of_command(outcome), keepers.uploader
         if outcome.notice is None:
             self._published(found)
-        left = uploader.finish(time.monotonic() + self._upload_patience_s(outcome)) if uploader is not None else []
-        for step in left:
+        deadline = time.monotonic() + self._upload_patience_s(outcome)
+        for step in uploader.finish(deadline) if uploader is not None else ():
             self._log.append("checkpoint-dropped", step=step, reason="it could not be uploaded in time")
-        if dcp is not None:
-            dcp.finish()
+        if keepers.dcp is not None:
+            keepers.dcp.finish()
+        if keepers.tagging is not None:
+            patience_s = _TAGGING_AT_THE_END_S if found == ending.completed() else 0.0
+            keepers.tagging.finish(min(deadline, time.monotonic() + patience_s))
         if found.is_failure and not outcome.hung and (gone := self._peers.lost()):
             return ending.lost(gone)
         late = self._notices.next_end()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from launcher.agent import exits
 from launcher.agent.checkpoint.pace import Pace
 from launcher.agent.checkpoint.scratch import Scratch
+from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.uploader import Uploader
 from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
 from launcher.agent.events import EventLog
@@ -65,6 +66,7 @@ class Company:
         scratch: The agent's folder on the node.
         watch: Finds finished checkpoints.
         uploader: Brings them into the store; None where nothing is brought.
+        tagging: Tags what is superseded there; None where there is no store.
         metrics: What the command reports.
         pace: How often it is to save.
         log: Where everything is written.
@@ -75,6 +77,7 @@ class Company:
     scratch: Scratch
     watch: CheckpointWatch
     uploader: Uploader | None
+    tagging: Tagging | None
     metrics: Metrics
     pace: Pace
     log: EventLog
@@ -187,6 +190,8 @@ class Supervision:
         if self._notice is not None:
             return
         self._notice = notice
+        if self._with.tagging is not None:
+            self._with.tagging.stop()
         if notice.saves:
             self._signal(signal.SIGUSR1)
         if self._with.uploader is not None:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from launcher.agent import manifest as manifests
+from launcher.agent.checkpoint.retention import Judge, kept
 from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.errors import ManifestError, StoreError
 from launcher.agent.events import utc_now
@@ -128,6 +129,16 @@ def _difference(found: StoredText | None, whole: Manifest) -> str:
 
 def _content(manifest: Manifest) -> set[tuple[int, str, str]]:
     return {(file.part, file.path, file.sha256) for file in manifest.files}
+
+
+def judge(store: Store) -> Judge:
+    """What retention asks of a checkpoint that an earlier life left."""
+
+    def needs(step: int, _: str, sizes: dict[str, int]) -> frozenset[str] | None:
+        found, _ = whole_checkpoint(store, step, sizes)
+        return None if found is None else kept(found).needs
+
+    return needs
 
 
 def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:

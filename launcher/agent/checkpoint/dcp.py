@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from launcher.agent.checkpoint.claim import Claim
+from launcher.agent.checkpoint.retention import Judge, Kept
+from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.errors import ManifestError, StoreError, TakenOverError
 from launcher.agent.events import EventLog
 from launcher.agent.manifest import DCP_METADATA_NAME, dcp_shards, step_of_folder
@@ -100,11 +102,15 @@ def newest_dcp(
     Raises:
         StoreError: The store cannot be read.
     """
-    sizes = store.sizes()
+    folders: dict[int, list[str]] = {}
+    for name in store.folders():
+        step = step_of_folder(name)
+        if step is not None and (at_most is None or step <= at_most):
+            folders.setdefault(step, []).append(name)
     skipped = False
-    for step, folder in sorted(folders_by_step(sizes).items(), reverse=True):
-        if at_most is not None and step > at_most:
-            continue
+    for step in sorted(folders, reverse=True):
+        sizes = _sizes(store, folders[step])
+        folder = folders_by_step(sizes).get(step, folders[step][-1])
         found, reason = whole_dcp(store, step, folder, sizes)
         if found is not None:
             return found, skipped
@@ -115,8 +121,27 @@ def newest_dcp(
     return None, skipped
 
 
+def judge(store: Store) -> Judge:
+    """What retention asks of an earlier checkpoint; one of PyTorch's needs nothing outside its own folder."""
+
+    def needs(step: int, folder: str, sizes: dict[str, int]) -> frozenset[str] | None:
+        return None if whole_dcp(store, step, folder, sizes)[0] is None else frozenset()
+
+    return needs
+
+
+def kept(checkpoint: DcpCheckpoint) -> Kept:
+    """A checkpoint that stays."""
+    return Kept(step=checkpoint.step, needs=frozenset())
+
+
+def _sizes(store: Store, folders: list[str]) -> dict[str, int]:
+    """The size of every object of some folders, by key."""
+    return {key: size for name in folders for key, size in store.sizes(f"{name}/").items()}
+
+
 class DcpWatch(threading.Thread):
-    """Looks for new whole checkpoints while the command runs, and tags what they supersede."""
+    """Looks for new whole checkpoints while the command runs, and has tagged what they supersede."""
 
     def __init__(
         self,
@@ -124,7 +149,7 @@ class DcpWatch(threading.Thread):
         log: EventLog,
         claim: Claim,
         *,
-        keep: int,
+        tagging: Tagging,
         newest: DcpCheckpoint | None,
         on_taken_over: Callable[[str], None],
     ) -> None:
@@ -133,8 +158,8 @@ class DcpWatch(threading.Thread):
         Args:
             store: The store.
             log: Where every new checkpoint and all trouble is written.
-            claim: Asked before anything is tagged.
-            keep: Whole checkpoints to keep, >= 1.
+            claim: Asked at every look.
+            tagging: Tags what a new checkpoint supersedes.
             newest: The one that the job goes on from.
             on_taken_over: Told that another agent writes here now.
         """
@@ -142,11 +167,9 @@ class DcpWatch(threading.Thread):
         self._store = store
         self._log = log
         self._claim = claim
-        self._keep = keep
+        self._tagging = tagging
         self._newest = newest.step if newest is not None else -1
         self._on_taken_over = on_taken_over
-        self._tagged: set[str] = set()
-        self._to_tag = True
         self._trouble = ""
         self._over = threading.Event()
 
@@ -174,16 +197,15 @@ class DcpWatch(threading.Thread):
         """Whether all went well."""
         try:
             self._claim.check()
-            sizes = self._store.sizes()
-            steps = folders_by_step(sizes)
-            for step in sorted(each for each in steps if each > self._newest):
-                found, _ = whole_dcp(self._store, step, steps[step], sizes)
+            names = [(step, name) for name in self._store.folders() if (step := step_of_folder(name)) is not None]
+            sizes = _sizes(self._store, [name for step, name in names if step > self._newest])
+            for step, folder in sorted(folders_by_step(sizes).items()):
+                found, _ = whole_dcp(self._store, step, folder, sizes)
                 if found is not None:
-                    self._newest, self._to_tag = step, True
+                    self._newest = step
                     self._log.append("checkpoint-uploaded", step=step, bytes=found.bytes, files=found.shards)
-            if self._to_tag and time.monotonic() >= self._claim.may_tag_at:
-                self._tag(sizes, steps)
-                self._to_tag = False
+                    self._tagging.retention.committed(kept(found))
+                    self._tagging.wake()
         except TakenOverError as error:
             self._on_taken_over(str(error))
             return False
@@ -194,26 +216,3 @@ class DcpWatch(threading.Thread):
             return not self._over.is_set()
         self._trouble = ""
         return True
-
-    def _tag(self, sizes: dict[str, int], steps: dict[int, str]) -> None:
-        kept: list[int] = []
-        for step in sorted((each for each in steps if each <= self._newest), reverse=True):
-            if len(kept) < self._keep and (step == self._newest or self._is_whole(step, steps[step], sizes)):
-                kept.append(step)
-        superseded = sorted(
-            key
-            for key in sizes
-            if (step_or_none := step_of_folder(key.partition("/")[0])) is not None
-            and step_or_none < self._newest
-            and step_or_none not in kept
-            and key not in self._tagged
-        )
-        for key in superseded:
-            self._store.set_superseded(key, superseded=True)
-            self._tagged.add(key)
-        if superseded:
-            gone = {step_of_folder(key.partition("/")[0]) for key in superseded}
-            self._log.append("checkpoints-superseded", steps=sorted(step for step in gone if step is not None))
-
-    def _is_whole(self, step: int, folder: str, sizes: dict[str, int]) -> bool:
-        return whole_dcp(self._store, step, folder, sizes)[0] is not None

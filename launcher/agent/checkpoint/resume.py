@@ -1,7 +1,7 @@
 """What an attempt goes on from: the newest whole checkpoint, the same on all nodes of the job."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -10,13 +10,13 @@ from launcher.agent.checkpoint.agreement import agree
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.dcp import DcpCheckpoint, newest_dcp
 from launcher.agent.checkpoint.restore import Restore, Restored
-from launcher.agent.checkpoint.retention import Retention
 from launcher.agent.checkpoint.scratch import Scratch
+from launcher.agent.checkpoint.tagging import protect
 from launcher.agent.checkpoint.watch import DONE_NAME
 from launcher.agent.errors import StoreError
 from launcher.agent.events import EventLog
 from launcher.agent.job import CheckpointSpec
-from launcher.agent.manifest import Manifest
+from launcher.agent.manifest import Manifest, commit_keys
 from launcher.agent.node.notices import Notices
 from launcher.agent.node.peers import Peers
 from launcher.agent.store.objects import Store
@@ -120,7 +120,7 @@ class Resumption:
             if found is None:
                 return Start()
             if skipped and self.peers.part == 0:
-                self._protect(found.step, lambda: self._keep_all_below(f"{found.folder}/"))
+                self._protect(found.step, lambda: self.store.sizes(f"{found.folder}/"))
             uri = f"{self.store.uri.rstrip('/')}/{found.folder}"
             return Start(resume=uri, step=found.step, dcp=found)
         finished = self.scratch.newest_finished() if self.peers.alone and at_most is None else None
@@ -135,17 +135,17 @@ class Resumption:
             return Start()
         newest = restored.manifest
         if newest is not None and restored.skipped_newer and self.peers.part == 0:
-            self._protect(newest.step, lambda: Retention(self.store, keep=self.policy.keep).protect(newest))
+            self._protect(newest.step, lambda: self._keys_of(newest))
         return Start(resume=str(restored.folder), step=restored.step, restored=restored)
 
-    def _keep_all_below(self, prefix: str) -> None:
-        for key in self.store.sizes(prefix):
-            self.store.set_superseded(key, superseded=False)
+    def _keys_of(self, manifest: Manifest) -> list[str]:
+        commits = commit_keys(manifest.step, self.store.sizes(f"step-{manifest.step}/"))
+        return [*commits, *(file.key for file in manifest.files)]
 
-    def _protect(self, step: int, protect: Callable[[], None]) -> None:
+    def _protect(self, step: int, keys: Callable[[], Iterable[str]]) -> None:
         """What was superseded by a checkpoint that is not whole after all must not expire."""
         try:
-            protect()
+            protect(self.store, keys())
         except StoreError as error:
             self.log.append("retention-failed", step=step, error=str(error))
 

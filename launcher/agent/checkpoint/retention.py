@@ -1,101 +1,173 @@
 """Keeping the newest K checkpoints: everything older is tagged, and the bucket's lifecycle rule expires what is tagged.
 
 Nothing is deleted here: a lifecycle rule cannot express "never the newest", a tag can. The newest whole checkpoint is
-never tagged, and nothing that it points to.
+never tagged, and nothing that it points to. Why a tag an object, and no rule a prefix: docs/decisions/0005.
+
+Here stands what is superseded; `tagging` does it. A look lists the folders of the steps, and of each step that is
+superseded and not done with its objects: the requests follow what there is to tag, not what the store holds. A step in
+which a look has found nothing left to tag is done with, but for what newer ones share with it; `superseded.json`
+remembers that over the lives of the job.
 """
 
-from collections.abc import Iterable
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from launcher.agent.checkpoint.commit import whole_checkpoint
-from launcher.agent.manifest import Manifest, StoredFile, commit_keys, step_of_key
+from launcher.agent.manifest import Manifest, step_of_folder, step_of_key
 from launcher.agent.store.objects import Store
+
+RECORD_KEY = "superseded.json"
+SCHEMA = "slipway.superseded/1"
+
+_MOST_SHARED = 1000
+"""A step that newer ones share more objects with is looked at anew by every life, to keep the record small."""
+
+Judge = Callable[[int, str, dict[str, int]], frozenset[str] | None]
+"""From step, folder and the sizes of objects by key: what the checkpoint needs; None: it is not whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A whole checkpoint that stays: its step, of which every object stays, and what it needs of other steps too."""
+
+    step: int
+    needs: frozenset[str]
+
+
+def kept(manifest: Manifest) -> Kept:
+    """A checkpoint that the agent made."""
+    return Kept(step=manifest.step, needs=frozenset(file.key for file in manifest.files))
 
 
 class Retention:
-    """Tags what is superseded, each object once in the life of the process."""
+    """What is superseded in one store. Safe to use from two threads: one commits, the other looks."""
 
-    def __init__(self, store: Store, *, keep: int, newest: Manifest | None = None) -> None:
+    def __init__(self, store: Store, *, keep: int, judge: Judge, newest: Kept | None = None) -> None:
         """Keep the policy.
 
         Args:
             store: The store.
             keep: Whole checkpoints to keep, >= 1.
-            newest: The newest whole checkpoint.
+            judge: Says what an earlier life's checkpoint needs.
+            newest: The newest whole checkpoint, which this life goes on from.
         """
         self._store = store
         self._keep = keep
+        self._judge = judge
+        self._lock = threading.Lock()
+        self._newest = newest.step if newest is not None else None
+        self._kept = [newest] if newest is not None else []
+        self._begun_at = self._newest
+        self._earlier: list[Kept] | None = None
+        self._remembered: dict[int, set[str]] | None = None
         self._tagged: set[str] = set()
-        self._staying = set(_keys(newest.files)) if newest is not None else set()
 
     def refused(self, manifest: Manifest) -> str | None:
         """Why a checkpoint must not be committed: it points to an object of another one that is not sure to stay.
 
         A node looks for what it need not send again some time before the commit, and others commit meanwhile.
         """
+        with self._lock:
+            staying = frozenset().union(*(each.needs for each in self._kept))
         for file in manifest.files:
-            if step_of_key(file.key) != manifest.step and file.key not in self._staying:
+            if step_of_key(file.key) != manifest.step and file.key not in staying:
                 return f"{file.path} of node {file.part} lies in {file.key}, which may have been superseded"
         return None
 
-    def committed(self, manifest: Manifest) -> None:
-        """Take note of a new whole checkpoint: its objects stay."""
-        self._staying |= set(_keys(manifest.files))
+    def committed(self, newest: Kept) -> None:
+        """Take note of a new whole checkpoint: what it needs stays; what only older ones needed, nobody may refer to.
 
-    def apply(self, newest: Manifest) -> list[int]:
-        """Tag what the newest `keep` whole checkpoints do not need, below the step of `newest`.
+        That is decided here, in the thread that commits, so that nothing is tagged which a commit may still point to.
+        """
+        with self._lock:
+            self._newest = newest.step
+            self._kept = [newest, *(each for each in self._kept if each.step != newest.step)][: self._keep]
 
-        Objects of a step above `newest` may be on their way and are left alone.
+    def superseded(self) -> Iterator[tuple[int, list[str]]]:
+        """The steps below the newest that have something to tag, ascending, each with its keys.
 
-        Args:
-            newest: The checkpoint that was just committed.
-
-        Returns:
-            The steps of which something was tagged, ascending.
+        Objects of a step above the newest may be on their way and are left alone.
 
         Raises:
-            StoreError: The store did not take a tag; what is left is tagged by the next call.
+            StoreError: The store cannot be read.
         """
-        sizes = self._store.sizes()
-        kept = self._kept(newest, sizes)
-        needed = {file.key for manifest in kept for file in manifest.files}
-        self._staying = needed
-        steps = {manifest.step for manifest in kept}
-        superseded = sorted(
-            key
-            for key in sizes
-            if (step := step_of_key(key)) is not None
-            and step < newest.step
-            and step not in steps
-            and key not in needed
-            and key not in self._tagged
-        )
-        for key in superseded:
-            self._store.set_superseded(key, superseded=True)
-            self._tagged.add(key)
-        return sorted({step for key in superseded if (step := step_of_key(key)) is not None})
+        with self._lock:
+            newest, staying = self._newest, list(self._kept)
+        if newest is None:
+            return
+        folders = {name: step for name in self._store.folders() if (step := step_of_folder(name)) is not None}
+        record = self._record({*folders.values()})
+        open_folders = {name: step for name, step in folders.items() if step < newest and record.get(step) != set()}
+        sizes: dict[str, int] = {}
+        for name in open_folders:
+            sizes |= self._store.sizes(f"{name}/")
+        staying += self._of_earlier_lives(open_folders, sizes)
+        staying = sorted(staying, key=lambda each: each.step, reverse=True)[: self._keep]
+        needed = frozenset().union(*(each.needs for each in staying))
+        for step in sorted({*open_folders.values()} - {each.step for each in staying}):
+            own = {key for key in sizes if step_of_key(key) == step}
+            left = own - needed - self._tagged
+            if step in record:
+                left &= record[step]
+            if left:
+                yield step, sorted(left)
+            elif len(own & needed) <= _MOST_SHARED:
+                record[step] = own & needed
+                self._tagged -= own
+        if record != self._remembered:
+            write_record(self._store, record)
+            self._remembered = record
 
-    def protect(self, manifest: Manifest) -> None:
-        """Tag a checkpoint as one that stays: it is the newest whole one again, since newer ones are not whole.
+    def tagged(self, key: str) -> None:
+        """Take note of an object that carries the tag."""
+        self._tagged.add(key)
 
-        Raises:
-            StoreError: The store did not take it.
+    def _record(self, there: set[int]) -> dict[int, set[str]]:
+        """What is remembered of the steps that are still there: the keys that were needed when all others were tagged.
+
+        What this life comes to may be written anew: only what lies behind its start is as it was.
         """
-        commits = commit_keys(manifest.step, self._store.sizes(f"step-{manifest.step}/"))
-        for key in (*commits, *_keys(manifest.files)):
-            self._store.set_superseded(key, superseded=False)
-            self._tagged.discard(key)
+        if self._remembered is None:
+            begun_at = self._begun_at
+            known = read_record(self._store) if begun_at is not None else {}
+            self._remembered = {step: keys for step, keys in known.items() if begun_at is not None and step < begun_at}
+        return {step: keys for step, keys in self._remembered.items() if step in there}
 
-    def _kept(self, newest: Manifest, sizes: dict[str, int]) -> list[Manifest]:
-        kept = [newest]
-        steps = {step for key in sizes if (step := step_of_key(key)) is not None and step < newest.step}
-        for step in sorted(steps, reverse=True):
-            if len(kept) == self._keep:
-                break
-            older, _ = whole_checkpoint(self._store, step, sizes)
-            if older is not None:
-                kept.append(older)
-        return kept
+    def _of_earlier_lives(self, folders: Mapping[str, int], sizes: dict[str, int]) -> list[Kept]:
+        """The whole checkpoints that earlier lives left, newest first, no more than may stay; looked for once."""
+        if self._earlier is None:
+            found: list[Kept] = []
+            for name, step in sorted(folders.items(), key=lambda each: each[1], reverse=True):
+                if self._begun_at is None or step >= self._begun_at or len(found) == self._keep - 1:
+                    continue
+                needs = self._judge(step, name, sizes)
+                if needs is not None:
+                    found.append(Kept(step=step, needs=needs))
+            self._earlier = found
+        return self._earlier
 
 
-def _keys(files: Iterable[StoredFile]) -> list[str]:
-    return sorted({file.key for file in files})
+def read_record(store: Store) -> dict[int, set[str]]:
+    """The steps in which all is tagged but the keys said here; none where the record cannot be used.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found = store.find_text(RECORD_KEY)
+    try:
+        document = json.loads(found.text) if found is not None else {}
+        steps = document["steps"] if document["schema"] == SCHEMA else {}
+        return {int(step): {str(key) for key in keys} for step, keys in steps.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
+def write_record(store: Store, steps: Mapping[int, Iterable[str]]) -> None:
+    """Remember the steps in which all is tagged but the keys said here.
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    document = {"schema": SCHEMA, "steps": {str(step): sorted(keys) for step, keys in sorted(steps.items())}}
+    store.write_text(RECORD_KEY, json.dumps(document) + "\n")

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.commit import announce, commit, renounce, whole_checkpoint
 from launcher.agent.checkpoint.quorum import Quorum
-from launcher.agent.checkpoint.retention import Retention
+from launcher.agent.checkpoint.retention import kept
+from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.upload import Identity, Sender, hold
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import ManifestError, StoreError, TakenOverError, UnusableCheckpointError
@@ -58,8 +59,8 @@ class Uploader(threading.Thread):
         log: EventLog,
         identity: Identity,
         *,
-        keep: int,
         newest: Manifest | None,
+        tagging: Tagging,
         claim: Claim,
         peers: Peers,
         reports: Reports,
@@ -70,8 +71,8 @@ class Uploader(threading.Thread):
             store: Where to.
             log: Where every upload and all trouble is written.
             identity: Who uploads.
-            keep: Whole checkpoints to keep.
             newest: The checkpoint that was restored, which is the newest whole one.
+            tagging: Tags what a new checkpoint supersedes.
             claim: Asked before every commit.
             peers: The other nodes of the job.
             reports: Who is told of what comes of it.
@@ -85,8 +86,7 @@ class Uploader(threading.Thread):
         self._reports = reports
         self._quorum = Quorum(store, peers, identity, newest=newest)
         self._sender = Sender(store, identity, known=newest.files if newest else ())
-        # One more on several nodes: a part that is on its way may point to what was newest when it began.
-        self._retention = Retention(store, keep=keep + (identity.parts > 1), newest=newest)
+        self._tagging = tagging
         self._changed = threading.Condition()
         self._waiting: dict[int, FinishedFolder] = {}
         self._uncommitted: dict[int, Delivered] = {}
@@ -316,7 +316,7 @@ class Uploader(threading.Thread):
         whole = self._quorum.assembled(own, newest=newest, no_more=no_more)
         if whole is None:
             return None
-        refusal = self._retention.refused(whole)
+        refusal = self._tagging.retention.refused(whole)
         if refusal is not None:
             raise ManifestError(refusal)
         hold(delivered.folder)
@@ -327,7 +327,7 @@ class Uploader(threading.Thread):
         return whole
 
     def _settle(self, whole: Manifest, sent_bytes: int) -> None:
-        """A checkpoint is whole: say so, forget older ones, tag what is superseded."""
+        """A checkpoint is whole: say so, forget older ones, have tagged what is superseded."""
         with self._changed:
             del self._uncommitted[whole.step]
             self._owed.discard(whole.step)
@@ -338,16 +338,8 @@ class Uploader(threading.Thread):
         self._peers.say(whole=whole.step)
         self._drop_below(whole.step, "a newer checkpoint is whole")
         self._sender.remember(whole.files)
-        self._retention.committed(whole)
-        if time.monotonic() < self._claim.may_tag_at:
-            return
-        try:
-            superseded = self._retention.apply(whole)
-        except StoreError as error:
-            self._log.append("retention-failed", step=whole.step, error=str(error))
-        else:
-            if superseded:
-                self._log.append("checkpoints-superseded", steps=superseded)
+        self._tagging.retention.committed(kept(whole))
+        self._tagging.wake()
 
     def _hand_over(self, reason: str) -> None:
         """Another agent is the owner of these checkpoints now: leave everything as it is."""

@@ -31,6 +31,8 @@ WRITE_MANIFESTS_ONCE = {
     "Condition": buckets.UNCONDITIONAL,
 }
 """As infra/parts/checkpoint_store.py has it."""
+BOOKS = ("claim.json", "superseded.json")
+"""What the agent keeps beside the checkpoints."""
 
 TRAINER = """
 import hashlib, os, signal, sys, time
@@ -79,7 +81,7 @@ class Checkpoints:
 
     def keys(self):
         """Every key of a checkpoint, relative to the checkpoint URI."""
-        return [key for key in self.all_keys() if key != "claim.json"]
+        return [key for key in self.all_keys() if key not in BOOKS]
 
     def all_keys(self):
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
@@ -112,8 +114,9 @@ class Checkpoints:
         """Remove the bucket; what a killed agent had sent may come in meanwhile."""
         patience = time.monotonic() + 30
         while True:
-            for key in self.all_keys():
-                self.delete(key)
+            keys = [{"Key": PREFIX + key} for key in self.all_keys()]
+            for begin in range(0, len(keys), 1000):
+                self.client.delete_objects(Bucket=BUCKET, Delete={"Objects": keys[begin : begin + 1000]})
             try:
                 self.client.delete_bucket(Bucket=BUCKET)
             except self.client.exceptions.ClientError as error:

@@ -9,6 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from moto.backends import get_backend
+
+from tests.sandbox.agent.conftest import BUCKET, PREFIX
 
 pytestmark = pytest.mark.torch
 
@@ -155,6 +158,24 @@ class TestWhileItRuns:
         assert node.run(attempt=2) == 0
         assert node.output()[-2:] == [f"start {uri(last)}", f"step {last + 1}"]
         assert node.restored(2) == last
+
+    def test_a_notice_comes_before_what_is_left_to_tag(self, trainer, bucket, front):
+        backend = get_backend("s3")["123456789012"]["aws"]
+        for each in range(3000):
+            backend.put_object(BUCKET, f"{PREFIX}step-1/{each:04}.distcp", b"x")
+        node = trainer(600, 0.3, keep=1)
+        agent = node.start()
+
+        def tagged():
+            return [at for at, (_, path) in enumerate(front.begun) if path.endswith("?tagging")]
+
+        node.wait_until(lambda: len(tagged()) > 20)
+        agent.send_signal(signal.SIGUSR1)
+        assert agent.wait(timeout=90) == 75
+        last = f"step-{node.last_step()}/.metadata"
+        saved = max(at for at, (method, path) in enumerate(front.begun) if method == "PUT" and path.endswith(last))
+        assert len(tagged()) < 3000
+        assert [at for at in tagged() if at > saved] == []
 
     def test_s3_in_trouble_is_said_and_does_not_touch_the_command(self, trainer, bucket, front):
         node = trainer(2, 0.5)

@@ -1,0 +1,219 @@
+"""Superseded checkpoints are tagged beside the uploads: a notice comes first, and no life does what one has done."""
+
+import json
+import signal
+import time
+
+import pytest
+from moto.backends import get_backend
+
+from launcher.agent.checkpoint import commit, retention
+from launcher.agent.checkpoint.claim import Claim
+from launcher.agent.checkpoint.retention import Retention
+from launcher.agent.checkpoint.tagging import WORKERS, Tagging, protect
+from launcher.agent.errors import StoreError
+from launcher.agent.events import EventLog
+from launcher.agent.manifest import Manifest, StoredFile, commit_key
+from launcher.agent.store.objects import Store
+from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
+from tests.sandbox.agent.front import Front
+
+MANY = 5000
+
+
+def fill(step, number):
+    """Objects of a step, put where moto keeps them: through its server they would take half a minute."""
+    backend = get_backend("s3")["123456789012"]["aws"]
+    for each in range(number):
+        backend.put_object(BUCKET, f"{PREFIX}step-{step}/r0.a1/0-cafe/{each:05}", b"x")
+
+
+def tagged(front):
+    """The positions of the requests that tag, among all that began."""
+    return [at for at, (method, path) in enumerate(front.begun) if method == "PUT" and path.endswith("?tagging")]
+
+
+class TestNotice:
+    def test_what_is_saved_on_it_goes_before_what_is_left_to_tag(self, node, bucket, front):
+        fill(1, MANY)
+        node.job(100_000, 0.5, 1000, keep=1)
+        agent = node.start()
+        node.wait_until(lambda: len(tagged(front)) > WORKERS)
+        agent.send_signal(signal.SIGUSR1)
+        assert agent.wait(timeout=90) == 75
+        last = node.last_step()
+        assert bucket.whole()[-1] == last
+        assert node.restored(2) == 0
+        assert node.steps("checkpoint-dropped") == []
+        committed = max(at for at, (_, path) in enumerate(front.begun) if path.endswith(f"step-{last}/manifest.json"))
+        begun = tagged(front)
+        assert len(begun) < MANY
+        assert [at for at in begun if at > committed] == []
+
+    def test_the_next_life_tags_the_rest_and_the_one_after_it_nothing(self, node, bucket, front):
+        fill(1, 200)
+        refused = []
+        front.rule = lambda _, path: 403 if path.endswith("?tagging") and len(tagged(front)) > 100 and refused else None
+        refused.append(1)
+        node.job(3, 0.3, 1000, keep=1)
+        node.run()
+        assert node.events("retention-failed")
+        front.rule = lambda *_: None
+        node.job(4, 0, 1000, keep=1)
+        assert node.run(attempt=2) == 0
+        assert {key.partition("/")[0] for key in bucket.staying()} >= {"step-4"}
+        assert len([key for key in bucket.expiring() if key.startswith("step-1/r0.a1")]) == 200
+        record = json.loads(bucket.read("superseded.json"))
+        assert record["schema"] == "slipway.superseded/1"
+        assert record["steps"]["2"] == []
+        assert [key.rpartition("/")[2] for key in record["steps"]["1"]] == ["base"]  # which every step shares
+        front.begun.clear()
+        node.job(4, 0, 1000, keep=1)
+        assert node.run(attempt=3) == 0
+        assert tagged(front) == []
+
+
+@pytest.fixture
+def store(bucket, endpoint, monkeypatch):
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL": endpoint}.items():
+        monkeypatch.setenv(name, value)
+    return Store(f"s3://{BUCKET}/{PREFIX}")
+
+
+def whole(bucket, step, *, keys=()):
+    """Put a whole checkpoint with one file of its own into the bucket; it also needs `keys`."""
+    own = f"step-{step}/r1.a1/0-beef/data"
+    bucket.write(own, b"x")
+    files = [StoredFile(path=key.replace("/", "_"), bytes=1, sha256="2d" * 32, key=key, part=0) for key in (own, *keys)]
+    manifest = Manifest(
+        run="r1",
+        attempt=1,
+        step=step,
+        folder=f"step-{step}",
+        part=None,
+        parts=1,
+        files=tuple(files),
+        written_at="2026-11-20T00:00:00.000Z",
+        seconds=1.0,
+    )
+    bucket.write(commit_key(step), manifest.to_json().encode())
+    return manifest
+
+
+def keeping(store, *, keep=1, newest=None):
+    found = None if newest is None else retention.kept(newest)
+    return Retention(store, keep=keep, judge=commit.judge(store), newest=found)
+
+
+def found(policy):
+    """Everything that is superseded, taken note of as tagged."""
+    steps = {}
+    for step, keys in policy.superseded():
+        steps[step] = keys
+        for key in keys:
+            policy.tagged(key)
+    return steps
+
+
+class TestWhatIsSuperseded:
+    def test_all_below_the_newest_that_no_kept_one_needs(self, store, bucket):
+        for step in (1, 2, 3):
+            whole(bucket, step)
+        bucket.write("step-2/r1.a1/0-dead/rest", b"x")  # of an upload that was cut off
+        bucket.write("step-9/r1.a1/0-dead/coming", b"x")
+        shared = "step-1/r1.a1/0-beef/data"
+        newest = whole(bucket, 4, keys=(shared,))
+        steps = found(keeping(store, keep=2, newest=newest))
+        assert steps[1] == ["step-1/manifest.json"]
+        assert len(steps[2]) == 3
+        assert {*steps} == {1, 2}
+
+    def test_one_that_is_not_whole_does_not_count_among_those_kept(self, store, bucket):
+        whole(bucket, 1)
+        whole(bucket, 2)
+        whole(bucket, 3)
+        bucket.delete("step-3/r1.a1/0-beef/data")
+        newest = whole(bucket, 4)
+        assert {*found(keeping(store, keep=2, newest=newest))} == {1, 3}
+
+    def test_a_step_is_looked_at_until_nothing_is_left_and_then_not_again(self, store, bucket, front_store):
+        front, store = front_store
+        for step in (1, 2):
+            whole(bucket, step)
+        policy = keeping(store, newest=whole(bucket, 3))
+        assert {*found(policy)} == {1, 2}
+        assert {*found(policy)} == set()
+        assert retention.read_record(store) == {1: set(), 2: set()}
+        policy.committed(retention.kept(whole(bucket, 4)))
+        front.begun.clear()
+        assert {*found(policy)} == {3}
+        listed = [path for _, path in front.begun if "list-type" in path]
+        assert len(listed) == 2  # the folders, and the one that was superseded
+
+    def test_what_only_older_ones_needed_may_not_be_pointed_to_any_more(self, store, bucket):
+        first = whole(bucket, 1)
+        policy = keeping(store, newest=first)
+        again = whole(bucket, 3, keys=("step-1/r1.a1/0-beef/data",))
+        assert policy.refused(again) is None
+        policy.committed(retention.kept(whole(bucket, 2)))
+        assert "may have been superseded" in policy.refused(again)
+
+    def test_a_record_of_what_lies_ahead_says_nothing(self, store, bucket):
+        """A life that goes on from an older checkpoint comes to the same steps again."""
+        for step in (1, 2, 5, 6):
+            whole(bucket, step)
+        retention.write_record(store, {1: (), 5: ()})
+        policy = keeping(store, newest=whole(bucket, 3))
+        assert {*found(policy)} == {2}
+        policy.committed(retention.kept(whole(bucket, 7)))
+        assert {*found(policy)} == {3, 5, 6}
+
+    @pytest.mark.parametrize("steps", ['"12"', '{"x": []}', "[1]", None])
+    def test_a_record_that_cannot_be_used_costs_requests_and_no_more(self, store, bucket, steps):
+        bucket.write("superseded.json", f'{{"schema": "slipway.superseded/1", "steps": {steps}}}'.encode())
+        whole(bucket, 1)
+        assert {*found(keeping(store, newest=whole(bucket, 2)))} == {1}
+
+
+@pytest.fixture
+def front_store(endpoint, monkeypatch, bucket, store):
+    with Front(endpoint) as front:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", front.endpoint)
+        yield front, Store(f"s3://{BUCKET}/{PREFIX}")
+
+
+class TestTagging:
+    def test_an_object_that_has_expired_meanwhile_is_no_trouble(self, bucket, front_store, tmp_path):
+        front, store = front_store
+        whole(bucket, 1)
+        front.rule = lambda method, path: 404 if path.endswith("0-beef/data?tagging") else None
+        log = EventLog(tmp_path / "events.jsonl")
+        claim = Claim(store, log, run="r1", attempt=1, node="n")
+        claim.take(over=lambda: False)
+        tagging = Tagging(store, log, claim, keeping(store, newest=whole(bucket, 2)))
+        tagging.start()
+        tagging.wake()
+        tagging.finish(time.monotonic() + 60)
+        assert bucket.expiring() == {"step-1/manifest.json"}
+        assert [json.loads(line)["event"] for line in (tmp_path / "events.jsonl").read_text().splitlines()] == [
+            "checkpoints-superseded"
+        ]
+
+    def test_one_that_is_protected_is_remembered_as_superseded_no_longer(self, store, bucket):
+        manifest = whole(bucket, 1)
+        keys = [commit_key(1), *(file.key for file in manifest.files)]
+        for key in keys:
+            bucket.supersede(key)
+        retention.write_record(store, {1: (), 2: ()})
+        protect(store, keys)
+        assert bucket.expiring() == set()
+        assert retention.read_record(store) == {2: set()}
+
+    def test_the_record_goes_first_where_the_tags_do_not_come_through(self, bucket, front_store):
+        front, store = front_store
+        manifest = whole(bucket, 1)
+        retention.write_record(store, {1: ()})
+        front.rule = lambda method, path: 403 if path.endswith("?tagging") else None
+        with pytest.raises(StoreError):
+            protect(store, retention.kept(manifest).needs)
+        assert retention.read_record(store) == {}
