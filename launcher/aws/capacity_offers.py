@@ -1,0 +1,185 @@
+"""Capacity for sale at this moment, as EC2 and SageMaker offer it; nothing is bought."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from launcher.aws.calls import RefusedPriceError, dollars, failed_with, items
+from launcher.aws.session import Session
+from launcher.aws.training_plans import TARGET
+from launcher.model.capacity import CapacityOffer, CapacityWish, OfferKind
+from launcher.model.errors import AwsError
+from launcher.model.hyperpod import ml_name
+
+MOST_REGIONS = 10
+"""Of one GetSpotPlacementScores (EC2 API reference)."""
+LEAST_TYPES = 3
+"""With one or two types the score is always low (EC2 API reference, GetSpotPlacementScores)."""
+
+
+def block_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) -> tuple[CapacityOffer, ...]:
+    """Capacity Blocks that fulfil a wish in the session's region.
+
+    Args:
+        session: of the region.
+        wish: a number of instances and a length that are sold.
+        zones: the ids of the region's zones by their names.
+
+    Raises:
+        AwsError: the call failed, or its answer is not whole.
+    """
+    found = items(
+        session.client("ec2").describe_capacity_block_offerings,
+        f"Capacity Blocks of {wish.words} in {session.region}",
+        "CapacityBlockOfferings",
+        InstanceType=wish.instance_type,
+        InstanceCount=wish.count,
+        CapacityDurationHours=wish.hours,
+        StartDateRange=wish.earliest,
+        EndDateRange=wish.latest,
+        AllAvailabilityZones=True,
+    )
+    return tuple(_blocks(found, session.region, wish.instance_type, zones))
+
+
+def _blocks(
+    found: Sequence[Mapping[str, Any]], region: str, instance_type: str, zones: Mapping[str, str]
+) -> Iterator[CapacityOffer]:
+    """Offers of the one type alone: one in several segments of other types is not what was asked for."""
+    for each in found:
+        parts = each.get("CapacityBlockOfferingSegments") or (each,)
+        if any(part.get("InstanceType", instance_type) != instance_type for part in parts):
+            continue
+        try:
+            fee = dollars(each.get("UpfrontFee"), each.get("CurrencyCode"))
+        except RefusedPriceError:
+            continue
+        names = {str(part.get("AvailabilityZone", "")) for part in parts}
+        yield CapacityOffer(
+            kind=OfferKind.CAPACITY_BLOCK,
+            id=str(each["CapacityBlockOfferingId"]),
+            region=region,
+            az_id=zones.get(names.pop()) if len(names) == 1 else None,
+            instance_type=instance_type,
+            count=int(each.get("InstanceCount", 0)),
+            starts_at=each.get("StartDate"),
+            ends_at=each.get("EndDate"),
+            fee_usd=fee,
+        )
+
+
+def extension_offers(session: Session, reservation: str, hours: int) -> tuple[CapacityOffer, ...]:
+    """What makes a Capacity Block longer.
+
+    Args:
+        session: of the block's region.
+        reservation: its id.
+        hours: by how much.
+
+    Raises:
+        AwsError: the call failed, or its answer is not whole.
+    """
+    found = items(
+        session.client("ec2").describe_capacity_block_extension_offerings,
+        f"extensions of {reservation}",
+        "CapacityBlockExtensionOfferings",
+        CapacityReservationId=reservation,
+        CapacityBlockExtensionDurationHours=hours,
+    )
+    return tuple(
+        CapacityOffer(
+            kind=OfferKind.EXTENSION,
+            id=str(each["CapacityBlockExtensionOfferingId"]),
+            region=session.region,
+            az_id=each.get("AvailabilityZoneId"),
+            instance_type=str(each["InstanceType"]),
+            count=int(each["InstanceCount"]),
+            starts_at=each.get("CapacityBlockExtensionStartDate"),
+            ends_at=each.get("CapacityBlockExtensionEndDate"),
+            fee_usd=dollars(each.get("UpfrontFee"), each.get("CurrencyCode")),
+            reservation=reservation,
+        )
+        for each in found
+    )
+
+
+def plan_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) -> tuple[CapacityOffer, ...]:
+    """Training plans for HyperPod that fulfil a wish; none where SageMaker plans no such type in the region.
+
+    Args:
+        session: of the region.
+        wish: with a length that is sold: SageMaker matches it exactly.
+        zones: the ids of the region's zones by their names.
+
+    Raises:
+        AwsError: the call failed, or its answer is not whole.
+    """
+    try:
+        found = items(
+            session.client("sagemaker").search_training_plan_offerings,
+            f"training plans of {wish.words} in {session.region}",
+            "TrainingPlanOfferings",
+            InstanceType=ml_name(wish.instance_type),
+            InstanceCount=wish.count,
+            StartTimeAfter=wish.earliest,
+            EndTimeBefore=wish.latest,
+            DurationHours=wish.hours,
+            TargetResources=[TARGET],
+        )
+    except AwsError as problem:
+        if failed_with(problem, code="ValidationException", words="instance type"):
+            return ()
+        raise
+    return tuple(_plans(found, session.region, wish.instance_type, zones))
+
+
+def _plans(
+    found: Sequence[Mapping[str, Any]], region: str, instance_type: str, zones: Mapping[str, str]
+) -> Iterator[CapacityOffer]:
+    """A plan of several parts runs from the first begin to the last end; one in several zones is left out of a zone."""
+    for each in found:
+        parts = each.get("ReservedCapacityOfferings", ())
+        try:
+            fee = dollars(each.get("UpfrontFee"), each.get("CurrencyCode"))
+        except RefusedPriceError:
+            continue
+        if not parts:
+            continue
+        names = {str(part.get("AvailabilityZone", "")) for part in parts}
+        yield CapacityOffer(
+            kind=OfferKind.TRAINING_PLAN,
+            id=str(each["TrainingPlanOfferingId"]),
+            region=region,
+            az_id=zones.get(names.pop()) if len(names) == 1 else None,
+            instance_type=instance_type,
+            count=max(int(part.get("InstanceCount", 0)) for part in parts),
+            starts_at=min((part["StartTime"] for part in parts if "StartTime" in part), default=None),
+            ends_at=max((part["EndTime"] for part in parts if "EndTime" in part), default=None),
+            fee_usd=fee,
+        )
+
+
+def placement_scores(
+    session: Session, types: Sequence[str], vcpus: int, regions: Sequence[str]
+) -> tuple[tuple[str, str, int], ...]:
+    """How likely spot requests are to succeed: region, zone id and score, 1 to 10; it promises nothing.
+
+    Args:
+        session: of any region.
+        types: at least LEAST_TYPES; any of them would do.
+        vcpus: how many are wanted in all.
+        regions: at most MOST_REGIONS.
+
+    Raises:
+        AwsError: the call failed, or its answer is not whole.
+    """
+    found = items(
+        session.client("ec2").get_spot_placement_scores,
+        f"spot placement scores of {', '.join(types)}",
+        "SpotPlacementScores",
+        InstanceTypes=list(types),
+        TargetCapacity=vcpus,
+        TargetCapacityUnitType="vcpu",
+        SingleAvailabilityZone=True,
+        RegionNames=list(regions),
+    )
+    return tuple((str(each["Region"]), str(each.get("AvailabilityZoneId", "")), int(each["Score"])) for each in found)

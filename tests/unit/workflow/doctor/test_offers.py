@@ -1,0 +1,184 @@
+"""What AWS has for a plan at this moment, with the total of each and the command that buys it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from launcher.cli.capacity_page import page
+from launcher.model.capacity import OfferKind
+from launcher.records.capacity_document import capacity_document
+from launcher.workflow.capacity.offers import capacity
+from launcher.workflow.quote.price import PriceOptions
+from tests.stand_ins.aws_account import EC2_DENIED
+from tests.unit.workflow.doctor.conftest import NOW
+
+pytestmark = pytest.mark.server
+
+PLAN = (
+    "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
+    "target: {instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
+)
+BEGINS = datetime(2026, 11, 25, 11, 30, tzinfo=UTC)
+
+
+def block(number, days, fee, begins=BEGINS, **more):
+    return {
+        "CapacityBlockOfferingId": f"cb-{number:017d}",
+        "InstanceType": "p5.48xlarge",
+        "AvailabilityZone": "us-east-2a",
+        "InstanceCount": 2,
+        "StartDate": begins,
+        "EndDate": begins + timedelta(days=days),
+        "CapacityBlockDurationHours": 24 * days,
+        "UpfrontFee": fee,
+        "CurrencyCode": "USD",
+        "Tenancy": "default",
+        **more,
+    }
+
+
+def blocks(sent):
+    """As EC2: offerings of the length that was asked for, that lie in the window."""
+    offers = [block(1, 1, "2500.00"), block(2, 2, "4000.00", NOW + timedelta(hours=7))]
+    hours, first = int(sent["CapacityDurationHours"]), datetime.fromisoformat(sent["StartDateRange"])
+    last = datetime.fromisoformat(sent["EndDateRange"])
+    found = [
+        each
+        for each in offers
+        if each["CapacityBlockDurationHours"] == hours and first <= each["StartDate"] and each["EndDate"] <= last
+    ]
+    return {"CapacityBlockOfferings": found[:1]}
+
+
+@pytest.fixture
+def offering(account):
+    """An account in which everything is on offer."""
+    account.canned.update(
+        {
+            "ec2.DescribeCapacityBlockOfferings": blocks,
+            "ec2.DescribeCapacityReservations": {"CapacityReservations": []},
+            "sagemaker.SearchTrainingPlanOfferings": {"TrainingPlanOfferings": []},
+            "ec2.GetSpotPlacementScores": {
+                "SpotPlacementScores": [{"Region": "us-east-2", "AvailabilityZoneId": "use2-az1", "Score": 3}]
+            },
+        }
+    )
+    return account
+
+
+@pytest.fixture
+def found(offering, tmp_path):
+    def look(text=PLAN):
+        path = tmp_path / "plan.yaml"
+        path.write_text(text, encoding="utf-8")
+        return capacity(path, NOW, PriceOptions(sandbox=True), environment=offering.environment, say=lambda _: None)
+
+    return look
+
+
+def of(found, kind):
+    return [each for each in found.offers if each.offer.kind is kind]
+
+
+def test_a_block_is_priced_at_its_fee_and_bought_by_its_command(found):
+    two, one = sorted(of(found(), OfferKind.CAPACITY_BLOCK), key=lambda each: each.lead_time_h)
+    assert (one.offer.fee_usd, one.offer.az_id, round(one.lead_time_h, 1)) == (2500, "use2-az1", 71.5)
+    assert one.usd.mid > 2500
+    assert one.usd.mid < two.usd.mid
+    assert one.purchase_command == (
+        "aws ec2 purchase-capacity-block --region us-east-2 --instance-platform Linux/UNIX "
+        "--capacity-block-offering-id cb-00000000000000001"
+    )
+
+
+def test_the_cheapest_and_the_soonest_are_marked(found):
+    result = found(PLAN + "purchase: {option: capacity-block}\n")
+    assert result.cheapest.offer.id == "cb-00000000000000001"
+    assert result.soonest.offer.id == "cb-00000000000000002"
+    text = "\n".join(page(result, 120, everything=False))
+    assert "cheapest" in text
+    assert "in 7 h" in text
+    assert "purchase-capacity-block" in text
+
+
+def test_a_block_of_other_types_too_is_left_out(offering, found):
+    mixed = block(3, 1, "1.00", CapacityBlockOfferingSegments=[{"InstanceType": "p5e.48xlarge", "InstanceCount": 1}])
+    offering.canned["ec2.DescribeCapacityBlockOfferings"] = {"CapacityBlockOfferings": [mixed]}
+    assert not of(found(), OfferKind.CAPACITY_BLOCK)
+
+
+def test_a_deadline_leaves_only_what_ends_before_it(found):
+    offers = of(found(PLAN + "purchase: {deadline_h: 60}\n"), OfferKind.CAPACITY_BLOCK)
+    assert [each.offer.id for each in offers] == ["cb-00000000000000002"]
+
+
+def test_a_block_of_the_account_costs_nothing_more_and_can_be_extended(offering, found):
+    offering.canned["ec2.DescribeCapacityReservations"] = {
+        "CapacityReservations": [
+            {
+                "CapacityReservationId": "cr-0123456789abcdef0",
+                "AvailabilityZoneId": "use2-az1",
+                "InstanceType": "p5.48xlarge",
+                "TotalInstanceCount": 2,
+                "AvailableInstanceCount": 2,
+                "State": "active",
+                "StartDate": NOW - timedelta(hours=20),
+                "EndDate": NOW + timedelta(hours=4),
+                "ReservationType": "capacity-block",
+            }
+        ]
+    }
+    offering.canned["ec2.DescribeCapacityBlockExtensionOfferings"] = {
+        "CapacityBlockExtensionOfferings": [
+            {
+                "CapacityBlockExtensionOfferingId": "cbe-1",
+                "InstanceType": "p5.48xlarge",
+                "InstanceCount": 2,
+                "AvailabilityZoneId": "use2-az1",
+                "CapacityBlockExtensionStartDate": NOW + timedelta(hours=4),
+                "CapacityBlockExtensionEndDate": NOW + timedelta(hours=28),
+                "CapacityBlockExtensionDurationHours": 24,
+                "UpfrontFee": "1990.00",
+                "CurrencyCode": "USD",
+            }
+        ]
+    }
+    result = found()
+    (held,) = of(result, OfferKind.RESERVATION)
+    (longer,) = of(result, OfferKind.EXTENSION)
+    assert held.purchase_command is None
+    assert "--capacity-reservation-id cr-0123456789abcdef0" in longer.purchase_command
+    assert longer.usd.mid >= 1990
+
+
+def test_spot_is_scored_in_a_pool_of_three_types(offering, found):
+    (spot,) = of(found(), OfferKind.SPOT)
+    assert (spot.offer.score, spot.offer.az_id) == (3, "use2-az1")
+    sent = next(sent for name, sent in offering.asked if name == "ec2.GetSpotPlacementScores")
+    assert sent["TargetCapacity"] == "384"
+    assert sum(name.startswith("InstanceType.") for name in sent) == 3
+
+
+def test_what_may_not_be_asked_is_named_and_the_rest_is_shown(offering, found):
+    offering.canned["ec2.DescribeCapacityBlockOfferings"] = EC2_DENIED
+    result = found()
+    assert not of(result, OfferKind.CAPACITY_BLOCK)
+    assert of(result, OfferKind.ON_DEMAND)
+    assert any("Capacity Blocks" in asked for asked, _ in result.unanswered)
+    assert "? Capacity Blocks" in "\n".join(page(result, 120, everything=True))
+
+
+def test_nothing_on_offer_is_said(offering, found):
+    offering.canned["ec2.DescribeCapacityBlockOfferings"] = {"CapacityBlockOfferings": []}
+    result = found(PLAN + "purchase: {option: capacity-block}\n")
+    assert result.offers == ()
+    assert "AWS offers none of these machines" in "\n".join(page(result, 80, everything=False))
+
+
+def test_the_document_has_the_keys_of_the_contract(found):
+    result = found()
+    document = capacity_document("probe", result.offers, result.unanswered)
+    keys = {"kind", "id", "region", "az_id", "instance_type", "count", "starts_at", "ends_at", "lead_time_h"}
+    keys |= {"usd_fee", "usd_total", "purchase_command"}
+    assert document["schema"] == "slipway.capacity/1"
+    assert all(keys <= set(each) for each in document["offers"])
