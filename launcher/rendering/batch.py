@@ -37,7 +37,8 @@ _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*|/[^:\s]*\.sqsh")
 _JOB_FOLDER = "${SLURM_SUBMIT_DIR}"
 _NVME_SCRATCH = "/scratch"
 """Where ParallelCluster mounts a node's NVMe disks."""
-_OTHER_SCRATCH = "${TMPDIR:-/tmp}/slipway"
+_OTHER_SCRATCH = "${TMPDIR:-/tmp}/slipway-$(id -u)"
+"""Every user has a folder of their own: one that the first user makes is closed to the second."""
 _TO_THE_STORE_S = 180
 """Before a time limit, beside the grace time: a minute by which Slurm may be late, and two for the last upload."""
 _LEAVE_MINUTES = 15

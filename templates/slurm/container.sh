@@ -7,7 +7,8 @@ runtime="$1" image="$2"
 own=("${@:4:$3}")
 shift "$((3 + $3))"
 name="slipway-$(id -u)"
-folder="$SLIPWAY_SCRATCH/$runtime"
+private="$SLIPWAY_SCRATCH/slipway-$(id -u)" # which the agent makes, and shares with nobody
+folder="$private/$runtime"
 registry="${image%%/*}"
 
 fail() {
@@ -36,7 +37,10 @@ variables() {
 inside='eval "$(cat)" && cd "$1" && shift && exec "$@" </dev/null'
 
 type -P "$runtime" >/dev/null || fail "run.container: $runtime is not on this node" 127
-mkdir -p "$folder"
+(umask 077 && mkdir -p "$folder")
+if [[ -L "$private" || ! -O "$private" || "$(stat -c %a "$private")" != 700 ]]; then
+    fail "$private is not a folder of this user alone, mode 700; have it removed, or set SLIPWAY_SCRATCH" 78
+fi
 mounts=("$SLURM_SUBMIT_DIR" "$SLIPWAY_SCRATCH")
 if [[ -d /fsx ]]; then
     mounts+=(/fsx)

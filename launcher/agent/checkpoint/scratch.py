@@ -14,6 +14,7 @@ from typing import Any
 from launcher.agent.checkpoint.files import LocalFile, local_files
 from launcher.agent.errors import AgentError, UnusableCheckpointError
 from launcher.agent.manifest import step_of_folder
+from launcher.agent.node.private_folder import make_private
 from launcher.agent.node.process import group_lives, signal_group, start_ticks
 
 _OWNER_NAME = "owner.json"
@@ -32,7 +33,8 @@ class Scratch:
     What another run left there is removed. What an earlier attempt of the same run left is set aside in `previous`: the
     restore takes from it what is the same as in the store, by its hash, and need not fetch it again. A checkpoint that
     the earlier agent had seen finished and not yet brought into the store is the newest of all, if it has not changed
-    since; the agent writes down which those are (`finished.json`), for a look at a folder cannot tell.
+    since; the agent writes down which those are (`finished.json`), for a look at a folder cannot tell. Other users of
+    the machine can neither make nor change any of that: see `private_folder`.
     """
 
     def __init__(self, scratch: Path, *, job: str, run: str) -> None:
@@ -43,7 +45,8 @@ class Scratch:
             job: Name of the folder: the plan's name, and the node's number where there are several.
             run: Id of the run.
         """
-        self.root = scratch / f"slipway-{os.getuid()}" / job
+        self._place = scratch
+        self.root = scratch / f"slipway-{os.geteuid()}" / job
         self.checkpoints = self.root / _CHECKPOINTS_NAME
         self.previous = self.root / _PREVIOUS_NAME
         self.interval_file = self.root / "interval"
@@ -58,7 +61,7 @@ class Scratch:
             AgentError: Another agent holds it, it holds what is not ours, or it cannot be written.
         """
         try:
-            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self._place, *self.root.relative_to(self._place).parts)
             self._refuse_what_is_not_ours()
             self._lock = _locked(self.root / _LOCK_NAME, wait_s=_WAIT_S)
             _end_leftover_command(self.root)

@@ -12,6 +12,7 @@ from launcher.agent.checkpoint import scratch as scratch_module
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.errors import AgentError
+from launcher.agent.node.private_folder import make_private
 from launcher.agent.node.process import Command, group_lives, start_failure_code, start_ticks
 
 
@@ -43,7 +44,7 @@ class TestFolder:
 
     def test_what_is_not_ours_is_left_alone(self, tmp_path):
         root = claim(tmp_path).root
-        root.mkdir(parents=True)
+        make_private(tmp_path, *root.relative_to(tmp_path).parts)
         (root / "thesis.tex").write_text("x")
         with (
             pytest.raises(AgentError, match=r"holds files that the agent did not make \(thesis.tex\)"),
@@ -55,7 +56,7 @@ class TestFolder:
     @pytest.mark.parametrize("left", ["lock", "owner.json.tmp"])
     def test_a_start_that_was_killed_early_does_not_block_the_next(self, tmp_path, left):
         root = claim(tmp_path).root
-        root.mkdir(parents=True)
+        make_private(tmp_path, *root.relative_to(tmp_path).parts)
         (root / left).write_text("")
         with claim(tmp_path) as scratch:
             assert scratch.checkpoints.is_dir()

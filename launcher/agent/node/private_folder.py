@@ -1,0 +1,80 @@
+"""A folder on a machine that others use too, in which nothing can be put, read or swapped by them.
+
+Whoever may rename a folder may put another in its place, so every level counts: those that are made here are of this
+user and 0700, and above them nobody but root and this user may rename anything (as sshd has it with StrictModes).
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from launcher.agent.errors import AgentError
+
+_PRIVATE = 0o700
+
+
+def make_private(above: Path, *names: str) -> Path:
+    """Make the folders `names` one below the other, and see that each of them is ours alone.
+
+    Args:
+        above: Where; made as well where it is not there.
+        names: Of each level; the first one should name the user.
+
+    Returns:
+        The last one.
+
+    Raises:
+        AgentError: One of them is of another user, a link, or open to others; or others may rename something above.
+        OSError: One cannot be made.
+    """
+    above.mkdir(parents=True, exist_ok=True)
+    _refuse_open_ways(above)
+    folder = above
+    for name in names:
+        folder = folder / name
+        try:
+            folder.mkdir(mode=_PRIVATE)
+        except FileExistsError:
+            _refuse_what_is_not_private(folder)
+    for path in folder.iterdir():
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():
+            raise AgentError(f"{path} was not made by the agent of user {os.geteuid()}; look what it is, and remove it")
+    return folder
+
+
+def _refuse_what_is_not_private(folder: Path) -> None:
+    """Refuse a folder in which somebody else may have put something."""
+    status, user = folder.lstat(), os.geteuid()
+    if not stat.S_ISDIR(status.st_mode):
+        kind = "a link" if stat.S_ISLNK(status.st_mode) else "no folder"
+        raise AgentError(f"{folder} is {kind}; it must be a folder of user {user}: remove it, or name another scratch")
+    if status.st_uid != user:
+        raise AgentError(
+            f"{folder} belongs to user {status.st_uid}, not to {user}: somebody else has made it; "
+            "have it removed, or name another scratch (SLIPWAY_SCRATCH)"
+        )
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o077:
+        raise AgentError(
+            f"{folder} is open to others (mode {mode:04o}, not {_PRIVATE:04o}), who may have changed what is there; "
+            "remove it, or name another scratch (SLIPWAY_SCRATCH)"
+        )
+
+
+def _refuse_open_ways(folder: Path) -> None:
+    """Refuse a place in which somebody else may rename a folder of ours away."""
+    for place in {*_levels(folder), *_levels(folder.resolve())}:
+        status = place.lstat()
+        mode = stat.S_IMODE(status.st_mode)
+        if status.st_uid not in (0, os.geteuid()):
+            raise AgentError(f"{place} belongs to user {status.st_uid}, who may swap what lies in it; {_ELSEWHERE}")
+        if stat.S_ISDIR(status.st_mode) and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise AgentError(f"{place} may be written by everybody and is not sticky (mode {mode:04o}); {_ELSEWHERE}")
+
+
+_ELSEWHERE = "name another scratch (SLIPWAY_SCRATCH)"
+
+
+def _levels(folder: Path) -> list[Path]:
+    return [folder, *folder.parents]

@@ -1,0 +1,126 @@
+"""A folder on a machine with hostile neighbours: what they have made, or can reach, is refused."""
+
+import os
+
+import pytest
+
+from launcher.agent.checkpoint.scratch import Scratch
+from launcher.agent.errors import AgentError
+from launcher.agent.node.private_folder import make_private
+
+NEIGHBOUR = 54321
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="giving a folder to another user takes root")
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """As /tmp is: everybody may write, and nobody rename what is not theirs."""
+    place = tmp_path / "scratch"
+    place.mkdir()
+    place.chmod(0o1777)
+    return place
+
+
+def own(place):
+    return place / f"slipway-{os.geteuid()}"
+
+
+class TestMade:
+    def test_every_level_is_private(self, shared):
+        folder = make_private(shared, "slipway-1", "job")
+        assert [path.stat().st_mode & 0o7777 for path in (folder, folder.parent)] == [0o700, 0o700]
+
+    def test_again(self, shared):
+        folder = make_private(shared, "slipway-1", "job")
+        (folder / "owner.json").write_text("{}")
+        assert make_private(shared, "slipway-1", "job") == folder
+
+    def test_a_link_that_leads_to_the_place_is_followed(self, shared, tmp_path):
+        (tmp_path / "link").symlink_to(shared)
+        assert make_private(tmp_path / "link", "slipway-1").resolve() == shared / "slipway-1"
+
+    def test_where_the_place_is_not_there_it_is_made(self, tmp_path):
+        assert make_private(tmp_path / "deep" / "er", "slipway-1").is_dir()
+
+
+class TestNeighbour:
+    @as_root
+    @pytest.mark.parametrize("level", [0, 1], ids=["first level", "second level"])
+    def test_who_was_first_is_found_out(self, shared, level):
+        folder = [own(shared), own(shared) / "tiny"][level]
+        folder.mkdir(mode=0o700, parents=True)
+        folder.parent.chmod(0o1777 if level == 0 else 0o700)
+        os.chown(folder, NEIGHBOUR, NEIGHBOUR)
+        with (
+            pytest.raises(AgentError, match=f"{folder} belongs to user {NEIGHBOUR}"),
+            Scratch(shared, job="tiny", run="r1"),
+        ):
+            pass
+
+    def test_who_planted_a_link_is_found_out(self, shared, tmp_path):
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        own(shared).symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(AgentError, match="is a link"), Scratch(shared, job="tiny", run="r1"):
+            pass
+        assert list((tmp_path / "elsewhere").iterdir()) == []
+
+    @pytest.mark.parametrize("mode", [0o755, 0o770, 0o777, 0o1777])
+    def test_who_could_have_changed_it_is_reason_enough(self, shared, mode):
+        own(shared).mkdir()
+        own(shared).chmod(mode)
+        with (
+            pytest.raises(AgentError, match=f"is open to others .mode {mode:04o}"),
+            Scratch(shared, job="tiny", run="r1"),
+        ):
+            pass
+
+    @as_root
+    def test_what_a_neighbour_left_inside_is_refused(self, shared):
+        root = make_private(shared, f"slipway-{os.geteuid()}", "tiny")
+        (root / "owner.json").write_text('{"run": "r1"}')
+        (root / "previous").mkdir()
+        os.chown(root / "previous", NEIGHBOUR, NEIGHBOUR)
+        with (
+            pytest.raises(AgentError, match="previous was not made by the agent"),
+            Scratch(shared, job="tiny", run="r1"),
+        ):
+            pass
+
+    def test_a_place_where_it_can_be_swapped_is_refused(self, shared):
+        shared.chmod(0o777)
+        with pytest.raises(AgentError, match="not sticky"), Scratch(shared, job="tiny", run="r1"):
+            pass
+        assert not own(shared).exists()
+
+    @as_root
+    def test_a_place_of_another_user_is_refused(self, shared):
+        os.chown(shared, NEIGHBOUR, NEIGHBOUR)
+        with pytest.raises(AgentError, match=f"belongs to user {NEIGHBOUR}"), Scratch(shared, job="tiny", run="r1"):
+            pass
+
+    @as_root
+    def test_a_second_user_has_room_beside_the_first(self, shared, tmp_path):
+        for folder in (tmp_path, *tmp_path.parents):
+            if folder.stat().st_mode & 0o001 == 0:
+                folder.chmod(0o711)
+        with Scratch(shared, job="tiny", run="r1"):
+            child = os.fork()  # the interpreter need not be one that another user may start
+            if child == 0:
+                os.setgroups([])
+                os.setgid(NEIGHBOUR)
+                os.setuid(NEIGHBOUR)
+                os._exit(as_neighbour(shared))
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert (shared / f"slipway-{NEIGHBOUR}" / "tiny").stat().st_uid == NEIGHBOUR
+
+
+def as_neighbour(shared):
+    """In a process of another user: 0 when there is room for it and what is root's is closed to it."""
+    try:
+        with Scratch(shared, job="tiny", run="r2"):
+            list((shared / "slipway-0").iterdir())
+    except PermissionError:
+        return 0
+    except BaseException:  # noqa: BLE001  the exit code says it
+        return 2
+    return 1
