@@ -20,7 +20,8 @@ from launcher.model.money import Price
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.compute import BOOT_H
 from launcher.pricing.interruptible import on_spot
-from launcher.workflow.quote.price import PriceOptions, price_request
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price_request
 
 MODELS = ("{params_b: 0.3}", "llama-3.1-8b", "llama-3.1-70b")
 NODES = (1, 4, 16)

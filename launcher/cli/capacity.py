@@ -28,7 +28,7 @@ def capacity(
     from launcher.cli.capacity_page import page
     from launcher.records.capacity_document import capacity_document
     from launcher.workflow.capacity.offers import capacity as story
-    from launcher.workflow.quote.price import PriceOptions
+    from launcher.workflow.quote.options import PriceOptions
 
     asked = PriceOptions(cache=options.price_cache(), runs=Path.cwd(), region=region, sandbox=True)
     found = story(file, options.now(), asked, environment=dict(os.environ), say=output.say)

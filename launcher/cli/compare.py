@@ -8,7 +8,7 @@ from launcher.cli import options, output
 from launcher.cli.compare_page import page
 from launcher.cli.table import terminal_width
 from launcher.records.comparison import compare_document
-from launcher.workflow.quote.price import PriceOptions
+from launcher.workflow.quote.options import PriceOptions
 
 
 def register(app: typer.Typer) -> None:

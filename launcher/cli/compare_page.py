@@ -11,9 +11,9 @@ from launcher.model.quote import Quote
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.commitments import HOURS_PER_MONTH
 from launcher.pricing.port import Path, Port, weeks_words
+from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.pricing.reasoning import SOURCE
 from launcher.workflow.quote.compare import Comparison
-from launcher.workflow.quote.price import NEURON, NVIDIA
 
 MOST_TYPES = 8
 COLUMNS = (
@@ -67,7 +67,7 @@ def _matrix(found: Comparison, width: int) -> list[str]:
 
 def _accelerator(row: dict[PurchaseOption, Candidate]) -> str:
     """The chip of a row."""
-    return next(iter(row.values())).work.accelerator or ""
+    return next(iter(row.values())).accelerator
 
 
 def _cell(candidate: Candidate | None) -> str:

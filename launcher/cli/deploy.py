@@ -11,8 +11,10 @@ from launcher.cli.confirm import confirm
 from launcher.cli.quote_page import page as quote_page
 from launcher.cli.table import terminal_width
 from launcher.model.quote import Quote
+from launcher.pricing.priced import Priced
 from launcher.workflow.quote.fresh import fresh_quote, refuse_unless_allowed
-from launcher.workflow.quote.price import Priced, PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 
 
 def register(app: typer.Typer) -> None:

@@ -36,7 +36,8 @@ def doctor(
     from launcher.catalog.load import load
     from launcher.records.diagnosis_document import diagnosis_document
     from launcher.workflow.doctor.diagnosis import diagnose, subject_of
-    from launcher.workflow.quote.price import PriceOptions, pick, price
+    from launcher.workflow.quote.options import PriceOptions
+    from launcher.workflow.quote.price import pick, price
 
     now, environment = options.now(), dict(os.environ)
     plan, catalog = None, load(overlay=options.price_cache())

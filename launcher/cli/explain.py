@@ -6,7 +6,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.errors import UnreadableInputError
 from launcher.model.money import Price
 from launcher.model.quote import Quote
-from launcher.workflow.quote.price import Priced
+from launcher.pricing.priced import Priced
 
 
 def page(priced: Priced, rank: int, width: int) -> list[str]:
@@ -46,9 +46,10 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
 
 def _hours(quoted: Quote) -> tuple[str, ...]:
     """How the hours come about, where spot has a part in them."""
-    spot, bare = quoted.spot, quoted.work.hours
-    if spot is None:
+    spot, work = quoted.spot, quoted.work
+    if spot is None or work is None:
         return ()
+    bare = work.hours
     longer = quoted.hours.mid - bare.mid
     edge = spot.break_even_interruptions_per_hour
     paying = "no candidate that is not on spot has a price"

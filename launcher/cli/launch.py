@@ -9,16 +9,18 @@ import typer
 
 from launcher.cli import options, output
 from launcher.cli.confirm import confirm, refuse_without_terminal
-from launcher.cli.plan_table import page
+from launcher.cli.plan_page import page
 from launcher.cli.quote_page import page as quote_page
 from launcher.cli.table import terminal_width
 from launcher.model.errors import UnreadableInputError
 from launcher.model.quote import Quote
 from launcher.model.report import Report
+from launcher.pricing.priced import Priced
 from launcher.records.documents import report_document
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.quote.fresh import fresh_quote, refuse_unless_allowed
-from launcher.workflow.quote.price import Priced, PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 
 
 def register(app: typer.Typer) -> None:
@@ -109,18 +111,18 @@ def _in_sandbox(
 def _on_a_cluster(file: Path, asked: PriceOptions, *, wanted: str | None, yes: bool) -> tuple[RunFolder, Report]:
     """Launch on current prices; where no machines come, go on to the next candidate, quoted and approved anew."""
     from launcher.cli.launch_progress import Narrator
-    from launcher.workflow.run.fallback import Candidate, Fallback, place_words
+    from launcher.workflow.run.fallback import Fallback, Picked, place_words
     from launcher.workflow.run.launch_aws import LaunchSetting
 
     refuse_without_terminal("launch", yes=yes)
     environment, every_zone = dict(os.environ), replace(asked, everything=True)
 
-    def approve(found: Candidate) -> None:
+    def approve(found: Picked) -> None:
         priced, rank, quoted = found
         _show(priced, rank, quoted, file)
         confirm(f"launch {quoted.plan.name}: {place_words(quoted.plan.place)}", yes=yes)
 
-    def requote(digest: str) -> Candidate:
+    def requote(digest: str) -> Picked:
         return fresh_quote(file, options.now(), every_zone, wanted=digest, environment=environment, say=output.say)
 
     first = fresh_quote(file, options.now(), asked, wanted=wanted, environment=environment, say=output.say)

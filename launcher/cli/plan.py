@@ -5,10 +5,11 @@ from pathlib import Path
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.plan_table import page
+from launcher.cli.plan_page import page
 from launcher.cli.table import terminal_width
 from launcher.pricing.gate import IMPOSSIBLE
-from launcher.workflow.quote.price import PriceOptions, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +46,7 @@ def plan(
     elif json:
         from launcher.records.documents import plan_document
 
-        types, considered = priced.catalog.instance_types, priced.resolution.considered
+        types, considered = priced.catalog.instance_types, priced.considered
         output.document(
             plan_document(
                 name=priced.request.name,

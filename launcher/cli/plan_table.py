@@ -1,4 +1,4 @@
-"""The page of `slipway plan`: the answer, the table, the age of the numbers, the next command."""
+"""The page of `slipway plan` for training: the answer, the table, the age of the numbers, the next command."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,12 +10,13 @@ from launcher.cli.table import Column, align_points, render
 from launcher.model.enums import Basis, Level, PurchaseOption
 from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Quote
+from launcher.planning.work import cluster_hours
 from launcher.pricing.ages import age
 from launcher.pricing.alternatives import HYPERPOD
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.compute import WHOLE
 from launcher.pricing.gate import IMPOSSIBLE
-from launcher.workflow.quote.price import NEURON, NVIDIA, Priced
+from launcher.pricing.priced import NEURON, NVIDIA, Priced
 
 MOST_PRICED, MOST_UNPRICED, MOST_OF_AN_OPTION = 10, 4, 2
 NARROW = 100
@@ -23,13 +24,8 @@ MANY_HOURS = 100
 INCOMPLETE = "total incomplete"
 
 
-def page(priced: Priced, width: int, *, everything: bool, called: bool = False) -> list[str]:
-    """The whole page for a terminal of `width` columns; `called` says that prices were just read from AWS."""
-    if priced.request.workload.serve is not None:
-        # Loaded for serving plans alone: a training plan pays nothing for it.
-        from launcher.cli.serving_table import page as serving_page
-
-        return serving_page(priced, width, everything=everything, called=called)
+def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[str]:
+    """The whole page for a terminal of `width` columns."""
     ranks, rest = ranks_shown(priced.candidates, everything=everything)
     shown = [(rank, priced.quote(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
@@ -154,7 +150,7 @@ def headline(priced: Priced) -> str:
     """What is asked for, in one line."""
     request, train = priced.request, priced.request.workload.train
     if train is None:
-        return f"{request.name} · a cluster without a job, priced for {priced.cluster_hours:g} h"
+        return f"{request.name} · a cluster without a job, priced for {cluster_hours(request):g} h"
     model = train.model if isinstance(train.model, str) else "a model"
     size = f" ({priced.params_b:.4g} B)" if priced.params_b else ""
     amount = f"{train.tokens_b:g} B tokens" if train.tokens_b is not None else f"{train.hours:g} h of progress"
@@ -246,7 +242,7 @@ def _cells(rank: int, quoted: Quote, *, short: bool) -> list[str]:
     return [
         number,
         words.machines(place).replace(" × ", "×") if short else words.machines(place),
-        quoted.work.accelerator or "",
+        quoted.accelerator,
         words.region_code(place.region) if short else place.region,
         place.az_id or "",
         words.option(place, short=short),
@@ -286,12 +282,17 @@ def _note(quoted: Quote) -> str:
 
 
 def footer(
-    priced: Priced, shown: Sequence[tuple[int, Quote]], width: int, *, everything: bool = False, called: bool = False
+    priced: Priced,
+    shown: Sequence[tuple[int, Quote]],
+    width: int,
+    *,
+    everything: bool = False,
+    called: bool = False,
 ) -> list[str]:
     """How many were looked at, how old the prices are, what was found, and what to type next."""
     rest = "; the model does not fit the others" if everything else "; --all for the rest"
-    rest = "" if len(shown) == priced.resolution.considered else rest
-    lines = [f"  {len(shown):,} of {priced.resolution.considered:,} considered{rest}. {_ages(priced)}"]
+    rest = "" if len(shown) == priced.considered else rest
+    lines = [f"  {len(shown):,} of {priced.considered:,} considered{rest}. {_ages(priced)}"]
     lines = [piece for line in lines for piece in wrapped(line, width)]
     lines.append(
         "  Prices were read and nothing was spent." if called else "  Nothing was called and nothing was spent."

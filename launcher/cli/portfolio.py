@@ -7,7 +7,7 @@ import typer
 
 from launcher.cli import options, output
 from launcher.cli.table import terminal_width
-from launcher.workflow.quote.price import PriceOptions
+from launcher.workflow.quote.options import PriceOptions
 
 
 def register(app: typer.Typer) -> None:

@@ -10,7 +10,8 @@ from launcher.cli.quote_page import page
 from launcher.cli.table import terminal_width
 from launcher.pricing.gate import IMPOSSIBLE
 from launcher.records.documents import quote_document
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 
 
 def register(app: typer.Typer) -> None:

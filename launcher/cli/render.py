@@ -7,7 +7,8 @@ import typer
 
 from launcher.cli import options, output
 from launcher.model.errors import ImpossibleError
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 
 
 def register(app: typer.Typer) -> None:

@@ -10,8 +10,8 @@ from launcher.model.enums import Level, PurchaseOption, ServingTask
 from launcher.model.quote import Quote
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.candidate import Candidate
+from launcher.pricing.priced import Priced
 from launcher.pricing.serving.traffic import requests_per_month
-from launcher.workflow.quote.price import Priced
 
 NARROW = 100
 MOST_NAMED = 8
@@ -150,7 +150,7 @@ def _cells(rank: int, quoted: Quote, *, short: bool) -> list[str]:
     return [
         str(rank) if usd is not None else "–",
         machines.replace(" ", "") if short else machines,
-        quoted.work.accelerator or "",
+        quoted.accelerator,
         words.region_code(place.region) if short else place.region,
         bedrock.mode.value.replace("-", " ") if bedrock is not None else words.option(place, short=short),
         words.dollars(usd.mid) if usd else "unpriced",

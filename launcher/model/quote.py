@@ -72,11 +72,12 @@ class Quote:
     `price` is one instance's. `usd` is None when the compute is unpriced; `incomplete` names lines without a price.
     `hours` is the job's wall time; `billed_hours` what an instance is paid for. `commitment_usd` is the whole cash of a
     commitment that is not owned. `total` sums the components, which are middle estimates. `cash_usd` is what the job
-    makes somebody pay now: less for what is owned, more for a new commitment.
+    makes somebody pay now: less for what is owned, more for a new commitment. `work` is None for a month of serving;
+    `accelerator` is the chip, "" on Bedrock.
     """
 
     plan: Plan
-    work: Work
+    work: Work | None
     availability: Availability
     price: Price | Unpriced
     usd_per_hour: Decimal | None
@@ -98,6 +99,7 @@ class Quote:
     commitment: Commitment | None = None
     cash_usd: Decimal | None = None
     serving: ServingOutlook | None = None
+    accelerator: str = ""
 
     @property
     def digest(self) -> str:

@@ -63,7 +63,7 @@ class Estimator:
         told = duration.numbers(shape, train.tokens_b * TOKENS_PER_B, self.facts)
         lost = goodput.overhead(shape, self.facts)
         interval_s, overhead = self._saving(told.expected_hours.mid, lost)
-        hours = told.expected_hours.scaled((1 + overhead) / (1 + lost.fraction))
+        hours = _bounded(told.expected_hours.scaled((1 + overhead) / (1 + lost.fraction)))
         return Work(
             instance_type=facts.name,
             nodes=nodes,
@@ -186,6 +186,11 @@ class Estimator:
             kv_heads=spec.kv_heads or None,
             vocab=spec.vocab or None,
         )
+
+
+def _bounded(hours: Range) -> Range:
+    """Hours whose slow estimate ends where every job does; a middle one past that makes the job a misfit."""
+    return replace(hours, high=max(hours.mid, min(hours.high, LONGEST_H)))
 
 
 def _misfit(shape: TrainingShape, hours: float) -> str | None:

@@ -4,7 +4,7 @@ SageMaker training jobs and HyperPod at their `ml.` rates, managed spot as far a
 that are bought as UltraServers or quarters of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -12,6 +12,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.work import Work
+from launcher.planning.work import Estimator
 from launcher.pricing.bill import checkpoints_and_data_usd
 from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.blocks import HOURS_A_DAY, block_days
@@ -29,8 +30,6 @@ SAGEMAKER = {TRAINING_JOB: "training", HYPERPOD: "cluster"}
 """What SageMaker bills an instance of each service as."""
 NO_MANAGED_SPOT = "AWS publishes no rate of managed spot training: the saving is shown when the job is done"
 
-Works = Callable[[str, int], Work]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
@@ -47,19 +46,21 @@ class Alternative:
     price: Price | Unpriced
 
 
-def alternatives(types: Iterable[InstanceType], works: Works, context: PricingContext) -> tuple[Alternative, ...]:
+def alternatives(
+    types: Iterable[InstanceType], estimator: Estimator, context: PricingContext
+) -> tuple[Alternative, ...]:
     """The alternatives of a request, the cheapest of each service, those without a price last.
 
     Args:
         types: the types that may be tried; those that cannot be deployed are UltraServers and quarters of them.
-        works: the work on a number of machines of a type.
+        estimator: gives the work on a number of machines of a type.
         context: the request and the prices.
     """
     known = tuple(types)
     managed = tuple(each for each in known if each.ml and each.targets)
     found: list[Alternative] = []
     for service in (TRAINING_JOB, HYPERPOD):
-        best = _managed(service, managed, works, context)
+        best = _managed(service, managed, estimator, context)
         if best is not None:
             found.append(best)
     if found and found[0].service == TRAINING_JOB:
@@ -67,7 +68,7 @@ def alternatives(types: Iterable[InstanceType], works: Works, context: PricingCo
     whole: dict[str | None, list[Alternative]] = {}
     for each in known:
         if each.block_counts and not each.targets:
-            whole.setdefault(each.accelerator, []).extend(_ultraserver(each, works, context))
+            whole.setdefault(each.accelerator, []).extend(_ultraserver(each, estimator, context))
     found += [best for rows in whole.values() if (best := _cheapest(rows)) is not None]
     return tuple(sorted(found, key=lambda each: (each.usd is None, each.usd.mid if each.usd else Decimal(0))))
 
@@ -86,7 +87,7 @@ def _regions(context: PricingContext, facts: InstanceType) -> tuple[str, ...]:
 
 
 def _managed(
-    service: str, types: tuple[InstanceType, ...], works: Works, context: PricingContext
+    service: str, types: tuple[InstanceType, ...], estimator: Estimator, context: PricingContext
 ) -> Alternative | None:
     """The cheapest type, region and count at an `ml.` rate, on plain numbers; None without any rate."""
     best: tuple[float, float, Price, str, Work] | None = None
@@ -100,7 +101,7 @@ def _managed(
             continue
         rate, region, price = min(priced, key=lambda each: each[:2])
         for nodes in _counts(context) if facts.efa_interfaces else _counts(context)[:1]:
-            work = works(facts.name, nodes)
+            work = estimator.work(facts.name, nodes)
             usd = rate * nodes * (work.hours.mid + BOOT_H)
             if work.misfit is None and (best is None or (usd, work.hours.mid) < best[:2]):
                 best = (usd, work.hours.mid, price, region, work)
@@ -126,14 +127,14 @@ def _managed_spot(job: Alternative) -> Alternative:
     )
 
 
-def _ultraserver(facts: InstanceType, works: Works, context: PricingContext) -> Iterator[Alternative]:
+def _ultraserver(facts: InstanceType, estimator: Estimator, context: PricingContext) -> Iterator[Alternative]:
     """A type that is sold in Capacity Blocks and that nothing here deploys, at each size in its cheapest region."""
     prices = [(context.catalog.capacity_block(facts.name, region), region) for region in _regions(context, facts)]
     if not prices:
         return
     price, region = min(prices, key=lambda each: (isinstance(each[0], Unpriced), getattr(each[0], "usd", 0), each[1]))
     for nodes in _counts(context, facts.block_counts):
-        work = works(facts.name, nodes)
+        work = estimator.work(facts.name, nodes)
         if work.misfit is None:
             option = PurchaseOption.CAPACITY_BLOCK
             yield _alternative(ULTRASERVER, facts.name, region, option=option, work=work, price=price, context=context)

@@ -4,16 +4,16 @@ from decimal import Decimal
 
 from launcher.model.money import Price
 from launcher.pricing.bill_lines import JobSize, total_usd
-from launcher.pricing.candidate import Candidate
 from launcher.pricing.compute import BOOT_H, FOREVER_H
 from launcher.pricing.interruptible import on_spot
+from launcher.pricing.training_candidate import TrainingCandidate
 
 SEARCH_STEPS = 50
 FIRST_RATE = 1.0
 MOST_RATE = 1e9
 
 
-def break_even(candidate: Candidate, rival_usd: Decimal | None) -> float | None:
+def break_even(candidate: TrainingCandidate, rival_usd: Decimal | None) -> float | None:
     """Interruptions of the job per hour at which its total reaches the rival's; 0 when it is dearer without any.
 
     None when there is no rival, or the candidate is not a priced one on spot.
@@ -37,7 +37,7 @@ def break_even(candidate: Candidate, rival_usd: Decimal | None) -> float | None:
     return high
 
 
-def _total(candidate: Candidate, rate: float) -> float:
+def _total(candidate: TrainingCandidate, rate: float) -> float:
     """The whole bill in the middle case at an interruption rate, the interval being the best for it."""
     request, price = candidate.context.request, candidate.offer.price
     assert isinstance(price, Price)  # noqa: S101 - the caller has looked

@@ -1,103 +1,65 @@
-"""Candidates with their middle total: enough to rank them all; a whole quote is made of the few that are shown."""
+"""One way to buy a workload, with its middle total: enough to rank them all; quotes are made of the few shown."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
+from typing import Protocol, TypeVar
 
-from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.finding import Finding
-from launcher.model.money import CostComponent, Price, Unpriced
-from launcher.model.plan import Place
-from launcher.model.work import Work
-from launcher.pricing.bill_lines import JobSize, Line, component, components, total_usd
-from launcher.pricing.blocks import bought
-from launcher.pricing.compute import BOOT_H, WHOLE, Charge, charge
+from launcher.model.money import CostComponent
+from launcher.model.plan import Place, Plan
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
-from launcher.pricing.offers import Offer, billed_name, offer
-from launcher.pricing.refusals import refusals
+from launcher.pricing.offers import Offer
 
 
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """A candidate with its lines in the middle case.
+class Candidate(Protocol):
+    """What training and serving have in common once they are priced."""
 
-    `charge` is None where no offering is long enough; `against` is what planning found against the place.
-    """
+    @property
+    def place(self) -> Place:
+        """Where and how, without money."""
 
-    place: Place
-    work: Work
-    offer: Offer
-    charge: Charge | None
-    hazard: Hazard | None
-    context: PricingContext
-    against: tuple[Finding, ...] = ()
+    @property
+    def offer(self) -> Offer:
+        """The price of one instance there, or why there is none."""
+
+    @property
+    def hazard(self) -> Hazard | None:
+        """Spot interruptions; None unless it is bought as spot."""
+
+    @property
+    def context(self) -> PricingContext:
+        """The request and the prices."""
+
+    @property
+    def accelerator(self) -> str:
+        """The name of its chip; "" where it has none that is known."""
 
     @property
     def hours(self) -> float:
-        """Wall hours of the job, expected."""
-        return self.charge.hours if self.charge else self.work.hours.mid
-
-    @cached_property
-    def priced(self) -> bool:
-        """Whether its compute has a price."""
-        return isinstance(self.offer.price, Price)
-
-    @cached_property
-    def size(self) -> JobSize:
-        """What the rest of the bill depends on."""
-        return JobSize(hours=self.hours, checkpoint_interval_s=self.interval_s)
+        """Wall hours that are priced, expected: of the job, or of a month."""
 
     @property
-    def interval_s(self) -> float | None:
-        """Seconds between checkpoints: the plan's, the one spot is priced at, or the one failures call for."""
-        if self.charge is not None and self.charge.spot is not None:
-            return self.charge.spot.interval_s
-        return self.work.checkpoint_interval_s
-
-    @cached_property
-    def rest(self) -> tuple[Line, ...]:
-        """The lines beside the compute, for a job of any size."""
-        return self.context.bill.lines(self.place, self.work)
-
-    @cached_property
     def components(self) -> tuple[CostComponent, ...]:
         """Every line of the bill."""
-        return (*_compute_lines(self), *components(self.rest, self.size))
 
-    @cached_property
+    @property
     def usd(self) -> Decimal | None:
         """The whole bill in the middle case; None when the compute is unpriced."""
-        if not self.priced:
-            return None
-        compute = (each.usd for each in _compute_lines(self) if each.usd is not None)
-        return sum(compute, total_usd(self.rest, self.size))
 
-    @cached_property
+    @property
     def refusals(self) -> tuple[Finding, ...]:
         """What makes it impossible, whatever it costs."""
-        return (*refusals(self.place, self.work, self.charge, self.context), *self.against)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan with everything decided."""
 
 
-def training_candidate(
-    place: Place, work: Work, context: PricingContext, against: tuple[Finding, ...] = ()
-) -> Candidate:
-    """The draft of one place; `against` is what keeps a cluster from being built there."""
-    found = offer(place, context.request, context.catalog, context.rules.today)
-    spot_hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
-    cost = charge(place, work, context.request, spot_hazard, context.now)
-    if cost is None and isinstance(found.price, Price):
-        reason = f"no offering is long enough for {work.hours.mid:.0f} hours"
-        found = found._replace(price=Unpriced(reason=reason, seen=found.price))
-    if cost is not None:
-        found = _with_fee(found, place, cost, context)
-    return Candidate(
-        place=place, work=work, offer=found, charge=cost, hazard=spot_hazard, context=context, against=against
-    )
+AnyCandidate = TypeVar("AnyCandidate", bound=Candidate)
 
 
-def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
+def ranked(candidates: Iterable[AnyCandidate]) -> list[AnyCandidate]:
     """Drafts in the order they are shown: possible before impossible, priced before unpriced, then by the total."""
     return sorted(candidates, key=_order)
 
@@ -122,31 +84,3 @@ def _order(each: Candidate) -> tuple[bool, bool, Decimal, float, float, str, str
 def cheapest_fixed(candidates: Iterable[Candidate]) -> Decimal | None:
     """The least total of the priced candidates that are not on spot."""
     return min((each.usd for each in candidates if each.usd is not None and each.hazard is None), default=None)
-
-
-def _with_fee(found: Offer, place: Place, cost: Charge, context: PricingContext) -> Offer:
-    """The offer at the fee that was paid for a reservation or a training plan, where the plan says it."""
-    own = bought(context.request.purchase, place.option)
-    if own is None or own.fee_usd is None or cost.instance_hours <= 0:
-        return found
-    rate = own.fee_usd / Decimal(repr(cost.instance_hours))
-    note = f"${own.fee_usd:f} over {cost.instance_hours:g} instance-hours"
-    what = "training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "reservation"
-    source = f"user (purchase.{what}.fee_usd)"
-    return found._replace(price=Price(usd=rate, source=source, basis=Basis.USER, as_of=context.rules.today, note=note))
-
-
-def _compute_lines(candidate: Candidate) -> tuple[CostComponent, ...]:
-    """The machines: their job hours and their start-up, or whole offerings."""
-    place, price, cost = candidate.place, candidate.offer.price, candidate.charge
-    count = place.nodes if cost is None else cost.instances
-    name = f"{count} x {billed_name(place.target, place.instance_type)} {place.option.value}"
-    if cost is None or isinstance(price, Unpriced):
-        missing = price if isinstance(price, Unpriced) else Unpriced(reason="no offering fits")
-        return (component(name, "compute", "instance-hour", candidate.hours * place.nodes, missing),)
-    if place.option in WHOLE:
-        return (component(name, "compute", "instance-hour", cost.instance_hours, price),)
-    return (
-        component(name, "compute", "instance-hour", cost.hours * place.nodes, price),
-        component("start-up of the machines", "compute", "instance-hour", BOOT_H * place.nodes, price),
-    )

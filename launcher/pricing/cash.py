@@ -6,9 +6,9 @@ from typing import NamedTuple
 from launcher.model.money import Assumption
 from launcher.model.request import Credit
 from launcher.pricing.blocks import bought
-from launcher.pricing.candidate import Candidate
 from launcher.pricing.compute import ComputeCost
 from launcher.pricing.context import PricingContext
+from launcher.pricing.training_candidate import TrainingCandidate
 
 
 class Cash(NamedTuple):
@@ -19,7 +19,7 @@ class Cash(NamedTuple):
     assumptions: tuple[Assumption, ...]
 
 
-def cash(candidate: Candidate, cost: ComputeCost | None) -> Cash:
+def cash(candidate: TrainingCandidate, cost: ComputeCost | None) -> Cash:
     """The cash of a candidate.
 
     What is owned already costs no more cash, whatever the job is charged with; a new commitment is paid for as a whole.

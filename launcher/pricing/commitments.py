@@ -5,8 +5,8 @@ from decimal import Decimal
 from launcher.model.enums import Market, PlanKind, PurchaseOption
 from launcher.model.money import Assumption, Price
 from launcher.model.quote import Commitment
-from launcher.pricing.candidate import Candidate
 from launcher.pricing.compute import HOURS_A_YEAR, ComputeCost
+from launcher.pricing.training_candidate import TrainingCandidate
 
 HOURS_PER_MONTH = 730.0
 MOVES = (PlanKind.COMPUTE, PlanKind.SAGEMAKER)
@@ -15,7 +15,7 @@ MOVES = (PlanKind.COMPUTE, PlanKind.SAGEMAKER)
 CUT_SOURCE = "the cut of June 2025, aws/karpenter-provider-aws price tables of 2025-03-31 and 2025-06-23"
 
 
-def commitment(candidate: Candidate, cost: ComputeCost | None) -> Commitment | None:
+def commitment(candidate: TrainingCandidate, cost: ComputeCost | None) -> Commitment | None:
     """What is tied up, None for a way of buying that ties up nothing or has no price."""
     place, price = candidate.place, candidate.offer.price
     if place.option not in (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED) or cost is None:
@@ -72,7 +72,7 @@ def _stranded(rest: Decimal, cut: Decimal, *, moves: bool) -> tuple[Assumption, 
     )
 
 
-def _utilisation(candidate: Candidate) -> float | None:
+def _utilisation(candidate: TrainingCandidate) -> float | None:
     """The share of a month that the runs take; None without runs."""
     train = candidate.context.request.workload.train
     return None if train is None else min(1.0, candidate.hours * float(train.runs_per_month) / HOURS_PER_MONTH)

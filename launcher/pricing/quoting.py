@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from decimal import Decimal
 
-from launcher.model.document import resolve
 from launcher.model.enums import Market, TargetKind
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price, Range, UsdRange
@@ -13,7 +12,6 @@ from launcher.pricing.ages import expiry
 from launcher.pricing.bill import bill_assumptions
 from launcher.pricing.bill_lines import CENT_FRACTION, JobSize, total_usd
 from launcher.pricing.break_even import break_even
-from launcher.pricing.candidate import Candidate
 from launcher.pricing.cash import cash
 from launcher.pricing.commitments import commitment
 from launcher.pricing.compute import ComputeCost, compute_cost
@@ -21,12 +19,13 @@ from launcher.pricing.gate import age_findings, judge
 from launcher.pricing.hyperpod import surcharge
 from launcher.pricing.policies import policies
 from launcher.pricing.refusals import may_be_late
+from launcher.pricing.training_candidate import TrainingCandidate
 
 MOST_INTERRUPTIONS = 1e9
 """What is more is a job that never ends."""
 
 
-def quote(candidate: Candidate, work: Work, rival_usd: Decimal | None) -> Quote:
+def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -> Quote:
     """The quote of a candidate.
 
     Args:
@@ -35,7 +34,7 @@ def quote(candidate: Candidate, work: Work, rival_usd: Decimal | None) -> Quote:
         rival_usd: the cheapest total that is not on spot, for the break-even of one that is.
     """
     context, price, place = candidate.context, candidate.offer.price, candidate.place
-    plan = resolve(context.request, place, context.document)
+    plan = candidate.plan
     cost = None
     if candidate.charge is not None and isinstance(price, Price):
         cost = compute_cost(place, work, price, context.request, middle=candidate.charge, hazard=candidate.hazard)
@@ -74,10 +73,11 @@ def quote(candidate: Candidate, work: Work, rival_usd: Decimal | None) -> Quote:
         note=cost.note if cost else "",
         commitment=tied,
         cash_usd=paid.usd,
+        accelerator=candidate.accelerator,
     )
 
 
-def _hours(candidate: Candidate, cost: ComputeCost | None) -> Range:
+def _hours(candidate: TrainingCandidate, cost: ComputeCost | None) -> Range:
     """Wall hours of the job; an unpriced one on spot takes as long as a priced one."""
     if cost is not None:
         return cost.hours
@@ -85,7 +85,7 @@ def _hours(candidate: Candidate, cost: ComputeCost | None) -> Range:
     return Range(low=min(own.low, middle), mid=middle, high=max(own.high, middle))
 
 
-def _total(candidate: Candidate, cost: ComputeCost, hours: Range) -> UsdRange:
+def _total(candidate: TrainingCandidate, cost: ComputeCost, hours: Range) -> UsdRange:
     """The whole bill, low, middle and high; the middle is the sum of the lines."""
     mid = candidate.usd or Decimal(0)
     low = (cost.usd.low + _rest_usd(candidate, hours.low)).quantize(CENT_FRACTION)
@@ -93,12 +93,12 @@ def _total(candidate: Candidate, cost: ComputeCost, hours: Range) -> UsdRange:
     return UsdRange(low=min(mid, low), mid=mid, high=max(mid, high))
 
 
-def _rest_usd(candidate: Candidate, hours: float) -> Decimal:
+def _rest_usd(candidate: TrainingCandidate, hours: float) -> Decimal:
     """The priced part of the rest of the bill when the job takes `hours`."""
     return total_usd(candidate.rest, JobSize(hours=hours, checkpoint_interval_s=candidate.interval_s))
 
 
-def _outlook(candidate: Candidate, usd: UsdRange | None, rival_usd: Decimal | None) -> SpotOutlook | None:
+def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Decimal | None) -> SpotOutlook | None:
     """What spot does to the job."""
     told = candidate.charge.spot if candidate.charge else None
     if told is None or usd is None:
@@ -114,7 +114,7 @@ def _outlook(candidate: Candidate, usd: UsdRange | None, rival_usd: Decimal | No
     )
 
 
-def _findings(candidate: Candidate, hours: Range) -> tuple[Finding, ...]:
+def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]:
     """What is to be said of one candidate."""
     price, place, context = candidate.offer.price, candidate.place, candidate.context
     found = list(candidate.refusals)
@@ -138,7 +138,7 @@ def _findings(candidate: Candidate, hours: Range) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _unpriced(candidate: Candidate) -> Iterator[Finding]:
+def _unpriced(candidate: TrainingCandidate) -> Iterator[Finding]:
     """One warning for all lines beside the compute that have no price; the bill gives the reason of each."""
     missing = [each for each in candidate.components if each.unpriced is not None and each.group != "compute"]
     if len(missing) == 1:

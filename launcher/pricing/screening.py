@@ -1,19 +1,16 @@
 """Thousands of places down to the best of every type and option, on plain numbers."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import PurchaseOption
 from launcher.model.plan import Place
-from launcher.model.work import Work
+from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
 from launcher.pricing.compute import charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.rate_book import RateBook
-
-Works = Callable[[str, int], Work]
-"""The work on a number of machines of a type."""
 
 
 class Row(NamedTuple):
@@ -43,7 +40,7 @@ class _Size(NamedTuple):
     instance_hours: float
 
 
-def best_places(groups: Iterable[CandidateGroup], works: Works, context: PricingContext) -> list[Place]:
+def best_places(groups: Iterable[CandidateGroup], estimator: Estimator, context: PricingContext) -> list[Place]:
     """The best place of every type and purchase option: the cheapest that has a rate, or else the smallest.
 
     A plan that names its targets gets one of each; where any will do, the dearer one is folded away.
@@ -53,8 +50,8 @@ def best_places(groups: Iterable[CandidateGroup], works: Works, context: Pricing
     book = RateBook(context.request, context.catalog)
     moved = _Transfers(context)
     for number, group in enumerate(groups):
-        row = min(_rows(number, group, works, book, moved), default=None)
-        row = row or min(_unpriced(number, group, works, context), default=None)
+        row = min(_rows(number, group, estimator, book, moved), default=None)
+        row = row or min(_unpriced(number, group, estimator, context), default=None)
         key = (group.target if named else "", group.instance_type, group.option)
         if row is not None and (key not in best or row < best[key][0]):
             best[key] = (row, group)
@@ -84,7 +81,7 @@ class _Transfers(dict[str, float]):
         return found
 
 
-def _rows(number: int, group: CandidateGroup, works: Works, book: RateBook, moved: _Transfers) -> Iterator[Row]:
+def _rows(number: int, group: CandidateGroup, estimator: Estimator, book: RateBook, moved: _Transfers) -> Iterator[Row]:
     """Every place of a group that has a rate."""
     context = moved.context
     deadline = context.request.purchase.deadline_h
@@ -94,7 +91,7 @@ def _rows(number: int, group: CandidateGroup, works: Works, book: RateBook, move
         # Only spot depends on where it is: the advisor's band is a region's.
         key = context.hazard(group.place(location, 1, 0)).mid if group.option is PurchaseOption.SPOT else 0.0
         if key not in known:
-            known[key] = list(_sizes(group, location, works, context))
+            known[key] = list(_sizes(group, location, estimator, context))
         for size in known[key]:
             yield Row(
                 deadline is not None and size.hours > deadline,
@@ -111,23 +108,23 @@ def _rows(number: int, group: CandidateGroup, works: Works, book: RateBook, move
             )
 
 
-def _sizes(group: CandidateGroup, location: int, works: Works, context: PricingContext) -> Iterator[_Size]:
+def _sizes(group: CandidateGroup, location: int, estimator: Estimator, context: PricingContext) -> Iterator[_Size]:
     """What is paid for at each number of nodes; none where no offering is long enough."""
     for nodes in group.counts:
         place = group.place(location, nodes, 0)
         spot_hazard = context.hazard(place) if group.option is PurchaseOption.SPOT else None
-        cost = charge(place, works(group.instance_type, nodes), context.request, spot_hazard, context.now)
+        cost = charge(place, estimator.work(group.instance_type, nodes), context.request, spot_hazard, context.now)
         if cost is not None:
             yield _Size(nodes, cost.hours, cost.instance_hours)
 
 
-def _unpriced(number: int, group: CandidateGroup, works: Works, context: PricingContext) -> Iterator[Row]:
+def _unpriced(number: int, group: CandidateGroup, estimator: Estimator, context: PricingContext) -> Iterator[Row]:
     """Every place of a group without a rate; where a price was seen that is not trusted, before the others."""
     deadline = context.request.purchase.deadline_h
     seen = context.catalog.store.on_demand if group.option is PurchaseOption.ON_DEMAND else {}
     for location, (region, zone) in enumerate(group.locations):
         unseen = 0.0 if any(row.usd for row in seen.get((group.instance_type, region), ())) else 1.0
         for nodes in group.counts:
-            hours = works(group.instance_type, nodes).hours.mid
+            hours = estimator.work(group.instance_type, nodes).hours.mid
             late = deadline is not None and hours > deadline
             yield Row(late, True, unseen, hours * nodes, hours, region, zone or "", number, location, nodes, 0)  # noqa: FBT003

@@ -152,7 +152,7 @@ def _commitment(quoted: Quote) -> Json | None:
 
 def _training(quoted: Quote) -> Json | None:
     """The time estimate; expected hours include failures and spot interruptions."""
-    training = quoted.work.training
+    training = quoted.work.training if quoted.work is not None else None
     if training is None:
         return None
     return {

@@ -13,7 +13,8 @@ from launcher.model import upkeep
 from launcher.records.documents import quote_document
 from launcher.rendering.node import METRICS_SCRIPT
 from launcher.workflow.deploy.render import render_quote
-from launcher.workflow.quote.price import PriceOptions, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 from tests.infra.agreement import HEAD_METRICS, USAGE, cluster_of, differences, resources
 from tests.infra.conftest import ROOT
 

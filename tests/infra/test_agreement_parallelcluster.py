@@ -10,7 +10,8 @@ import pytest
 from launcher.model import sizing, upkeep
 from launcher.records.documents import quote_document
 from launcher.workflow.deploy.render import render_quote
-from launcher.workflow.quote.price import PriceOptions, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 from tests.infra.agreement import HEAD_ALARMS, IMAGE_GIB, resources
 from tests.infra.conftest import PLAN_FILES
 

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from launcher.records.documents import quote_document
-from launcher.workflow.quote.price import PriceOptions, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 from tests.infra.conftest import HYPERPOD_FILES
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -18,7 +18,8 @@ from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.deployment import DeployOptions
 from launcher.workflow.deploy.readback.endpoint import READERS
 from launcher.workflow.endpoint.deployment import run_endpoint
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 
 EXAMPLES = Path(__file__).parents[2] / "examples/serve/pinned"
 pytestmark = pytest.mark.xdist_group("endpoints")

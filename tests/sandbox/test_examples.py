@@ -14,7 +14,8 @@ from launcher.records.run_folder import latest
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
 from launcher.workflow.deploy.verify import READERS, verify
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 from tests.sandbox.example_plans import EXAMPLES, copied
 
 BUILT = [

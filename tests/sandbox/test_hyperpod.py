@@ -16,7 +16,8 @@ from launcher.aws.session import Session
 from launcher.model.report import Report, RunStatus
 from launcher.records.run_folder import RunFolder
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_in_sandbox
 from tests.sandbox.example_plans import EXAMPLES, copied
 

@@ -10,7 +10,8 @@ from launcher.model.errors import AwsError, ImpossibleError
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.hyperpod import refuse_unless_plan_fits
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 from tests.sandbox.test_examples import World, assert_read_back
 from tests.sandbox.test_hyperpod import EXAMPLES, down, example, remains
 

@@ -22,7 +22,8 @@ from launcher.aws.session import Session
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.scheduler import JobState
 from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 from tests.sandbox.test_hyperpod import down, example, remains
 
 REGION = "us-east-2"

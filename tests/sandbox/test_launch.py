@@ -14,7 +14,8 @@ import pytest
 
 from launcher.model.report import Report, RunStatus
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_in_sandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

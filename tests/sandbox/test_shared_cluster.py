@@ -11,7 +11,8 @@ from launcher.cli.app import main
 from launcher.model.errors import ImpossibleError
 from launcher.model.report import RunStatus
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_in_sandbox
 
 REGION, ZONE = "us-east-2", "use2-az1"

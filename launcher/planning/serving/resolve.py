@@ -14,22 +14,22 @@ from launcher.model.request import PlanRequest
 from launcher.model.serving import ServedModel, ServingChoices, ServingEstimate, ServingFacts
 from launcher.model.target import serving_targets, target_of
 from launcher.model.workload import ModelDimensions, ServingWorkload
-from launcher.planning.resolve import Resolution
 from launcher.planning.serving import checks
 from launcher.planning.serving.layout import WEIGHT_BYTES, Choice, layouts
 from launcher.planning.serving.reach import beyond, unserved_precision
 from launcher.planning.serving.served_model import from_dimensions, served_model
 from launcher.planning.targets import is_sold
-from launcher.planning.work import Estimator
 
 SUGGESTED = 4
 """Types that a hint names at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServingResolution(Resolution):
-    """What can carry a serving plan; `closed` is a model that only Bedrock has. `estimator`, of training, is unused."""
+class ServingResolution:
+    """What can carry a serving plan; `closed` is a model that only Bedrock has."""
 
+    considered: int
+    findings: tuple[Finding, ...]
     choices: ServingChoices
     closed: bool
 
@@ -41,7 +41,6 @@ def resolve(
     bedrock: BedrockCatalog,
     *,
     facts: ServingFacts,
-    estimator: Estimator,
 ) -> ServingResolution:
     """The ways of a serving plan; one with errors has none, and one that nothing can carry has an error that says why.
 
@@ -51,7 +50,6 @@ def resolve(
         catalog: types and regions.
         bedrock: Bedrock's models.
         facts: coefficients and measured rows.
-        estimator: what a training plan would be estimated by.
     """
     findings = checks.check(request, serve, catalog, bedrock)
     hosted = checks.on_bedrock(serve, catalog, bedrock)
@@ -75,10 +73,8 @@ def resolve(
             message = f"no machine can serve it: {name}: {choice.reason}; Bedrock is left"
             findings.append(warning("no-machine", "target", message))
     return ServingResolution(
-        groups=groups,
         considered=sum(each.combinations for each in groups) + (len(hosted_modes(serve)) if usable else 0),
         findings=tuple(findings),
-        estimator=estimator,
         choices=ServingChoices(
             serve=serve,
             groups=groups,

@@ -1,6 +1,6 @@
 """One candidate of a serving plan with the middle of its month: enough to rank it among the others."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -10,37 +10,52 @@ from launcher.model.enums import Level, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.fleet import HOURS_PER_MONTH, ONE_EACH, Fleet, Stand
 from launcher.model.money import CostComponent, Price, Unpriced
-from launcher.model.plan import Plan
-from launcher.model.serving import BedrockTerms, ServingEstimate
+from launcher.model.plan import Place, Plan
+from launcher.model.serving import BedrockTerms, ServingEstimate, ServingFacts
+from launcher.model.serving_image import ServingImages
 from launcher.model.workload import ServingWorkload
+from launcher.planning.endpoint_checks import quoted_findings
 from launcher.pricing.bill_lines import component
-from launcher.pricing.candidate import Candidate
-from launcher.pricing.offers import billed_name, offer
+from launcher.pricing.context import PricingContext
+from launcher.pricing.hazard import Hazard
+from launcher.pricing.offers import Offer, billed_name, offer
 from launcher.pricing.serving.around import around, kept
 from launcher.pricing.serving.refusals import refusals
 
 COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
-Judged = Callable[[Plan], tuple[Finding, ...]]
-"""What is found against a plan whose layout is decided."""
 RESTART_H = 1 / 3
 """Hours a replaced spot instance costs before it serves: 20 minutes to start and load; assumed, as AWAKE_H."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServingCandidate(Candidate):
-    """A candidate: instances with what each serves and how many it takes, or Bedrock."""
+class ServingCandidate:
+    """A month of serving, a `Candidate`: instances with what each serves and how many it takes, or Bedrock.
 
+    `images` and `facts` are what its deployment is held against.
+    """
+
+    place: Place
+    offer: Offer
+    hazard: Hazard | None
+    context: PricingContext
     serve: ServingWorkload
     estimate: ServingEstimate | None
     fleet: Fleet | None
     bedrock: BedrockTerms | None
     weights_gb: float
-    judged: Judged
+    images: ServingImages
+    facts: ServingFacts
     stand: Stand = ONE_EACH
     watching: tuple[CostComponent, ...] = ()
     """What watches it, which no load changes."""
     lines: tuple[CostComponent, ...] = ()
     """The whole bill of a Bedrock candidate."""
+
+    @property
+    def accelerator(self) -> str:
+        """The name of its chip; "" on Bedrock."""
+        types = self.context.catalog.instance_types
+        return types[self.place.instance_type].accelerator or "" if self.fleet is not None else ""
 
     @property
     def hours(self) -> float:
@@ -65,7 +80,7 @@ class ServingCandidate(Candidate):
     @cached_property
     def usd(self) -> Decimal | None:
         """The month in the middle case; None when the compute is unpriced."""
-        if not self.priced:
+        if isinstance(self.offer.price, Unpriced):
             return None
         return sum((each.usd for each in self.components if each.usd is not None), Decimal(0))
 
@@ -92,12 +107,13 @@ class ServingCandidate(Candidate):
         if self.estimate is None:
             return own
         told = {each.code for each in own}
-        return (*own, *(each for each in self.judged(self.plan) if each.code not in told))
+        against = quoted_findings(self.plan, self.context.catalog, self.images, self.facts)
+        return (*own, *(each for each in against if each.code not in told))
 
     @cached_property
     def refusals(self) -> tuple[Finding, ...]:
         """What makes it impossible, whatever it costs."""
-        return (*(each for each in self.found if each.level is Level.ERROR), *self.against)
+        return tuple(each for each in self.found if each.level is Level.ERROR)
 
     def machines(self, load: Fleet) -> tuple[CostComponent, ...]:
         """The lines of the instances: the busy share, the idle share, deployments, and what spot takes back."""

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import PurchaseOption, TargetKind
-from launcher.model.fleet import HOURS_PER_MONTH, Fleet, Stand, fleet, stand_of
-from launcher.model.money import Price, Range
-from launcher.model.serving import ServingChoices, ServingEstimate
-from launcher.model.work import Work
-from launcher.pricing.candidate import Candidate, ranked
+from launcher.model.fleet import Fleet, Stand, fleet, stand_of
+from launcher.model.money import Price
+from launcher.model.serving import ServingChoices, ServingEstimate, ServingFacts
+from launcher.model.serving_image import ServingImages
+from launcher.pricing.candidate import ranked
 from launcher.pricing.context import PricingContext
 from launcher.pricing.offers import Offer, offer
 from launcher.pricing.serving.around import watched
-from launcher.pricing.serving.candidate import Judged, ServingCandidate, paid_hours
+from launcher.pricing.serving.candidate import ServingCandidate, paid_hours
 from launcher.pricing.serving.hosted import Hosted, hosted
 
 CENT = Decimal("0.01")
@@ -49,12 +49,13 @@ class _Counter(NamedTuple):
 
     choices: ServingChoices
     context: PricingContext
-    judged: Judged
+    images: ServingImages
+    facts: ServingFacts
 
 
 def serving_candidates(
-    choices: ServingChoices, context: PricingContext, judged: Judged, *, everything: bool
-) -> list[Candidate]:
+    choices: ServingChoices, context: PricingContext, images: ServingImages, facts: ServingFacts, *, everything: bool
+) -> list[ServingCandidate]:
     """The candidates of a serving plan, best first: the best place of each type and way of buying, or all of them.
 
     In every place the layout is the one whose month costs least as it is quoted, deployments and idle hours included.
@@ -64,12 +65,13 @@ def serving_candidates(
     Args:
         choices: what can carry the plan.
         context: the request and its prices.
-        judged: finds what keeps a plan from being deployed.
+        images: the pinned images, for what keeps a plan from being deployed.
+        facts: what the time of an answer is estimated by, for the same.
         everything: whether all places are wanted.
     """
-    counter = _Counter(choices, context, judged)
+    counter = _Counter(choices, context, images, facts)
     filled: dict[tuple[str, TargetKind], Sequence[_Filled]] = {}
-    found: list[Candidate] = []
+    found: list[ServingCandidate] = []
     for group in choices.groups:
         key = (group.instance_type, group.target)
         if key not in filled:
@@ -181,9 +183,7 @@ def _drawn(group: CandidateGroup, location: _Location, layout: _Filled, counter:
     place = group.place(location.where, max(1, layout.fleet.instances.most), location.term)
     return ServingCandidate(
         place=place,
-        work=_work(place.instance_type, place.nodes, context.catalog.instance_types[place.instance_type].accelerator),
         offer=location.offer,
-        charge=None,
         hazard=context.hazard(place) if place.option is PurchaseOption.SPOT else None,
         context=context,
         serve=choices.serve,
@@ -191,7 +191,8 @@ def _drawn(group: CandidateGroup, location: _Location, layout: _Filled, counter:
         fleet=layout.fleet,
         bedrock=None,
         weights_gb=choices.weights_gb,
-        judged=counter.judged,
+        images=counter.images,
+        facts=counter.facts,
         stand=layout.stand,
     )
 
@@ -201,9 +202,7 @@ def _on_bedrock(each: Hosted, counter: _Counter) -> ServingCandidate:
     serve = counter.choices.serve
     return ServingCandidate(
         place=each.place,
-        work=_work("", each.place.nodes, None),
         offer=each.offer,
-        charge=None,
         hazard=None,
         context=counter.context,
         serve=replace(serve, bedrock=replace(serve.bedrock, mode=each.terms.mode)),
@@ -211,20 +210,7 @@ def _on_bedrock(each: Hosted, counter: _Counter) -> ServingCandidate:
         fleet=None,
         bedrock=each.terms,
         weights_gb=0.0,
-        judged=counter.judged,
+        images=counter.images,
+        facts=counter.facts,
         lines=each.lines,
-    )
-
-
-def _work(instance_type: str, nodes: int, accelerator: str | None) -> Work:
-    """A month on so many instances."""
-    month = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
-    return Work(
-        instance_type=instance_type,
-        nodes=nodes,
-        hours=month,
-        training=None,
-        checkpoint_write_s=None,
-        checkpoint_gb=None,
-        accelerator=accelerator,
     )

@@ -41,7 +41,7 @@ def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
     cash, left, lines = _cash(candidate)
     return Quote(
         plan=plan,
-        work=candidate.work,
+        work=None,
         availability=candidate.offer.availability,
         price=price,
         usd_per_hour=per_hour,
@@ -64,6 +64,7 @@ def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
         note=_note(candidate),
         cash_usd=cash,
         serving=_outlook(candidate, usd),
+        accelerator=candidate.accelerator,
     )
 
 

@@ -13,8 +13,10 @@ from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.money import UsdRange
 from launcher.model.request import NodeRange, PlanRequest, Reservation, TrainingPlanReference
+from launcher.pricing.training import TrainingPriced
 from launcher.workflow.capacity.search import Search, Wanted
-from launcher.workflow.quote.price import Priced, PriceOptions, price, price_request
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import asked, price_job
 
 NOT_YET = "cr-00000000000000000"
 """Stands for the id that a purchase will give."""
@@ -33,7 +35,7 @@ OPTIONS = {
 class CapacityFound:
     """Every offer with its total, the soonest of the cheapest first, and what could not be asked."""
 
-    priced: Priced
+    priced: TrainingPriced
     offers: tuple[JudgedOffer, ...]
     unanswered: tuple[tuple[str, str], ...]
 
@@ -58,10 +60,11 @@ def capacity(
     Raises:
         SlipwayError: the plan cannot be priced, or there are no credentials.
     """
-    priced = price(path, now, options)
-    if priced.request.workload.serve is not None:
-        message = f"{priced.request.name} serves, and what an endpoint runs on is not bought ahead"
+    request, catalog = asked(path, options)
+    if request.workload.serve is not None:
+        message = f"{request.name} serves, and what an endpoint runs on is not bought ahead"
         raise ImpossibleError(message, hint="slipway doctor FILE looks at its quota")
+    priced = price_job(path, request, catalog, now, options)
     wanted = _wanted(priced)
     places = sum(len(each.regions) for each in wanted)
     say(f"asking AWS for {', '.join(each.instance_type for each in wanted)} in {places} places")
@@ -78,7 +81,7 @@ def capacity(
     return CapacityFound(priced=priced, offers=tuple(ranked), unanswered=answers.unanswered)
 
 
-def _wanted(priced: Priced) -> tuple[Wanted, ...]:
+def _wanted(priced: TrainingPriced) -> tuple[Wanted, ...]:
     """Each type with the number of nodes of its best candidate, and every region where the plan may stand."""
     best = {each.place.instance_type: each for each in reversed(priced.candidates) if each.place.instance_type}
     regions: dict[str, list[str]] = defaultdict(list)
@@ -100,7 +103,7 @@ def _wanted(priced: Priced) -> tuple[Wanted, ...]:
     )
 
 
-def _judged(priced: Priced, options: PriceOptions, offer: CapacityOffer) -> JudgedOffer:
+def _judged(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> JudgedOffer:
     """An offer with the total of the job on it, priced as any candidate is."""
     wait = max(0.0, (offer.starts_at - priced.now).total_seconds() / 3600) if offer.starts_at is not None else 0.0
     usd, note = _total(priced, options, offer)
@@ -109,11 +112,11 @@ def _judged(priced: Priced, options: PriceOptions, offer: CapacityOffer) -> Judg
     )
 
 
-def _total(priced: Priced, options: PriceOptions, offer: CapacityOffer) -> tuple[UsdRange | None, str]:
+def _total(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> tuple[UsdRange | None, str]:
     """Low, middle and high; None with the reason where the job cannot run on it."""
     request = _pinned(priced, offer)
     try:
-        quoted = price_request(priced.path, request, priced.catalog, priced.now, options).quote(1)
+        quoted = price_job(Path(priced.path), request, priced.catalog, priced.now, options).quote(1)
     except ImpossibleError as problem:
         return None, next(iter(_messages(problem)), problem.message)
     against = next((each.message for each in quoted.findings if each.level == "error"), "")
@@ -126,7 +129,7 @@ def _messages(problem: ImpossibleError) -> Iterable[str]:
     return (each.message for each in problem.findings)
 
 
-def _pinned(priced: Priced, offer: CapacityOffer) -> PlanRequest:
+def _pinned(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
     """The request as it would be with the offer in hand."""
     request = priced.request
     kind, plan = request.target.kind, None
@@ -164,7 +167,7 @@ def _is_block(offer: CapacityOffer) -> bool:
     return offer.kind is OfferKind.RESERVATION and offer.fee_usd is not None
 
 
-def _nodes(priced: Priced, offer: CapacityOffer) -> int:
+def _nodes(priced: TrainingPriced, offer: CapacityOffer) -> int:
     """As many as the best candidate of the type takes, or all of an offer that has fewer."""
     places = (each.place for each in priced.candidates if each.place.instance_type == offer.instance_type)
     return max(1, min(next(places).nodes, offer.count))

@@ -13,9 +13,9 @@ from launcher.cdk.runner import RecordingRunner, Runner, SubprocessRunner
 from launcher.model.errors import ImpossibleError
 from launcher.model.quote import Quote
 from launcher.planning.pin import zone
+from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.workflow.deploy.steps import Setting, Tell, bring_up, plan_words, record, show_difference, synthesise
-from launcher.workflow.quote.price import Priced
 
 if TYPE_CHECKING:
     from launcher.sandbox.sandbox import Sandbox
@@ -56,7 +56,7 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         message = f"target.cluster: cluster {named} exists, and {quoted.plan.name} is a job for it: nothing to deploy"
         raise ImpossibleError(message, hint="slipway launch starts the job; drop target.cluster to build a cluster")
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
-    bundle = record(folder, quoted, rank, priced.catalog, priced.path.resolve().parent)
+    bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
     tell(f"run folder {folder.path.relative_to(options.root)}")
     with ExitStack() as stack:
         setting = ground_for(priced, quoted, options, stack).setting

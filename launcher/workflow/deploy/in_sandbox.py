@@ -9,13 +9,13 @@ from launcher.model.hyperpod import ml_name
 from launcher.model.plan import Plan
 from launcher.planning.networks import subnet_id
 from launcher.planning.pin import zone
+from launcher.pricing.priced import Priced
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.readback.reading import ClusterState, QueueState
 from launcher.workflow.deploy.steps import Setting, Tell
 from launcher.workflow.deploy.verify import Verification
-from launcher.workflow.quote.price import Priced
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def render_any(quote: Quote, catalog: Catalog) -> Bundle:
 
 def _mtbf_s(quote: Quote) -> float | None:
     """Mean seconds between the events that an automatic checkpoint interval goes by; None where it stays as it is."""
-    if quote.plan.request.checkpoint.interval is not None:
+    if quote.plan.request.checkpoint.interval is not None or quote.work is None:
         return None
     losing = losses_per_h(quote.work, quote.spot.interruptions_per_hour if quote.spot is not None else 0.0)
     return 3600.0 / losing if losing > 0 else None

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from launcher.aws.session import Session
 from launcher.catalog.serving_images import load_images
@@ -19,6 +20,7 @@ from launcher.model.quote import Quote
 from launcher.model.report import EndpointReport, Report, RunStatus
 from launcher.planning.endpoint import endpoint as decided_endpoint
 from launcher.planning.endpoint import serving_of
+from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.records.documents import report_document
 from launcher.records.endpoint_documents import answer
@@ -28,7 +30,6 @@ from launcher.workflow.deploy.steps import Tell, carry_out, record, show_differe
 from launcher.workflow.deploy.verify import Verification, verify
 from launcher.workflow.endpoint.calls import asker, served, settled, troubles
 from launcher.workflow.endpoint.left import Left, left_behind
-from launcher.workflow.quote.price import Priced
 
 ROLLOUTS: Mapping[Rollout, str] = {
     Rollout.ALL_AT_ONCE: "all at once beside the old one, for 15 minutes",
@@ -78,7 +79,7 @@ def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptio
     """A dry run: the run folder's files, what would be made, and the commands that would make it."""
     tell, catalog = options.tell, priced.catalog
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
-    bundle = record(folder, quoted, rank, catalog, priced.path.resolve().parent)
+    bundle = record(folder, quoted, rank, catalog, Path(priced.path).resolve().parent)
     tell(f"run folder {folder.path.relative_to(options.root)}")
     with ExitStack() as stack:
         setting = ground_for(priced, quoted, options, stack).setting
@@ -101,7 +102,7 @@ def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOption
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
     story = _Story(folder=folder, quoted=quoted, simulated=options.sandbox)
     try:
-        bundle = record(folder, quoted, rank, priced.catalog, priced.path.resolve().parent)
+        bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
         options.tell(f"run folder {folder.path.relative_to(options.root)}")
         with ExitStack() as stack:
             _tell_story(story, priced, bundle, options, stack, ask=ask)

@@ -13,8 +13,10 @@ from launcher.model.request import PlanRequest
 from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
 from launcher.pricing.port import Port, port
+from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.pricing.verdict import Choice, Verdict, judge, one_sided
-from launcher.workflow.quote.price import NEURON, NVIDIA, Priced, PriceOptions, asked, price_request
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import asked, price_request
 
 if TYPE_CHECKING:
     from launcher.workflow.quote.compare_serving import ServingComparison

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.enums import PurchaseOption
@@ -13,11 +13,13 @@ from launcher.model.finding import Finding
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.pricing.candidate import Candidate
+from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.pricing.serving.candidate import ServingCandidate
 from launcher.pricing.serving.crossover import usd_per_request, utilisation, volume
+from launcher.pricing.serving.priced import ServingPriced
 from launcher.pricing.serving.verdict import ServingVerdict, Sides, judge, sides, upkeep_usd
-from launcher.workflow.quote.price import NEURON, NVIDIA, PriceOptions
-from launcher.workflow.quote.serving import ServingPriced, price_serving
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.serving import price_serving
 
 
 class Crossover(NamedTuple):
@@ -47,8 +49,8 @@ class ServingComparison:
     @cached_property
     def hosted(self) -> ServingCandidate | None:
         """The cheapest priced Bedrock candidate."""
-        own = (cast("ServingCandidate", each) for each in self.priced.candidates if each.usd is not None)
-        return next((each for each in own if each.bedrock is not None), None)
+        own = (each for each in self.priced.candidates if each.usd is not None and each.bedrock is not None)
+        return next(own, None)
 
     @cached_property
     def crossovers(self) -> tuple[Crossover, ...]:
@@ -56,9 +58,8 @@ class ServingComparison:
         rate = usd_per_request(self.hosted)
         found = []
         for rank, each in enumerate(self.priced.candidates, start=1):
-            own = cast("ServingCandidate", each)
-            if own.estimate is not None and own.usd is not None:
-                found.append(Crossover(rank, own, utilisation(own, rate)))
+            if each.estimate is not None and each.usd is not None:
+                found.append(Crossover(rank, each, utilisation(each, rate)))
         return tuple(found)
 
     @cached_property
@@ -71,9 +72,8 @@ class ServingComparison:
             gpu=self._best(NVIDIA),
             hosted=hosted,
             volume=volume(self.free, usd_per_request(self.hosted), upkeep_usd(self.pinned.serve)),
-            closed=self.priced.serving.closed,
-            unpriced=self.hosted is None
-            and any(cast("ServingCandidate", each).bedrock for each in self.priced.candidates),
+            closed=self.priced.closed,
+            unpriced=self.hosted is None and any(each.bedrock for each in self.priced.candidates),
         )
 
     @cached_property
@@ -87,7 +87,7 @@ class ServingComparison:
         found: dict[str, ServingCandidate] = {}
         for each in self.priced.candidates:
             if self._stands(each):
-                found.setdefault(each.place.instance_type, cast("ServingCandidate", each))
+                found.setdefault(each.place.instance_type, each)
         return list(found.values())
 
     def _best(self, family: str) -> Quote | None:

@@ -10,7 +10,9 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError, UnpricedError
 from launcher.model.quote import Quote
 from launcher.pricing.offers import billed_name
-from launcher.workflow.quote.price import Priced, PriceOptions, pick, price, price_request
+from launcher.pricing.priced import Priced
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price, price_request
 
 REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
 

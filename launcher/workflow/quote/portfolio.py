@@ -16,8 +16,10 @@ from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.pricing.candidate import Candidate
+from launcher.pricing.priced import Priced
 from launcher.workflow.quote.compare import opened as opened_training
-from launcher.workflow.quote.price import Priced, PriceOptions, price_request
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price_request
 
 ZERO = UsdRange(low=Decimal(0), mid=Decimal(0), high=Decimal(0))
 
@@ -65,7 +67,7 @@ class Member:
 
     def on_chip(self, chip: str) -> Decimal | None:
         """The cheapest month on one kind of chip; None where nothing can or has a price."""
-        found = (each.usd for each in self.wide.candidates if each.work.accelerator == chip and stands(each))
+        found = (each.usd for each in self.wide.candidates if each.accelerator == chip and stands(each))
         usd = next((each for each in found if each is not None), None)
         return None if usd is None else usd * self.times_a_month
 
@@ -100,7 +102,7 @@ class Portfolio:
     @cached_property
     def one_chip(self) -> tuple[OneChip, ...]:
         """Every kind of chip that can carry a plan: those that carry all first, the cheapest of them first."""
-        chips = {each.work.accelerator for member in self.members for each in member.wide.candidates if stands(each)}
+        chips = {each.accelerator for member in self.members for each in member.wide.candidates if stands(each)}
         found = [self._on(chip) for chip in sorted(each for each in chips if each)]
         return tuple(sorted(found, key=lambda each: (len(each.missing), each.usd_per_month)))
 

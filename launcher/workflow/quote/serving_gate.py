@@ -1,6 +1,7 @@
 """The gate of a serving plan beside the money: an endpoint to deploy, nothing against it, a verdict for machines."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from launcher.catalog.serving import load_serving
 from launcher.catalog.serving_images import load_images
@@ -8,9 +9,10 @@ from launcher.model.enums import Level, PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.quote import Quote
 from launcher.planning.endpoint_checks import deployment_findings
+from launcher.pricing.priced import Priced
 from launcher.pricing.serving.verdict import ServingChoice
 from launcher.workflow.quote.compare_serving import compare_serving
-from launcher.workflow.quote.price import Priced, PriceOptions
+from launcher.workflow.quote.options import PriceOptions
 
 DESPITE = "--despite-verdict"
 
@@ -57,7 +59,7 @@ def refuse_by_verdict(priced: Priced, options: PriceOptions, say: Callable[[str]
     Raises:
         ImpossibleError: the verdict is against it, with its reasons and what would turn it round.
     """
-    verdict = compare_serving(priced.path, priced.request, priced.catalog, priced.now, options).verdict
+    verdict = compare_serving(Path(priced.path), priced.request, priced.catalog, priced.now, options).verdict
     if verdict.choice is ServingChoice.MEASURE_FIRST:
         say(f"the verdict: {verdict.text}")
     if verdict.choice is not ServingChoice.BEDROCK:

@@ -7,13 +7,13 @@ from launcher.model.errors import SlipwayError
 from launcher.model.plan import Place
 from launcher.model.quote import Quote
 from launcher.model.report import Report
+from launcher.pricing.priced import Priced
 from launcher.records.run_folder import RunFolder
 from launcher.submit.jobs import NoPartitionError
-from launcher.workflow.quote.price import Priced
 from launcher.workflow.run.launch_aws import LaunchSetting, launch_quote
 from launcher.workflow.run.submission_watch import NoCapacityError
 
-Candidate = tuple[Priced, int, Quote]
+Picked = tuple[Priced, int, Quote]
 """A pricing, a rank in it, and its quote."""
 
 
@@ -63,11 +63,11 @@ class Fallback:
 
     setting: LaunchSetting
     candidates: Callable[[], Priced]
-    requote: Callable[[str], Candidate]
-    approve: Callable[[Candidate], None]
+    requote: Callable[[str], Picked]
+    approve: Callable[[Picked], None]
     tried: list[Place] = field(default_factory=list)
 
-    def launch(self, first: Candidate) -> tuple[RunFolder, Report]:
+    def launch(self, first: Picked) -> tuple[RunFolder, Report]:
         """Launch a candidate, and after it the next ones.
 
         Raises:
@@ -103,7 +103,7 @@ class Fallback:
         self.setting.tell(f"no machines yet; the next candidate is {place_words(priced.candidates[rank - 1].place)}")
         return True
 
-    def _following(self) -> Candidate | None:
+    def _following(self) -> Picked | None:
         """The next candidate whose new quote passes the gate, approved; None: there is none."""
         while True:
             priced = self.candidates()

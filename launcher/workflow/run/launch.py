@@ -14,6 +14,7 @@ from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.model.report import Report, RunStatus
+from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.records.documents import report_document
 from launcher.records.run_folder import RunFolder, write_whole
@@ -25,7 +26,6 @@ from launcher.workflow.deploy.hyperpod import is_hyperpod
 from launcher.workflow.deploy.in_sandbox import furnished, left_out, sandbox_for, setting_in
 from launcher.workflow.deploy.standing import cluster_for
 from launcher.workflow.deploy.steps import Deployed, Tell, record
-from launcher.workflow.quote.price import Priced
 from launcher.workflow.run.attempts import attempts, read_events
 from launcher.workflow.run.event_words import tell_event
 from launcher.workflow.run.follow import Follower, Listeners, Progress
@@ -68,7 +68,7 @@ def launch_in_sandbox(priced: Priced, rank: int, quoted: Quote, options: LaunchO
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
     story = _Story(folder=folder, quoted=quoted)
     try:
-        bundle = record(folder, quoted, rank, priced.catalog, priced.path.resolve().parent)
+        bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
         tell(f"run folder {folder.path.relative_to(options.root)}")
         with sandbox_for(quoted.plan.place.region, options.scheduler, options.box, tell) as box:
             stand_ins = furnished(box, quoted.plan)
@@ -140,7 +140,7 @@ def _run_job(
     scheduler = box.scheduler(cluster)
     story.scheduler = scheduler.name
     job_folder = folder.path / "job"
-    work = priced.path.resolve().parent / quoted.plan.request.run.workdir
+    work = Path(priced.path).resolve().parent / quoted.plan.request.run.workdir
     digest = make_job_folder(job_folder, deployed.bundle, work)
     folder.append_event("agent-built", file=AGENT_FILE, sha256=digest)
     environment = box.job_environment(os.environ)

@@ -17,6 +17,7 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.report import Report, RunStatus
 from launcher.planning.pin import zone
+from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.records.documents import report_document
 from launcher.records.run_folder import RunFolder
@@ -29,7 +30,6 @@ from launcher.workflow.deploy.readback.reading import ClusterState
 from launcher.workflow.deploy.render import render_quote
 from launcher.workflow.deploy.standing import cluster_for
 from launcher.workflow.deploy.steps import Setting, Tell, record
-from launcher.workflow.quote.price import Priced
 from launcher.workflow.run.attempts import attempts, read_events
 from launcher.workflow.run.event_words import tell_event
 from launcher.workflow.run.follow import Follower, Listeners, Progress
@@ -92,7 +92,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, setting: LaunchSettin
     folder = run_folder.create(plan.name, datetime.now(UTC), setting.root)
     story = _Story(folder=folder, quoted=quoted)
     try:
-        record(folder, quoted, rank, priced.catalog, priced.path.resolve().parent)
+        record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
         tell(f"run folder {folder.path.relative_to(setting.root)}")
         site = _site(priced, quoted, folder, setting)
         story.site = site
@@ -232,7 +232,7 @@ def _submitted(priced: Priced, quoted: Quote, folder: RunFolder, site: Site, set
         slurm = Slurm(shell=shell)
         # Cheap questions first: a cluster without such nodes needs nothing shipped.
         partition = _partition(slurm, priced.catalog.instance_types[plan.place.instance_type])
-        shipment = ship_work(priced.path.resolve().parent / plan.request.run.workdir, store, setting.environment)
+        shipment = ship_work(Path(priced.path).resolve().parent / plan.request.run.workdir, store, setting.environment)
         tell(shipment.words())
         if site.parallelcluster is not None:
             start_fleet(session, site.parallelcluster, tell)

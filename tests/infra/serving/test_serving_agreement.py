@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from launcher.records.documents import quote_document
-from launcher.workflow.quote.price import PriceOptions, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 from tests.infra.serving.agreement import USAGE, differences, resources, unknown
 from tests.infra.serving.conftest import FILES
 

@@ -22,7 +22,8 @@ from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_no
 from launcher.submit.shell import LocalShell
 from launcher.submit.slurm import Slurm
 from launcher.submit.ssh import SshShell
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch_aws import LaunchSetting, launch_quote
 
 PATIENCE_S = 120.0

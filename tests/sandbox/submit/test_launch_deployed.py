@@ -16,7 +16,8 @@ from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.daemons import client_environment
 from launcher.workflow.deploy.in_sandbox import setting_in
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch_aws import LaunchSetting, launch_quote
 from tests.sandbox.submit.test_ssm import RUNUSER
 from tests.stand_ins.run_command import Machine, served

@@ -10,7 +10,8 @@ from launcher.cli.app import main
 from launcher.model.errors import SlipwayError
 from launcher.model.report import RunStatus
 from launcher.records.run_folder import latest
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.fallback import Fallback
 from launcher.workflow.run.launch_aws import LaunchSetting
 from tests.sandbox.submit.conftest import BUCKET, until

@@ -16,7 +16,8 @@ from launcher.cdk.runner import Command, RecordingRunner, SubprocessRunner
 from launcher.model.bundle import Bundle
 from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteExpiredError, QuoteMismatchError
 from launcher.model.quote import Gate, Quote
-from launcher.workflow.quote.price import PriceOptions, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 PLAN = """

@@ -15,7 +15,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.pricing.verdict import Choice
 from launcher.records.comparison import compare_document
 from launcher.workflow.quote.compare import Comparison, compare
-from launcher.workflow.quote.price import PriceOptions
+from launcher.workflow.quote.options import PriceOptions
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BASE = {

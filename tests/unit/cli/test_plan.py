@@ -10,10 +10,12 @@ import pytest
 
 from launcher.cli import explain
 from launcher.cli.app import main
-from launcher.cli.plan_table import page
+from launcher.cli.plan_page import page
 from launcher.cli.quote_page import page as quote_page
+from launcher.pricing.priced import Priced
 from launcher.records.documents import plan_document, quote_document
-from launcher.workflow.quote.price import Priced, PriceOptions, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MONEY = re.compile(r"-?\d+(\.\d+)?")
@@ -64,7 +66,7 @@ def document(found: Priced) -> dict:
     return plan_document(
         name=found.request.name,
         now=found.now,
-        considered=found.resolution.considered,
+        considered=found.considered,
         quotes=found.quotes,
         findings=found.findings,
         types=found.catalog.instance_types,

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli.plan_table import page
-from launcher.workflow.quote.price import PriceOptions, price
+from launcher.cli.plan_page import page
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 
 ROOT = Path(__file__).resolve().parents[3]
 README = ROOT / "README.md"

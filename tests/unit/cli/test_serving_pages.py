@@ -11,11 +11,13 @@ import pytest
 
 from launcher.cli import explain, portfolio_page, serving_compare
 from launcher.cli.app import main
-from launcher.cli.plan_table import page
+from launcher.cli.plan_page import page
 from launcher.cli.quote_page import page as quote_page
+from launcher.pricing.priced import Priced
 from launcher.workflow.quote.compare import compare
+from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.portfolio import portfolio
-from launcher.workflow.quote.price import Priced, PriceOptions, price
+from launcher.workflow.quote.price import price
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CHAT = """

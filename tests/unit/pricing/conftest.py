@@ -10,7 +10,9 @@ import yaml
 
 from launcher import plan_file
 from launcher.catalog.load import load
-from launcher.workflow.quote.price import Priced, PriceOptions, price_request
+from launcher.pricing.priced import Priced
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price_request
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 Pricer = Callable[..., Priced]

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from launcher import plan_file
 from launcher.catalog.load import load
-from launcher.cli.plan_table import page
+from launcher.cli.plan_page import page
 from launcher.cli.quote_page import page as quote_page
 from launcher.model.document import document, resolve
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.documents import quote_document
-from launcher.workflow.quote.price import PriceOptions, price_request
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price_request
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CATALOG = load()

@@ -101,7 +101,7 @@ def test_a_reservation_gives_one_candidate_even_where_nothing_is_known(priced):
         "purchase": {"option": "any", "reservation": {"id": BLOCK}},
     }
     found = priced(plan)
-    assert len(found.candidates) == found.resolution.considered == 1
+    assert len(found.candidates) == found.considered == 1
     assert [each.code for each in found.findings] == ["reservation-unchecked"]
     quoted = found.quote(1)
     assert quoted.plan.place.nodes == 3

@@ -9,7 +9,8 @@ from launcher.aws.session import Session
 from launcher.catalog.serving_images import load_images
 from launcher.planning.endpoint import endpoint
 from launcher.workflow.endpoint.left import left_behind
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 from tests.stand_ins import endpoint_runtime
 from tests.stand_ins.endpoint_runtime import Runtime
 

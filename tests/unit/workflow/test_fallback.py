@@ -3,11 +3,13 @@
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
 from launcher.model.enums import PurchaseOption
-from launcher.workflow.quote.price import PriceOptions, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 from launcher.workflow.run.fallback import covered, next_rank
 
 PLAN = """
@@ -49,7 +51,7 @@ def test_one_after_the_other_until_none_is_left(priced, places):
 def test_what_the_gate_refuses_is_passed_over(priced):
     dear = sorted(priced.quote(rank).usd.high for rank in range(1, len(priced.candidates) + 1))[-2]
     less = dear - Decimal("0.01")
-    poorer = price(priced.path, NOW, PriceOptions(everything=True, sandbox=True, prices_as_of=DAY, max_usd=less))
+    poorer = price(Path(priced.path), NOW, PriceOptions(everything=True, sandbox=True, prices_as_of=DAY, max_usd=less))
     allowed = [rank for rank in range(1, len(poorer.candidates) + 1) if poorer.quote(rank).gate.allowed]
     assert 0 < len(allowed) < len(poorer.candidates)
     assert next_rank(poorer, []) == allowed[0]

@@ -8,7 +8,7 @@ import pytest
 from launcher.model.errors import ImpossibleError, OverBudgetError, UnpricedError
 from launcher.records.cache_folder import cache_folder
 from launcher.workflow.quote.fresh import fresh_quote
-from launcher.workflow.quote.price import PriceOptions
+from launcher.workflow.quote.options import PriceOptions
 from tests.stand_ins.aws_prices import AwsPrices, ec2_product, ml_product, served, spot_entry, term
 
 pytestmark = pytest.mark.server

@@ -14,7 +14,7 @@ from launcher.catalog.load import load
 from launcher.cli.app import application
 from launcher.model.endpoint_call import LoadSetting, LoadStep, LoadTest
 from launcher.records.load_documents import load_document
-from launcher.workflow.quote.price import PriceOptions
+from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.serving import price_serving
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

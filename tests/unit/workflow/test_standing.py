@@ -13,7 +13,8 @@ from launcher.workflow.deploy.readback.reading import ClusterState, QueueState
 from launcher.workflow.deploy.readback.training import fits
 from launcher.workflow.deploy.standing import without_job
 from launcher.workflow.deploy.ways_in import ways_in
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 QUEUE = QueueState(name="p5", instance_type="p5.48xlarge", capacity_type="SPOT", maximum=4)

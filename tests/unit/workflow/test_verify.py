@@ -12,7 +12,8 @@ from launcher.aws.stacks import StackResource, StackState
 from launcher.model.errors import AwsError
 from launcher.workflow.deploy.readback.reading import Reading
 from launcher.workflow.deploy.verify import _read
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 
 PLAN = Path(__file__).parents[3] / "examples" / "p5-spot.yaml"
 TOPIC = "arn:aws:sns:us-east-2:123456789012:t"

@@ -9,7 +9,8 @@ import yaml
 from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError, UnreadableInputError
-from launcher.workflow.quote.price import PriceOptions, price_request
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price_request
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CATALOG = load()

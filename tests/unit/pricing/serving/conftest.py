@@ -10,9 +10,10 @@ import yaml
 
 from launcher import plan_file
 from launcher.catalog.load import load
+from launcher.pricing.serving.priced import ServingPriced
 from launcher.workflow.quote.compare_serving import ServingComparison, compare_serving
-from launcher.workflow.quote.price import PriceOptions
-from launcher.workflow.quote.serving import ServingPriced, price_serving
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.serving import price_serving
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CATALOG = load()

@@ -8,7 +8,7 @@ from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import load
 from launcher.catalog.serving import load_serving
 from launcher.planning.endpoint_pin import pinned_serving
-from launcher.workflow.quote.price import PriceOptions
+from launcher.workflow.quote.options import PriceOptions
 from tests.unit.pricing.serving.conftest import request as requested
 
 INF2 = {"instance_type": "inf2.48xlarge"}

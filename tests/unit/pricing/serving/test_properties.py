@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
-from launcher.workflow.quote.price import PriceOptions
+from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.serving import price_serving
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

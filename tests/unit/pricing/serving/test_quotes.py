@@ -13,7 +13,8 @@ from launcher.catalog.load import load
 from launcher.model.document import document
 from launcher.model.enums import Level
 from launcher.records.documents import plan_document, quote_document
-from launcher.workflow.quote.price import PriceOptions, pick
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick
 from launcher.workflow.quote.serving import price_serving
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -199,7 +200,7 @@ def test_every_candidate_has_its_own_digest(priced):
 
 def test_all_shows_every_place(priced):
     few, many = priced(), priced(options=PriceOptions(everything=True))
-    assert many.resolution.considered == len(many.candidates) > len(few.candidates)
+    assert many.considered == len(many.candidates) > len(few.candidates)
 
 
 def test_json_of_a_plan(priced):

@@ -9,7 +9,8 @@ import pytest
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.workflow.doctor.diagnosis import diagnose, subject_of
-from launcher.workflow.quote.price import PriceOptions, pick, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 from tests.stand_ins import aws_account
 
 REGION = "us-east-2"

@@ -8,7 +8,7 @@ from launcher.cli.capacity_page import page
 from launcher.model.capacity import OfferKind
 from launcher.records.capacity_document import capacity_document
 from launcher.workflow.capacity.offers import capacity
-from launcher.workflow.quote.price import PriceOptions
+from launcher.workflow.quote.options import PriceOptions
 from tests.stand_ins.aws_account import EC2_DENIED
 from tests.unit.workflow.doctor.conftest import NOW
 

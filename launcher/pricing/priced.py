@@ -1,0 +1,135 @@
+"""A request with its candidates, best first: ranks, quotes and digests of them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from functools import cached_property
+from typing import Generic, TypeAlias, TypeVar
+
+from launcher.catalog.load import Catalog
+from launcher.model.enums import PurchaseOption
+from launcher.model.finding import Finding
+from launcher.model.quote import Quote
+from launcher.model.request import PlanRequest
+from launcher.pricing.alternatives import Alternative
+from launcher.pricing.candidate import Candidate
+from launcher.pricing.context import PricingContext
+from launcher.pricing.gate import OVER_BUDGET, spending_limit
+
+NVIDIA, NEURON = "nvidia", "neuron"
+"""Families of accelerators: GPUs, and Trainium."""
+
+Candidate_co = TypeVar("Candidate_co", bound=Candidate, covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PricedRequest(ABC, Generic[Candidate_co]):
+    """A request with its candidates, best first; a quote is made of one when it is asked for.
+
+    `path` is where the plan file was read from. `considered` counts the combinations that were looked at; `findings`
+    are those of the whole plan.
+    """
+
+    path: str
+    context: PricingContext
+    candidates: Sequence[Candidate_co]
+    findings: tuple[Finding, ...]
+    considered: int
+    _made: dict[int, Quote] = field(default_factory=dict)
+
+    @property
+    def request(self) -> PlanRequest:
+        """The request."""
+        return self.context.request
+
+    @property
+    def catalog(self) -> Catalog:
+        """The prices."""
+        return self.context.catalog
+
+    @property
+    def now(self) -> datetime:
+        """The moment."""
+        return self.context.now
+
+    def quote(self, rank: int) -> Quote:
+        """The quote of a rank, from 1; one over the budget names the best that is not."""
+        made = self._own(rank)
+        if made.gate.exit_code != OVER_BUDGET or self._affordable is None:
+            return made
+        other, usd = self._affordable
+        return replace(made, gate=replace(made.gate, hint=f"{made.gate.hint}, or --pick {other} at ${usd:,.2f}"))
+
+    def _own(self, rank: int) -> Quote:
+        """The quote by itself, made once."""
+        if rank not in self._made:
+            self._made[rank] = self._make(rank)
+        return self._made[rank]
+
+    @abstractmethod
+    def _make(self, rank: int) -> Quote:
+        """The quote of a rank, from 1."""
+
+    def digest(self, rank: int) -> str:
+        """The digest of a rank's plan, without making its quote."""
+        return self.candidates[rank - 1].plan.digest
+
+    @cached_property
+    def quotes(self) -> tuple[Quote, ...]:
+        """Every candidate's quote."""
+        return tuple(self.quote(rank) for rank in range(1, len(self.candidates) + 1))
+
+    @cached_property
+    def _affordable(self) -> tuple[int, Decimal] | None:
+        """The first candidate within the budget: its rank and its high estimate; None without one."""
+        limit = spending_limit(self.request, self.context.rules)
+        for rank, candidate in enumerate(self.candidates, start=1):
+            if limit is None or candidate.usd is None or candidate.usd > limit or candidate.refusals:
+                continue
+            made = self._own(rank)
+            if made.usd is not None and made.usd.high <= limit and made.gate.exit_code != OVER_BUDGET:
+                return rank, made.usd.high
+        return None
+
+    def family(self, candidate: Candidate) -> str:
+        """Whether a candidate is nvidia or neuron; "" on Bedrock."""
+        return self.catalog.accelerators[candidate.accelerator].family if candidate.accelerator else ""
+
+    def cheapest_of(self, family: str) -> int | None:
+        """The rank of the cheapest possible candidate of a family that ties nobody down for years; None without one."""
+        for rank, candidate in enumerate(self.candidates, start=1):
+            tied = candidate.place.term_years is not None and candidate.place.option not in self._asked
+            if candidate.usd is not None and not candidate.refusals and not tied and self.family(candidate) == family:
+                return rank
+        return None
+
+    @property
+    def _asked(self) -> tuple[PurchaseOption, ...]:
+        """The ways of buying that the plan names; what it owns is not new."""
+        return tuple(PurchaseOption) if self.request.purchase.owned else self.request.purchase.option or ()
+
+    @property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """What else it could run on, priced and not deployed."""
+        return ()
+
+    @property
+    @abstractmethod
+    def params_b(self) -> float | None:
+        """Billions of parameters of the model, where they are known."""
+
+    @property
+    def impossible(self) -> bool:
+        """Whether there is something against every candidate."""
+        return all(each.refusals for each in self.candidates)
+
+    @property
+    def next_command(self) -> str:
+        """What to type next."""
+        return f"slipway quote {self.path} --pick 1"
+
+
+Priced: TypeAlias = PricedRequest[Candidate]
+"""A request for training or for serving, with its candidates."""

@@ -1,0 +1,90 @@
+"""The candidates of a training job, or of a cluster without one, and their quotes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+
+from launcher.model.plan import Place
+from launcher.model.quote import Quote
+from launcher.model.workload import ModelDimensions
+from launcher.planning.limits import computes
+from launcher.planning.resolve import Resolution
+from launcher.planning.targets import place_findings
+from launcher.pricing.alternatives import Alternative, alternatives
+from launcher.pricing.candidate import cheapest_fixed, ranked
+from launcher.pricing.context import PricingContext
+from launcher.pricing.priced import PricedRequest
+from launcher.pricing.quoting import quote
+from launcher.pricing.screening import all_places, best_places
+from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPriced(PricedRequest[TrainingCandidate]):
+    """A training job, or a cluster without one, with its candidates; `resolution` is what they were made of."""
+
+    resolution: Resolution
+
+    def _make(self, rank: int) -> Quote:
+        candidate = self.candidates[rank - 1]
+        return quote(candidate, self.resolution.estimator.explained(candidate.work), self._rival_usd)
+
+    @cached_property
+    def _rival_usd(self) -> Decimal | None:
+        """The cheapest total that is not on spot."""
+        return cheapest_fixed(self.candidates)
+
+    @cached_property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """What else the job could run on, priced and not deployed; nothing for a cluster without a job."""
+        train, asked = self.request.workload.train, self.request.target.instance_type
+        kinds = self.request.target.kind
+        if train is None or kinds is not None:
+            return ()
+        types = self.catalog.instance_types
+        tried = [types[name] for name in asked] if asked is not None else list(types.values())
+        chips = [
+            each
+            for each in tried
+            if each.chip is not None and each.chip.trains and computes(each.chip, train.precision)
+        ]
+        return alternatives(chips, self.resolution.estimator, self.context)
+
+    @property
+    def params_b(self) -> float | None:
+        """Billions of parameters of the model, where there is one."""
+        train = self.request.workload.train
+        if train is None or train.model is None:
+            return None
+        if isinstance(train.model, ModelDimensions):
+            return train.model.params_b
+        found = self.catalog.find_model(train.model)
+        return found.params_b if found else None
+
+
+def price_training(
+    path: str, resolution: Resolution, context: PricingContext, *, everything: bool = False
+) -> TrainingPriced:
+    """The candidates of a resolved request, best first: the best of each type and way of buying, or all of them."""
+    return TrainingPriced(
+        path=path,
+        context=context,
+        candidates=ranked(
+            _candidate(each, resolution, context) for each in _places(resolution, context, everything=everything)
+        ),
+        findings=resolution.findings,
+        considered=resolution.considered,
+        resolution=resolution,
+    )
+
+
+def _places(resolution: Resolution, context: PricingContext, *, everything: bool) -> Sequence[Place]:
+    if everything:
+        return tuple(all_places(resolution.groups))
+    return best_places(resolution.groups, resolution.estimator, context)
+
+
+def _candidate(place: Place, resolution: Resolution, context: PricingContext) -> TrainingCandidate:
+    work = resolution.estimator.work(place.instance_type, place.nodes)
+    return training_candidate(place, work, context, place_findings(context.request, place, context.catalog))

@@ -1,0 +1,54 @@
+"""What the command line adds to a plan file, and what follows from it for every pricing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+from launcher.catalog.load import Catalog
+from launcher.model.enums import Level
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding
+from launcher.model.request import PlanRequest
+from launcher.pricing.context import PricingContext
+from launcher.pricing.gate import GateRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceOptions:
+    """What the command line adds to a plan file; `cache` is the folder of refreshed prices, where there is one.
+
+    `despite_verdict` deploys an endpoint that the comparison advises against. `runs` is the folder from whose runs a
+    serving plan takes load tests; None takes none.
+    """
+
+    region: str | None = None
+    everything: bool = False
+    prices_as_of: date | None = None
+    max_price_age: int | None = None
+    max_usd: Decimal | None = None
+    sandbox: bool = False
+    cache: Path | None = None
+    runs: Path | None = None
+    despite_verdict: bool = False
+
+
+def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
+    """Go on only with a request that nothing stands against.
+
+    Raises:
+        ImpossibleError: something does; with every finding.
+    """
+    count = sum(each.level is Level.ERROR for each in findings)
+    if count:
+        message = f"{path} asks for something that cannot be done: {count} problem{'s' if count > 1 else ''}"
+        raise ImpossibleError(message, findings=tuple(findings))
+
+
+def context_for(request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> PricingContext:
+    """What every quote of one command has in common."""
+    rules = GateRules(
+        today=now.date(), max_usd=options.max_usd, max_age_days=options.max_price_age, sandbox=options.sandbox
+    )
+    return PricingContext(request=request, catalog=catalog, now=now, rules=rules)
