@@ -1,23 +1,24 @@
 """Service quotas of an account, and how much of them is used."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from launcher.aws.calls import asked, items
+from launcher.aws.calls import items
+from launcher.aws.metrics import Metric, latest
 from launcher.aws.session import Session
 
 METRIC_WINDOW = timedelta(hours=1)
 """How far back the use of a quota is read: the service reports it every five minutes or so."""
-METRIC_PERIOD_S = 300
+METRIC_PERIOD = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
     """One quota as the account has it: applied, or AWS's default where none was ever applied.
 
-    `metric` is where CloudWatch keeps its use, empty where nobody counts it.
+    `metric` is where CloudWatch keeps its use, None where nobody counts it.
     """
 
     service: str
@@ -25,7 +26,7 @@ class Quota:
     code: str
     value: float
     adjustable: bool
-    metric: Mapping[str, Any] = field(default_factory=dict)
+    metric: Metric | None = None
 
 
 def quotas(session: Session, service: str) -> tuple[Quota, ...]:
@@ -52,21 +53,9 @@ def used(session: Session, quota: Quota, now: datetime) -> float | None:
     Raises:
         AwsError: the call failed.
     """
-    if not quota.metric:
+    if quota.metric is None:
         return None
-    statistic = str(quota.metric.get("MetricStatisticRecommendation", "Maximum"))
-    with asked(f"read the use of {quota.name}"):
-        answer = session.client("cloudwatch").get_metric_statistics(
-            Namespace=quota.metric["MetricNamespace"],
-            MetricName=quota.metric["MetricName"],
-            Dimensions=[{"Name": name, "Value": value} for name, value in quota.metric["MetricDimensions"].items()],
-            StartTime=now - METRIC_WINDOW,
-            EndTime=now,
-            Period=METRIC_PERIOD_S,
-            Statistics=[statistic],
-        )
-    points = sorted(answer["Datapoints"], key=lambda each: each["Timestamp"])
-    return float(points[-1][statistic]) if points else None
+    return latest(session, quota.metric, now, within=METRIC_WINDOW, period=METRIC_PERIOD)
 
 
 def _quota(raw: Mapping[str, Any], service: str) -> Quota:
@@ -76,5 +65,16 @@ def _quota(raw: Mapping[str, Any], service: str) -> Quota:
         code=str(raw["QuotaCode"]),
         value=float(raw["Value"]),
         adjustable=bool(raw.get("Adjustable", False)),
-        metric=raw.get("UsageMetric") or {},
+        metric=_metric(raw.get("UsageMetric") or {}),
+    )
+
+
+def _metric(raw: Mapping[str, Any]) -> Metric | None:
+    if "MetricName" not in raw:
+        return None
+    return Metric(
+        namespace=str(raw["MetricNamespace"]),
+        name=str(raw["MetricName"]),
+        dimensions=raw.get("MetricDimensions", {}),
+        statistic=str(raw.get("MetricStatisticRecommendation", "Maximum")),
     )

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -18,7 +19,10 @@ BEING_REMOVED = "DELETE_IN_PROGRESS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackState:
-    """One stack as CloudFormation describes it; `id` still names it when it is gone."""
+    """One stack as CloudFormation describes it; `id` still names it when it is gone.
+
+    `deployed_at` is when it was made or last changed; None where nobody asked.
+    """
 
     id: str
     name: str
@@ -26,6 +30,7 @@ class StackState:
     protected: bool
     outputs: dict[str, str]
     tags: dict[str, str]
+    deployed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +82,18 @@ def find(session: Session, name: str) -> StackState | None:
             return None
         raise
     return None if found.status == REMOVED else found
+
+
+def tagged(session: Session, key: str) -> tuple[StackState, ...]:
+    """The stacks of the region that have a tag, but for the parts of others.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated("list the stacks"):
+        pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
+        found = [each for page in pages for each in page["Stacks"] if "ParentId" not in each]
+    return tuple(state for state in map(_state, found) if key in state.tags and state.status != REMOVED)
 
 
 def names(session: Session) -> tuple[str, ...]:
@@ -260,4 +277,5 @@ def _state(found: dict[str, Any]) -> StackState:
         protected=bool(found.get("EnableTerminationProtection", False)),
         outputs={each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])},
         tags={each["Key"]: each["Value"] for each in found.get("Tags", [])},
+        deployed_at=found.get("LastUpdatedTime", found.get("CreationTime")),
     )

@@ -1,0 +1,45 @@
+"""Values that CloudWatch keeps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from launcher.aws.calls import asked
+from launcher.aws.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One metric, and which of its statistics is meant."""
+
+    namespace: str
+    name: str
+    dimensions: Mapping[str, str]
+    statistic: str = "Maximum"
+
+
+def latest(session: Session, metric: Metric, now: datetime, *, within: timedelta, period: timedelta) -> float | None:
+    """The newest value of a metric; None where there is none of late.
+
+    Args:
+        session: of the region.
+        metric: which.
+        now: the moment.
+        within: how far back to look.
+        period: what one value stands for.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with asked(f"read {metric.name}"):
+        answer = session.client("cloudwatch").get_metric_statistics(
+            Namespace=metric.namespace,
+            MetricName=metric.name,
+            Dimensions=[{"Name": name, "Value": value} for name, value in metric.dimensions.items()],
+            StartTime=now - within,
+            EndTime=now,
+            Period=int(period.total_seconds()),
+            Statistics=[metric.statistic],
+        )
+    points = sorted(answer["Datapoints"], key=lambda each: each["Timestamp"])
+    return float(points[-1][metric.statistic]) if points else None

@@ -1,0 +1,36 @@
+"""`slipway cost`: what stands in the account and what it costs."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from launcher.cli import options, output
+from launcher.cli.table import terminal_width
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("cost")(cost)
+
+
+def cost(
+    *,
+    json: options.Json = False,
+    region: Annotated[str | None, typer.Option("--region", help="Look in one region alone.")] = None,
+) -> None:
+    """Every stack of Slipway's in the account: who, since when, dollars an hour now and so far, and when it ends.
+
+    Nodes are counted by each cluster's guard every five minutes, and priced at the rate of its quote.
+    """
+    from launcher.aws.clients import Sessions
+    from launcher.catalog.load import load
+    from launcher.cli.cost_page import page
+    from launcher.records.cost_document import cost_document
+    from launcher.workflow.cost.survey import survey
+
+    found = survey(Sessions(dict(os.environ)), load(overlay=options.price_cache()), options.now(), only=region)
+    if json:
+        output.document(cost_document(found.as_of, found.stacks, found.unanswered))
+    else:
+        output.result(page(found, terminal_width()))

@@ -1,0 +1,165 @@
+"""What stands in an account and what it costs, against moto; nodes as the guard counts them."""
+
+import json
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from launcher.aws.clients import Sessions
+from launcher.catalog.load import load
+from launcher.cli.cost_page import page
+from launcher.records.cost_document import cost_document
+from launcher.workflow.cost.survey import survey
+from tests.stand_ins.aws_account import Refused
+from tests.unit.workflow.doctor.conftest import NOW, REGION, client
+
+pytestmark = pytest.mark.server
+
+ROLE = "arn:aws:iam::123456789012:role/guard-role"
+
+
+@pytest.fixture
+def standing(account):
+    """A cluster with its network and store, deployed ten hours ago by ada; two nodes run."""
+    guard = {
+        "CLUSTER": "probe",
+        "PARALLELCLUSTER": "slipway-probe",
+        "IDLE_MINUTES": "60",
+        "TTL_HOURS": "24",
+        "USD_PER_NODE_HOUR": "20.5",
+        "PREPAID": "false",
+        "STACK": "slipway-probe-training",
+        "TOPICS": "",
+    }
+    client(account, "iam").create_role(RoleName="guard-role", AssumeRolePolicyDocument="{}")
+    function = {
+        "Type": "AWS::Lambda::Function",
+        "Properties": {
+            "Code": {"ZipFile": "pass"},
+            "Role": ROLE,
+            "Runtime": "python3.13",
+            "Handler": "index.handler",
+            "Environment": {"Variables": guard},
+        },
+    }
+    stack(account, "training", {"GuardrailsGuardFunction236B99F4": function})
+    address = {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}
+    stack(account, "network", {"Address": address})
+    bucket = {"Type": "AWS::S3::Bucket"}
+    stack(account, "checkpoints", {"Bucket": bucket}, {"BucketName": {"Value": "probe-checkpoints"}})
+    put(account, "Slipway", "RunningNodes", {"Cluster": "probe"}, value=2.0, when=NOW - timedelta(minutes=4))
+    put(account, "Slipway", "NodeHours", {"Cluster": "probe"}, value=11.0, when=NOW - timedelta(minutes=4))
+    return account
+
+
+def stack(account, part, resources, outputs=None, tags=None):
+    body = {"Resources": resources, "Outputs": outputs or {}}
+    client(account, "cloudformation").create_stack(
+        StackName=f"slipway-probe-{part}",
+        TemplateBody=json.dumps(body),
+        Tags=[
+            {"Key": "slipway:cluster", "Value": "probe"},
+            *({"Key": key, "Value": value} for key, value in (tags or {"owner": "ada"}).items()),
+        ],
+    )
+
+
+def put(account, namespace, name, dimensions, *, value, when):
+    point = {"MetricName": name, "Value": value, "Timestamp": when}
+    point["Dimensions"] = [{"Name": key, "Value": each} for key, each in dimensions.items()]
+    client(account, "cloudwatch").put_metric_data(Namespace=namespace, MetricData=[point])
+
+
+@pytest.fixture
+def surveyed(account):
+    def look(only=REGION):
+        return survey(Sessions(account.environment), load(), NOW, only=only)
+
+    return look
+
+
+def of(found, kind):
+    return next(each for each in found.stacks if each.kind == kind)
+
+
+def test_nodes_cost_what_the_quote_said_and_the_ttl_ends_them(standing, surveyed):
+    found = of(surveyed(), "training")
+    assert (found.owner, found.usd_per_hour) == ("ada", Decimal(41))
+    assert found.usd_so_far >= Decimal("225.5")
+    assert found.ends_at == found.since + timedelta(hours=24)
+    assert found.down_command == "slipway down probe --region us-east-2"
+    assert found.note == "2 nodes at the quoted $20.5"
+
+
+def test_the_head_node_is_counted_beside_the_nodes(standing, surveyed):
+    ec2 = client(standing, "ec2")
+    tags = [
+        {"Key": "parallelcluster:cluster-name", "Value": "slipway-probe"},
+        {"Key": "parallelcluster:node-type", "Value": "HeadNode"},
+    ]
+    (image,) = ec2.describe_images(MaxResults=5)["Images"][:1]
+    ec2.run_instances(
+        ImageId=image["ImageId"],
+        InstanceType="m6i.xlarge",
+        MinCount=1,
+        MaxCount=1,
+        TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+    )
+    assert of(surveyed(), "training").usd_per_hour == Decimal(41) + load().on_demand("m6i.xlarge", REGION).usd
+
+
+def test_a_network_costs_by_the_hour_and_a_store_by_what_it_holds(standing, surveyed):
+    put(
+        standing,
+        "AWS/S3",
+        "BucketSizeBytes",
+        {"BucketName": "probe-checkpoints", "StorageType": "StandardStorage"},
+        value=730.0 * 2**30,
+        when=NOW - timedelta(hours=20),
+    )
+    found = surveyed()
+    assert of(found, "network").usd_per_hour == Decimal("0.005")
+    price = load().bill_item("s3.standard-storage", REGION).usd
+    assert of(found, "checkpoints").usd_per_hour == price
+    assert of(found, "checkpoints").down_command.endswith("--checkpoints")
+
+
+def test_what_is_not_known_is_said_and_never_nothing(account, surveyed):
+    stack(account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
+    found = of(surveyed(), "training")
+    assert (found.usd_per_hour, found.usd_so_far) == (None, None)
+    assert "its guard is not there" in found.note
+    assert "whose cost is not known" in page(surveyed(), 100)[1]
+
+
+def test_stacks_of_others_are_left_out(account, surveyed):
+    client(account, "cloudformation").create_stack(
+        StackName="slipway-imitation-training", TemplateBody='{"Resources": {"T": {"Type": "AWS::SNS::Topic"}}}'
+    )
+    assert surveyed().stacks == ()
+    assert "Nothing of Slipway's" in page(surveyed(), 80)[1]
+
+
+def test_a_region_that_does_not_answer_is_named_and_the_others_are_shown(standing, surveyed):
+    standing.canned["ec2.DescribeRegions"] = {
+        "Regions": [{"RegionName": name, "OptInStatus": "opted-in"} for name in (REGION, "eu-west-1")]
+    }
+    found = surveyed(only=None)
+    assert {each.region for each in found.stacks} == {REGION}
+    standing.canned["cloudformation.DescribeStacks"] = Refused("AccessDenied", "not authorized", 403)
+    found = surveyed(only=None)
+    assert found.stacks == ()
+    assert [region for region, _ in found.unanswered] == ["eu-west-1", REGION]
+
+
+def test_the_page_and_the_document(standing, surveyed):
+    found = surveyed()
+    text = "\n".join(page(found, 80))
+    assert "slipway-probe-training" in text
+    assert "slipway down probe --region us-east-2" in text
+    document = cost_document(found.as_of, found.stacks, found.unanswered)
+    keys = {"name", "kind", "region", "owner", "since", "usd_per_hour", "usd_so_far", "ends_at", "down_command"}
+    assert document["schema"] == "slipway.cost/1"
+    assert all(keys <= set(each) for each in document["stacks"])
+    assert Decimal(document["usd_per_hour"]) == sum(each.usd_per_hour or 0 for each in found.stacks)
