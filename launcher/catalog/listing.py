@@ -8,8 +8,8 @@ from typing import Literal
 
 from launcher.catalog.bill import EVERYWHERE, current_tiers
 from launcher.catalog.catalog import Catalog
-from launcher.catalog.selection import Dated
-from launcher.catalog.selector import PARITY, SAGEMAKER, UNSTATED, Key, zoned_rows
+from launcher.catalog.selection import Dated, newest
+from launcher.catalog.selector import PARITY, SAGEMAKER, UNSTATED, Key, usd_of, zoned_rows
 from launcher.catalog.store import Store
 from launcher.catalog.tables import FREE
 from launcher.model.enums import Basis, Market, Payment, PurchaseOption
@@ -170,9 +170,15 @@ def _term_keys(kind: str, terms: Iterable[tuple[str, str, str, str]]) -> Iterato
 
 
 def _compute(catalog: Catalog, key: Key) -> Iterator[PriceRow]:
-    """The rows of one price of compute, those of other SageMaker components only where one is the price."""
-    winner = catalog.selector.row(key)
-    for row in catalog.selector.rows(key):
+    """The rows of one price of compute, those of other SageMaker components only where one is the price.
+
+    A spot price of the region stands under the region, not again under each zone it speaks for.
+    """
+    winner, every = catalog.selector.row(key), catalog.selector.rows(key)
+    if key.kind == PurchaseOption.SPOT.value:
+        every = [row for row in every if row.zone == key.zone]
+        winner = winner if key.zone else newest(every, usd_of, catalog.until)
+    for row in every:
         elsewhere = key.kind == SAGEMAKER and row.zone != key.detail and row != winner
         if row.as_of > catalog.until or elsewhere or (key.term_years and not row.usd):
             continue

@@ -9,7 +9,10 @@ from launcher.model.enums import Basis, Market
 from launcher.model.money import Price
 
 TOLERANCE_USD = 0.0001
-"""Spot prices are rounded to four places, on-demand prices to five or six."""
+"""How far a spot price may lie from the floor: it is rounded to four places, on-demand prices to five or six."""
+
+NO_SAVING = 0.01
+"""A spot price within this share of on demand is on demand's own: nothing is spare there."""
 
 FLOOR_FRACTION = 0.1
 """EC2's spot price does not fall below a tenth of on demand; a zone at exactly that has no traded market."""
@@ -53,16 +56,16 @@ def market_of(usd: str, on_demand: Iterable[Row]) -> Market:
             (unverified if row.basis == Basis.UNVERIFIED.value else listed).append(float(row.usd))
     spot = float(usd)
     for price in listed or unverified:
-        if _equal(spot, price):
+        if _equal(spot, price, NO_SAVING * price):
             return Market.NONE
         if _equal(spot, FLOOR_FRACTION * price):
             return Market.FLOOR
     return Market.OPEN
 
 
-def _equal(left: float, right: float) -> bool:
+def _equal(left: float, right: float, tolerance: float = TOLERANCE_USD) -> bool:
     """Within the tolerance, its bound included whatever the last bit of a float."""
-    return round(abs(left - right), 9) <= TOLERANCE_USD
+    return round(abs(left - right), 9) <= tolerance
 
 
 def band_of(row: BandRow, store: Store) -> InterruptionBand:

@@ -63,7 +63,8 @@ class RowSelector:
         """Every row that speaks for a thing, of any date and basis: those read for it, then those derived for it.
 
         A row that may not price is not derived from. A type that a region sells in its local zones alone has their
-        Capacity Block rate, with the zone in the row.
+        Capacity Block rate, with the zone in the row. A spot price that names no zone stands in for a zone's own that
+        is older, and the zones' for the region's: of one day the dearest.
         """
         if key.kind == SAGEMAKER:
             return tuple(self._billed_alike(key))
@@ -73,6 +74,8 @@ class RowSelector:
             return (*self._terms(key), *self._at_parity(key))
         every = self._region(key)
         same = [row for row in every if row.zone == key.zone]
+        if key.kind == PurchaseOption.SPOT.value:
+            return (*same, *_of_elsewhere(every, key.zone))
         sold_locally = not same and not key.zone and key.kind == PurchaseOption.CAPACITY_BLOCK.value
         return every if sold_locally else same
 
@@ -88,8 +91,21 @@ class RowSelector:
         return seen if priced is not None and seen is not None and seen.as_of > priced.as_of else None
 
     def zones(self, key: Key) -> tuple[str, ...]:
-        """The zones that rows of a kind, type and region name, whatever zone the key has."""
-        return tuple(dict.fromkeys(row.zone for row in self._region(key)))
+        """The zones that the prices of a kind, type and region name by the day, whatever zone the key has."""
+        rows = self._region(key)
+        return tuple(dict.fromkeys(row.zone for row in rows if row.usd and row.as_of <= self.until))
+
+    def spot_zones(self, name: str, region: str) -> tuple[str | None, ...]:
+        """Where a region's spot is to be looked for: the zones whose own price holds, and None for any zone.
+
+        None stands where a price without a zone was ever read, whatever is newer: what was picked before the prices
+        were read anew is found again. A zone that only such a price speaks for is no place of its own.
+        """
+        key = Key(PurchaseOption.SPOT.value, name, region)
+        zones = self.zones(key)
+        chosen = {zone: self.row(key._replace(zone=zone)) for zone in zones if zone}
+        own = tuple(zone for zone, row in chosen.items() if row is not None and row.zone == zone)
+        return own if own and "" not in zones else (*own, None)
 
     def market(self, row: Row, name: str, region: str) -> Market:
         """What a spot row says, held against the on-demand rows of its type and region."""
@@ -147,6 +163,14 @@ def zoned_rows(store: Store, kind: str) -> Zoned:
 def rate_of(payment: Payment) -> Callable[[TermRow], str]:
     """What reads the rate of one way of payment off a row."""
     return attrgetter(payment.value.replace("-", "_"))
+
+
+def _of_elsewhere(rows: Sequence[Row], zone: str) -> Iterator[Row]:
+    """The spot prices that speak for a zone and were not read for it: the region's; for the region its zones'."""
+    why = "a price of the region, newer than the zone's own" if zone else "the dearest zone's of the day"
+    for row in rows:
+        if bool(row.zone) is not bool(zone) and row.basis in PRICING:
+            yield _derived(row, why)
 
 
 def usd_of(row: Row) -> str:

@@ -27,7 +27,7 @@ def locations(
     """Regions and zones to try of those that are known for EC2; SageMaker has one price for a region.
 
     A plan that leaves the target open gets a HyperPod cluster only where it can be the cheaper one: at a price of the
-    user's own, or where EC2's is not known. Its listed rates are EC2's and 15 % more, so all others are folded away.
+    user's own, or where EC2's is not known. Its rates are EC2's and 15 to 25 % more, so all others are folded away.
     """
     whole = tuple(dict.fromkeys((region, request.target.az_id) for region, _zone in known))
     if request.target.kind is not None or option is PurchaseOption.TRAINING_PLAN:

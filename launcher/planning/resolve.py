@@ -142,7 +142,7 @@ def _counts(request: PlanRequest, facts: InstanceType, option: PurchaseOption) -
 def _locations(
     request: PlanRequest, catalog: Catalog, facts: InstanceType, option: PurchaseOption
 ) -> Iterator[tuple[str, str | None]]:
-    """Regions and zones of one option: the pinned zone, the ones with a spot price, or any zone of a region."""
+    """Regions and zones of one option: the pinned zone, the ones with a spot price of their own, or any."""
     az_id = request.target.az_id
     # A type without any Reserved Instance is not sold so; its Savings Plans may exist without a rate that is known.
     reserved = option is PurchaseOption.RESERVED
@@ -154,9 +154,7 @@ def _locations(
         if az_id is not None:
             yield region, az_id
         elif option is PurchaseOption.SPOT:
-            rows = catalog.store.spot.get((facts.name, region), ())
-            zones = dict.fromkeys(row.zone for row in rows if row.usd and row.as_of <= catalog.until)
-            yield from ((region, zone) for zone in zones) if zones else ((region, None),)
+            yield from ((region, zone) for zone in catalog.selector.spot_zones(facts.name, region))
         else:
             yield region, None
 

@@ -161,10 +161,10 @@ def _locations(
         elsewhere = region not in known or (pinned is not None and pinned != region)
         if elsewhere or checks.few_zones(serve, region, catalog) is not None:
             continue
-        zones: Mapping[str, object] = {}
+        zones: tuple[str | None, ...] = (az_id,)
         if option is PurchaseOption.SPOT and az_id is None:
-            zones = catalog.spot(facts.name, region)
-        yield from ((region, zone) for zone in zones) if zones else ((region, az_id),)
+            zones = catalog.selector.spot_zones(facts.name, region)
+        yield from ((region, zone) for zone in zones)
 
 
 def _terms(

@@ -7,7 +7,9 @@ from datetime import date, datetime
 from launcher.catalog import load as catalog_load
 from launcher.catalog.listing import KINDS, PriceChange, PriceRow, difference, rows
 from launcher.catalog.load import Catalog
+from launcher.catalog.selector import Key
 from launcher.catalog.store import Store
+from launcher.model.enums import PurchaseOption
 from launcher.model.errors import UnreadableInputError
 from launcher.model.names import nearest_name
 from launcher.records.cache_folder import cache_folder
@@ -51,10 +53,19 @@ def show(catalog: Catalog, wanted: Wanted, now: datetime, *, history: bool) -> t
 
 
 def _holding(found: Collection[PriceRow]) -> list[PriceRow]:
-    """Of each price the current row and what is newer; the newest where there is no current one."""
-    groups: dict[tuple[object, ...], list[PriceRow]] = {}
+    """Of each price the current row and what is newer; the newest where there is no current one.
+
+    A zone's spot price that a newer one of its region stands in for is history.
+    """
+    groups: dict[Key, list[PriceRow]] = {}
     for row in found:
         groups.setdefault(row.key, []).append(row)
+    whole = {key for key, group in groups.items() if key.kind == PurchaseOption.SPOT.value and any(row.current for row in group)}
+    groups = {
+        key: group
+        for key, group in groups.items()
+        if any(row.current for row in group) or not key.zone or key._replace(zone="") not in whole
+    }
     kept = []
     for group in groups.values():
         current = [row.as_of for row in group if row.current]

@@ -146,12 +146,19 @@ def _reachable(
 
 
 def _known(question: Question, catalog: Catalog) -> dict[Key, Known]:
-    """The prices that a whole answer to a question must have; on demand in local zones is not among them."""
+    """The prices that a whole answer to a question must have; on demand in local zones is not among them.
+
+    Nor is a spot price that names no zone: the services answer by zone.
+    """
     kinds = (question.kind, "reserved") if question.reserved else (question.kind,)
     found: dict[Key, Known] = {}
     for kind in kinds:
         found.update(known(catalog.store, kind, question.names, question.regions))
-    return {key: price for key, price in found.items() if key.kind != "on-demand" or not key.zone}
+    return {key: price for key, price in found.items() if key.kind not in _ZONED or bool(key.zone) is _ZONED[key.kind]}
+
+
+_ZONED = {"on-demand": False, "spot": True}
+"""Whether the answers of a kind name a zone."""
 
 
 @dataclass(kw_only=True)

@@ -125,3 +125,45 @@ def test_every_price_is_a_row_that_may_price_on_that_day(day: date | None):
             if row is not None:
                 assert row.basis in ("listed", "derived")
                 assert row.as_of <= catalog.until
+
+
+def spot(folder: Path, *rows: tuple[str, str, str]) -> Catalog:
+    """A catalog with spot prices of a type that has none in this region otherwise: zone, price, day."""
+    path = folder / tables.SPOT.path
+    path.parent.mkdir(exist_ok=True)
+    lines = [("p6-b300.48xlarge", "us-east-2", zone, usd, day, "listed", "s", "") for zone, usd, day in rows]
+    path.write_text(tables.encode(tables.SPOT, lines), encoding="utf-8")
+    return load(overlay=folder)
+
+
+SPOT = Key("spot", "p6-b300.48xlarge", "us-east-2", "use2-az1")
+
+
+def test_a_newer_spot_price_of_the_region_stands_in_for_a_zones_and_says_so(tmp_path: Path):
+    zones = (("use2-az1", "16", "2026-11-01"), ("use2-az2", "18", "2026-11-05"))
+    catalog = spot(tmp_path, *zones, ("", "51", "2026-11-03"))
+    first, second = (catalog.price(SPOT._replace(zone=zone)) for zone in ("use2-az1", "use2-az2"))
+    assert isinstance(first, Price)
+    assert isinstance(second, Price)
+    assert (str(first.usd), first.basis, "newer than the zone's own" in first.note) == ("51", Basis.DERIVED, True)
+    assert (str(second.usd), second.basis) == ("18", Basis.LISTED)
+    assert catalog.selector.spot_zones("p6-b300.48xlarge", "us-east-2") == ("use2-az2", None)
+
+
+def test_newer_spot_prices_of_zones_stand_in_for_the_regions_the_dearest_first(tmp_path: Path):
+    zones = (("use2-az1", "16", "2026-11-05"), ("use2-az2", "18", "2026-11-05"), ("use2-az3", "40", "2026-11-04"))
+    price = spot(tmp_path, *zones, ("", "51", "2026-11-03")).price(SPOT._replace(zone=""))
+    assert isinstance(price, Price)
+    assert (str(price.usd), price.basis, "the dearest zone's" in price.note) == ("18", Basis.DERIVED, True)
+
+
+def test_on_the_same_day_a_zone_keeps_its_own_spot_price(tmp_path: Path):
+    catalog = spot(tmp_path, ("use2-az1", "16", "2026-11-03"), ("", "51", "2026-11-03"))
+    row = catalog.selector.row(SPOT)
+    assert row is not None
+    assert row.usd == "16"
+    assert catalog.selector.spot_zones("p6-b300.48xlarge", "us-east-2") == ("use2-az1", None)
+
+
+def test_a_region_without_spot_prices_is_looked_at_once():
+    assert load().selector.spot_zones("p6-b300.48xlarge", "us-east-2") == (None,)

@@ -60,7 +60,7 @@ def test_the_reasons_stand_in_the_order_5_4_3(priced):
 def test_an_old_price_is_a_refusal_and_in_the_sandbox_a_warning(priced):
     spot = {"purchase": {"option": "spot"}, "target": {"region": "us-east-2"}}
     refused = gate(priced, spot)
-    assert (refused.exit_code, refused.reason) == (4, "the spot price is 334 days old, at most 2 are allowed")
+    assert (refused.exit_code, refused.reason) == (4, "the spot price is 106 days old, at most 2 are allowed")
     assert gate(priced, spot, max_price_age=400).allowed
     allowed = priced(spot, sandbox=True).quote(1)
     assert allowed.gate.allowed

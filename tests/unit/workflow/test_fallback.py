@@ -20,8 +20,8 @@ target: {kind: parallelcluster, region: us-east-2, instance_type: [trn1.2xlarge,
 purchase: {option: [spot, on-demand]}
 """
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
-DAY = date(2026, 9, 1)
-"""Every zone that is looked at had a spot market then."""
+DAY = date(2026, 7, 31)
+"""Spot was known by zone then, and every zone that is looked at had a market."""
 
 
 @pytest.fixture(scope="module")
