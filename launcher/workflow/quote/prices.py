@@ -60,15 +60,13 @@ def _holding(found: Collection[PriceRow]) -> list[PriceRow]:
     groups: dict[Key, list[PriceRow]] = {}
     for row in found:
         groups.setdefault(row.key, []).append(row)
-    whole = {key for key, group in groups.items() if key.kind == PurchaseOption.SPOT.value and any(row.current for row in group)}
-    groups = {
-        key: group
-        for key, group in groups.items()
-        if any(row.current for row in group) or not key.zone or key._replace(zone="") not in whole
-    }
+    spot = PurchaseOption.SPOT.value
+    whole = {key for key, group in groups.items() if key.kind == spot and any(row.current for row in group)}
     kept = []
-    for group in groups.values():
+    for key, group in groups.items():
         current = [row.as_of for row in group if row.current]
+        if not current and key.zone and key._replace(zone="") in whole:
+            continue
         least = max(current or [row.as_of for row in group])
         kept += [row for row in group if row.current or row.as_of > least or (not current and row.as_of == least)]
     return kept
