@@ -1,11 +1,13 @@
-"""Rows of the catalog's price files, read on first use, indexed by what they are looked up by; dates are not judged."""
+"""Rows of the catalog's price files, read on first use, indexed by what they are looked up by; ages are not judged."""
 
 from collections.abc import Iterator, Mapping
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from launcher.catalog import tables
+from launcher.catalog.plausibility import judged
 from launcher.catalog.tables import Table
 
 Place = tuple[str, str]
@@ -84,9 +86,10 @@ Terms = Mapping[tuple[str, str, str, str], list[TermRow]]
 class Store:
     """The shipped snapshot with, beside it, a folder of newer files of the same format."""
 
-    def __init__(self, overlay: Path | None = None) -> None:
-        """Read nothing yet; `overlay` is a folder that may be missing or lack files."""
+    def __init__(self, overlay: Path | None = None, today: date | None = None) -> None:
+        """Read nothing yet; `overlay` is a folder that may be missing or lack files, with no row after `today`."""
         self.overlay = overlay
+        self.today = today
 
     @cached_property
     def on_demand(self) -> Zoned:
@@ -158,9 +161,12 @@ class Store:
         return known.title if known else source
 
     def _rows(self, table: Table) -> Iterator[list[str]]:
-        yield from tables.read(table, tables.SNAPSHOT)
-        if self.overlay is not None:
-            yield from tables.read_checked(table, self.overlay)
+        if self.overlay is None or not (self.overlay / table.path).is_file():
+            yield from tables.read(table, tables.SNAPSHOT)
+            return
+        shipped = list(tables.read(table, tables.SNAPSHOT))
+        yield from shipped
+        yield from judged(table, shipped, tables.read_checked(table, self.overlay, self.today))
 
     def _zoned(self, table: Table) -> dict[Place, list[Row]]:
         index: dict[Place, list[Row]] = {}

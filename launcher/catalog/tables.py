@@ -7,7 +7,7 @@ beside it have the same files. `zone` is a zone id (spot), a local zone's name, 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal, InvalidOperation
 from io import StringIO
 from pathlib import Path
@@ -17,6 +17,12 @@ from launcher.model.errors import UnreadableInputError
 
 SNAPSHOT = Path(__file__).parent / "data"
 """The folder of the shipped files."""
+
+LEAST_USD, MOST_USD = Decimal("1e-12"), Decimal("1e9")
+"""What a price can be at all."""
+LAST_DAY = "9999-12-31"
+CLOCKS_APART = timedelta(days=1)
+"""A row may be this much newer than the clock says: the machine that wrote it need not agree with this one."""
 
 FREE = "free"
 """Written instead of a price where AWS charges nothing; a zero is never written."""
@@ -116,8 +122,18 @@ def read_rows(path: str) -> list[list[str]]:
         return list(rows)
 
 
-def read_checked(table: Table, folder: Path) -> Iterator[list[str]]:
+def priced_columns(table: Table) -> tuple[str, ...]:
+    """The columns that hold dollars."""
+    return tuple(name for name in table.columns if name.startswith("usd") or name in _PAYMENTS)
+
+
+def read_checked(table: Table, folder: Path, today: date | None = None) -> Iterator[list[str]]:
     """The rows of one file that this program did not ship.
+
+    Args:
+        table: which file.
+        folder: where it is.
+        today: the UTC day after which nothing can have been read; None: that is not looked at.
 
     Raises:
         UnreadableInputError: naming the file and the line, for anything that is not a row of `table`.
@@ -125,6 +141,7 @@ def read_checked(table: Table, folder: Path) -> Iterator[list[str]]:
     path = folder / table.path
     if not path.is_file():
         return
+    last = (today + CLOCKS_APART).isoformat() if today is not None else LAST_DAY
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = csv.reader(file, strict=True)
@@ -132,12 +149,18 @@ def read_checked(table: Table, folder: Path) -> Iterator[list[str]]:
             if header != table.columns:
                 raise _unreadable(path, 1, f"columns are {','.join(header)}, expected {','.join(table.columns)}")
             for row in rows:
-                problem = fault(table, row)
+                problem = fault(table, row) or _ahead(table, row, last)
                 if problem:
                     raise _unreadable(path, rows.line_num, problem)
                 yield row
     except (OSError, UnicodeDecodeError, csv.Error) as cause:
         raise _unreadable(path, 0, str(cause)) from cause
+
+
+def _ahead(table: Table, row: Sequence[str], last: str) -> str:
+    """What is wrong with the day of a sound row: newer than any other, it would win over all that is read later."""
+    day = row[table.columns.index("as_of")] if "as_of" in table.columns else ""
+    return f"as_of is {day}, which is to come: this machine's clock allows {last}" if day > last else ""
 
 
 def fault(table: Table, row: Sequence[str]) -> str:
@@ -147,7 +170,7 @@ def fault(table: Table, row: Sequence[str]) -> str:
     cells = dict(zip(table.columns, row, strict=True))
     if table is SOURCES:
         return "" if cells["id"] and cells["title"] else "id and title must not be empty"
-    prices = [text for name, text in cells.items() if text and (name.startswith("usd") or name in _PAYMENTS)]
+    prices = [text for text in (cells[name] for name in priced_columns(table)) if text]
     wrong = [text for text in prices if not _positive(text) and not (text == FREE and table is BILL_ITEMS)]
     if wrong:
         return f"price is {wrong[0]}, expected a decimal number above zero"
@@ -195,7 +218,7 @@ def _positive(text: str) -> bool:
         value = Decimal(text)
     except InvalidOperation:
         return False
-    return value.is_finite() and value > 0
+    return value.is_finite() and LEAST_USD <= value <= MOST_USD
 
 
 def _unreadable(path: Path, line: int, problem: str) -> UnreadableInputError:

@@ -40,7 +40,7 @@ def doctor(
     from launcher.workflow.quote.price import pick, price
 
     now, environment = options.now(), dict(os.environ)
-    plan, catalog = None, load(overlay=options.price_cache())
+    plan, catalog = None, load(overlay=options.price_cache(), today=now.date())
     if file is not None:
         priced = price(
             file, now, PriceOptions(cache=options.price_cache(), runs=Path.cwd(), region=region, sandbox=True)

@@ -45,7 +45,7 @@ def down(
         flags = f"--yes --confirm {asked.cluster}" if checkpoints else "--yes"
         refuse_without_terminal(f"take {asked.cluster} down", yes=answered, flags=flags)
     session = Session(environment=dict(os.environ), region=asked.region)
-    catalog = load(overlay=options.price_cache())
+    catalog = load(overlay=options.price_cache(), today=options.now().date())
     found = survey(asked, session, catalog, erase=checkpoints)
     removal = found.removal
     if not dry_run and found.going:

@@ -47,7 +47,7 @@ def show(
 
     wanted = prices.Wanted(instance_type=instance_type or name, region=region, option=option)
     now = options.now()
-    rows = prices.show(prices.known_catalog(os.environ, prices_as_of), wanted, now, history=history)
+    rows = prices.show(prices.known_catalog(os.environ, now, prices_as_of), wanted, now, history=history)
     if json:
         output.document(show_document(now=now, prices_as_of=prices_as_of, rows=rows))
         return
@@ -74,7 +74,7 @@ def diff(
     from launcher.workflow.quote import prices
 
     wanted = prices.Wanted(instance_type=instance_type, region=region, option=option)
-    changes = prices.diff(prices.known_catalog(os.environ), wanted, before, after)
+    changes = prices.diff(prices.known_catalog(os.environ, options.now()), wanted, before, after)
     if json:
         output.document(diff_document(now=options.now(), before=before, after=after, changes=changes))
     else:

@@ -42,7 +42,7 @@ class PriceCache:
         with self._locked():
             self._write(tables.SOURCES, SOURCE_ROWS)
             for table, rows in file_rows(readings, as_of).items():
-                self._write(table, merged(table, tables.read_checked(table, self.folder), rows))
+                self._write(table, merged(table, tables.read_checked(table, self.folder, as_of), rows, as_of))
 
     def answered(self, now: datetime) -> frozenset[str]:
         """The questions that an unfinished refresh of the last hour has the answers of."""
@@ -104,11 +104,13 @@ class PriceCache:
             ) from problem
 
 
-def merged(table: Table, before: Iterable[Sequence[str]], new: Iterable[Sequence[str]]) -> list[FileRow]:
+def merged(table: Table, before: Iterable[Sequence[str]], new: Iterable[Sequence[str]], today: date) -> list[FileRow]:
     """The rows of a file with new ones: one a key and day; of equal prices in a row only the first and the last day.
 
+    Spot prices are kept for `SPOT_KEPT` before `today`.
+
     >>> rows = [("p5", "us-east-1", "", "55", f"2026-11-{day}", "listed", "s", "") for day in ("17", "18", "19")]
-    >>> [row[4] for row in merged(tables.ON_DEMAND, rows[:2], rows[2:])]
+    >>> [row[4] for row in merged(tables.ON_DEMAND, rows[:2], rows[2:], date(2026, 11, 19))]
     ['2026-11-17', '2026-11-19']
     """
     dated = table.columns.index("as_of")
@@ -116,8 +118,7 @@ def merged(table: Table, before: Iterable[Sequence[str]], new: Iterable[Sequence
     for row in (*before, *new):
         kept = tuple(row)
         histories.setdefault(kept[: table.keys], {})[kept[dated]] = kept
-    newest = max((day for history in histories.values() for day in history), default="")
-    oldest = (date.fromisoformat(newest) - SPOT_KEPT).isoformat() if table is tables.SPOT and newest else ""
+    oldest = (today - SPOT_KEPT).isoformat() if table is tables.SPOT else ""
     found: list[FileRow] = []
     for history in histories.values():
         rows = [history[day] for day in sorted(history) if day >= oldest]

@@ -112,7 +112,7 @@ def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | S
         UnreadableInputError: the file cannot be understood.
         ImpossibleError: it is understood and no candidate is left, with every finding.
     """
-    request, catalog = asked(path, options)
+    request, catalog = asked(path, now, options)
     if request.workload.serve is not None:
         # Loaded for serving plans alone: a training plan pays nothing for it.
         from launcher.workflow.quote.compare_serving import compare_serving

@@ -130,7 +130,7 @@ def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Po
         UnreadableInputError: a file cannot be understood.
         ImpossibleError: one of them cannot be done, with the findings of all of them.
     """
-    catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache)
+    catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
     members: list[Member] = []
     problems: list[Finding] = []
     for path in paths:

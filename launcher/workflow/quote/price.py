@@ -30,11 +30,11 @@ def price(path: Path, now: datetime, options: PriceOptions) -> Priced:
         UnreadableInputError: the file cannot be understood.
         ImpossibleError: it is understood and no candidate is left, with every finding.
     """
-    request, catalog = asked(path, options)
+    request, catalog = asked(path, now, options)
     return price_request(path, request, catalog, now, options)
 
 
-def asked(path: Path, options: PriceOptions) -> tuple[PlanRequest, Catalog]:
+def asked(path: Path, now: datetime, options: PriceOptions) -> tuple[PlanRequest, Catalog]:
     """What a plan file asks for, with the command line's region, and the prices to answer with.
 
     Raises:
@@ -44,7 +44,7 @@ def asked(path: Path, options: PriceOptions) -> tuple[PlanRequest, Catalog]:
     request = plan_file.load(path)
     if options.region is not None:
         request = replace(request, target=replace(request.target, region=(options.region,)))
-    return request, catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache)
+    return request, catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
 
 
 def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> Priced:

@@ -24,9 +24,9 @@ class Wanted:
     option: str | None = None
 
 
-def known_catalog(environment: Mapping[str, str], prices_as_of: date | None = None) -> Catalog:
+def known_catalog(environment: Mapping[str, str], now: datetime, prices_as_of: date | None = None) -> Catalog:
     """The shipped prices with the environment's cache beside them."""
-    return catalog_load.load(prices_as_of=prices_as_of, overlay=cache_folder(environment))
+    return catalog_load.load(prices_as_of=prices_as_of, overlay=cache_folder(environment), today=now.date())
 
 
 def show(catalog: Catalog, wanted: Wanted, now: datetime, *, history: bool) -> tuple[PriceRow, ...]:

@@ -45,7 +45,7 @@ def refresh_file(
         ImpossibleError: the plan names what the catalog does not know, nothing is left to ask for, or the cache cannot
             be written.
     """
-    catalog = known_catalog(environment)
+    catalog = known_catalog(environment, now)
     check_regions(catalog, only)
     if path is None:
         questions = within(for_everything(catalog), only or catalog.regions)

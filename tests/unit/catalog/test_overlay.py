@@ -136,6 +136,9 @@ HEADER = ",".join(tables.ON_DEMAND.columns) + "\n"
         (HEADER + "p5.48xlarge,us-east-1,,49.5,yesterday,listed,s,\n", 2, "as_of is yesterday,"),
         (HEADER + "p5.48xlarge,us-east-1,,49.5,20261119,listed,s,\n", 2, "as_of is 20261119,"),
         (HEADER + "p5.48xlarge,us-east-1,,49.5,,listed,s,\n", 2, "as_of is empty,"),
+        (HEADER + "p5.48xlarge,us-east-1,,0.01,2099-01-01,listed,s,\n", 2, "as_of is 2099-01-01, which is to come"),
+        (HEADER + "p5.48xlarge,us-east-1,,1e-99,2026-11-19,listed,s,\n", 2, "price is 1e-99,"),
+        (HEADER + f"p5.48xlarge,us-east-1,,{'9' * 400},2026-11-19,listed,s,\n", 2, "expected a decimal number"),
         (HEADER + "p5.48xlarge,us-east-1,,49.5,2026-11-19,certain,s,\n", 2, "basis is certain,"),
         (HEADER + "p5.48xlarge,us-east-1,,49.5,2026-11-19,listed,,\n", 2, "source is empty,"),
         (HEADER + '"p5.48xlarge,us-east-1\n', 2, ""),
@@ -146,7 +149,7 @@ def test_a_broken_file_is_refused_by_file_and_line(tmp_path: Path, text: str, li
     path.parent.mkdir()
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UnreadableInputError) as caught:
-        load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
+        load(overlay=tmp_path, today=date(2026, 11, 20)).on_demand("p5.48xlarge", "us-east-1")
     assert str(path) in caught.value.message
     assert problem in caught.value.message
     if problem:
@@ -166,3 +169,54 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path):
 def test_no_row_that_could_not_be_read_back_is_written():
     with pytest.raises(ValueError, match="price is 0"):
         tables.encode(tables.ON_DEMAND, [("p5.48xlarge", "us-east-1", "", "0", *ORIGIN)])
+
+
+def test_a_day_that_is_to_come_is_refused_and_a_clock_may_be_a_day_behind(tmp_path: Path):
+    write(tmp_path, tables.SPOT, ("p5.48xlarge", "us-east-2", "use2-az1", "20", "2026-11-21", "listed", "s", ""))
+    assert len(list(tables.read_checked(tables.SPOT, tmp_path, date(2026, 11, 20)))) == 1
+    with pytest.raises(
+        UnreadableInputError, match="2026-11-21, which is to come: this machine's clock allows 2026-11-20"
+    ):
+        list(tables.read_checked(tables.SPOT, tmp_path, date(2026, 11, 19)))
+
+
+class TestFarOutside:
+    """A price that is nothing like any that is known is shown, and prices nothing until another day says the same."""
+
+    FAR, DEAR = "0.01", "4000"
+
+    @staticmethod
+    def row(usd: str, day: str = "2026-11-19", region: str = "us-east-1") -> tuple[str, ...]:
+        return ("p5.48xlarge", region, "", usd, day, "listed", "price-list", "")
+
+    @pytest.mark.parametrize("usd", [FAR, DEAR])
+    def test_it_is_not_believed_alone(self, tmp_path: Path, usd: str):
+        write(tmp_path, tables.ON_DEMAND, self.row(usd))
+        price = load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
+        assert isinstance(price, Price)
+        assert price.usd == Decimal("55.04")
+        assert f"a newer unverified row says {usd}" in price.note
+
+    def test_it_is_shown_with_the_reason(self, tmp_path: Path):
+        write(tmp_path, tables.ON_DEMAND, self.row(self.FAR))
+        last = load(overlay=tmp_path).selector.rows(Key("on-demand", "p5.48xlarge", "us-east-1"))[-1]
+        assert (last.usd, last.basis) == (self.FAR, Basis.UNVERIFIED)
+        assert "far outside what is known of p5.48xlarge" in last.note
+
+    def test_a_reading_of_another_day_confirms_it(self, tmp_path: Path):
+        write(tmp_path, tables.ON_DEMAND, self.row(self.FAR, "2026-11-18"), self.row("0.012"))
+        price = load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
+        assert isinstance(price, Price)
+        assert price.usd == Decimal("0.012")
+
+    def test_another_place_or_another_price_confirms_nothing(self, tmp_path: Path):
+        rows = (self.row(self.FAR), self.row(self.FAR, "2026-11-18", "us-east-2"), self.row("5000", "2026-11-18"))
+        write(tmp_path, tables.ON_DEMAND, *rows)
+        price = load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
+        assert isinstance(price, Price)
+        assert price.usd == Decimal("55.04")
+
+    def test_what_was_never_priced_is_believed(self, tmp_path: Path):
+        write(tmp_path, tables.ON_DEMAND, ("p9.48xlarge", "us-east-2", "", "0.5", *ORIGIN))
+        (row,) = load(overlay=tmp_path).selector.rows(Key("on-demand", "p9.48xlarge", "us-east-2"))
+        assert (row.usd, row.basis) == ("0.5", Basis.LISTED)

@@ -97,7 +97,7 @@ class TestKeeping:
         ]
 
     def test_of_days_with_one_price_the_first_and_the_last_are_kept(self, cache):
-        for ago, usd in enumerate(("22", "20", "20", "20", "20", "21")):
+        for ago, usd in reversed([*enumerate(("22", "20", "20", "20", "20", "21"))]):
             cache.keep([spot("use2-az1", usd, f"note of {ago}")], DAY - timedelta(days=ago))
         kept = [(row[3], row[4]) for row in rows(cache)]
         assert kept == [("21", "2026-11-15"), ("20", "2026-11-16"), ("20", "2026-11-19"), ("22", "2026-11-20")]
@@ -106,8 +106,8 @@ class TestKeeping:
         old, new = "2026-08-01", "2026-11-20"
         before = [("p5", "us-east-1", "z", "20", old, "listed", "s", "")]
         after = [("p5", "us-east-1", "z", "21", new, "listed", "s", "")]
-        assert [row[4] for row in merged(tables.SPOT, before, after)] == [new]
-        assert [row[4] for row in merged(tables.ON_DEMAND, before, after)] == [old, new]
+        assert [row[4] for row in merged(tables.SPOT, before, after, DAY)] == [new]
+        assert [row[4] for row in merged(tables.ON_DEMAND, before, after, DAY)] == [old, new]
 
     def test_what_a_killed_process_left_behind_is_removed(self, cache):
         cache.keep([spot("use2-az1", "20")], DAY)

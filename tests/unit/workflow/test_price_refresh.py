@@ -74,7 +74,7 @@ def run(aws, tmp_path):
     def refreshed(*questions, now=NOW):
         environment = aws.environment(tmp_path)
         said = []
-        catalog = known_catalog(environment)
+        catalog = known_catalog(environment, NOW)
         report = refresh(questions, catalog=catalog, environment=environment, now=now, say=said.append)
         return report, said
 
@@ -84,7 +84,7 @@ def run(aws, tmp_path):
 @pytest.fixture
 def catalog(aws, tmp_path):
     """The catalog as the next command sees it."""
-    return lambda: known_catalog(aws.environment(tmp_path))
+    return lambda: known_catalog(aws.environment(tmp_path), NOW)
 
 
 class TestKept:
@@ -175,7 +175,7 @@ class TestFailures:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            refresh(ALL, catalog=known_catalog(environment), environment=environment, now=NOW, say=say)
+            refresh(ALL, catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=say)
         assert said[-1].startswith("  interrupted: what came is kept")
         report, _ = run(*ALL, now=NOW + timedelta(minutes=1))
         assert report.whole
@@ -309,7 +309,7 @@ class TestCache:
     def test_no_credentials_are_told_before_anything_is_asked(self, aws, tmp_path):
         environment = {"XDG_CACHE_HOME": str(tmp_path)}
         with pytest.raises(CredentialsError, match="no AWS credentials") as caught:
-            refresh((SPOT,), catalog=known_catalog(environment), environment=environment, now=NOW, say=print)
+            refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=print)
         assert caught.value.exit_code == 1
         assert caught.value.hint
 
@@ -317,7 +317,7 @@ class TestCache:
         (tmp_path / "slipway").write_text("in the way")
         environment = aws.environment(tmp_path)
         with pytest.raises(ImpossibleError, match="cannot write the price cache"):
-            refresh((SPOT,), catalog=known_catalog(environment), environment=environment, now=NOW, say=print)
+            refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=print)
         assert aws.asked == []
 
     def test_every_file_can_be_read_back(self, aws, run, tmp_path):
