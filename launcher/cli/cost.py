@@ -29,7 +29,9 @@ def cost(
     from launcher.records.cost_document import cost_document
     from launcher.workflow.cost.survey import survey
 
-    found = survey(Sessions(dict(os.environ)), load(overlay=options.price_cache()), options.now(), only=region)
+    now = options.now()
+    catalog = load(overlay=options.price_cache(), today=now.date())
+    found = survey(Sessions(dict(os.environ)), catalog, now, only=region)
     if json:
         output.document(cost_document(found.as_of, found.stacks, found.unanswered))
     else:

@@ -60,7 +60,7 @@ def capacity(
     Raises:
         SlipwayError: the plan cannot be priced, or there are no credentials.
     """
-    request, catalog = asked(path, options)
+    request, catalog = asked(path, now, options)
     if request.workload.serve is not None:
         message = f"{request.name} serves, and what an endpoint runs on is not bought ahead"
         raise ImpossibleError(message, hint="slipway doctor FILE looks at its quota")
