@@ -175,6 +175,7 @@ class InvokePolicy(Construct):
         self.policy = iam.CfnManagedPolicy(
             self,
             "Policy",
+            path="/slipway/",
             description=f"Slipway: callers of endpoint {endpoint.name}",
             policy_document=iam.PolicyDocument(statements=statements),
         )

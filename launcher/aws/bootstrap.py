@@ -3,9 +3,8 @@
 from launcher.aws.calls import asked, error_code
 from launcher.aws.session import Session
 from launcher.model.errors import AwsError
+from launcher.model.request import DEFAULT_QUALIFIER
 
-DEFAULT_QUALIFIER = "hnb659fds"
-"""aws-cdk-lib 2.275.0, core/lib/stack-synthesizers/default-synthesizer.js, DEFAULT_QUALIFIER."""
 ABSENT = frozenset(("404", "NoSuchBucket", "NotFound"))
 THEIRS = frozenset(("403", "AccessDenied", "Forbidden"))
 """Codes of HeadBucket, whose answer has no body, for a bucket that is not there and for one of another account."""

@@ -17,6 +17,7 @@ from launcher.model.errors import SlipwayError
 COMMANDS = (
     *("init", "schema", "plan", "quote", "compare", "portfolio", "render", "deploy", "launch", "down"),
     *("status", "logs", "cancel", "checkpoints", "report", "runs", "prices", "endpoint", "doctor", "capacity", "cost"),
+    "policies",
 )
 """Modules of this package, each of which registers the commands it is named after; in the order of --help."""
 INTERRUPTED, INTERNAL = 130, 1

@@ -44,6 +44,11 @@ ENDPOINT = Text(
 RESERVATION_ID = Text(pattern=r"cr-[0-9a-f]{8,17}", form="cr- and 8 to 17 hexadecimal digits")
 
 
+DEFAULT_QUALIFIER = "hnb659fds"
+"""What `security.qualifier` stands for where it is null (aws-cdk-lib 2.275.0,
+core/lib/stack-synthesizers/default-synthesizer.js, DEFAULT_QUALIFIER)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRange:
     """A number of nodes, from `minimum` to `maximum`, both included."""

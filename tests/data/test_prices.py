@@ -9,6 +9,7 @@ import pytest
 from launcher.catalog import tables
 from launcher.catalog.load import Catalog, load
 from launcher.catalog.market import TOLERANCE_USD
+from launcher.catalog.permissions import HANDLERS
 from launcher.catalog.selector import Key
 from launcher.model.enums import Basis, Market, Payment, PlanKind
 from launcher.model.money import Price, Unpriced
@@ -43,7 +44,7 @@ def test_every_row_has_a_date_that_is_past_and_a_source_that_resolves(catalog: C
 
 def test_every_source_is_used(catalog: Catalog):
     files = ("accelerators.csv", "instance_types.csv", "unavailable_types.csv", "models.csv", "regions.csv")
-    files += ("chip_software.csv", "training_stacks.csv", "sockets.csv", "price_cuts.csv")
+    files += ("chip_software.csv", "training_stacks.csv", "sockets.csv", "price_cuts.csv", "quotas.csv", HANDLERS)
     used = {row["source"] for name in files for row in tables.read_cells(name)}
     used |= {row["source"] for table in SHIPPED for row in cells(table)}
     assert used == set(catalog.store.sources)

@@ -1,5 +1,7 @@
-"""The policy that docs/deployer-policy.md gives CloudFormation, against what the stacks are made of."""
+"""The policies of `slipway policies` against AWS's own: the registry's handlers, IAM's actions, what stacks make."""
 
+import csv
+import io
 import json
 import re
 from fnmatch import fnmatchcase
@@ -7,160 +9,227 @@ from pathlib import Path
 
 import pytest
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs/deployer-policy.md").read_text(encoding="utf-8")
-PERSON, CLOUDFORMATION = (json.loads(block) for block in re.findall(r"(?s)```json\n(.*?)```", TEXT))
+from launcher.catalog.permissions import HANDLERS, load_permissions
+from launcher.catalog.tables import SNAPSHOT, read_cells
+from launcher.model.enums import TargetKind
+from launcher.rendering.policies import (
+    BOUNDARY,
+    DOCTOR,
+    MOST_CHARACTERS,
+    MOST_POLICIES,
+    PERSON,
+    TARGET_POLICIES,
+    Account,
+    execution_policies,
+    render_policy,
+)
+from tests.infra import registry
+from tests.infra.conftest import HYPERPOD_FILES
+from tests.infra.iam import ACCOUNT, actions, allows, misplaced, starred, unknown_actions
+from tests.infra.iam_names import PROVIDER, made, nested
 
-NEEDED_ACTIONS = """
-AWS::ApplicationAutoScaling::ScalableTarget
-    application-autoscaling: RegisterScalableTarget DeregisterScalableTarget DescribeScalableTargets
-        PutScheduledAction DeleteScheduledAction DescribeScheduledActions TagResource
-    iam: CreateServiceLinkedRole
-AWS::ApplicationAutoScaling::ScalingPolicy
-    application-autoscaling: PutScalingPolicy DeleteScalingPolicy DescribeScalingPolicies
-    sagemaker: DescribeEndpoint DescribeEndpointConfig UpdateEndpointWeightsAndCapacities
-        DescribeInferenceComponent UpdateInferenceComponentRuntimeConfig
-AWS::Budgets::Budget
-    budgets: ModifyBudget ViewBudget TagResource
-AWS::CloudFormation::Stack
-    cloudformation: CreateStack UpdateStack DeleteStack DescribeStacks CreateChangeSet
-AWS::CloudWatch::Alarm
-    cloudwatch: PutMetricAlarm DeleteAlarms DescribeAlarms TagResource UntagResource
-AWS::CloudWatch::Dashboard
-    cloudwatch: PutDashboard GetDashboard DeleteDashboards
-AWS::EC2::EIP
-    ec2: AllocateAddress ReleaseAddress DescribeAddresses CreateTags DeleteTags
-AWS::EC2::FlowLog
-    ec2: CreateFlowLogs DeleteFlowLogs DescribeFlowLogs
-    logs: CreateLogDelivery DeleteLogDelivery
-    iam: PassRole
-AWS::EC2::InternetGateway
-    ec2: CreateInternetGateway DeleteInternetGateway DescribeInternetGateways
-AWS::EC2::NatGateway
-    ec2: CreateNatGateway DeleteNatGateway DescribeNatGateways
-AWS::EC2::Route
-    ec2: CreateRoute DeleteRoute DescribeRouteTables
-AWS::EC2::RouteTable
-    ec2: CreateRouteTable DeleteRouteTable DescribeRouteTables
-AWS::EC2::SecurityGroup
-    ec2: CreateSecurityGroup DeleteSecurityGroup DescribeSecurityGroups AuthorizeSecurityGroupEgress
-        AuthorizeSecurityGroupIngress RevokeSecurityGroupEgress RevokeSecurityGroupIngress
-        DescribeSecurityGroupRules
-AWS::EC2::SecurityGroupEgress
-    ec2: AuthorizeSecurityGroupEgress RevokeSecurityGroupEgress DescribeSecurityGroupRules
-AWS::EC2::SecurityGroupIngress
-    ec2: AuthorizeSecurityGroupIngress RevokeSecurityGroupIngress DescribeSecurityGroupRules
-AWS::EC2::Subnet
-    ec2: CreateSubnet DeleteSubnet DescribeSubnets ModifySubnetAttribute DescribeAvailabilityZones
-AWS::EC2::SubnetRouteTableAssociation
-    ec2: AssociateRouteTable DisassociateRouteTable DescribeRouteTables
-AWS::EC2::VPC
-    ec2: CreateVpc DeleteVpc DescribeVpcs DescribeVpcAttribute ModifyVpcAttribute
-AWS::EC2::VPCEndpoint
-    ec2: CreateVpcEndpoint DeleteVpcEndpoints DescribeVpcEndpoints ModifyVpcEndpoint
-AWS::EC2::VPCGatewayAttachment
-    ec2: AttachInternetGateway DetachInternetGateway DescribeVpcs
-AWS::Events::Rule
-    events: PutRule DeleteRule DescribeRule PutTargets RemoveTargets TagResource UntagResource
-AWS::IAM::ManagedPolicy
-    iam: CreatePolicy DeletePolicy GetPolicy GetPolicyVersion ListPolicyVersions CreatePolicyVersion
-        DeletePolicyVersion TagPolicy UntagPolicy
-AWS::IAM::Role
-    iam: CreateRole DeleteRole GetRole GetRolePolicy PutRolePolicy DeleteRolePolicy AttachRolePolicy
-        DetachRolePolicy TagRole UntagRole UpdateAssumeRolePolicy PutRolePermissionsBoundary
-AWS::Lambda::Function
-    lambda: CreateFunction DeleteFunction GetFunction UpdateFunctionCode UpdateFunctionConfiguration
-        TagResource UntagResource
-    iam: PassRole
-    s3: GetObject
-AWS::Lambda::Permission
-    lambda: AddPermission RemovePermission
-AWS::Logs::LogGroup
-    logs: CreateLogGroup DeleteLogGroup PutRetentionPolicy DescribeLogGroups TagResource UntagResource
-AWS::S3::Bucket
-    s3: CreateBucket DeleteBucket PutBucketPublicAccessBlock PutBucketOwnershipControls PutBucketTagging
-        PutEncryptionConfiguration PutLifecycleConfiguration PutBucketLogging PutBucketAcl
-AWS::S3::BucketPolicy
-    s3: GetBucketPolicy PutBucketPolicy DeleteBucketPolicy
-AWS::SageMaker::Endpoint
-    sagemaker: CreateEndpoint UpdateEndpoint DeleteEndpoint DescribeEndpoint AddTags DeleteTags
-    cloudwatch: DescribeAlarms
-AWS::SageMaker::EndpointConfig
-    sagemaker: CreateEndpointConfig DeleteEndpointConfig DescribeEndpointConfig AddTags DeleteTags
-    iam: PassRole
-AWS::SageMaker::InferenceComponent
-    sagemaker: CreateInferenceComponent UpdateInferenceComponent DeleteInferenceComponent
-        DescribeInferenceComponent AddTags DeleteTags ListTags
-AWS::SageMaker::Model
-    sagemaker: CreateModel DeleteModel DescribeModel AddTags DeleteTags
-    iam: PassRole
-AWS::SNS::Subscription
-    sns: Subscribe Unsubscribe GetSubscriptionAttributes ListSubscriptionsByTopic
-AWS::SNS::Topic
-    sns: CreateTopic DeleteTopic GetTopicAttributes SetTopicAttributes TagResource UntagResource
-AWS::SNS::TopicPolicy
-    sns: SetTopicAttributes
-Custom::PclusterCluster
-    lambda: InvokeFunction
-"""
-"""Actions of each resource type's handlers (CloudFormation registry, from memory; not run in an account)."""
-BESIDE = {
-    "lambda:DeleteLayerVersion",
-    "lambda:GetLayerVersion",
-    "lambda:PublishLayerVersion",
-    "ssm:GetParameters",
-}
-"""The provider's layer, and the version of the bootstrap that every template asks for."""
+PERMISSIONS = load_permissions()
+FREE = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None, data_buckets=("corpus-of-the-team",))
+OWN = f"arn:aws:iam::{ACCOUNT}:policy/SlipwayBoundary"
+BOUND = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=OWN)
+NAMES = (*execution_policies(), PERSON, DOCTOR, BOUNDARY)
 
 
-def needed():
-    """The actions by resource type."""
-    found, service = {}, ""
-    for line in NEEDED_ACTIONS.strip().splitlines():
-        if not line.startswith(" "):
-            actions = found[line] = set()
-            continue
-        for word in line.split():
-            if word.endswith(":"):
-                service = word
-            else:
-                actions.add(service + word)
+def policy(name, account=FREE):
+    return json.loads(render_policy(PERMISSIONS, name, account).text)
+
+
+def policies(target, account=FREE):
+    return [policy(name, account) for name in execution_policies([target])]
+
+
+class TestRegistry:
+    """The actions are those of CloudFormation's registry, as cfn-lint of the lock carries it."""
+
+    def test_every_listed_action_is_the_registrys_and_none_is_missing(self):
+        listed = {}
+        for row in read_cells(HANDLERS):
+            if row["basis"] == "listed":
+                listed.setdefault(row["resource_type"], {})[row["action"]] = row["handlers"]
+        for resource_type in PERMISSIONS.handlers:
+            assert listed.get(resource_type, {}) == registry.handlers(resource_type), resource_type
+
+    def test_what_is_not_listed_says_so_and_has_no_handler_there(self):
+        derived = {row["resource_type"] for row in read_cells(HANDLERS) if row["basis"] == "derived"}
+        assert derived == {each for each in PERMISSIONS.handlers if not registry.handlers(each)}
+        sources = {row["id"] for row in read_cells("sources.csv")}
+        assert {row["source"] for row in read_cells(HANDLERS)} <= sources
+
+    def test_every_type_of_a_policy_is_known(self):
+        types = {each for facts in PERMISSIONS.policies for each in facts.types}
+        assert types == set(PERMISSIONS.handlers)
+
+    def test_everything_left_out_would_be_there_and_has_a_reason(self):
+        for each in PERMISSIONS.omissions:
+            assert each.because
+            for pattern in each.patterns:
+                hits = [a for t in each.types for a in PERMISSIONS.handlers[t] if fnmatchcase(a, pattern)]
+                assert hits, (each.types, pattern)
+
+    def test_the_file_is_written_as_it_is_read(self):
+        text = (SNAPSHOT / HANDLERS).read_text(encoding="utf-8")
+        rows = list(csv.reader(io.StringIO(text)))
+        assert rows[1:] == sorted(rows[1:])
+
+
+class TestSizes:
+    def test_each_is_short_enough_however_long_the_accounts_names_are(self):
+        long = Account(
+            id=ACCOUNT,
+            partition="aws-us-gov",
+            qualifier="q" * 10,
+            boundary_arn=f"arn:aws-us-gov:iam::{ACCOUNT}:policy/{'b' * 128}",
+            data_buckets=("d" * 63,) * 3,
+        )
+        for name in NAMES:
+            rendered = render_policy(PERMISSIONS, name, long)
+            assert rendered.characters == len(re.sub(r"\s", "", rendered.text))
+            assert rendered.characters <= MOST_CHARACTERS == 6144, name
+
+    def test_a_role_can_have_all_of_them(self):
+        assert len(execution_policies()) <= MOST_POLICIES == 10
+
+
+class TestReference:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_iam_has_every_action(self, name):
+        assert unknown_actions(policy(name)) == []
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_every_action_is_allowed_on_a_resource_of_its_own_kind(self, name):
+        assert misplaced(policy(name)) == []
+
+    @pytest.mark.parametrize("name", execution_policies())
+    def test_no_action_is_a_wildcard(self, name):
+        wild = {each for each in actions(policy(name)) if "*" in each}
+        assert wild <= {"kms:GenerateDataKey*"}
+
+    def test_what_is_allowed_everywhere_though_it_need_not_is_named(self):
+        everywhere = set().union(*(starred(policy(name)) for name in execution_policies()))
+        beside = {each for each in everywhere if not each.startswith("ec2:")}
+        # CloudFormation asks for alarms by name and for metrics by none; neither takes a resource in its request.
+        assert beside == {"cloudwatch:DescribeAlarms", "cloudwatch:GetMetricData"}
+
+    def test_golden(self, golden):
+        for name in NAMES:
+            golden(f"policies/{name}.json", render_policy(PERMISSIONS, name, FREE).text)
+
+
+class TestNobodyIsAnAdministrator:
+    @pytest.mark.parametrize("name", NAMES[:-1])
+    def test_policies_cannot_be_rewritten_by_whom_they_limit(self, name):
+        for own in NAMES:
+            arn = FREE.policy_arn(own)
+            for action in ("iam:CreatePolicyVersion", "iam:DeletePolicyVersion", "iam:DeletePolicy"):
+                assert not allows([policy(name)], action, arn)
+
+    @pytest.mark.parametrize("name", execution_policies())
+    def test_with_a_boundary_no_role_is_made_without_it(self, name):
+        for role in ("slipway-x-training-Role-x", "ParallelClusterLambdaRole-8131d980"):
+            arn = f"arn:aws:iam::{ACCOUNT}:role/{role}"
+            for action in ("iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary"):
+                assert not allows([policy(name, BOUND)], action, arn)
+                assert not allows([policy(name, BOUND)], action, arn, PermissionsBoundary="arn:aws:iam::x:policy/o")
+            assert not allows([policy(name, BOUND)], "iam:DeleteRolePermissionsBoundary", arn)
+
+    @pytest.mark.parametrize("name", execution_policies())
+    def test_no_policy_of_an_administrator_is_attached(self, name):
+        for arn in ("arn:aws:iam::aws:policy/AdministratorAccess", f"arn:aws:iam::{ACCOUNT}:policy/team"):
+            role = f"arn:aws:iam::{ACCOUNT}:role/slipway-x"
+            assert not allows([policy(name)], "iam:AttachRolePolicy", role, PolicyARN=arn)
+
+    def test_the_boundary_makes_only_roles_under_itself(self):
+        limit = policy(BOUNDARY)
+        node = f"arn:aws:iam::{ACCOUNT}:role/parallelcluster/x/y"
+        assert allows([limit], "iam:CreateRole", node, PermissionsBoundary=FREE.policy_arn(BOUNDARY))
+        assert not allows([limit], "iam:CreateRole", node)
+        assert not allows([limit], "iam:CreateUser", "*")
+        assert not allows([limit], "organizations:LeaveOrganization", "*")
+
+
+def pods(synthesised, plan_at):
+    return [synthesised(plan_at(path)) for path in HYPERPOD_FILES.values()]
+
+
+def refused(target, resources, account=FREE):
+    """What a target's policies refuse of what its stacks make: (action, ARN)."""
+    documents, bound = policies(target, account), account.boundary_arn
+    context = {"PermissionsBoundary": bound} if bound else {}
+    return [
+        (action, arn, more)
+        for action, arn, more in resources
+        if not allows(documents, action, arn, **{**context, **more})
+    ]
+
+
+@pytest.mark.parametrize("account", [FREE, BOUND], ids=["free", "bounded"])
+class TestStacks:
+    """What every example's stacks make, under the names that CloudFormation gives it."""
+
+    def test_clusters(self, assembly, account):
+        assert refused(TargetKind.PARALLELCLUSTER, made(assembly), account) == []
+
+    def test_hyperpod(self, synthesised, plan_at, account):
+        for pod in pods(synthesised, plan_at):
+            assert refused(TargetKind.HYPERPOD_SLURM, made(pod), account) == []
+
+    def test_the_providers_stack_and_the_one_in_it(self, account):
+        resources = nested(with_role=account.boundary_arn is None)
+        assert len(resources) > 20
+        assert refused(TargetKind.PARALLELCLUSTER, resources, account) == []
+
+
+class TestTypes:
+    def test_clusters(self, assembly):
+        assert types(assembly) <= allowed_types(TargetKind.PARALLELCLUSTER)
+
+    def test_hyperpod(self, synthesised, plan_at):
+        for pod in pods(synthesised, plan_at):
+            assert types(pod) <= allowed_types(TargetKind.HYPERPOD_SLURM)
+
+    def test_no_type_is_allowed_that_nothing_makes(self, synthesised, plan_names, plan_at):
+        found = {each["type"] for part in ("provider", "policies") for each in PROVIDER[part]}
+        for each in [*map(synthesised, plan_names), *pods(synthesised, plan_at)]:
+            found |= types(each)
+        clusters = allowed_types(TargetKind.PARALLELCLUSTER) | allowed_types(TargetKind.HYPERPOD_SLURM)
+        assert clusters - found <= {"AWS::IAM::Policy"}
+
+    def test_the_boundary_lets_every_role_do_what_its_policies_say(self, assembly, synthesised, plan_at):
+        limit = policy(BOUNDARY)
+        for each in (assembly, *pods(synthesised, plan_at)):
+            for action in role_actions(each):
+                assert any(fnmatchcase(action, pattern) for pattern in actions(limit)), action
+        for service in PROVIDER["services"]:
+            assert f"{service}:*" in actions(limit)
+
+
+def types(assembly):
+    return {each["Type"] for template in assembly.templates.values() for each in template["Resources"].values()}
+
+
+def allowed_types(target):
+    return {each for name in TARGET_POLICIES[target] for each in PERMISSIONS.policy(name).types}
+
+
+def role_actions(assembly):
+    """Every action of the policies that stacks make."""
+    found = set()
+    for template in assembly.templates.values():
+        for resource in template["Resources"].values():
+            properties = resource.get("Properties", {})
+            documents = [each["PolicyDocument"] for each in properties.get("Policies", ())]
+            if resource["Type"] in ("AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"):
+                documents.append(properties["PolicyDocument"])
+            found |= {action for document in documents for action in actions(document)}
     return found
 
 
-def allowed(policy):
-    statements = policy["Statement"]
-    return {
-        action
-        for each in statements
-        for action in (each["Action"] if isinstance(each["Action"], list) else [each["Action"]])
-    }
-
-
-def test_every_type_of_every_stack_is_allowed(assembly):
-    types = {each["Type"] for template in assembly.templates.values() for each in template["Resources"].values()}
-    assert types <= set(needed())
-    assert set().union(*(needed()[each] for each in types)) <= allowed(CLOUDFORMATION)
-
-
-def test_nothing_else_is_allowed():
-    assert allowed(CLOUDFORMATION) == set().union(*needed().values()) | BESIDE
-
-
-@pytest.mark.parametrize("policy", [PERSON, CLOUDFORMATION], ids=["person", "cloudformation"])
-def test_no_action_is_a_wildcard_and_every_star_is_named(policy):
-    assert not [action for action in allowed(policy) if "*" in action]
-    starred = {each["Sid"] for each in policy["Statement"] if each["Resource"] == "*"}
-    assert starred <= {"ReadWhatIsThere", "ReadWhatItSaid", "Network", "SignTokens", "WhatHasNoResource"}
-
-
-def test_roles_and_policies_of_the_stacks_have_names_that_are_allowed(synthesised):
-    """CloudFormation names them after their stack, or below their path."""
-    (statement,) = (each for each in CLOUDFORMATION["Statement"] if each["Sid"] == "RolesAndPoliciesOfItsStacks")
-    for name, template in synthesised("shared-network").templates.items():
-        stack = name.removesuffix(".template.json")
-        for resource in template["Resources"].values():
-            if resource["Type"] in ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy"):
-                kind = "role" if resource["Type"].endswith("Role") else "policy"
-                path = resource["Properties"].get("Path", "/").strip("/")
-                arn = f"arn:aws:iam::123456789012:{kind}/{f'{path}/' if path else ''}{stack}-x"
-                assert any(fnmatchcase(arn, pattern) for pattern in statement["Resource"]), arn
+def test_the_page_names_every_policy():
+    page = (Path(__file__).resolve().parents[2] / "docs/deployer-policy.md").read_text(encoding="utf-8")
+    for name in NAMES:
+        assert FREE.policy_arn(name).rpartition("/")[2] in page

@@ -1,55 +1,45 @@
-"""The policies of docs/deployer-policy.md against the stacks of endpoints, and against what asks one."""
+"""The policies of `slipway policies` against the stacks of endpoints, and against what asks one."""
 
-from fnmatch import fnmatchcase
+import json
 
-from tests.infra.test_deployer_policy import CLOUDFORMATION, PERSON, allowed, needed
+import pytest
 
-ACCOUNT = "123456789012"
-LOG_GROUP, NAMED = "AWS::Logs::LogGroup", {"AWS::SageMaker::Endpoint": "EndpointName"}
-NAMED["AWS::SageMaker::InferenceComponent"] = "InferenceComponentName"
+from launcher.catalog.permissions import load_permissions
+from launcher.model.enums import TargetKind
+from launcher.rendering.policies import PERSON, Account, execution_policies, render_policy
+from tests.infra.iam import ACCOUNT, allows
+from tests.infra.iam_names import made
 
-
-def resources(example, kind):
-    return [
-        each.get("Properties", {})
-        for template in example.templates.values()
-        for each in template["Resources"].values()
-        if each["Type"] == kind
-    ]
+BOUNDARY = f"arn:aws:iam::{ACCOUNT}:policy/SlipwayBoundary"
+PERMISSIONS = load_permissions()
 
 
-def covered(policy, action, arn):
-    """Whether a policy allows an action on a resource."""
-    return any(
-        action in listed(each["Action"]) and any(fnmatchcase(arn, pattern) for pattern in listed(each["Resource"]))
-        for each in policy["Statement"]
-    )
+def documents(names, boundary=None):
+    account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=boundary)
+    return [json.loads(render_policy(PERMISSIONS, name, account).text) for name in names]
 
 
-def listed(value):
-    return value if isinstance(value, list) else [value]
+@pytest.mark.parametrize("boundary", [None, BOUNDARY], ids=["free", "bounded"])
+def test_everything_it_makes_is_allowed_by_its_name(example, boundary):
+    policies = documents(execution_policies([TargetKind.SAGEMAKER_ENDPOINT]), boundary)
+    context = {"PermissionsBoundary": boundary} if boundary else {}
+    resources = made(example)
+    assert len(resources) > 10
+    for action, arn, more in resources:
+        assert allows(policies, action, arn, **{**context, **more}), (action, arn, more)
 
 
 def test_every_type_of_an_endpoints_stack_is_allowed(example):
     types = {each["Type"] for template in example.templates.values() for each in template["Resources"].values()}
-    types -= {"AWS::CDK::Metadata"}
-    assert types <= set(needed())
-    assert set().union(*(needed()[each] for each in types)) <= allowed(CLOUDFORMATION)
+    names = execution_policies([TargetKind.SAGEMAKER_ENDPOINT])
+    assert types <= {each for name in names for each in PERMISSIONS.policy(name).types}
 
 
-def test_what_it_names_is_covered(example):
-    for kind, key in NAMED.items():
-        for each in resources(example, kind):
-            word = "endpoint" if kind.endswith("::Endpoint") else "inference-component"
-            arn = f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:{word}/{each[key]}"
-            assert covered(CLOUDFORMATION, f"sagemaker:Create{kind.rpartition('::')[2]}", arn)
-            assert covered(PERSON, "sagemaker:InvokeEndpoint", arn)
-    for each in resources(example, LOG_GROUP):
-        if isinstance(name := each.get("LogGroupName"), str):
-            arn = f"arn:aws:logs:us-east-1:{ACCOUNT}:log-group:{name}"
-            assert covered(CLOUDFORMATION, "logs:CreateLogGroup", arn)
-            assert covered(PERSON, "logs:GetLogEvents", arn)
-
-
-def test_whoever_asks_may_sign_tokens():
-    assert covered(PERSON, "sagemaker:CallWithBearerToken", "*")
+def test_whoever_runs_slipway_may_ask_it_and_read_its_log(example):
+    (person,) = documents([PERSON])
+    asked = [arn for action, arn, _ in made(example) if action == "sagemaker:CreateEndpoint"]
+    logs = [arn for action, arn, _ in made(example) if action == "logs:CreateLogGroup" and "/aws/sagemaker/" in arn]
+    assert (len(asked), len(logs)) == (1, 1)
+    assert allows([person], "sagemaker:InvokeEndpoint", asked[0])
+    assert allows([person], "logs:GetLogEvents", logs[0])
+    assert allows([person], "sagemaker:CallWithBearerToken", "*")

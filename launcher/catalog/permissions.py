@@ -1,0 +1,132 @@
+"""What a deployment may do: the actions of CloudFormation's handlers, and how they are put into policies.
+
+The handlers are facts of the registry (data/permissions/handlers.csv); which of them are left out and why, and on which
+resources the rest is allowed, is decided in data/permissions/*.toml.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from launcher.catalog.tables import SNAPSHOT, read_cells
+
+HANDLERS = "permissions/handlers.csv"
+_FILES = ("policies", "person", "boundary")
+
+Conditions = Mapping[str, Mapping[str, tuple[str, ...]]]
+"""Values by condition key, by operator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementFacts:
+    """One statement: the patterns of the handlers' actions that it takes, and the actions that no handler names.
+
+    `resources` and the values of `conditions` hold {account}, {partition}, {qualifier} and {buckets}; `bounded` ones
+    are for roles under the permissions boundary alone, where there is one.
+    """
+
+    sid: str
+    patterns: tuple[str, ...]
+    given: tuple[str, ...]
+    resources: tuple[str, ...]
+    conditions: Conditions
+    bounded: bool
+
+    def takes(self, action: str) -> bool:
+        """Whether an action fits one of its patterns."""
+        return any(fnmatchcase(action, pattern) for pattern in self.patterns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyFacts:
+    """One policy: what it holds, in words, and the resource types whose handlers it lets work."""
+
+    name: str
+    holds: str
+    types: tuple[str, ...]
+    statements: tuple[StatementFacts, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Omission:
+    """Actions of some types' handlers that are not allowed, and why the stacks do without."""
+
+    types: tuple[str, ...]
+    patterns: tuple[str, ...]
+    because: str
+
+    def covers(self, resource_type: str, action: str) -> bool:
+        """Whether it leaves out an action of a type."""
+        return resource_type in self.types and any(fnmatchcase(action, pattern) for pattern in self.patterns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """All policies, what is left out, and the actions of every type's handlers."""
+
+    policies: tuple[PolicyFacts, ...]
+    omissions: tuple[Omission, ...]
+    handlers: Mapping[str, tuple[str, ...]]
+
+    def policy(self, name: str) -> PolicyFacts:
+        """The policy of a name."""
+        return next(each for each in self.policies if each.name == name)
+
+    def actions(self, resource_type: str) -> tuple[str, ...]:
+        """What a type's handlers may do.
+
+        Raises:
+            KeyError: nothing is known of the type.
+        """
+        return tuple(
+            action
+            for action in self.handlers[resource_type]
+            if not any(each.covers(resource_type, action) for each in self.omissions)
+        )
+
+
+def load_permissions() -> Permissions:
+    """Read the shipped facts."""
+    policies: list[PolicyFacts] = []
+    omissions: list[Omission] = []
+    for name in _FILES:
+        found = tomllib.loads((SNAPSHOT / "permissions" / f"{name}.toml").read_text(encoding="utf-8"))
+        policies += map(_policy, found["policy"])
+        omissions += map(_omission, found.get("omit", ()))
+    handlers: dict[str, list[str]] = {}
+    for row in read_cells(HANDLERS):
+        handlers.setdefault(row["resource_type"], []).append(row["action"])
+    return Permissions(
+        policies=tuple(policies),
+        omissions=tuple(omissions),
+        handlers={each: tuple(actions) for each, actions in handlers.items()},
+    )
+
+
+def _policy(found: Mapping[str, Any]) -> PolicyFacts:
+    return PolicyFacts(
+        name=found["name"],
+        holds=found["holds"],
+        types=tuple(found.get("types", ())),
+        statements=tuple(map(_statement, found["statement"])),
+    )
+
+
+def _statement(found: Mapping[str, Any]) -> StatementFacts:
+    conditions: Mapping[str, Mapping[str, list[str]]] = found.get("condition", {})
+    return StatementFacts(
+        sid=found["sid"],
+        patterns=tuple(found.get("actions", ())),
+        given=tuple(found.get("given", ())),
+        resources=tuple(found["resources"]),
+        conditions={
+            operator: {key: tuple(values) for key, values in keys.items()} for operator, keys in conditions.items()
+        },
+        bounded=found.get("bounded", False),
+    )
+
+
+def _omission(found: Mapping[str, Any]) -> Omission:
+    return Omission(types=tuple(found["types"]), patterns=tuple(found["actions"]), because=found["because"])

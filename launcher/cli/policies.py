@@ -1,0 +1,61 @@
+"""`slipway policies`: the IAM policies of a deployment, and the commands that put them into an account."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import options, output
+from launcher.cli.policies_page import policies_document, policies_lines, policies_next
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("policies")(policies)
+
+
+def policies(
+    *,
+    account: Annotated[str, typer.Option("--account", metavar="ID", help="The account's id, twelve digits.")],
+    region: Annotated[str, typer.Option("--region", help="The region that is bootstrapped.")],
+    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A plan file: its target's policies alone, with its boundary."),
+    ] = None,
+    qualifier: Annotated[str | None, typer.Option("--qualifier", help="The CDK bootstrap's own qualifier.")] = None,
+    boundary: Annotated[
+        str | None,
+        typer.Option("--boundary", metavar="ARN", help="The boundary that every role must have."),
+    ] = None,
+    data_bucket: Annotated[
+        list[str] | None,
+        typer.Option("--data-bucket", metavar="NAME", help="A bucket that a file system is linked to."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write the policies of whoever deploys and of CloudFormation, and print the commands that put them in place."""
+    from launcher import plan_file
+    from launcher.records.run_folder import write_whole
+    from launcher.workflow.deploy.policies import Asked, policies_of
+
+    if not re.fullmatch(r"\d{12}", account):
+        hint = "aws sts get-caller-identity --query Account --output text"
+        raise UnreadableInputError(f"--account: expected twelve digits, got {account!r}", hint=hint)
+    asked = Asked(
+        account=account, region=region, qualifier=qualifier, boundary_arn=boundary, buckets=tuple(data_bucket or ())
+    )
+    made = policies_of(asked, plan_file.load(file) if file is not None else None)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in made.every:
+            write_whole(folder / each.file, each.text)
+    except OSError as problem:
+        raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}") from problem
+    if as_json:
+        output.document(policies_document(made, folder))
+        return
+    output.result(policies_lines(made, folder))
+    output.say(policies_next(made))

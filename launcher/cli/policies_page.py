@@ -1,0 +1,65 @@
+"""What `slipway policies` shows: the files, their lengths, and the commands in the order they are run."""
+
+from pathlib import Path
+from typing import Any
+
+from launcher.rendering.policies import MOST_CHARACTERS, RenderedPolicy, create_command
+from launcher.workflow.deploy.policies import AccountPolicies
+
+
+def policies_lines(made: AccountPolicies, folder: Path) -> list[str]:
+    """The files with what each holds, then the commands."""
+    width = max(len(each.file) for each in made.every)
+    lines = [
+        f"  policies for account {made.account.id}, in {folder} (IAM takes {MOST_CHARACTERS:,} characters each)",
+        "",
+    ]
+    lines += [f"  {each.file:<{width}}  {each.characters:>5,}  {each.holds}" for each in made.every]
+    return [*lines, "", "  commands, for an administrator of the account:", "", *commands(made, folder)]
+
+
+def commands(made: AccountPolicies, folder: Path) -> list[str]:
+    """The commands, in order."""
+    return [*(create_command(each.name, str(folder / each.file)) for each in _created(made)), made.bootstrap]
+
+
+def _created(made: AccountPolicies) -> list[RenderedPolicy]:
+    """The policies to make: the boundary is not, where the account has one of its own."""
+    own = made.account.boundary_arn in (None, made.account.policy_arn("boundary"))
+    return [each for each in made.every if each is not made.boundary or own]
+
+
+def policies_next(made: AccountPolicies) -> str:
+    """What to do beside the commands."""
+    arns = " and ".join(made.account.policy_arn(each.name) for each in made.person)
+    person = f"\n  attach {arns} to whoever runs slipway"
+    if made.account.boundary_arn is not None:
+        return f"{person}; plans name the boundary: security.permissions_boundary_arn: {made.account.boundary_arn}"
+    arn = made.account.policy_arn("boundary")
+    return (
+        f"{person}\n"
+        "  advice: without a permissions boundary a deployer can make a role that may do anything. With it not:\n"
+        f"  run this again with --boundary {arn}\n"
+        f"  and put security: {{permissions_boundary_arn: {arn}}} into every plan"
+    )
+
+
+def policies_document(made: AccountPolicies, folder: Path) -> dict[str, Any]:
+    """The same as JSON."""
+    return {
+        "schema": "slipway.policies/1",
+        "account": made.account.id,
+        "boundary_arn": made.account.boundary_arn,
+        "policies": [
+            {
+                "name": each.file.removesuffix(".json"),
+                "arn": made.account.policy_arn(each.name),
+                "file": str(folder / each.file),
+                "characters": each.characters,
+                "for": "person" if each in made.person else "boundary" if each is made.boundary else "cloudformation",
+                "holds": each.holds,
+            }
+            for each in made.every
+        ],
+        "commands": commands(made, folder),
+    }

@@ -1,0 +1,161 @@
+"""The IAM policies of a deployment, for one account: CloudFormation's, those of whoever asks it, and the boundary."""
+
+import json
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.catalog.permissions import Permissions, PolicyFacts, StatementFacts
+from launcher.model.enums import TargetKind
+
+MOST_CHARACTERS = 6144
+"""Of a managed policy, white space not counted (IAM user guide, IAM and STS quotas)."""
+MOST_POLICIES = 10
+"""Managed policies that a role can have before a quota is raised (the same)."""
+_TITLES = {"parallelcluster": "ParallelCluster", "hyperpod": "HyperPod"}
+PERSON, DOCTOR, BOUNDARY = "person", "doctor", "boundary"
+_BUCKETS = "{buckets}"
+COMMON = ("base", "guards")
+TARGET_POLICIES = {
+    TargetKind.PARALLELCLUSTER: (*COMMON, "network", "parallelcluster"),
+    TargetKind.HYPERPOD_SLURM: (*COMMON, "network", "hyperpod"),
+    TargetKind.SAGEMAKER_ENDPOINT: (*COMMON, "endpoint"),
+}
+"""What CloudFormation needs for the stacks of each target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Where the policies are for.
+
+    `qualifier` is the CDK bootstrap's, `boundary_arn` the permissions boundary that every role must have, None where
+    there is none; `data_buckets` are those that file systems are linked to.
+    """
+
+    id: str
+    partition: str = "aws"
+    qualifier: str
+    boundary_arn: str | None
+    data_buckets: tuple[str, ...] = ()
+
+    def policy_arn(self, name: str) -> str:
+        """The ARN that a policy of ours has in the account."""
+        return f"arn:{self.partition}:iam::{self.id}:policy/{policy_name(name)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedPolicy:
+    """One policy as the JSON that IAM takes, what it holds in words, and its length as IAM counts it."""
+
+    name: str
+    holds: str
+    text: str
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"{policy_name(self.name)}.json"
+
+    @property
+    def characters(self) -> int:
+        """Its length, without white space."""
+        return len("".join(self.text.split()))
+
+
+def policy_name(name: str) -> str:
+    """The name of a policy in an account.
+
+    It does not begin as the names of what stacks make: CloudFormation must not be able to rewrite its own policies.
+
+    >>> policy_name("base")
+    'SlipwayBase'
+    """
+    return f"Slipway{_TITLES.get(name, name.capitalize())}"
+
+
+def execution_policies(targets: Iterable[TargetKind] | None = None) -> tuple[str, ...]:
+    """The policies that CloudFormation needs for some targets, or for all."""
+    wanted = TARGET_POLICIES if targets is None else {each: TARGET_POLICIES[each] for each in targets}
+    return tuple(dict.fromkeys(name for names in wanted.values() for name in names))
+
+
+def render_policy(permissions: Permissions, name: str, account: Account) -> RenderedPolicy:
+    """A policy for an account.
+
+    A boundary that the account does not have yet is the policy's own.
+    """
+    facts = permissions.policy(name)
+    statements = [
+        _statement(each, actions, account, facts.name)
+        for each, actions in _sorted(permissions, facts)
+        if each.resources != (_BUCKETS,) or account.data_buckets
+    ]
+    document = {"Version": "2012-10-17", "Statement": statements}
+    return RenderedPolicy(name=name, holds=facts.holds, text=json.dumps(document, indent=2) + "\n")
+
+
+def _sorted(permissions: Permissions, facts: PolicyFacts) -> list[tuple[StatementFacts, list[str]]]:
+    """Every statement with its actions: each action of the types' handlers is in the first that takes it.
+
+    Raises:
+        ValueError: no statement takes an action.
+    """
+    found = {each.sid: set(each.given) for each in facts.statements}
+    for action in {action for resource_type in facts.types for action in permissions.actions(resource_type)}:
+        taker = next((each for each in facts.statements if each.takes(action)), None)
+        if taker is None:
+            message = f"no statement of policy {facts.name} takes {action}"
+            raise ValueError(message)
+        found[taker.sid].add(action)
+    return [(each, sorted(found[each.sid])) for each in facts.statements]
+
+
+def _statement(facts: StatementFacts, actions: list[str], account: Account, policy: str) -> dict[str, Any]:
+    """One statement, filled in."""
+    conditions: dict[str, dict[str, Any]] = {
+        operator: {key: [_filled(value, account) for value in values] for key, values in keys.items()}
+        for operator, keys in facts.conditions.items()
+    }
+    boundary = account.boundary_arn or (account.policy_arn(BOUNDARY) if policy == BOUNDARY else None)
+    if facts.bounded and boundary is not None:
+        conditions.setdefault("StringEquals", {})["iam:PermissionsBoundary"] = boundary
+    resources = [_filled(each, account) for each in facts.resources if each != _BUCKETS]
+    if _BUCKETS in facts.resources:
+        resources += [f"arn:{account.partition}:s3:::{each}" for each in account.data_buckets]
+    return {
+        "Sid": facts.sid,
+        "Effect": "Allow",
+        "Action": actions,
+        "Resource": resources,
+        **({"Condition": conditions} if conditions else {}),
+    }
+
+
+def _filled(text: str, account: Account) -> str:
+    return text.format(account=account.id, partition=account.partition, qualifier=account.qualifier)
+
+
+def create_command(name: str, file: str) -> str:
+    """The command that makes a policy of a file.
+
+    >>> create_command("base", "policies/SlipwayBase.json")
+    'aws iam create-policy --policy-name SlipwayBase --policy-document file://policies/SlipwayBase.json'
+    """
+    return f"aws iam create-policy --policy-name {policy_name(name)} --policy-document {shlex.quote(f'file://{file}')}"
+
+
+def bootstrap_command(account: Account, region: str, names: Iterable[str], *, qualified: bool) -> str:
+    """The command that makes the CDK's bucket and roles, with CloudFormation limited to these policies.
+
+    Args:
+        account: whose.
+        region: where.
+        names: of the policies that CloudFormation gets; without any the CDK gives it AdministratorAccess.
+        qualified: whether the qualifier is one of the account's own, which takes a stack name of its own too.
+    """
+    arns = ",".join(account.policy_arn(each) for each in names)
+    words = ["cdk", "bootstrap", f"aws://{account.id}/{region}", "--cloudformation-execution-policies", arns]
+    if qualified:
+        words += ["--qualifier", account.qualifier, "--toolkit-stack-name", f"CDKToolkit-{account.qualifier}"]
+    return shlex.join(words)

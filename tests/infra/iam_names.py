@@ -1,0 +1,151 @@
+"""What CloudFormation asks of IAM when it makes a template's resources: action, ARN, and what the request says besides.
+
+A resource without a name of its own is named after its stack and its logical id (CloudFormation user guide, Name type);
+S3 takes the same in lower case.
+"""
+
+import json
+from pathlib import Path
+
+from tests.infra.iam import ACCOUNT
+
+PROVIDER = json.loads((Path(__file__).parent / "data/parallelcluster_provider.json").read_text(encoding="utf-8"))
+REGION = "us-east-2"
+PLAIN = {
+    "AWS::Budgets::Budget": ("budgets:ModifyBudget", "budgets::{account}:budget/{name}", "Budget.BudgetName"),
+    "AWS::CloudFormation::CustomResource": ("lambda:InvokeFunction", "lambda:{region}:{account}:function:{name}", None),
+    "AWS::CloudFormation::Stack": (
+        "cloudformation:CreateStack",
+        "cloudformation:{region}:{account}:stack/{name}/8131d980",
+        None,
+    ),
+    "AWS::CloudWatch::Alarm": (
+        "cloudwatch:PutMetricAlarm",
+        "cloudwatch:{region}:{account}:alarm:{name}",
+        "AlarmName",
+    ),
+    "AWS::CloudWatch::Dashboard": (
+        "cloudwatch:PutDashboard",
+        "cloudwatch::{account}:dashboard/{name}",
+        "DashboardName",
+    ),
+    "AWS::Events::Rule": ("events:PutRule", "events:{region}:{account}:rule/{name}", "Name"),
+    "AWS::FSx::FileSystem": ("fsx:CreateFileSystem", "fsx:{region}:{account}:file-system/fs-1", None),
+    "AWS::Lambda::Function": ("lambda:CreateFunction", "lambda:{region}:{account}:function:{name}", "FunctionName"),
+    "AWS::Lambda::LayerVersion": ("lambda:PublishLayerVersion", "lambda:{region}:{account}:layer:{name}", "LayerName"),
+    "AWS::Lambda::Permission": ("lambda:AddPermission", "lambda:{region}:{account}:function:{name}", None),
+    "AWS::Logs::LogGroup": ("logs:CreateLogGroup", "logs:{region}:{account}:log-group:{name}", "LogGroupName"),
+    "AWS::S3::Bucket": ("s3:CreateBucket", "s3:::{lower}", "BucketName"),
+    "AWS::SNS::Topic": ("sns:CreateTopic", "sns:{region}:{account}:{name}", "TopicName"),
+    "AWS::SageMaker::Cluster": ("sagemaker:CreateCluster", "sagemaker:{region}:{account}:cluster/abc", None),
+    "AWS::SageMaker::Endpoint": (
+        "sagemaker:CreateEndpoint",
+        "sagemaker:{region}:{account}:endpoint/{name}",
+        "EndpointName",
+    ),
+    "AWS::SageMaker::EndpointConfig": (
+        "sagemaker:CreateEndpointConfig",
+        "sagemaker:{region}:{account}:endpoint-config/Config-x",
+        None,
+    ),
+    "AWS::SageMaker::InferenceComponent": (
+        "sagemaker:CreateInferenceComponent",
+        "sagemaker:{region}:{account}:inference-component/{name}",
+        "InferenceComponentName",
+    ),
+    "AWS::SageMaker::Model": ("sagemaker:CreateModel", "sagemaker:{region}:{account}:model/Model-x", None),
+    "Custom::PclusterCluster": (
+        "lambda:InvokeFunction",
+        "lambda:{region}:{account}:function:pcluster-cfn-8131d980",
+        None,
+    ),
+}
+
+
+def made(assembly):
+    """What the stacks of an assembly ask for."""
+    found = []
+    for file, template in assembly.templates.items():
+        stack = file.removesuffix(".template.json")
+        for logical_id, resource in template["Resources"].items():
+            kind, properties = resource["Type"], resource.get("Properties", {})
+            if kind == "AWS::IAM::Role":
+                found += _role(template, stack, logical_id, properties)
+            elif kind == "AWS::IAM::ManagedPolicy":
+                found.append(("iam:CreatePolicy", _policy_arn(stack, logical_id, properties), {}))
+            elif kind in PLAIN:
+                action, form, key = PLAIN[kind]
+                found.append((action, _arn(form, _named(properties, key) or f"{stack}-{logical_id}-x"), {}))
+    return found
+
+
+def nested(*, with_role):
+    """What the provider's stack and the one nested in it ask for; `with_role`: no role is given to the provider."""
+    stack, found = "slipway-x-training-ParallelClusterProvider-x", []
+    # The alternative to the nested stack is one of our own, from the same template.
+    for each in (*PROVIDER["provider"], *PROVIDER["policies"]):
+        if each.get("without_role") and not with_role:
+            continue
+        name = each.get("name") or f"{stack}-{each['logical_id']}-x"
+        if each["type"] == "AWS::IAM::Role":
+            found += _role_of(f"arn:aws:iam::{ACCOUNT}:role/{name}", each["trusted"], each["attached"])
+        elif each["type"] == "AWS::IAM::ManagedPolicy":
+            found.append(("iam:CreatePolicy", f"arn:aws:iam::{ACCOUNT}:policy/{name}", {}))
+            if "attached_to" in each:
+                role = f"arn:aws:iam::{ACCOUNT}:role/{each['attached_to']}"
+                policy = f"arn:aws:iam::{ACCOUNT}:policy/{name}"
+                found.append(("iam:AttachRolePolicy", role, {"PolicyARN": policy}))
+        else:
+            action, form, _ = PLAIN[each["type"]]
+            found.append((action, _arn(form, name), {}))
+    return found
+
+
+def _role(template, stack, logical_id, properties):
+    """What making a role asks for."""
+    trust = properties["AssumeRolePolicyDocument"]["Statement"]
+    services = [each["Principal"]["Service"] for each in trust]
+    attached = [_attached(template, stack, each) for each in properties.get("ManagedPolicyArns", ())]
+    path = properties.get("Path", "/")
+    name = properties.get("RoleName") or f"{stack}-{logical_id}-x"
+    return _role_of(f"arn:aws:iam::{ACCOUNT}:role{path}{name}", services, attached)
+
+
+def _role_of(arn, services, attached):
+    found = [(f"iam:{action}", arn, {}) for action in ("CreateRole", "DeleteRole", "PutRolePolicy", "TagRole")]
+    found += [("iam:AttachRolePolicy", arn, {"PolicyARN": each}) for each in attached]
+    return found + [("iam:PassRole", arn, {"PassedToService": each}) for each in services]
+
+
+def _attached(template, stack, value):
+    """The ARN of a policy that a role is given."""
+    if isinstance(value, dict) and "Ref" in value:
+        return _policy_arn(stack, value["Ref"], template["Resources"][value["Ref"]]["Properties"])
+    return _text(value)
+
+
+def _policy_arn(stack, logical_id, properties):
+    return f"arn:aws:iam::{ACCOUNT}:policy{properties.get('Path', '/')}{stack}-{logical_id}-x"
+
+
+def _named(properties, key):
+    """A name that a template gives, by its path."""
+    if key is None:
+        return None
+    value = properties
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return _text(value) if value is not None else None
+
+
+def _text(value):
+    """A string of a template: what is only known in an account is some of it."""
+    if isinstance(value, str):
+        return value
+    if "Fn::Join" in value:
+        return value["Fn::Join"][0].join(map(_text, value["Fn::Join"][1]))
+    return {"AWS::Partition": "aws", "AWS::AccountId": ACCOUNT, "AWS::Region": REGION}.get(value.get("Ref"), "x")
+
+
+def _arn(form, name):
+    return "arn:aws:" + form.format(account=ACCOUNT, region=REGION, name=name, lower=name.lower())

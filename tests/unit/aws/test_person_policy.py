@@ -1,0 +1,80 @@
+"""The policy of whoever runs slipway, against every call that the launcher's modules of AWS can make."""
+
+import ast
+import json
+from functools import cache
+from pathlib import Path
+
+import botocore.session
+from botocore import xform_name
+
+from launcher.catalog.permissions import load_permissions
+from launcher.rendering.policies import DOCTOR, PERSON, Account, render_policy
+from tests.infra.iam import ACCOUNT, actions
+
+AWS = Path(__file__).resolve().parents[3] / "launcher/aws"
+PREFIXES = {"service-quotas": "servicequotas", "sagemaker-runtime": "sagemaker"}
+"""IAM's name of a service, where it is not the API's."""
+S3 = {
+    "CreateMultipartUpload": "PutObject",
+    "CompleteMultipartUpload": "PutObject",
+    "DeleteObjects": "DeleteObject",
+    "GetBucketEncryption": "GetEncryptionConfiguration",
+    "GetBucketLifecycleConfiguration": "GetLifecycleConfiguration",
+    "GetPublicAccessBlock": "GetBucketPublicAccessBlock",
+    "HeadBucket": "ListBucket",
+    "HeadObject": "GetObject",
+    "ListMultipartUploads": "ListBucketMultipartUploads",
+    "ListObjectVersions": "ListBucketVersions",
+    "ListObjectsV2": "ListBucket",
+    "UploadPart": "PutObject",
+}
+"""IAM's names of S3's calls (S3 user guide, required permissions for API operations)."""
+FREE = {"sts:GetCallerIdentity"}
+"""Calls that need no permission."""
+RENAMED = {"budgets:DescribeBudget": "budgets:ViewBudget", "cloudformation:DescribeStackResources": None}
+
+
+@cache
+def operations(service):
+    """The operations of a service by botocore's names of their methods."""
+    model = botocore.session.get_session().get_service_model(service)
+    return {xform_name(each): each for each in model.operation_names}
+
+
+def calls(path):
+    """The actions that a module's calls need."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    services = said(tree, "client")
+    names = {each.attr for each in ast.walk(tree) if isinstance(each, ast.Attribute)}
+    names |= said(tree, "get_paginator") | said(tree, "get_waiter")
+    found = set()
+    for service in services:
+        for name in names & set(operations(service)):
+            operation = operations(service)[name]
+            if service == "s3":
+                operation = S3.get(operation, operation)
+            found.add(f"{PREFIXES.get(service, service)}:{operation}")
+    return found
+
+
+def said(tree, method):
+    """The first words that are given to a method."""
+    return {
+        each.args[0].value
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == method
+        if each.args and isinstance(each.args[0], ast.Constant)
+    }
+
+
+def test_every_call_of_the_launcher_is_allowed_to_whoever_runs_it():
+    account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
+    texts = [render_policy(load_permissions(), name, account).text for name in (PERSON, DOCTOR)]
+    allowed = FREE.union(*(actions(json.loads(text)) for text in texts))
+    lacking = {}
+    for path in sorted(AWS.glob("*.py")):
+        needed = {RENAMED.get(each, each) for each in calls(path)}
+        if needed - allowed - {None}:
+            lacking[path.name] = sorted(needed - allowed - {None})
+    assert lacking == {}

@@ -1,0 +1,83 @@
+"""`slipway policies`: the files, the commands that can be pasted, and what is refused."""
+
+import json
+import shlex
+import sys
+
+import pytest
+
+from launcher.cli import app
+
+WORDS = ["policies", "--account", "123456789012", "--region", "us-east-2"]
+OWN = "arn:aws:iam::123456789012:policy/SlipwayBoundary"
+PLAN = """
+slipway: 1
+name: small
+target: {kind: hyperpod-slurm}
+security: {qualifier: team, permissions_boundary_arn: "arn:aws:iam::123456789012:policy/engineers"}
+workload: {train: {model: llama-3.1-8b, tokens_b: 1, data: {uri: "s3://corpus-of-the-team/tokens"}}}
+"""
+
+
+@pytest.fixture
+def slipway(monkeypatch, capsys, tmp_path):
+    """Run it in an empty folder: exit code, and what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["slipway", *words])
+        with pytest.raises(SystemExit) as end:
+            app.main()
+        return end.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_every_file_has_its_command_and_the_bootstrap_all_of_cloudformations(slipway, tmp_path):
+    code, out, err = slipway(*WORDS, "-o", "here")
+    assert code == 0
+    commands = [shlex.split(line) for line in out.splitlines() if line.startswith(("aws ", "cdk "))]
+    made = {words[words.index("--policy-name") + 1]: words[-1] for words in commands[:-1]}
+    for name, path in made.items():
+        assert path == f"file://here/{name}.json"
+        assert json.loads((tmp_path / "here" / f"{name}.json").read_text())["Version"] == "2012-10-17"
+    arns = commands[-1][commands[-1].index("--cloudformation-execution-policies") + 1].split(",")
+    named = {arn.rpartition("/")[2] for arn in arns}
+    assert named == set(made) - {"SlipwayBoundary", "SlipwayPerson", "SlipwayDoctor"}
+    assert commands[-1][:3] == ["cdk", "bootstrap", "aws://123456789012/us-east-2"]
+    assert f"--boundary {OWN}" in err
+
+
+def test_a_plan_brings_its_target_boundary_qualifier_and_data(slipway, tmp_path):
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    code, out, _ = slipway(*WORDS, "plan.yaml", "-o", "here", "--json")
+    document = json.loads(out)
+    assert (code, document["schema"]) == (0, "slipway.policies/1")
+    names = [each["name"] for each in document["policies"] if each["for"] == "cloudformation"]
+    assert names == ["SlipwayBase", "SlipwayGuards", "SlipwayNetwork", "SlipwayHyperPod"]
+    assert document["commands"][-1].endswith("--qualifier team --toolkit-stack-name CDKToolkit-team")
+    # The account has a boundary: ours is not made.
+    assert not any("SlipwayBoundary" in each for each in document["commands"])
+    text = (tmp_path / "here/SlipwayHyperPod.json").read_text()
+    assert "arn:aws:s3:::corpus-of-the-team" in text
+    base = json.loads((tmp_path / "here/SlipwayBase.json").read_text())
+    (makes,) = (each for each in base["Statement"] if each["Sid"] == "MakeRoles")
+    wanted = {"iam:PermissionsBoundary": "arn:aws:iam::123456789012:policy/engineers"}
+    assert makes["Condition"] == {"StringEquals": wanted}
+
+
+def test_without_a_bucket_of_data_no_buckets_policy_may_be_changed(slipway, tmp_path):
+    slipway(*WORDS, "-o", "here")
+    assert "DataBuckets" not in (tmp_path / "here/SlipwayHyperPod.json").read_text()
+
+
+@pytest.mark.parametrize("account", ["12345", "arn:aws:iam::123456789012:root"])
+def test_what_is_no_account_is_refused_with_the_command_that_tells_it(slipway, account):
+    code, _, err = slipway("policies", "--account", account, "--region", "us-east-2", "-o", "here")
+    assert (code, "aws sts get-caller-identity" in err) == (2, True)
+
+
+def test_a_folder_that_cannot_be_written_is_told(slipway, tmp_path):
+    (tmp_path / "here").write_text("")
+    code, _, err = slipway(*WORDS, "-o", "here")
+    assert (code, "cannot write to here" in err) == (5, True)
