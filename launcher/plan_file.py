@@ -1,8 +1,10 @@
 """The only parser between YAML or JSON and the model: every problem of a file in one reading, each with its path."""
 
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +16,8 @@ from launcher.model.finding import Finding
 from launcher.model.names import nearest_name
 from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.values import FAILED, OUT_OF_RANGE, ScalarReader, describe
+
+MERGE = "tag:yaml.org,2002:merge"
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -60,7 +64,7 @@ def loads(text: str, *, name: str = "plan file") -> PlanRequest:
         ImpossibleError: as `load`.
     """
     try:
-        data = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a subclass of SafeLoader
+        node, data = _parsed(text)
     except yaml.YAMLError as problem:
         raise UnreadableInputError(f"{name} is not valid YAML: {_yaml_problem(problem)}") from problem
     except (RecursionError, ValueError) as problem:
@@ -73,8 +77,74 @@ def loads(text: str, *, name: str = "plan file") -> PlanRequest:
     reader = _Reader()
     request = reader.section(PlanRequest, data, "")
     if reader.findings:
-        raise _refusal(name, reader.findings)
+        places = dict(_places(node, "", set()))
+        raise _refusal(name, [_placed(each, places) for each in reader.findings])
     return cast("PlanRequest", request)
+
+
+def _parsed(text: str) -> tuple[yaml.Node | None, Any]:
+    """The nodes of a text, which know where they stand, and its plain data.
+
+    Raises:
+        yaml.YAMLError: it is no YAML, or has what a plan file cannot mean.
+    """
+    loader = _UniqueKeyLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None, None
+        _refuse_loops(node, [], set())
+        return node, loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _refuse_loops(node: yaml.Node, within: list[yaml.Node], seen: set[int]) -> None:
+    """Refuse an alias of what it stands in, and merge keys, which would put keys where nobody reads them.
+
+    Each node is looked at once: aliases of aliases name the same few nodes millions of times.
+    """
+    if any(each is node for each in within):
+        raise yaml.constructor.ConstructorError(None, None, "an alias stands in what it names", node.start_mark)
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    for key, value in _children(node):
+        if key is not None and key.tag == MERGE:
+            what = "merge keys (<<) are not taken: write the keys out"
+            raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
+        _refuse_loops(value, [*within, node], seen)
+
+
+def _children(node: yaml.Node) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
+    """What a node holds: keys with their values, or values alone."""
+    if isinstance(node, yaml.MappingNode):
+        yield from node.value
+    elif isinstance(node, yaml.SequenceNode):
+        yield from ((None, each) for each in node.value)
+
+
+def _places(node: yaml.Node | None, path: str, seen: set[int]) -> Iterator[tuple[str, yaml.Mark]]:
+    """Where everything below a node stands, by its path in the file: a key, or an item of a list."""
+    if node is None or id(node) in seen:
+        return
+    seen.add(id(node))
+    for index, (key, value) in enumerate(_children(node)):
+        if key is None:
+            where, mark = f"{path}[{index}]", value.start_mark
+        else:
+            where, mark = f"{path}.{key.value}" if path else str(key.value), key.start_mark
+        yield where, mark
+        yield from _places(value, where, seen)
+
+
+def _placed(found: Finding, places: Mapping[str, yaml.Mark]) -> Finding:
+    """A finding with the line and column of its path, or of the nearest part of the file above it."""
+    path = found.path
+    while path and path not in places:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    mark = places.get(path)
+    return found if mark is None else replace(found, line=mark.line + 1, column=mark.column + 1)
 
 
 def _yaml_problem(problem: yaml.YAMLError) -> str:
@@ -171,11 +241,20 @@ class _Reader(ScalarReader):
 
     def many(self, kind: kinds.Many, data: object, path: str) -> object:
         if not isinstance(data, list):
-            return self.wrong(path, data, "a list", f"write [{describe(data)}]")
+            return self.wrong(path, data, "a list", f"write [{self.listed(kind, data)}]")
         if kind.exactly is not None and len(data) != kind.exactly:
             return self.wrong(path, f"{len(data)} values", f"a list of {kind.exactly} values")
         values = [self.value(kind.item, each, f"{path}[{index}]") for index, each in enumerate(data)]
         return FAILED if any(each is FAILED for each in values) else tuple(values)
+
+    def listed(self, kind: kinds.Many, data: object) -> str:
+        """What one value would be as a list: a command line its words, as a shell would split it."""
+        if not kind.words or not isinstance(data, str):
+            return describe(data)
+        try:
+            return ", ".join(json.dumps(each, ensure_ascii=False) for each in shlex.split(data))
+        except ValueError:
+            return describe(data)
 
     def table(self, kind: kinds.Table, data: object, path: str) -> object:
         if data is None:

@@ -1,12 +1,14 @@
 """`slipway init`: a commented plan file to start from."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from launcher.cli import output
-from launcher.model.errors import ImpossibleError
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.request import NAME
 from launcher.model.schema import commented_file
 
 
@@ -22,6 +24,8 @@ def init(
     serve: Annotated[bool, typer.Option("--serve", help="For a serving load instead of a training job.")] = False,
 ) -> None:
     """Write a plan file that works as it stands, every other key in it as a comment."""
+    if not re.fullmatch(NAME.pattern or "", name):
+        raise UnreadableInputError(f"--name must be {NAME.form}, got {name!r}", hint="slipway init --name my-job")
     try:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(commented_file(name, serve=serve))

@@ -5,7 +5,8 @@ from launcher.model.finding import Finding
 
 def finding_line(each: Finding) -> str:
     """A finding as one line: level, place, message, fix."""
-    where = f"{each.path}: " if each.path else ""
+    spot = f" (line {each.line}, column {each.column})" if each.line is not None else ""
+    where = f"{each.path}{spot}: " if each.path else ""
     hint = f" ({each.hint})" if each.hint else ""
     return f"{each.level.value}: {where}{each.message}{hint}"
 

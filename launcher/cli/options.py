@@ -14,9 +14,13 @@ from launcher.records.cache_folder import cache_folder
 def _day(text: str) -> date:
     """A day from the command line."""
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError as problem:
         raise typer.BadParameter("a day such as 2026-07-20") from problem
+    today = datetime.now(UTC).date()
+    if day > today:
+        raise typer.BadParameter(f"a day that has been: {day} is after today, {today}")
+    return day
 
 
 def _dollars(text: str) -> Decimal:

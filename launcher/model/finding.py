@@ -1,6 +1,6 @@
 """What a check says about a plan."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from launcher.model.enums import Level
 
@@ -9,7 +9,8 @@ from launcher.model.enums import Level
 class Finding:
     """One remark: how bad, which rule, where in the plan file, what, and the fix.
 
-    `code` is a stable lower-kebab name, `path` a dotted path in the plan file ("" for the whole plan).
+    `code` is a stable lower-kebab name, `path` a dotted path in the plan file ("" for the whole plan). `line` and
+    `column`, from 1, are where that path stands in the file; None where nobody knows.
     """
 
     level: Level
@@ -17,6 +18,8 @@ class Finding:
     path: str
     message: str
     hint: str = ""
+    line: int | None = field(default=None, compare=False)
+    column: int | None = field(default=None, compare=False)
 
 
 def error(code: str, path: str, message: str, hint: str = "") -> Finding:

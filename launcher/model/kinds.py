@@ -65,10 +65,11 @@ class Choice(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Many(Kind):
-    """A list; read as a tuple. `exactly` fixes its length."""
+    """A list; read as a tuple. `exactly` fixes its length; `words` says that it is a command line."""
 
     item: Kind
     exactly: int | None = None
+    words: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -243,7 +243,7 @@ class Guardrails:
 class RunSpec:
     """The command and what it needs."""
 
-    command: tuple[str, ...] = setting(("python", "train.py"), Many(item=Text()), "program and arguments")
+    command: tuple[str, ...] = setting(("python", "train.py"), Many(item=Text(), words=True), "program and arguments")
     workdir: str = setting(".", Text(), "folder shipped with the job, relative to the plan file")
     image: str | None = setting(None, Nullable(item=Text()), "container image")
     container: str | None = setting(

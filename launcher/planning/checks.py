@@ -28,7 +28,7 @@ MOST_FEE_USD = 10**12
 def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
     """Everything that can be said of a request before a candidate is made of it."""
     found: list[Finding] = []
-    for rule in (_target, _types, _workload, _places, _purchase, _network, _storage, _checkpoint):
+    for rule in (_target, _types, _workload, _places, _purchase, _network, _storage, _checkpoint, _run):
         found.extend(rule(request, catalog))
     return tuple(found)
 
@@ -340,6 +340,15 @@ def _storage(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     if storage.head_node and storage.head_node not in catalog.instance_types:
         hint = nearest_name(storage.head_node, catalog.instance_types)
         yield error("unknown-instance-type", "storage.head_node", f"no instance type {storage.head_node}", hint)
+
+
+def _run(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
+    """A command of one word has no blank in it: it would be looked for as one program of that whole name."""
+    command = request.run.command
+    if len(command) == 1 and len(command[0].split()) > 1:
+        words = ", ".join(command[0].split())
+        message = f"must be a program and its arguments, each a word of the list, got the one word {command[0]!r}"
+        yield error("command-in-one-word", "run.command", message, f"write [{words}]")
 
 
 def _checkpoint(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:

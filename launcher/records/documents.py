@@ -204,8 +204,16 @@ def gate(verdict: Gate) -> Json:
 
 
 def finding(each: Finding) -> Json:
-    """One finding."""
-    return {"level": each.level.value, "code": each.code, "path": each.path, "message": each.message, "hint": each.hint}
+    """One finding; `line` and `column` are where its path stands in the plan file, null where that is not known."""
+    return {
+        "level": each.level.value,
+        "code": each.code,
+        "path": each.path,
+        "message": each.message,
+        "hint": each.hint,
+        "line": each.line,
+        "column": each.column,
+    }
 
 
 def error_document(problem: SlipwayError) -> Json:

@@ -236,3 +236,45 @@ def test_no_document_whatever_gives_anything_but_a_clear_error(data: object) -> 
             plan_file.loads(text)
         except SlipwayError as refusal:
             assert refusal.message  # noqa: PT017 - most documents are refused, some are plans
+
+
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        ("target: &t {nodes: *t}", "line 3, column 9: an alias stands in what it names"),
+        ("run: {command: &c [*c]}", "line 3, column 16: an alias stands in what it names"),
+        ("target:\n  <<: {region: any}\n", "line 4, column 3: merge keys (<<) are not taken"),
+    ],
+)
+def test_yaml_that_a_plan_file_cannot_mean_is_unreadable(text, words):
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(f"slipway: 1\nname: a\n{text}\n")
+    assert words in caught.value.message
+
+
+def test_an_alias_of_something_else_is_read():
+    request = plan_file.loads(
+        "slipway: 1\nname: a\nstorage: {kms_key_arn: &key 'arn:aws:kms:x'}\ntarget: {az_id: *key}\n"
+    )
+    assert request.target.az_id == request.storage.kms_key_arn
+
+
+def test_a_finding_knows_its_line_and_column():
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads("slipway: 1\nname: a\ntarget:\n  nodes: 2\n  regoin: x\ntags: 5\nrun: {env: {A: 1}}\n")
+    found = {each.path: (each.line, each.column) for each in caught.value.findings}
+    assert found["target.regoin"] == (5, 3)
+    assert found["run.env.A"] == (7, 13)
+
+
+def test_aliases_of_aliases_are_looked_at_once():
+    lines = ["x0: &x0 [a]", *(f"x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * 10)}]" for i in range(1, 12))]
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads("slipway: 1\nname: a\n" + "\n".join(lines))
+    assert len(caught.value.findings) == 12
+
+
+def test_a_command_line_is_shown_as_its_words():
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads("slipway: 1\nname: a\nrun: {command: python train.py --name 'a b'}\n")
+    assert caught.value.findings[0].hint == 'write ["python", "train.py", "--name", "a b"]'
