@@ -38,6 +38,8 @@ _TAGGING_AT_THE_END_S = 60.0
 """After a completed command, for what is superseded; what is left then waits for `slipway checkpoints prune`."""
 _AFTER_THE_NODE_S = 15.0
 """Another node of the job goes: its part is here by then or never comes, the commit may take this much longer."""
+_COMMIT_PATIENCE_S = 30.0
+_COMMIT_LOOK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +82,7 @@ class Session:
         log_path = events_path(paths["events"], part=place.part)
         self._log = EventLog(log_path, run=spec.run, attempt=place.attempt, node=place.node)
         job = spec.name if place.parts == 1 else f"{spec.name}-part{place.part}"
-        self._scratch = Scratch(paths["scratch"], job=job, run=spec.run)
+        self._scratch = Scratch(paths["scratch"], job=job, run=spec.run, uri=spec.checkpoint.uri or "")
         self._notices = Notices()
         self._peers = Peers(paths["events"].parent, place, self._log, on_notice=self._notices.put)
         self._step_daemon = StepDaemon(environment, self._log, on_notice=self._notices.put)
@@ -252,6 +254,7 @@ class Session:
 
         def whole(manifest: Manifest) -> None:
             pace.uploaded(manifest.step, seconds=manifest.seconds, size_bytes=manifest.bytes)
+            self._release(manifest.step)
 
         uploader = Uploader(
             checkpoints.store,
@@ -284,6 +287,29 @@ class Session:
         watch.start()
         return watch
 
+    def _release(self, step: int) -> None:
+        """A step is whole: the node need not keep it."""
+        try:
+            self._scratch.release(step)
+        except OSError as error:
+            self._log.append("scratch-trouble", error=f"that step {step} is in the store was not written down: {error}")
+
+    def _hear_of_the_commit(self, deadline: float) -> None:
+        """On a node that is not the first: its last part is sent; is the checkpoint whole?
+
+        Args:
+            deadline: Monotonic seconds.
+        """
+        deadline = min(deadline, time.monotonic() + _COMMIT_PATIENCE_S)
+        while self._place.part > 0:
+            first = self._peers.states((0,)).get(0, {})
+            whole = first.get("whole")
+            if isinstance(whole, int):
+                self._release(whole)
+            if first.get("ended") or not self._scratch.owes() or time.monotonic() >= deadline:
+                return
+            time.sleep(_COMMIT_LOOK_S)
+
     def _taken_over(self, reason: str) -> None:
         self._notices.put(Notice(source=TAKEN_OVER, detail=reason))
 
@@ -293,7 +319,10 @@ class Session:
         if outcome.notice is None:
             self._published(found)
         deadline = time.monotonic() + self._upload_patience_s(outcome)
-        for step in uploader.finish(deadline) if uploader is not None else ():
+        left = uploader.finish(deadline) if uploader is not None else []
+        if uploader is not None and not left:
+            self._hear_of_the_commit(deadline)
+        for step in left:
             self._log.append("checkpoint-dropped", step=step, reason="it could not be uploaded in time")
         if keepers.dcp is not None:
             keepers.dcp.finish()

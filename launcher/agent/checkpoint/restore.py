@@ -1,5 +1,6 @@
 """Bringing the newest whole checkpoint back onto the node."""
 
+import errno
 import os
 import shutil
 import time
@@ -9,14 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.agent.checkpoint.commit import whole_checkpoint
-from launcher.agent.checkpoint.files import LocalFile, local_files, sha256_of
-from launcher.agent.errors import AgentError, StoreError
-from launcher.agent.manifest import Manifest, StoredFile, step_of_folder, step_of_key
+from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, sha256_of
+from launcher.agent.checkpoint.unsent import Kept
+from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.errors import AgentError, StoreError, UnusableCheckpointError
+from launcher.agent.manifest import Manifest, StoredFile, step_of_key
 from launcher.agent.store.downloads import Downloads
 from launcher.agent.store.incoming import Incoming
 from launcher.agent.store.objects import Store
 
 PARTIAL_NAME = ".slipway-restore"
+_CANNOT_LINK = frozenset({errno.EMLINK, errno.ENOTSUP, errno.EPERM, errno.ENOSYS})
 _HASHERS = min(4, max(2, (os.cpu_count() or 1) // 2))
 
 
@@ -59,6 +63,7 @@ class Restore:
         store: Where from.
         checkpoints: The checkpoint folder; the checkpoint appears in it under its own name, by a rename.
         previous: Folder with checkpoints of an earlier attempt on this node; what is the same is taken from there.
+        kept: Finished checkpoints that have no other copy: they are not removed to make room.
         part: This node's number; where several nodes stored a path, it gets its own.
         on_skip: Told of every newer step that is not whole, with the reason.
     """
@@ -66,10 +71,11 @@ class Restore:
     store: Store
     checkpoints: Path
     previous: Path
+    kept: tuple[Kept, ...] = ()
     part: int
     on_skip: Callable[[int, str], None]
 
-    def newest(self, *, at_most: int | None = None, finished_here: Path | None = None) -> Restored | None:
+    def newest(self, *, at_most: int | None = None, finished_here: FinishedFolder | None = None) -> Restored | None:
         """Restore the checkpoint with the highest step that is whole: manifest, every object, its size and its SHA-256.
 
         Args:
@@ -87,28 +93,40 @@ class Restore:
         sizes = self.store.sizes()
         steps = {step for key in sizes if (step := step_of_key(key)) is not None}
         steps = {step for step in steps if at_most is None or step <= at_most}
-        here = None if finished_here is None else step_of_folder(finished_here.name)
         skipped = False
         for step in sorted(steps, reverse=True):
             begun = time.monotonic()
             manifest, reason = whole_checkpoint(self.store, step, sizes)
             if manifest is not None:
-                if finished_here is not None and here is not None and here > step:
-                    return self._take_over(finished_here, here, manifest, begun, skipped=skipped)
-                found = self._fetch(manifest, begun, skipped=skipped, finished_here=finished_here)
+                if finished_here is not None and finished_here.step > step:
+                    here = self._take_over(finished_here, manifest, begun, skipped=skipped)
+                    if here is not None:
+                        return here
+                    finished_here = None
+                found = self._fetch(manifest, begun, skipped=skipped)
                 if isinstance(found, Restored):
                     return found
                 reason = found
             skipped = True
             self.on_skip(step, reason)
-        if finished_here is not None and here is not None:
-            return self._take_over(finished_here, here, None, time.monotonic(), skipped=skipped)
+        if finished_here is not None:
+            return self._take_over(finished_here, None, time.monotonic(), skipped=skipped)
         return None
 
     def _take_over(
-        self, folder: Path, step: int, manifest: Manifest | None, begun: float, *, skipped: bool
-    ) -> Restored:
-        files = local_files(folder)
+        self, finished: FinishedFolder, manifest: Manifest | None, begun: float, *, skipped: bool
+    ) -> Restored | None:
+        """Go on from what is on the node, if it is as it was when it was finished; None if it is not."""
+        folder, step = finished.path, finished.step
+        try:
+            files = local_files(folder)
+        except UnusableCheckpointError as error:
+            self.on_skip(step, f"it cannot be taken from this node: {error}")
+            return None
+        if files != finished.files:
+            why = changed_since(finished.files, files) or "files are missing"
+            self.on_skip(step, f"it cannot be taken from this node: it changed after it was finished: {why}")
+            return None
         size = sum(file.bytes for file in files)
         try:
             here = folder.rename(self.checkpoints / folder.name)
@@ -125,7 +143,7 @@ class Restore:
             files=files,
         )
 
-    def _fetch(self, manifest: Manifest, begun: float, *, skipped: bool, finished_here: Path | None) -> Restored | str:
+    def _fetch(self, manifest: Manifest, begun: float, *, skipped: bool) -> Restored | str:
         """Download what is not here, and check everything; or the reason why the checkpoint is not whole."""
         partial, target = self.checkpoints / PARTIAL_NAME, self.checkpoints / manifest.folder
         files = manifest.files_for(self.part)
@@ -133,9 +151,11 @@ class Restore:
             try:
                 shutil.rmtree(partial, ignore_errors=True)
                 partial.mkdir(parents=True)
-                self._make_room({manifest.folder, finished_here.name} if finished_here else {manifest.folder})
+                self._make_room({manifest.folder, *(kept.path.name for kept in self.kept)})
                 here = self._reuse(files, self.previous / manifest.folder, partial)
-                reason = self._download([file for file in files if file not in here], partial)
+                coming = [file for file in files if file not in here]
+                self._refuse_without_room(manifest.step, sum(file.bytes for file in coming))
+                reason = self._download(coming, partial)
                 if not reason:
                     shutil.rmtree(target, ignore_errors=True)
                     partial.rename(target)
@@ -162,8 +182,22 @@ class Restore:
                 if path.name not in names:
                     shutil.rmtree(path, ignore_errors=True)
 
+    def _refuse_without_room(self, step: int, needed: int) -> None:
+        """Name what stays on the node when it leaves too little room.
+
+        Raises:
+            AgentError: There is not enough, and something is kept.
+        """
+        free = shutil.disk_usage(self.checkpoints).free
+        if self.kept and needed > free:
+            names = "; ".join(str(kept) for kept in self.kept)
+            raise AgentError(
+                f"step {step} needs {needed:,} bytes in {self.checkpoints}, and {free:,} are free. Finished and not in "
+                f"the store, so not removed: {names}. Bring them away or remove them"
+            )
+
     def _reuse(self, files: tuple[StoredFile, ...], earlier: Path, partial: Path) -> set[StoredFile]:
-        """Move the files over that an earlier attempt left here unchanged."""
+        """Take what an earlier attempt left here unchanged; its folder stays as it is until the restore is done."""
 
         def same(file: StoredFile) -> bool:
             path = earlier / file.path
@@ -178,7 +212,7 @@ class Restore:
             here = {file for file, found in zip(files, pool.map(same, files), strict=True) if found}
         for file in here:
             (partial / file.path).parent.mkdir(parents=True, exist_ok=True)
-            (earlier / file.path).rename(partial / file.path)
+            _copied(earlier, file.path, partial / file.path)
         return here
 
     def _download(self, files: list[StoredFile], partial: Path) -> str:
@@ -199,3 +233,17 @@ class Restore:
     def _start(self, downloads: Downloads, file: StoredFile, path: Path) -> Incoming:
         path.parent.mkdir(parents=True, exist_ok=True)
         return downloads.download(file.key, path, file.bytes)
+
+
+def _copied(folder: Path, path: str, target: Path) -> None:
+    """Another name for a file of a folder's own, where the file system can; else, or behind a link, a copy."""
+    source = folder / path
+    if source.stat().st_nlink == 1 and source.resolve() == folder.resolve() / path:
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno not in _CANNOT_LINK:
+                raise
+        else:
+            return
+    shutil.copyfile(source, target)

@@ -24,6 +24,7 @@ from launcher.agent.store.objects import Store
 _PATIENCE_S = 300.0
 _PAUSE_S = 5.0
 _LOOK_S = 0.25
+_KEPT = "finished on this node, not in the store and not removed"
 
 _Result = TypeVar("_Result")
 
@@ -101,8 +102,15 @@ class Resumption:
             return starts[-1].step
 
         agree(self.peers, restore, over=self.notices.pending)
-        self.scratch.forget_previous()
         start = starts[-1]
+        try:
+            if start.newest is not None:
+                self.scratch.release(start.newest.step)
+            self.scratch.forget_previous()
+        except OSError as error:
+            self.log.append("scratch-trouble", error=f"what is finished on this node was not written down: {error}")
+        for kept in self.scratch.kept():
+            self.log.append("checkpoint-kept", step=kept.step, bytes=kept.bytes, reason=f"{_KEPT}: {kept}")
         self._say(start)
         return start
 
@@ -128,6 +136,7 @@ class Resumption:
             store=self.store,
             checkpoints=self.scratch.checkpoints,
             previous=self.scratch.previous,
+            kept=tuple(self.scratch.kept()),
             part=self.peers.part,
             on_skip=self._on_skip,
         ).newest(at_most=at_most, finished_here=finished)

@@ -6,22 +6,20 @@ import os
 import shutil
 import signal
 import time
-from dataclasses import astuple
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from launcher.agent.checkpoint.files import LocalFile, local_files
-from launcher.agent.errors import AgentError, UnusableCheckpointError
+from launcher.agent.checkpoint.files import LocalFile
+from launcher.agent.checkpoint.unsent import CHECKPOINTS_NAME, PREVIOUS_NAME, Kept, Unsent, UnsentRecord
+from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.errors import AgentError
 from launcher.agent.manifest import step_of_folder
 from launcher.agent.node.private_folder import make_private
 from launcher.agent.node.process import group_lives, signal_group, start_ticks
 
 _OWNER_NAME = "owner.json"
 _LOCK_NAME = "lock"
-_CHECKPOINTS_NAME = "checkpoints"
-_PREVIOUS_NAME = "previous"
-_FINISHED_NAME = "finished.json"
 _PARTIAL_SUFFIX = ".tmp"
 _WAIT_S = 60.0
 _LOOK_S = 0.2
@@ -32,26 +30,30 @@ class Scratch:
 
     What another run left there is removed. What an earlier attempt of the same run left is set aside in `previous`: the
     restore takes from it what is the same as in the store, by its hash, and need not fetch it again. A checkpoint that
-    the earlier agent had seen finished and not yet brought into the store is the newest of all, if it has not changed
-    since; the agent writes down which those are (`finished.json`), for a look at a folder cannot tell. Other users of
-    the machine can neither make nor change any of that: see `private_folder`.
+    an earlier agent had seen finished and not yet brought into the store is the newest of all, if it has not changed
+    since. It is the only copy: it stays until it, or a newer one, is whole in the store (`unsent`), whoever comes.
+    Other users of the machine can neither make nor change any of that: see `private_folder`.
     """
 
-    def __init__(self, scratch: Path, *, job: str, run: str) -> None:
+    def __init__(self, scratch: Path, *, job: str, run: str, uri: str = "") -> None:
         """Name the folder; `__enter__` claims it.
 
         Args:
             scratch: An absolute folder on the node.
             job: Name of the folder: the plan's name, and the node's number where there are several.
             run: Id of the run.
+            uri: Where its checkpoints go.
         """
         self._place = scratch
         self.root = scratch / f"slipway-{os.geteuid()}" / job
-        self.checkpoints = self.root / _CHECKPOINTS_NAME
-        self.previous = self.root / _PREVIOUS_NAME
+        self.checkpoints = self.root / CHECKPOINTS_NAME
+        self.previous = self.root / PREVIOUS_NAME
         self.interval_file = self.root / "interval"
-        self._finished: dict[str, list[list[Any]]] = {}
+        self._unsent = UnsentRecord(self.root)
+        self._kept_of_others: list[Kept] = []
+        self._may_empty = False
         self._run = run
+        self._uri = uri
         self._lock = -1
 
     def __enter__(self) -> "Scratch":  # noqa: PYI034  typing.Self came with Python 3.11
@@ -96,51 +98,72 @@ class Scratch:
         Args:
             folder: In the checkpoint folder.
             files: What it held when it was finished.
-        """
-        self._finished = {name: each for name, each in self._finished.items() if (self.checkpoints / name).is_dir()}
-        self._finished[folder.name] = [list(astuple(file)) for file in files]
-        _replace(self.root / _FINISHED_NAME, json.dumps(self._finished))
 
-    def newest_finished(self) -> Path | None:
+        Raises:
+            OSError: It cannot be written.
+        """
+        self._unsent.add(folder.name, Unsent(run=self._run, uri=self._uri, boot=_boot(), files=files))
+
+    def release(self, step: int) -> None:
+        """A step is whole in the store: neither it nor an older one has to be kept here.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        self._unsent.release(step, uri=self._uri)
+        if self._may_empty:
+            self.forget_previous()
+
+    def owes(self) -> bool:
+        """Whether a finished checkpoint of this job is not known to be in the store."""
+        return self._unsent.owes(self._uri)
+
+    def newest_finished(self) -> FinishedFolder | None:
         """The newest checkpoint in `previous` that was finished and has not changed since."""
-        steps = {name: step for name in self._finished if (step := step_of_folder(name)) is not None}
-        for name in sorted(steps, key=steps.__getitem__, reverse=True):
-            folder = self.previous / name
-            try:
-                files = [list(astuple(file)) for file in local_files(folder)]
-            except UnusableCheckpointError:
-                continue
-            if files and files == self._finished[name]:
-                return folder
-        return None
+        found = self._unsent.newest(uri=self._uri, boot=_boot())
+        step = None if found is None else step_of_folder(found[0].name)
+        if found is None or step is None:
+            return None
+        return FinishedFolder(step=step, path=found[0], files=found[1].files)
+
+    def kept(self) -> list[Kept]:
+        """What is finished on this node, not in the store, and not what this job goes on from; of other jobs too."""
+        return [kept for kept in self._unsent.kept() if kept.path.parent == self.previous] + self._kept_of_others
 
     def forget_previous(self) -> None:
-        """Remove what is left of the earlier attempt's checkpoints."""
-        shutil.rmtree(self.previous, ignore_errors=True)
-        self._finished = {}
+        """Remove what is left of earlier attempts' checkpoints, but nothing that has no other copy.
+
+        Raises:
+            OSError: It cannot be written down.
+        """
+        self._may_empty = False
+        _remove_all_but(self.previous, self._unsent.kept())
+        self._unsent.forget_what_is_gone()
+        self._may_empty = self.previous.exists()
 
     def write_interval(self, seconds: float) -> None:
         """Set the checkpoint interval that a trainer may read again and again."""
         _replace(self.interval_file, f"{seconds:g}\n")
 
     def _set_aside(self, owner: dict[str, Any]) -> None:
-        """Empty the checkpoint folder: into `previous` if it is of the same run, else for good."""
-        same_run = owner.get("run") == self._run
-        if not same_run:
-            shutil.rmtree(self.previous, ignore_errors=True)
-            shutil.rmtree(self.checkpoints, ignore_errors=True)
+        """Empty the checkpoint folder: into `previous` if it is of the same run; of others only what has no copy."""
+        self._unsent = UnsentRecord(self.root)
         self.previous.mkdir(exist_ok=True)
         self.checkpoints.mkdir(exist_ok=True)
         for path in list(self.checkpoints.iterdir()):
             if path.is_dir() and not path.is_symlink() and step_of_folder(path.name) is not None:
-                shutil.rmtree(self.previous / path.name, ignore_errors=True)
-                path.rename(self.previous / path.name)
+                there = self.previous / path.name
+                if self._unsent.is_in(there) and not self._unsent.is_in(path):
+                    continue
+                shutil.rmtree(there, ignore_errors=True)
+                path.rename(there)
         shutil.rmtree(self.checkpoints)
         self.checkpoints.mkdir()
-        # After a crash of the machine a file may be shorter than it was said to be: only this boot's word counts.
-        if same_run and owner.get("boot") == _boot() != "":
-            self._finished = _read_finished(self.root / _FINISHED_NAME)
-        (self.root / _FINISHED_NAME).unlink(missing_ok=True)
+        self._unsent.rename_foreign(uri=self._uri)
+        if owner.get("run") != self._run:
+            _remove_all_but(self.previous, self._unsent.kept())
+            self.previous.mkdir(exist_ok=True)
+        self._unsent.forget_what_is_gone()
 
     def _write_owner(self, owner: dict[str, object]) -> None:
         _replace(self.root / _OWNER_NAME, json.dumps(owner) + "\n")
@@ -163,8 +186,10 @@ class Scratch:
                 continue
             try:
                 _end_leftover_command(folder)
-                for name in (_CHECKPOINTS_NAME, _PREVIOUS_NAME):
-                    shutil.rmtree(folder / name, ignore_errors=True)
+                kept = UnsentRecord(folder).kept()
+                self._kept_of_others += kept
+                for name in (CHECKPOINTS_NAME, PREVIOUS_NAME):
+                    _remove_all_but(folder / name, kept)
             finally:
                 os.close(lock)
 
@@ -211,12 +236,19 @@ def _owner(root: Path) -> dict[str, Any]:
     return owner if isinstance(owner, dict) else {}
 
 
-def _read_finished(path: Path) -> dict[str, list[list[Any]]]:
-    try:
-        finished = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return finished if isinstance(finished, dict) else {}
+def _remove_all_but(folder: Path, kept: list[Kept]) -> None:
+    """Remove a folder with what is in it, except for what is kept."""
+    staying = {each.path for each in kept if each.path.parent == folder}
+    if not staying:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for path in folder.iterdir():
+        if path in staying:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _boot() -> str:

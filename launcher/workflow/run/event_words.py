@@ -7,6 +7,7 @@ from launcher.workflow.run.attempts import ENDINGS
 _TROUBLES = (
     "checkpoint-changed",
     "checkpoint-dropped",
+    "checkpoint-kept",
     "checkpoint-replaced",
     "claim-trouble",
     "drain-failed",

@@ -1,8 +1,12 @@
 """A job that comes back to the same node uses what is there, as far as that is proven to be whole."""
 
+import dataclasses
 import json
+from pathlib import Path
 
 import pytest
+
+from launcher.agent.checkpoint.files import local_files
 
 
 def step_in(path):
@@ -68,18 +72,54 @@ def test_does_not_trust_a_file_that_changed(killed, bucket, front):
     assert "torn" not in "".join(killed.output())
 
 
-def test_another_run_gets_nothing_of_it(killed, bucket, front):
-    newest = bucket.whole()[-1]
+def test_another_run_gets_what_has_no_other_copy_and_no_more(killed, bucket, front):
+    last = max(int(name.partition("-")[2]) for name in json.loads(journal(killed)[0].read_text()))
     claim = json.loads(bucket.read("claim.json")) | {"released": True}
     bucket.write("claim.json", json.dumps(claim).encode())
-    killed.job(newest, 0, 100_000, run="r2")
+    killed.job(last, 0, 100_000, run="r2")
     assert killed.run(attempt=1) == 0
     (restored,) = [event for event in killed.events("restored") if event["run"] == "r2"]
-    assert (restored["step"], restored["reused_bytes"]) == (newest, 0)
-    assert len(fetched(front)) == 2
+    assert (restored["step"], restored["source"]) == (last, "node")
+    assert bucket.whole()[-1] == last
 
 
-def test_nothing_is_left_of_it_while_the_command_runs(killed, bucket):
+def test_a_bad_object_on_the_way_costs_what_is_on_the_node_nothing(killed, bucket, front):
+    """The store has the node's newest checkpoint too, and one of its objects does not come through."""
+    finished = journal(killed)[0]
+    last = max(json.loads(finished.read_text()), key=lambda name: int(name.partition("-")[2]))
+    killed.job(int(last.partition("-")[2]), 0, 100_000)
+    assert killed.run(attempt=2) == 0
+    step = bucket.whole()[-1]
+    folder = finished.with_name("checkpoints") / last
+    before = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    (key,) = [file.key for file in bucket.manifest(step).files if file.path == "data"]
+    bucket.write(key, b"x" * 100_000)
+    (folder / "data").write_bytes((folder / "data").read_bytes())  # a file of its own, and not the store's by its look
+    entry = {"run": "r1", "uri": "s3://checkpoints/a/run/", "boot": boot(), "files": files(folder)}
+    finished.write_text(json.dumps({last: entry}))
+    killed.job(step, 0, 100_000)
+    assert killed.run(attempt=3) == 0
+    assert (killed.restored(3), before) == (step, {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()})
+
+
+def boot():
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def files(folder):
+    return [dataclasses.asdict(file) for file in local_files(folder)]
+
+
+def test_nothing_is_left_of_it_once_something_newer_is_in_the_store(killed, bucket):
+    last = max(int(name.partition("-")[2]) for name in json.loads(journal(killed)[0].read_text()))
+    killed.job(last + 1, 0, 100_000)
+    assert killed.run(attempt=2) == 0
+    assert not [*killed.folder.glob("node/*/tiny/previous")]
+    assert journal(killed)[0].read_text() == "{}"
+
+
+def test_nothing_is_left_of_what_is_in_the_store_while_the_command_runs(killed, bucket):
+    journal(killed)[0].unlink()
     killed.job(command=("sh", "-c", 'ls -A "$SLIPWAY_CHECKPOINT_DIR/.."; ls "$SLIPWAY_CHECKPOINT_DIR"'))
     assert killed.run(attempt=2) == 0
     (restored,) = killed.events("restored")

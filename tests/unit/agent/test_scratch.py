@@ -108,12 +108,13 @@ class TestPrevious:
             scratch.forget_previous()
             assert not scratch.previous.exists()
 
-    def test_what_another_run_left_is_not(self, tmp_path):
+    def test_what_another_run_left_is_not_but_for_what_has_no_other_copy(self, tmp_path):
         with claim(tmp_path) as scratch:
             record(scratch, keep(scratch))
+            keep(scratch, "step-2")
         with claim(tmp_path, run="r2") as scratch:
-            assert list(scratch.previous.iterdir()) == []
-            assert scratch.newest_finished() is None
+            assert [path.name for path in scratch.previous.iterdir()] == ["step-1"]
+            assert scratch.newest_finished().path == scratch.previous / "step-1"
 
     def test_it_outlives_a_start_that_was_killed(self, tmp_path):
         with claim(tmp_path) as scratch:
@@ -129,7 +130,7 @@ class TestPrevious:
                 record(scratch, keep(scratch, name))
             keep(scratch, "step-11")  # nobody saw it finished
         with claim(tmp_path) as scratch:
-            assert scratch.newest_finished() == scratch.previous / "step-10"
+            assert scratch.newest_finished().path == scratch.previous / "step-10"
 
     def test_one_that_changed_since_is_not_trusted(self, tmp_path):
         with claim(tmp_path) as scratch:
@@ -138,24 +139,78 @@ class TestPrevious:
             record(scratch, folder)
             os.utime(folder / "weights", ns=(1, 1))
         with claim(tmp_path) as scratch:
-            assert scratch.newest_finished() == scratch.previous / "step-1"
+            assert scratch.newest_finished().path == scratch.previous / "step-1"
 
-    @pytest.mark.parametrize("change", [{"boot": "another"}, {"boot": ""}, {"run": "r0"}], ids=str)
-    def test_only_this_boots_and_this_runs_word_counts(self, tmp_path, change):
+    @pytest.mark.parametrize("boot", ["another", ""])
+    def test_only_this_boots_word_counts_and_it_stays_all_the_same(self, tmp_path, boot):
         with claim(tmp_path) as scratch:
             record(scratch, keep(scratch))
-            owner = scratch.root / "owner.json"
-            owner.write_text(json.dumps(json.loads(owner.read_text()) | change))
+            finished = scratch.root / "finished.json"
+            entry = json.loads(finished.read_text())["step-1"]
+            finished.write_text(json.dumps({"step-1": entry | {"boot": boot}}))
         with claim(tmp_path) as scratch:
             assert scratch.newest_finished() is None
+            scratch.forget_previous()
+            assert [str(kept) for kept in scratch.kept()] == [
+                f"step 1 of run r1 in {scratch.previous}/step-1 (1 bytes)"
+            ]
 
-    @pytest.mark.parametrize("text", ["", "{", "[]", '{"step-1": 3}', '{"step-x": []}'])
+    @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 9999, '{"step-1": 3}', '{"step-x": []}', '{"../x": {}}'])
     def test_a_record_that_cannot_be_read_says_nothing(self, tmp_path, text):
         with claim(tmp_path) as scratch:
             record(scratch, keep(scratch))
             (scratch.root / "finished.json").write_text(text)
         with claim(tmp_path) as scratch:
             assert scratch.newest_finished() is None
+
+
+class TestTheOnlyCopy:
+    """What is finished and not in the store is removed by nobody."""
+
+    @pytest.fixture
+    def left(self, tmp_path):
+        """A job's scratch with an unsent checkpoint, step 5, and one that was never finished."""
+        with claim(tmp_path) as scratch:
+            record(scratch, keep(scratch, "step-5"))
+            keep(scratch, "step-6")
+        return scratch.previous / "step-5"
+
+    def test_it_outlives_one_start_after_the_other(self, tmp_path, left):
+        for _ in range(3):
+            with claim(tmp_path) as scratch:
+                assert scratch.newest_finished().path == left
+        assert (left / "weights").read_text() == "x"
+
+    def test_another_jobs_start(self, tmp_path, left):
+        with claim(tmp_path, job="other") as other:
+            there = left.parents[1] / "checkpoints"
+            assert [path.name for path in there.iterdir()] == ["step-5"]
+            assert [(kept.path, kept.step, kept.run) for kept in other.kept()] == [(there / "step-5", 5, "r1")]
+
+    def test_the_same_job_with_its_checkpoints_elsewhere(self, tmp_path, left):
+        with Scratch(tmp_path, job="tiny", run="r2", uri="s3://elsewhere") as scratch:
+            assert scratch.newest_finished() is None
+            record(scratch, keep(scratch, "step-5", "other"))
+            scratch.release(5)
+            scratch.forget_previous()
+            assert [(kept.path.name, kept.run) for kept in scratch.kept()] == [("step-5.of-r1", "r1")]
+        with Scratch(tmp_path, job="tiny", run="r2", uri="s3://elsewhere") as scratch:
+            assert [kept.path.name for kept in scratch.kept()] == ["step-5.of-r1"]
+
+    def test_a_torn_one_of_the_same_step_does_not_take_its_place(self, tmp_path, left):
+        with claim(tmp_path) as scratch:
+            keep(scratch, "step-5", "torn")
+        with claim(tmp_path) as scratch:
+            assert scratch.newest_finished().path == left
+            assert (left / "weights").read_text() == "x"
+
+    @pytest.mark.parametrize("step,stays", [(4, True), (5, False), (6, False)])
+    def test_until_it_or_a_newer_one_is_in_the_store(self, tmp_path, left, step, stays):
+        with claim(tmp_path) as scratch:
+            scratch.release(step)
+            scratch.forget_previous()
+            assert left.exists() == stays
+            assert scratch.owes() == stays
 
 
 class TestLeftoverCommand:

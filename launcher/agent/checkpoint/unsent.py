@@ -1,0 +1,196 @@
+"""What is finished on a node and not in the store: the only copy there is, which nobody removes before its commit.
+
+The agent writes down every finished checkpoint (`finished.json`), because a look at a folder cannot tell, and crosses
+it out when it, or a newer one, is whole in the store. What stands there at the next start is taken over, or kept and
+named.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.agent.checkpoint.files import LocalFile, survey
+from launcher.agent.errors import UnusableCheckpointError
+from launcher.agent.manifest import step_of_folder
+
+CHECKPOINTS_NAME = "checkpoints"
+PREVIOUS_NAME = "previous"
+FINISHED_NAME = "finished.json"
+_FOREIGN = ".of-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsent:
+    """One entry: a finished checkpoint that is not known to be in the store.
+
+    Attributes:
+        run: That wrote it.
+        uri: Where it was to go.
+        boot: Of the machine: after a crash files may be shorter than they were said to be.
+        files: What it held when it was finished.
+    """
+
+    run: str
+    uri: str
+    boot: str
+    files: tuple[LocalFile, ...]
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether a folder is that checkpoint, unchanged."""
+        try:
+            return bool(self.files) and survey(folder).files == self.files
+        except (UnusableCheckpointError, OSError):
+            return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A finished checkpoint that stays on the node: where, its step, its size, and who wrote it."""
+
+    path: Path
+    step: int
+    bytes: int
+    run: str
+
+    def __str__(self) -> str:
+        """As a person is told of it."""
+        size = f"{self.bytes / 1e9:.1f} GB" if self.bytes >= 10**8 else f"{self.bytes:,} bytes"
+        return f"step {self.step} of run {self.run} in {self.path} ({size})"
+
+
+class UnsentRecord:
+    """The entries of one job's folder on the node. Safe to use from every thread."""
+
+    def __init__(self, root: Path) -> None:
+        """Read what is there; what cannot be read says nothing.
+
+        Args:
+            root: The job's folder on the node.
+        """
+        self._path = root / FINISHED_NAME
+        self._places = (root / CHECKPOINTS_NAME, root / PREVIOUS_NAME)
+        self._lock = threading.Lock()
+        self._entries = _read(self._path)
+
+    def add(self, name: str, entry: Unsent) -> None:
+        """Write down a finished checkpoint.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        with self._lock:
+            there = {
+                each: self._entries[each] for each in self._entries if any((p / each).is_dir() for p in self._places)
+            }
+            self._entries = there | {name: entry}
+            self._write()
+
+    def release(self, step: int, *, uri: str) -> None:
+        """Cross out a step that is whole in the store, and every older one that was to go there.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        with self._lock:
+            self._entries = {
+                name: entry
+                for name, entry in self._entries.items()
+                if entry.uri != uri or _step(name) > step or _FOREIGN in name
+            }
+            self._write()
+
+    def rename_foreign(self, *, uri: str) -> None:
+        """Give those that were to go elsewhere names of their own, so that nothing of this job takes their place.
+
+        Args:
+            uri: Where this job's checkpoints go.
+
+        Raises:
+            OSError: It cannot be done.
+        """
+        for name, entry, path in list(self._there(self._places)):
+            if entry.uri != uri and _FOREIGN not in name:
+                new = f"{name}{_FOREIGN}{entry.run}"
+                with self._lock:
+                    self._entries[new] = entry
+                    self._write()  # before the folder has the name: a kill in between loses neither
+                    path.rename(path.with_name(new))
+                    del self._entries[name]
+                    self._write()
+
+    def owes(self, uri: str) -> bool:
+        """Whether anything was to go there and is not known to have come."""
+        with self._lock:
+            return any(entry.uri == uri for entry in self._entries.values())
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether a folder is what the entry of its name says."""
+        with self._lock:
+            entry = self._entries.get(folder.name)
+        return entry is not None and entry.is_in(folder)
+
+    def kept(self) -> list[Kept]:
+        """What is there of the entries, the newest step first."""
+        return [
+            Kept(path=path, step=_step(name), bytes=sum(file.bytes for file in entry.files), run=entry.run)
+            for name, entry, path in self._there(self._places)
+        ]
+
+    def newest(self, *, uri: str, boot: str) -> tuple[Path, Unsent] | None:
+        """The newest one that can be gone on from, of those that were set aside.
+
+        Args:
+            uri: Where it must have been meant to go.
+            boot: Of the machine now; only this boot's word counts.
+        """
+        for name, entry, path in self._there(self._places[1:]):
+            if entry.uri == uri and entry.boot == boot != "" and step_of_folder(name) is not None:
+                return path, entry
+        return None
+
+    def forget_what_is_gone(self) -> None:
+        """Cross out what is not there any more, or not as it was.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        with self._lock:
+            before = set(self._entries)
+        gone = before - {name for name, _, _ in self._there(self._places)}
+        with self._lock:
+            self._entries = {name: entry for name, entry in self._entries.items() if name not in gone}
+            self._write()
+
+    def _there(self, places: tuple[Path, ...]) -> Iterator[tuple[str, Unsent, Path]]:
+        with self._lock:
+            entries = sorted(self._entries.items(), key=lambda item: _step(item[0]), reverse=True)
+        for name, entry in entries:
+            path = next((place / name for place in places if entry.is_in(place / name)), None)
+            if path is not None:
+                yield name, entry, path
+
+    def _write(self) -> None:
+        partial = self._path.with_name(f"{FINISHED_NAME}.tmp")
+        partial.write_text(json.dumps({name: asdict(entry) for name, entry in self._entries.items()}), encoding="utf-8")
+        partial.replace(self._path)
+
+
+def _step(name: str) -> int:
+    step = step_of_folder(name.partition(_FOREIGN)[0])
+    return -1 if step is None else step
+
+
+def _read(path: Path) -> dict[str, Unsent]:
+    try:
+        document: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        entries = {}
+        for name, fields in document.items():
+            files = tuple(LocalFile(**file) for file in fields.pop("files"))
+            if _step(name) >= 0 and "/" not in name:
+                entries[name] = Unsent(**fields, files=files)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+    return entries

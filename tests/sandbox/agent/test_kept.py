@@ -1,0 +1,105 @@
+"""A finished checkpoint that is not in the store is the only copy: it outlives whatever comes before its commit."""
+
+import signal
+
+import pytest
+
+
+def unsent(method, path):
+    """S3 takes the claim and nothing else."""
+    return 503 if method == "PUT" and not path.endswith("claim.json") else None
+
+
+def finished(node):
+    return list(node.folder.glob("node/*/tiny/finished.json"))
+
+
+def kill(node, agent):
+    agent.kill()
+    agent.wait()
+    node.end_commands()
+
+
+@pytest.fixture
+def left(node, bucket, front):
+    """A killed agent has left step 2 finished on the node, and nothing is in the store."""
+    front.rule = unsent
+    trainer = ("python3", str(node.folder / "train.py"), "2", "0", "1000")
+    node.job(command=("sh", "-c", '"$@"; sleep 60', "sh", *trainer))
+    agent = node.start()
+    node.wait_until(lambda: [path for path in finished(node) if "step-2" in path.read_text()])
+    kill(node, agent)
+    assert bucket.whole() == []
+    return node
+
+
+def test_a_second_kill_before_the_upload(left, bucket, front):
+    left.job(command=("sleep", "60"))
+    agent = left.start(attempt=2)
+    left.wait_for("command-started", attempt=2)
+    kill(left, agent)
+    front.rule = lambda *_: None
+    left.job(3, 0, 1000)
+    assert left.run(attempt=3) == 0
+    assert left.restored(3) == 2
+    assert bucket.whole()[-1] == 3
+
+
+def test_a_kill_while_the_store_cannot_be_read(left, bucket, front):
+    front.rule = lambda *_: 503
+    agent = left.start(attempt=2)
+    left.wait_for("restore-retry", attempt=2)
+    kill(left, agent)
+    front.rule = lambda *_: None
+    left.job(3, 0, 1000)
+    assert left.run(attempt=3) == 0
+    assert left.restored(3) == 2
+
+
+def test_a_notice_before_the_restore_is_done(left, bucket, front):
+    front.rule = lambda *_: 503
+    agent = left.start(attempt=2)
+    left.wait_for("restore-retry", attempt=2)
+    agent.send_signal(signal.SIGUSR1)
+    assert agent.wait() == 75
+    front.rule = lambda *_: None
+    left.job(3, 0, 1000)
+    assert left.run(attempt=3) == 0
+    assert left.restored(3) == 2
+
+
+def test_exit_74_and_a_resubmission(node, bucket, front):
+    front.rule = unsent
+    node.job(2, 0, 1000, final_upload_s=1.0)
+    assert node.run() == 74
+    front.rule = lambda *_: None
+    node.job(3, 0, 1000, run="r2")
+    assert node.run() == 0
+    (restored,) = [event for event in node.events("restored") if event["run"] == "r2"]
+    assert (restored["step"], restored["source"]) == (2, "node")
+    assert bucket.whole()[-1] == 3
+
+
+def test_another_jobs_start_on_the_node(left, bucket, front):
+    front.rule = lambda *_: None
+    left.job(name="other", run="r9", uri="s3://checkpoints/a/run/another", command=("true",))
+    assert left.run() == 0
+    kept = left.events("checkpoint-kept")
+    assert [event["step"] for event in kept] == [2, 1]
+    assert "step 2 of run r1 in" in kept[0]["reason"]
+    left.job(3, 0, 1000)
+    assert left.run(attempt=2) == 0
+    assert left.restored(2) == 2
+    left.job(name="other", run="r10", uri="s3://checkpoints/a/run/another", command=("true",))
+    assert left.run() == 0
+    assert not [event for event in left.events("checkpoint-kept") if event["run"] == "r10"]
+
+
+def test_on_a_node_that_is_not_the_first_it_is_crossed_out_with_the_commit(node, bucket):
+    make = "mkdir tmp; echo $SLURM_NODEID >tmp/$SLURM_NODEID; mv tmp step-1"
+    node.job(command=("sh", "-c", f'cd "$SLIPWAY_CHECKPOINT_DIR"; {make}'))
+    common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
+    agents = [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
+    assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
+    records = [path.read_text() for path in node.folder.glob("vn*/*/*/finished.json")]
+    assert (records, bucket.whole()) == (["{}", "{}"], [1])
