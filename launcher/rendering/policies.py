@@ -95,6 +95,18 @@ def render_policy(permissions: Permissions, name: str, account: Account) -> Rend
     return RenderedPolicy(name=name, holds=facts.holds, text=json.dumps(document, indent=2) + "\n")
 
 
+def allowed_actions(
+    permissions: Permissions, name: str, account: Account
+) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """What a policy allows: the actions of each statement, with the resources that they are allowed on."""
+    facts = permissions.policy(name)
+    return tuple(
+        (tuple(actions), tuple(_filled(resource, account) for resource in each.resources if resource != _BUCKETS))
+        for each, actions in _sorted(permissions, facts)
+        if each.resources != (_BUCKETS,)
+    )
+
+
 def _sorted(permissions: Permissions, facts: PolicyFacts) -> list[tuple[StatementFacts, list[str]]]:
     """Every statement with its actions: each action of the types' handlers is in the first that takes it.
 

@@ -10,6 +10,8 @@ from launcher.cdk import toolchain
 from launcher.model.diagnosis import Check, advice, failed, ok
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.errors import SlipwayError
+from launcher.model.request import DEFAULT_QUALIFIER
+from launcher.rendering.policies import TARGET_POLICIES, Account, bootstrap_command, execution_policies
 from launcher.submit.session import PLUGIN, missing_program
 from launcher.workflow.doctor.examination import Examination, Subject
 
@@ -49,9 +51,7 @@ def bootstrapped(subject: Subject) -> Iterator[Check]:
     qualifier = subject.plan.request.security.qualifier if subject.plan is not None else None
     asked = f"{bootstrap.version_parameter(qualifier)} is at least {LEAST_BOOTSTRAP}"
     found = bootstrap.version(subject.session("ssm"), qualifier)
-    words = f" --qualifier {qualifier}" if qualifier is not None else ""
-    command = f"cdk bootstrap aws://{subject.account}/{subject.region}{words}"
-    fix = f"{command} with the policies of docs/deployer-policy.md (without them it may do anything)"
+    fix = _bootstrap(subject, qualifier)
     if found is None:
         yield failed(name, asked, "the CDK was never bootstrapped in this region", fix)
         return
@@ -65,6 +65,20 @@ def bootstrapped(subject: Subject) -> Iterator[Check]:
     else:
         why = "is gone" if there is False else "is not this account's to read"
         yield failed(name, asked, f"version {found}, but its bucket {bucket} {why}", fix)
+
+
+def _bootstrap(subject: Subject, qualifier: str | None) -> str:
+    """The command that bootstraps the region, with CloudFormation limited to what the plan's target needs."""
+    target = subject.plan.place.target if subject.plan is not None else None
+    names = execution_policies([target] if target is not None and target in TARGET_POLICIES else None)
+    account = Account(
+        id=subject.account,
+        partition=subject.caller.partition,
+        qualifier=qualifier or DEFAULT_QUALIFIER,
+        boundary_arn=None,
+    )
+    command = bootstrap_command(account, subject.region, names, qualified=qualifier is not None)
+    return f"{command}   (slipway policies writes those policies first; without them CloudFormation may do anything)"
 
 
 def service_roles(subject: Subject) -> Iterator[Check]:

@@ -1,38 +1,71 @@
-"""What the caller may do, as IAM itself simulates it: assume the CDK's roles, and make a launch's own calls."""
+"""What the caller and CloudFormation's role may do, as IAM itself simulates it; nothing is done."""
 
 from collections.abc import Iterator, Sequence
 
 from launcher.aws import bootstrap
 from launcher.aws.identity import Decision, role_arn, simulated
-from launcher.model.diagnosis import Check, failed, ok, unknown
+from launcher.catalog.permissions import load_permissions
+from launcher.model.diagnosis import Check, advice, failed, ok, unknown
+from launcher.model.request import DEFAULT_QUALIFIER
+from launcher.rendering.policies import PERSON, TARGET_POLICIES, Account, allowed_actions
 from launcher.workflow.doctor.examination import Examination, Subject
 
 ASSUME = "sts:AssumeRole"
 CDK_ROLES = ("deploy", "file-publishing")
 """Roles of the bootstrap stack that `cdk deploy` assumes for every stack with file assets."""
-OWN_CALLS = (
-    "cloudformation:DescribeStackEvents",
-    "cloudformation:DescribeStacks",
-    "cloudformation:ListStackResources",
-    "ec2:DescribeInstances",
-    "ec2:DescribeSubnets",
-    "iam:GetRole",
-    "logs:DescribeLogGroups",
-    "s3:ListBucket",
-)
-"""Calls that a launch makes itself, before and after the CDK has deployed."""
+EVERYTHING = ("*",)
+UNNEEDED = "iam:CreateUser"
+"""What no stack of Slipway's does: a role that may is an administrator."""
+MOST_NAMED = 6
 
 
 def own_rights(subject: Subject) -> Iterator[Check]:
-    """The caller's: the roles that it may take, and its own calls."""
+    """The caller's: the roles that it may take, and the calls that it makes itself, where no resource limits them."""
     session, me = subject.session("iam"), subject.caller
     principal = role_arn(session, me.role) if me.role is not None else me.arn
-    qualifier = subject.plan.request.security.qualifier if subject.plan is not None else None
-    names = [bootstrap.role_name(qualifier, each, me.account, subject.region) for each in CDK_ROLES]
+    account = _account(subject)
+    names = [bootstrap.role_name(account.qualifier, each, me.account, subject.region) for each in CDK_ROLES]
     roles = [f"arn:{me.partition}:iam::{me.account}:role/{each}" for each in names]
     asked = f"{principal} may assume {', '.join(names)}"
     yield _judged("rights", asked, simulated(session, principal, [ASSUME], roles))
-    yield _judged("rights", f"{principal} may make a launch's own calls", simulated(session, principal, OWN_CALLS))
+    for actions, resources in allowed_actions(load_permissions(), PERSON, account):
+        if resources == EVERYTHING:
+            asked = f"{principal} may make the {len(actions)} calls of a launch that name no resource"
+            yield _judged("rights", asked, simulated(session, principal, actions))
+
+
+def execution_role(subject: Subject) -> Iterator[Check]:
+    """CloudFormation's: every action of the handlers of the plan's resource types, on names such as they will have."""
+    plan = subject.plan
+    if plan is None or plan.place.target not in TARGET_POLICIES or plan.request.target.cluster is not None:
+        return
+    session, account = subject.session("iam"), _account(subject)
+    name = bootstrap.role_name(account.qualifier, "cfn-exec", account.id, subject.region)
+    principal = role_arn(session, name)
+    (administrator,) = simulated(session, principal, [UNNEEDED])
+    if administrator.allowed:
+        got = "it is an administrator: the bootstrap was given no policies"
+        fix = "slipway policies FILE prints narrower ones and the bootstrap command"
+        yield advice("execution role", f"{name} may do what the stacks need and no more", got, fix)
+        return
+    decisions: list[Decision] = []
+    for policy in TARGET_POLICIES[plan.place.target]:
+        for actions, patterns in allowed_actions(load_permissions(), policy, account):
+            resources = [each if each == "*" else each.replace("*", plan.cluster_name) for each in patterns]
+            decisions += simulated(session, principal, actions, resources[:1])
+    asked = f"{name} may do the {len(decisions)} things that the stacks of this target need"
+    yield _judged("execution role", asked, decisions)
+
+
+def _account(subject: Subject) -> Account:
+    """The account as policies are written for it."""
+    security = subject.plan.request.security if subject.plan is not None else None
+    return Account(
+        id=subject.account,
+        partition=subject.caller.partition,
+        qualifier=(security.qualifier if security is not None else None) or DEFAULT_QUALIFIER,
+        boundary_arn=security.permissions_boundary_arn if security is not None else None,
+    )
 
 
 def _judged(name: str, asked: str, decisions: Sequence[Decision]) -> Check:
@@ -41,13 +74,19 @@ def _judged(name: str, asked: str, decisions: Sequence[Decision]) -> Check:
     if not denied:
         return ok(name, asked, "IAM allows it")
     certain = [each for each in denied if not each.missing]
-    shown = ", ".join(dict.fromkeys(each.action for each in certain or denied))
+    actions = list(dict.fromkeys(each.action for each in certain or denied))
+    shown = ", ".join(actions[:MOST_NAMED])
+    if len(actions) > MOST_NAMED:
+        shown += f" and {len(actions) - MOST_NAMED} more"
     if not certain:
         lacking = ", ".join(sorted({key for each in denied for key in each.missing}))
         return unknown(name, asked, f"{shown}: depends on {lacking}, which a simulation does not have")
     why = "an organization's policy" if any(each.by_organization for each in certain) else ""
     why = why or ("the permissions boundary" if any(each.by_boundary for each in certain) else "no policy allows it")
-    return failed(name, asked, f"denied: {shown} ({why})", "docs/deployer-policy.md has the policies")
+    return failed(name, asked, f"denied: {shown} ({why})", "slipway policies FILE writes the policies")
 
 
-RIGHTS = (Examination("rights", "the caller may deploy and follow", own_rights),)
+RIGHTS = (
+    Examination("rights", "the caller may deploy and follow", own_rights),
+    Examination("execution role", "CloudFormation may make what the stacks need", execution_role),
+)

@@ -49,6 +49,7 @@ def account(one_account, monkeypatch):
     iam = client(one_account, "iam")
     for name in ("AWSServiceRoleForEC2Spot", "AWSServiceRoleForAmazonFSx"):
         iam.create_role(RoleName=name, Path="/aws-service-role/x/", AssumeRolePolicyDocument="{}")
+    iam.create_role(RoleName=f"cdk-hnb659fds-cfn-exec-role-123456789012-{REGION}", AssumeRolePolicyDocument="{}")
     return one_account
 
 
@@ -90,7 +91,9 @@ def quotas(service, value=10_000.0, **changed):
 
 
 def allowed(sent):
-    return {"EvaluationResults": [decision(action, "allowed") for action in actions_of(sent)], "IsTruncated": False}
+    """What a careful account answers: everything that is needed, and no more."""
+    words = [(action, "implicitDeny" if action == "iam:CreateUser" else "allowed") for action in actions_of(sent)]
+    return {"EvaluationResults": [decision(action, word) for action, word in words], "IsTruncated": False}
 
 
 def actions_of(sent):

@@ -31,7 +31,10 @@ def test_a_region_that_was_never_bootstrapped_gets_the_command(account, examined
     client(account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
     (check,) = named(examined(plan()), "bootstrap")
     assert check.result is Outcome.FAILED
-    assert check.fix.startswith("cdk bootstrap aws://123456789012/us-east-2")
+    assert check.fix.startswith(
+        "cdk bootstrap aws://123456789012/us-east-2 --cloudformation-execution-policies arn:aws"
+    )
+    assert "policy/SlipwayParallelCluster" in check.fix
 
 
 def test_a_bootstrap_stack_that_is_too_old_or_has_lost_its_bucket_fails(account, examined, plan):
@@ -89,6 +92,30 @@ def test_a_denied_right_fails_and_one_that_depends_on_context_is_not_known(accou
         "explicitDeny", OrganizationsDecisionDetail={"AllowedByOrganizations": False}
     )
     assert "an organization's policy" in named(examined(plan()), "rights")[0].got
+
+
+def test_an_execution_role_that_is_an_administrator_gets_advice(account, examined, plan):
+    account.canned["iam.SimulatePrincipalPolicy"] = lambda sent: {
+        "EvaluationResults": [decision(each, "allowed") for each in actions_of(sent)],
+        "IsTruncated": False,
+    }
+    (check,) = named(examined(plan()), "execution role")
+    assert check.result is Outcome.ADVICE
+    assert "administrator" in check.got
+
+
+def test_an_execution_role_that_lacks_an_action_fails_and_names_it(account, examined, plan):
+    def but_networks(sent):
+        words = [
+            (each, "implicitDeny" if each in ("ec2:CreateVpc", "iam:CreateUser") else "allowed")
+            for each in actions_of(sent)
+        ]
+        return {"EvaluationResults": [decision(each, word) for each, word in words], "IsTruncated": False}
+
+    account.canned["iam.SimulatePrincipalPolicy"] = but_networks
+    (check,) = named(examined(plan()), "execution role")
+    assert check.result is Outcome.FAILED
+    assert "denied: ec2:CreateVpc" in check.got
 
 
 def test_billing_is_asked_only_when_it_is_wanted(account, examined, plan):
