@@ -27,13 +27,13 @@ GATE = "gate"
 def main() -> int:
     """Synthesise, or say in one screen why not; the exit code is that of the `slipway` command."""
     try:
-        context = App(auto_synth=False).node
-        path, asked = _plan_path(context), _gate_is_asked_for(context)
-        plan = _plan(plan_file.load(path), load())
+        app, catalog = App(auto_synth=False), load()
+        path, asked = _plan_path(app.node), _gate_is_asked_for(app.node)
+        plan = _plan(plan_file.load(path), catalog)
         passed = gate_word(path, plan, datetime.now(UTC))
         if passed.refusal is not None and asked:
             raise passed.refusal
-        app = build_app(plan, account=os.environ.get("CDK_DEFAULT_ACCOUNT"))
+        build_app(plan, account=os.environ.get("CDK_DEFAULT_ACCOUNT"), app=app, catalog=catalog)
         _annotate(app, passed)
         app.synth()
     except SlipwayError as refusal:

@@ -7,7 +7,8 @@ from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra.parts.guardrails import NAMESPACE, Limits
+from infra.parts.guardrails import NAMESPACE
+from infra.parts.limits import Limits
 from launcher.model.hyperpod import JOBS_METRIC
 from launcher.model.plan import Plan
 from launcher.model.upkeep import GUARD_METRICS, NODE_METRICS, SPEND_METRIC

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import NamedTuple
 
-from aws_cdk import Aws, RemovalPolicy, Stack
+from aws_cdk import Aws, RemovalPolicy
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -13,35 +14,24 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from launcher.catalog.assets import asset
-from launcher.model.enums import TargetKind
 from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.upkeep import GUARD_MEMORY_MB
 
 _RUNTIME = "python3.14"
-_MODULES = {
-    TargetKind.PARALLELCLUSTER: "guard",
-    TargetKind.HYPERPOD_SLURM: "hyperpod",
-    TargetKind.SAGEMAKER_ENDPOINT: "endpoint",
-}
-_VARIABLES = {
-    TargetKind.PARALLELCLUSTER: "PARALLELCLUSTER",
-    TargetKind.HYPERPOD_SLURM: "HYPERPOD",
-    TargetKind.SAGEMAKER_ENDPOINT: "ENDPOINT",
-}
-"""Of the environment, with the cluster's name in its service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardSettings:
     """What the guard is told; templates/guard/guard.py says what it does with each.
 
-    `name` is the cluster's in the service of its `target`. Times in hours and minutes, money in dollars; `ttl_h` and
-    `usd_per_node_hour` None where there is none. `prepaid` nodes are never stopped; `ends_at` is when their service
-    takes them back, where it says so to nobody.
+    `module` of templates/guard watches it, `variable` tells it the cluster's `name` in the service that runs it.
+    Times in hours and minutes, money in dollars; `ttl_h` and `usd_per_node_hour` None where there is none. `prepaid`
+    nodes are never stopped; `ends_at` is when their service takes them back, where it says so to nobody.
     """
 
     cluster: str
-    target: TargetKind
+    module: str
+    variable: str
     name: str
     topics: tuple[str, ...]
     prepaid: bool
@@ -50,10 +40,12 @@ class GuardSettings:
     usd_per_node_hour: Decimal | None
     ends_at: datetime | None = None
 
-    @property
-    def module(self) -> str:
-        """The module of templates/guard that watches the target; the variable that names the cluster is its own too."""
-        return _MODULES[self.target]
+
+class Rights(NamedTuple):
+    """What the guard may do beside what every guard may: actions that look, and statements that stop."""
+
+    look: tuple[str, ...]
+    stop: tuple[iam.PolicyStatement, ...]
 
 
 class GuardFunction(Construct):
@@ -62,13 +54,14 @@ class GuardFunction(Construct):
     It belongs to the cluster's stack, so that it stands as long as the cluster does and can be removed with it alone.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, settings: GuardSettings, namespace: str) -> None:
+    def __init__(self, scope: Construct, id_: str, *, settings: GuardSettings, rights: Rights, namespace: str) -> None:
         """Make the function, its role and its log.
 
         Args:
             scope: a construct of the cluster's stack.
             id_: construct id.
             settings: what it is told.
+            rights: what it may do to the target.
             namespace: of the metrics it reports.
         """
         super().__init__(scope, id_)
@@ -80,7 +73,9 @@ class GuardFunction(Construct):
             "Role",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             description=f"Watches cluster {settings.cluster} and stops its nodes",
-            inline_policies={"Watch": iam.PolicyDocument(statements=self._statements(settings, log, namespace))},
+            inline_policies={
+                "Watch": iam.PolicyDocument(statements=self._statements(settings, rights, log, namespace))
+            },
         )
         self.function = lambda_.CfnFunction(
             self,
@@ -114,7 +109,7 @@ class GuardFunction(Construct):
         """The settings as environment variables."""
         found = {
             "CLUSTER": settings.cluster,
-            _VARIABLES[settings.target]: settings.name,
+            settings.variable: settings.name,
             "STACK": Aws.STACK_ID,
             "TOPICS": " ".join(settings.topics),
             "PREPAID": "true" if settings.prepaid else "false",
@@ -128,13 +123,12 @@ class GuardFunction(Construct):
             found["ENDS_AT"] = settings.ends_at.isoformat()
         return found
 
-    def _statements(self, settings: GuardSettings, log: logs.CfnLogGroup, namespace: str) -> list[iam.PolicyStatement]:
+    @staticmethod
+    def _statements(
+        settings: GuardSettings, rights: Rights, log: logs.CfnLogGroup, namespace: str
+    ) -> list[iam.PolicyStatement]:
         """One statement a purpose."""
-        look = ["cloudwatch:GetMetricStatistics"]
-        if settings.target is TargetKind.PARALLELCLUSTER:
-            look = ["cloudwatch:GetMetricData", *look, "ec2:DescribeInstances"]
-        if settings.target is TargetKind.SAGEMAKER_ENDPOINT:
-            look = [*look, "sagemaker:ListInferenceComponents"]
+        look = sorted((*rights.look, "cloudwatch:GetMetricStatistics"))
         return [
             # Neither EC2's descriptions nor CloudWatch's metrics can be allowed by resource.
             iam.PolicyStatement(sid="Look", actions=look, resources=["*"]),
@@ -146,47 +140,9 @@ class GuardFunction(Construct):
                 conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
             ),
             iam.PolicyStatement(sid="OwnAge", actions=["cloudformation:DescribeStacks"], resources=[Aws.STACK_ID]),
-            *self._stop_statements(settings),
+            *rights.stop,
             iam.PolicyStatement(sid="Tell", actions=["sns:Publish"], resources=list(settings.topics)),
             iam.PolicyStatement(
                 sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]
             ),
-        ]
-
-    def _stop_statements(self, settings: GuardSettings) -> list[iam.PolicyStatement]:
-        """What stopping takes: ParallelCluster's fleet is a row of a table, what SageMaker runs is deleted."""
-        region = Stack.of(self).region
-        if settings.target is TargetKind.SAGEMAKER_ENDPOINT:
-            place = f"arn:{Aws.PARTITION}:sagemaker:{region}:{Aws.ACCOUNT_ID}"
-            return [
-                iam.PolicyStatement(
-                    sid="StopEndpoint",
-                    actions=["sagemaker:DeleteEndpoint", "sagemaker:DescribeEndpoint"],
-                    resources=[f"{place}:endpoint/{settings.name}"],
-                ),
-                iam.PolicyStatement(
-                    sid="StopCopies",
-                    actions=["sagemaker:DeleteInferenceComponent"],
-                    resources=[f"{place}:inference-component/{settings.name}"],
-                ),
-            ]
-        if settings.target is TargetKind.HYPERPOD_SLURM:
-            # SageMaker names a cluster by an id of its own choice; the stack's tags tell them apart.
-            clusters = f"arn:{Aws.PARTITION}:sagemaker:{region}:{Aws.ACCOUNT_ID}:cluster/*"
-            return [
-                iam.PolicyStatement(
-                    sid="StopWorkers",
-                    actions=["sagemaker:BatchDeleteClusterNodes", "sagemaker:ListClusterNodes"],
-                    resources=[clusters],
-                    conditions={"StringEquals": {"aws:ResourceTag/slipway:cluster": settings.cluster}},
-                )
-            ]
-        table = f"table/parallelcluster-{settings.name}"
-        return [
-            iam.PolicyStatement(
-                sid="StopFleet",
-                actions=["dynamodb:GetItem", "dynamodb:UpdateItem"],
-                resources=[f"arn:{Aws.PARTITION}:dynamodb:{region}:{Aws.ACCOUNT_ID}:{table}"],
-                conditions={"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["COMPUTE_FLEET"]}},
-            )
         ]

@@ -1,10 +1,9 @@
 """What watches a cluster in the account, whether or not anybody is there: time, idleness, money, interruptions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_budgets as budgets
@@ -13,10 +12,12 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.parts.guard_function import GuardFunction, GuardSettings
-from launcher.model.enums import PurchaseOption, TargetKind
+from infra.parts.guard_function import GuardFunction, GuardSettings, Rights
+from infra.parts.limits import Limits
+from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import RECLAIM_MINUTES, is_prepaid
 from launcher.model.plan import Plan
+from launcher.model.target import Guard, target_of
 from launcher.model.upkeep import GUARD_EVERY_MINUTES, GUARD_METRICS, SPEND_METRIC, Alarm, alarms
 from launcher.rendering.cluster import cluster_name
 
@@ -25,29 +26,19 @@ NAMESPACE = "Slipway"
 _SAMPLE_S = GUARD_EVERY_MINUTES * 60
 _SILENT_S = 900
 _NOTICES = ("EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation")
-_BLOCK_ENDS = ("Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning")
-"""AWS's own documentation has both names for the event 40 minutes before a Capacity Block ends."""
-_NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
-_CLUSTER_STATE = "SageMaker HyperPod Cluster State Change"
-_ENDPOINT_STATE = "SageMaker Endpoint State Change"
-_ENDPOINT_TROUBLE = (
-    "FAILED",
-    "Failed",
-    "ROLLING_BACK",
-    "RollingBack",
-    "UPDATE_ROLLBACK_FAILED",
-    "UpdateRollbackFailed",
-)
-"""AWS's example of the event has the words in capitals, its API as the second of each pair."""
 _BUDGET_STEPS = (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Money, in dollars: the quoted rate of one node-hour and what may be spent; None where it is not known."""
+class TargetGuard(Protocol):
+    """What a target adds to the guardrails."""
 
-    usd_per_node_hour: Decimal | None
-    max_usd: Decimal | None
+    def rights(self, plan: Plan, scope: Construct) -> Rights:
+        """What the guard may do to the target."""
+        ...
+
+    def announce(self, plan: Plan, guardrails: "Guardrails") -> None:
+        """Rules for what is announced of the target."""
+        ...
 
 
 class Guardrails(Construct):
@@ -60,7 +51,7 @@ class Guardrails(Construct):
         topics: that topic, and the ones that `guardrails.notify` names.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, plan: Plan, limits: Limits) -> None:
+    def __init__(self, scope: Construct, id_: str, *, plan: Plan, limits: Limits, own: TargetGuard) -> None:
         """Make the guardrails of a plan's cluster.
 
         Args:
@@ -68,6 +59,7 @@ class Guardrails(Construct):
             id_: construct id.
             plan: the plan; its `guardrails.notify` says who is told.
             limits: money.
+            own: what the target has of its own.
         """
         super().__init__(scope, id_)
         self._plan = plan
@@ -76,13 +68,8 @@ class Guardrails(Construct):
         self._topic_policy()
         others = self._subscribe(plan.request.guardrails.notify)
         self.topics = (self.topic.ref, *others)
-        self._guard(limits)
-        if plan.place.target is TargetKind.PARALLELCLUSTER:
-            self._parallelcluster_rules()
-        elif plan.place.target is TargetKind.SAGEMAKER_ENDPOINT:
-            self._endpoint_rule()
-        else:
-            self._hyperpod_rules()
+        self._guard(limits, own)
+        own.announce(plan, self)
         self._alarms(limits)
         if limits.max_usd is not None:
             self._budget(limits.max_usd)
@@ -129,12 +116,13 @@ class Guardrails(Construct):
                 )
         return tuple(each for each in notify if protocol_of(each) == "sns")
 
-    def _guard(self, limits: Limits) -> None:
+    def _guard(self, limits: Limits, own: TargetGuard) -> None:
         """The guard's function, and when it is called."""
-        plan = self._plan
+        plan, row = self._plan, guard_of(self._plan)
         settings = GuardSettings(
             cluster=plan.cluster_name,
-            target=plan.place.target,
+            module=row.module,
+            variable=row.variable,
             name=cluster_name(plan),
             topics=self.topics,
             prepaid=is_prepaid(plan.place.option),
@@ -143,14 +131,14 @@ class Guardrails(Construct):
             idle_minutes=plan.request.guardrails.idle_minutes,
             usd_per_node_hour=limits.usd_per_node_hour,
         )
-        guard = GuardFunction(self, "Guard", settings=settings, namespace=NAMESPACE)
+        guard = GuardFunction(self, "Guard", settings=settings, rights=own.rights(plan, self), namespace=NAMESPACE)
         guard.call_by(
-            self._rule("Schedule", "the guard looks at the cluster", schedule=f"rate({GUARD_EVERY_MINUTES} minutes)")
+            self.rule("Schedule", "the guard looks at the cluster", schedule=f"rate({GUARD_EVERY_MINUTES} minutes)")
         )
-        # Instances of HyperPod stand in SageMaker's account, and so do EC2's notices for them.
-        if plan.place.option is PurchaseOption.SPOT and plan.place.target is TargetKind.PARALLELCLUSTER:
+        # EC2's notices for instances in SageMaker's account stay there.
+        if plan.place.option is PurchaseOption.SPOT and row.spot_notices:
             pattern = {"source": ["aws.ec2"], "detail-type": list(_NOTICES)}
-            guard.call_by(self._rule("Notices", "spot instances that AWS takes back", pattern=pattern))
+            guard.call_by(self.rule("Notices", "spot instances that AWS takes back", pattern=pattern))
 
     def _silence_alarm(self) -> None:
         """Goes off when the guard is not heard of."""
@@ -166,7 +154,7 @@ class Guardrails(Construct):
             missing="breaching",
         )
 
-    def _rule(
+    def rule(
         self, id_: str, description: str, *, pattern: Mapping[str, Any] | None = None, schedule: str | None = None
     ) -> events.CfnRule:
         """A rule without a target."""
@@ -179,76 +167,13 @@ class Guardrails(Construct):
             state="ENABLED",
         )
 
-    def _announce(self, rule: events.CfnRule, text: str, **paths: str) -> None:
+    def tell(self, rule: events.CfnRule, text: str, **paths: str) -> None:
         """Have a rule tell every topic a text, in which <name> is filled from the event by its path."""
         transformer = events.CfnRule.InputTransformerProperty(input_paths_map=paths, input_template=f'"{text}"')
         rule.targets = [
             events.CfnRule.TargetProperty(arn=topic, id=f"Topic{index}", input_transformer=transformer)
             for index, topic in enumerate(self.topics)
         ]
-
-    def _parallelcluster_rules(self) -> None:
-        """What ParallelCluster and EC2 announce."""
-        self._head_node_rule()
-        reservation = self._plan.request.purchase.reservation
-        if self._plan.place.option is PurchaseOption.CAPACITY_BLOCK and reservation is not None:
-            self._block_rule(reservation.id)
-
-    def _hyperpod_rules(self) -> None:
-        """Instances that HyperPod finds faulty, and a cluster that fails (developer guide, events of SageMaker AI)."""
-        detail = {"ClusterName": [cluster_name(self._plan)]}
-        name = self._plan.cluster_name
-        pattern = {"source": ["aws.sagemaker"], "detail-type": [_NODE_HEALTH], "detail": detail}
-        rule = self._rule("NodeHealth", "instances that HyperPod finds faulty", pattern=pattern)
-        summary = "$.detail.HealthSummary"
-        self._announce(
-            rule,
-            f"cluster {name}: <instance> is <status>: <reason> Repair: <repair>",
-            instance="$.detail.InstanceId",
-            status=f"{summary}.HealthStatus",
-            reason=f"{summary}.HealthStatusReason",
-            repair=f"{summary}.RepairAction",
-        )
-        pattern = {
-            "source": ["aws.sagemaker"],
-            "detail-type": [_CLUSTER_STATE],
-            "detail": {**detail, "ClusterStatus": ["Failed", "RollingBack"]},
-        }
-        rule = self._rule("State", "a HyperPod cluster that fails", pattern=pattern)
-        self._announce(rule, f"cluster {name}: HyperPod says <status>", status="$.detail.ClusterStatus")
-
-    def _endpoint_rule(self) -> None:
-        """An endpoint that fails, or goes back to its old version: then it says InService again, and nothing else."""
-        pattern = {
-            "source": ["aws.sagemaker"],
-            "detail-type": [_ENDPOINT_STATE],
-            "detail": {"EndpointName": [cluster_name(self._plan)], "EndpointStatus": list(_ENDPOINT_TROUBLE)},
-        }
-        rule = self._rule("State", "an endpoint that fails or is rolled back", pattern=pattern)
-        text = f"endpoint {self._plan.cluster_name}: SageMaker says <status>"
-        self._announce(rule, text, status="$.detail.EndpointStatus")
-
-    def _head_node_rule(self) -> None:
-        """ParallelCluster's alarm about its head node (health, CPU, memory, disk, its daemon), which tells nobody."""
-        pattern = {
-            "source": ["aws.cloudwatch"],
-            "detail-type": ["CloudWatch Alarm State Change"],
-            "detail": {"alarmName": [f"{cluster_name(self._plan)}-HeadNode"], "state": {"value": ["ALARM"]}},
-        }
-        rule = self._rule("HeadNode", "trouble on the head node", pattern=pattern)
-        name = self._plan.cluster_name
-        self._announce(rule, f"cluster {name}: the head node is in trouble: <reason>", reason="$.detail.state.reason")
-
-    def _block_rule(self, reservation_id: str) -> None:
-        """The end of the Capacity Block, 40 minutes ahead; its nodes begin to go ten minutes later."""
-        pattern = {
-            "source": ["aws.ec2"],
-            "detail-type": list(_BLOCK_ENDS),
-            "detail": {"capacity-reservation-id": [reservation_id]},
-        }
-        rule = self._rule("BlockEnds", "the Capacity Block ends", pattern=pattern)
-        text = f"{reservation_id} ends at <end>; its nodes are taken from 30 minutes before"
-        self._announce(rule, f"cluster {self._plan.cluster_name}: {text}", end="$.detail.end-date")
 
     def _spend_alarm(self, max_usd: Decimal) -> None:
         """The estimate against the plan's budget."""
@@ -341,13 +266,25 @@ def protocol_of(address: str) -> str:
     return "https" if address.startswith("https://") else "email"
 
 
+def guard_of(plan: Plan) -> Guard:
+    """What watches a plan's target.
+
+    Raises:
+        ValueError: nothing does: it is not deployed.
+    """
+    guard = target_of(plan.place.target).guard
+    if guard is None:
+        message = f"nothing watches {plan.place.target}"
+        raise ValueError(message)
+    return guard
+
+
 def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     """What the guardrails of a plan's cluster do, and what they do not, in words."""
     settings = plan.request.guardrails
     prepaid = is_prepaid(plan.place.option)
     bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
-    hyperpod = plan.place.target is TargetKind.HYPERPOD_SLURM
-    endpoint = plan.place.target is TargetKind.SAGEMAKER_ENDPOINT
+    guard, serve = guard_of(plan), plan.request.workload.serve
     words = []
     if prepaid:
         words.append(f"the {bought} is prepaid: its nodes are never stopped")
@@ -355,15 +292,12 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
         words.append("no time to live (guardrails.ttl_h)")
     elif prepaid:
         words.append(f"a warning before {settings.ttl_h:g} h are over")
-    elif endpoint:
-        words.append(f"the endpoint is deleted {settings.ttl_h:g} h after the last deployment")
     else:
-        words.append(f"nodes stop {settings.ttl_h:g} h after the last deployment")
-    if endpoint and plan.request.workload.serve is not None and plan.request.workload.serve.min_instances:
+        words.append(f"{guard.stops} {settings.ttl_h:g} h after the last deployment")
+    if serve is not None and serve.min_instances:
         words.append(f"an alarm after {settings.idle_minutes:g} minutes without a request")
-    elif not prepaid and not endpoint:
-        idle = "workers without a job in the queue" if hyperpod else "nodes that do nothing"
-        words.append(f"{idle} for {settings.idle_minutes:g} minutes stop")
+    elif guard.idle and not prepaid:
+        words.append(f"{guard.idle} for {settings.idle_minutes:g} minutes stop")
     if limits.max_usd is None:
         words.append("no alarm on money (budget.max_usd)")
     elif limits.usd_per_node_hour is None:

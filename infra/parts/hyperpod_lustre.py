@@ -4,8 +4,8 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_fsx as fsx
 from constructs import Construct
 
-from launcher.model.hyperpod import shared_gib
 from launcher.model.plan import Plan
+from launcher.model.target import target_of
 
 
 class HyperPodLustre(Construct):
@@ -34,7 +34,7 @@ class HyperPodLustre(Construct):
             "FileSystem",
             file_system_type="LUSTRE",
             file_system_type_version="2.15",
-            storage_capacity=shared_gib(storage),
+            storage_capacity=target_of(plan.place.target).shared_gib(storage.lustre_gib),
             subnet_ids=[subnet_id],
             security_group_ids=[security_group_id],
             kms_key_id=storage.kms_key_arn,

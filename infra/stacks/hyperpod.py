@@ -3,25 +3,46 @@
 from collections.abc import Mapping
 from dataclasses import fields
 
-from aws_cdk import CfnOutput
+from aws_cdk import App, CfnOutput
 from constructs import Construct
 
+from infra.ground import Ground, cluster_findings, ground
+from infra.parts import hyperpod_guard
 from infra.parts.dashboard import Dashboard, hyperpod_widgets
 from infra.parts.efa import NodeSecurityGroup
-from infra.parts.guardrails import NAMESPACE, Guardrails, Limits, guardrail_words
+from infra.parts.guardrails import NAMESPACE, Guardrails, guardrail_words
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
 from infra.parts.hyperpod_lustre import HyperPodLustre
 from infra.parts.hyperpod_role import HyperPodRole
 from infra.parts.hyperpod_slurm import HyperPodSlurm
+from infra.parts.limits import Limits
 from infra.parts.node_policy import NodePolicy
 from infra.stacks.plan_stack import PlanStack
-from infra.stacks.training import Surroundings
+from launcher.catalog.load import Catalog
+from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.hyperpod import cluster_request, hyperpod_context, lifecycle_files
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
+
+
+def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
+    """Why a plan's cluster cannot be built; empty when it can."""
+    return cluster_findings(plan, catalog)
+
+
+def build(
+    app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
+) -> None:
+    """Add a plan's network, checkpoints and HyperPod cluster to an app."""
+    under = ground(app, plan=plan, catalog=catalog, account=account, tags=tags)
+    made = HyperPodStack(
+        app, plan=plan, account=account, tags=tags, instances=catalog.instance_types, under=under, limits=limits
+    )
+    if under.network is not None:
+        made.add_stack_dependency(under.network)
 
 
 class HyperPodStack(PlanStack):
@@ -39,7 +60,7 @@ class HyperPodStack(PlanStack):
         account: str | None,
         tags: Mapping[str, str],
         instances: Mapping[str, InstanceType],
-        surroundings: Surroundings,
+        under: Ground,
         limits: Limits,
     ) -> None:
         """Make a plan's cluster; `instances` are the catalog's types."""
@@ -52,16 +73,16 @@ class HyperPodStack(PlanStack):
             description=f"Slipway: HyperPod cluster {plan.cluster_name}",
         )
         # HyperPod's machines have no other group that could let them out.
-        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=surroundings.vpc_id, way_out=True)
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=under.vpc_id, way_out=True)
         group_id = group.group.attr_group_id
-        lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=surroundings.subnet_id, security_group_id=group_id)
-        names, role = self._names(plan, instances, surroundings, group_id, lustre)
+        lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=under.subnet_id, security_group_id=group_id)
+        names, role = self._names(plan, instances, under, group_id, lustre)
         context = hyperpod_context(plan, instances=instances, names=names)
         self.cluster = HyperPodSlurm(self, "HyperPod", request=cluster_request(context))
         # Machines fetch their scripts through the group and mount the file system when they are made.
         lustre.file_system.node.add_dependency(*group.rules)
         self.cluster.resource.node.add_dependency(*group.rules, lustre, role)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=hyperpod_guard)
         connect = self.cluster.connect_command(plan.place.region)
         own = hyperpod_widgets(plan, self.cluster.cluster_id, connect)
         dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)
@@ -74,7 +95,7 @@ class HyperPodStack(PlanStack):
         self,
         plan: Plan,
         instances: Mapping[str, InstanceType],
-        surroundings: Surroundings,
+        under: Ground,
         group_id: str,
         lustre: HyperPodLustre,
     ) -> tuple[ClusterNames, HyperPodRole]:
@@ -85,7 +106,7 @@ class HyperPodStack(PlanStack):
         policy = NodePolicy(
             self,
             "NodePolicy",
-            store=surroundings.store,
+            store=under.store,
             kms_key_arn=plan.request.storage.kms_key_arn,
             fetched=(),
             secrets=tuple(plan.request.run.secrets.values()),
@@ -99,15 +120,15 @@ class HyperPodStack(PlanStack):
             cluster=plan.cluster_name,
             lifecycle=lifecycle,
             node_policy=policy.resource,
-            subnet_id=surroundings.subnet_id,
+            subnet_id=under.subnet_id,
             security_group_id=group_id,
             namespace=NAMESPACE,
         )
         names = ClusterNames(
-            subnet_id=surroundings.subnet_id,
+            subnet_id=under.subnet_id,
             security_group_id=group_id,
             node_policy_arn=policy.arn,
-            store_uri=surroundings.store_uri,
+            store_uri=under.store_uri,
             role_arn=role.role.role_arn,
             lifecycle_uri=lifecycle.uri,
             lustre_dns_name=lustre.dns_name,

@@ -2,23 +2,46 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import Aws, CfnOutput, RemovalPolicy
+from aws_cdk import App, Aws, CfnOutput, RemovalPolicy
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.parts import endpoint_guard
 from infra.parts.endpoint import SageMakerEndpoint
 from infra.parts.endpoint_alarms import EndpointAlarms
 from infra.parts.endpoint_dashboard import EndpointDashboard
 from infra.parts.endpoint_role import EndpointRole, InvokePolicy
 from infra.parts.endpoint_scaling import EndpointScaling
 from infra.parts.endpoint_store import INPUT, OUTPUT, EndpointStore
-from infra.parts.guardrails import Guardrails, Limits, guardrail_words
+from infra.parts.guardrails import Guardrails, guardrail_words
+from infra.parts.limits import Limits
 from infra.stacks.plan_stack import PlanStack
+from launcher.catalog.load import Catalog
+from launcher.catalog.serving import load_serving
+from launcher.catalog.serving_images import load_images
 from launcher.model.endpoint import Endpoint, EndpointMode, keeps_requests
-from launcher.model.enums import ServingTask
+from launcher.model.enums import Level, ServingTask
+from launcher.model.finding import Finding
 from launcher.model.plan import Plan
 from launcher.model.sizing import LOG_RETENTION_DAYS
+from launcher.planning.endpoint import endpoint as decide
 from launcher.planning.endpoint import serving_of
+from launcher.planning.endpoint_checks import endpoint_findings
+from launcher.rendering.cluster import notify_findings
+
+
+def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
+    """Why a plan's endpoint cannot be built; empty when it can. Its network is SageMaker's."""
+    found = endpoint_findings(plan, catalog, load_images(), load_serving())
+    return (*(each for each in found if each.level is Level.ERROR), *notify_findings(plan))
+
+
+def build(
+    app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
+) -> None:
+    """Add a plan's endpoint to an app."""
+    decided = decide(plan, catalog, load_images())
+    ServingStack(app, plan=plan, account=account, tags=tags, endpoint=decided, limits=limits)
 
 
 class ServingStack(PlanStack):
@@ -71,7 +94,7 @@ class ServingStack(PlanStack):
             kms_key_arn=key,
         )
         self._scale(endpoint, alarms)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=endpoint_guard)
         alarms.tell(guardrails.topics)
         callers = InvokePolicy(self, "Callers", endpoint=endpoint, store=store)
         CfnOutput(self, "InvokePolicyArn", value=callers.policy.ref, description="For those who call the endpoint")

@@ -1,20 +1,25 @@
 """A training cluster: its security group, what its nodes may do, ParallelCluster itself, and what watches it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
-from aws_cdk import CfnOutput
+from aws_cdk import App, CfnOutput
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
+from infra.ground import Ground, cluster_findings, ground
+from infra.parts import parallelcluster_guard
 from infra.parts.dashboard import Dashboard, parallelcluster_widgets
 from infra.parts.efa import NodeSecurityGroup
-from infra.parts.guardrails import Guardrails, Limits, guardrail_words
-from infra.parts.node_policy import NodePolicy, StoreAccess
+from infra.parts.guardrails import Guardrails, guardrail_words
+from infra.parts.limits import Limits
+from infra.parts.node_policy import NodePolicy
 from infra.parts.parallelcluster import ParallelCluster
 from infra.parts.provider_access import ProviderAccess
 from infra.stacks.plan_stack import PlanStack
 from launcher.catalog.assets import asset
+from launcher.catalog.load import Catalog
+from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_configuration, cluster_context, cluster_name
@@ -23,14 +28,21 @@ from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import METRICS_SCRIPT, NODE_SCRIPT, is_measured, node_packages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What a cluster stands in: ids of its VPC and subnet, its store's URI and policy view; tokens or text."""
+def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
+    """Why a plan's cluster cannot be built; empty when it can."""
+    return cluster_findings(plan, catalog)
 
-    vpc_id: str
-    subnet_id: str
-    store_uri: str
-    store: StoreAccess
+
+def build(
+    app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
+) -> None:
+    """Add a plan's network, checkpoints and ParallelCluster to an app."""
+    under = ground(app, plan=plan, catalog=catalog, account=account, tags=tags)
+    made = TrainingStack(
+        app, plan=plan, account=account, tags=tags, instances=catalog.instance_types, under=under, limits=limits
+    )
+    if under.network is not None:
+        made.add_stack_dependency(under.network)
 
 
 class TrainingStack(PlanStack):
@@ -48,7 +60,7 @@ class TrainingStack(PlanStack):
         account: str | None,
         tags: Mapping[str, str],
         instances: Mapping[str, InstanceType],
-        surroundings: Surroundings,
+        under: Ground,
         limits: Limits,
     ) -> None:
         """Make a plan's cluster; `instances` are the catalog's types."""
@@ -60,8 +72,8 @@ class TrainingStack(PlanStack):
             tags=tags,
             description=f"Slipway: cluster {plan.cluster_name}",
         )
-        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=surroundings.vpc_id)
-        names = self._names(plan, instances, surroundings, group)
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=under.vpc_id)
+        names = self._names(plan, instances, under, group)
         context = cluster_context(plan, instances=instances, names=names)
         access = ProviderAccess(
             self,
@@ -78,7 +90,7 @@ class TrainingStack(PlanStack):
         )
         # Nodes that started without the rules would have no EFA until somebody restarts them.
         self.cluster.resource.node.add_dependency(*group.rules)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=parallelcluster_guard)
         head_node = self.cluster.resource.get_att_string("headNode.instanceId")
         own = parallelcluster_widgets(plan, head_node)
         dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)
@@ -89,7 +101,7 @@ class TrainingStack(PlanStack):
         self,
         plan: Plan,
         instances: Mapping[str, InstanceType],
-        surroundings: Surroundings,
+        under: Ground,
         group: NodeSecurityGroup,
     ) -> ClusterNames:
         """What the cluster refers to, as tokens; what its nodes fetch and may do is made on the way."""
@@ -102,7 +114,7 @@ class TrainingStack(PlanStack):
         policy = NodePolicy(
             self,
             "NodePolicy",
-            store=surroundings.store,
+            store=under.store,
             kms_key_arn=plan.request.storage.kms_key_arn,
             fetched=tuple(each for each in (script, metrics) if each is not None),
             secrets=tuple(plan.request.run.secrets.values()),
@@ -110,10 +122,10 @@ class TrainingStack(PlanStack):
             image=plan.request.run.image,
         )
         return ClusterNames(
-            subnet_id=surroundings.subnet_id,
+            subnet_id=under.subnet_id,
             security_group_id=group.group.attr_group_id,
             node_policy_arn=policy.arn,
-            store_uri=surroundings.store_uri,
+            store_uri=under.store_uri,
             node_setup_uri=script.s3_object_url if script is not None else None,
             node_metrics_uri=metrics.s3_object_url if metrics is not None else None,
         )

@@ -43,15 +43,17 @@ class Guard:
     """What watches a target in the account.
 
     `module` is the file of templates/guard, `variable` what tells it the name of what it watches. `events` are the
-    kinds of event that are announced whatever the plan buys; `spot_notices` says whether EC2's notices of interruptions
-    reach the account. `idle` is what it takes for idleness, in words (empty: it stops nothing for idleness), and
-    `metrics_a_look`, `metrics_a_node` how many values it asks for at each look.
+    kinds of event that are announced whatever the plan buys; `spot_notices` says whether EC2's notices of
+    interruptions reach the account. `stops` says what it does at the end of the time to live, `idle` what it takes
+    for idleness (empty: it stops nothing for idleness), and `metrics_a_look`, `metrics_a_node` how many values it
+    asks for at each look.
     """
 
     module: str
     variable: str
     events: tuple[str, ...]
     spot_notices: bool = False
+    stops: str = "nodes stop"
     idle: str = ""
     metrics_a_look: int = 0
     metrics_a_node: int = 0
@@ -181,7 +183,12 @@ _ROWS = (
         deployed=(Runs.SERVING,),
         savings_plans=(PlanKind.SAGEMAKER,),
         sagemaker=HOSTING,
-        guard=Guard(module="endpoint", variable="ENDPOINT", events=("SageMaker Endpoint State Change",)),
+        guard=Guard(
+            module="endpoint",
+            variable="ENDPOINT",
+            events=("SageMaker Endpoint State Change",),
+            stops="the endpoint is deleted",
+        ),
     ),
     Target(
         kind=TargetKind.EKS,

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from launcher.catalog.quotas import QuotaName
 from launcher.model.endpoint import Endpoint
-from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import ml_name
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.sizing import LOGIN_NODE, head_node
+from launcher.model.target import target_of
 
 STANDARD = frozenset("acdhimrtz")
 """First letters of the families that share the Standard quota (its name lists them)."""
@@ -62,7 +63,7 @@ def quota_needs(
         return ()
     if endpoint is not None:
         return (_of_type(quotas["endpoint/on-demand"], ml_name(endpoint.instance_type), endpoint.most),)
-    machines = _hyperpod if plan.place.target is TargetKind.HYPERPOD_SLURM else _ec2
+    machines = _hyperpod if target_of(plan.place.target).managed else _ec2
     return (*machines(plan, instances, quotas), *_network(plan, quotas), *_storage(plan, quotas))
 
 

@@ -14,11 +14,12 @@ from launcher.planning.targets import RULES
 from launcher.rendering.targets import WRITERS
 
 ROOT = Path(launcher.__file__).parents[1]
-ROOMS = ("launcher/model", "launcher/catalog", "launcher/planning", "launcher/rendering")
+ROOMS = ("launcher/model", "launcher/catalog", "launcher/planning", "launcher/rendering", "infra")
 TABLES = {
     "launcher/model/target.py": set(TargetKind),
     "launcher/planning/targets.py": set(TargetKind),
     "launcher/rendering/targets.py": set(TargetKind),
+    "infra/targets.py": set(TargetKind),
 }
 """The table, and the one place of each layer that names what builds a target."""
 OWN = {

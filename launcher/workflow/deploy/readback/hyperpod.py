@@ -1,8 +1,9 @@
 """A HyperPod cluster and its file system against the plan."""
 
 from launcher.aws import hyperpod
-from launcher.model.hyperpod import CONTROLLER, LOGIN, WORKERS, ml_name, shared_gib
+from launcher.model.hyperpod import CONTROLLER, LOGIN, WORKERS, ml_name
 from launcher.model.sizing import LOGIN_NODE, head_node
+from launcher.model.target import target_of
 from launcher.rendering.cluster import queue_name
 from launcher.workflow.deploy.readback.reading import Reading
 
@@ -49,7 +50,9 @@ def file_systems(reading: Reading) -> None:
         checks.equal("file system", AVAILABLE, state.lifecycle)
         if storage.kms_key_arn is not None:
             checks.equal("file system's key", storage.kms_key_arn, state.kms_key_arn)
-        checks.equal("file system, GiB", shared_gib(storage), state.capacity_gib)
+        checks.equal(
+            "file system, GiB", target_of(reading.plan.place.target).shared_gib(storage.lustre_gib), state.capacity_gib
+        )
         checks.equal("file system, MB/s per TiB", storage.lustre_mb_s_per_tib, state.mb_s_per_tib)
         checks.equal("file system's subnet", (reading.main.outputs["PrivateSubnetId"],), state.subnets)
 

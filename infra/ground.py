@@ -1,0 +1,78 @@
+"""What every cluster stands in: the stacks of its network and of its checkpoints, or what the plan names of them."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from aws_cdk import App, Aws, Stack
+
+from infra.parts.node_policy import StoreAccess
+from infra.stacks.checkpoints import CheckpointsStack
+from infra.stacks.network import NetworkStack
+from launcher.catalog.load import Catalog
+from launcher.model.finding import Finding
+from launcher.model.plan import Plan
+from launcher.planning.networks import network_findings, subnet_id
+from launcher.planning.pin import zone
+from launcher.rendering.targets import WRITERS
+
+JOBS_PREFIX = "jobs"
+"""The part of the checkpoint bucket that jobs write to; nodes are allowed nothing beside it."""
+
+
+class Ground(NamedTuple):
+    """What a cluster stands in: ids of its VPC and subnet, its store's URI and policy view; tokens or text.
+
+    `network` is the stack that the two ids come from, None where the plan names ones that exist.
+    """
+
+    vpc_id: str
+    subnet_id: str
+    store_uri: str
+    store: StoreAccess
+    network: Stack | None
+
+
+def cluster_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
+    """Why a plan's cluster cannot be written or does not fit its network; empty when it can."""
+    found = WRITERS[plan.place.target].findings(plan, catalog.instance_types)
+    return found or tuple(network_findings(plan.request, plan.place, catalog))
+
+
+def ground(app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str]) -> Ground:
+    """The network and the checkpoint store of a plan's cluster, made where the plan names none.
+
+    Args:
+        app: the app.
+        plan: a plan for a cluster.
+        catalog: what exists.
+        account: the account's id, where it is known.
+        tags: of the plan; what outlives it carries the cluster's alone.
+    """
+    lasting = {key: value for key, value in tags.items() if key == "slipway:cluster"}
+    vpc_id, subnet, network = _network(app, plan, account=account, tags=lasting, zone=zone(plan.place, catalog))
+    store_uri, store = _store(app, plan, account=account, tags=lasting)
+    return Ground(vpc_id, subnet, store_uri, store, network)
+
+
+def _network(
+    app: App, plan: Plan, *, account: str | None, tags: Mapping[str, str], zone: str | None
+) -> tuple[str, str, NetworkStack | None]:
+    """The ids of VPC and subnet, and the stack they come from: None where the plan names ones that exist."""
+    request = plan.request.network
+    existing = subnet_id(plan)
+    if request.vpc_id is not None and existing is not None:
+        return request.vpc_id, existing, None
+    # What belongs to several clusters carries the name of none.
+    tags = tags if request.name is None else {"slipway:network": request.name}
+    stack = NetworkStack(app, plan=plan, account=account, tags=tags, zone=zone)
+    return stack.vpc_id, stack.subnet_id, stack
+
+
+def _store(app: App, plan: Plan, *, account: str | None, tags: Mapping[str, str]) -> tuple[str, StoreAccess]:
+    """The store's URI and how a policy names it: the plan's own, or a new bucket."""
+    named = plan.request.checkpoint.uri
+    if named is not None:
+        bucket, _, prefix = named.removeprefix("s3://").partition("/")
+        return named, StoreAccess(bucket_arn=f"arn:{Aws.PARTITION}:s3:::{bucket}", prefix=prefix.strip("/"))
+    made = CheckpointsStack(app, plan=plan, account=account, tags=tags).store.bucket
+    return f"s3://{made.bucket_name}/{JOBS_PREFIX}", StoreAccess(bucket_arn=made.bucket_arn, prefix=JOBS_PREFIX)

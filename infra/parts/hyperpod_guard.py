@@ -1,0 +1,51 @@
+"""What the guardrails of a HyperPod cluster have of their own: deleting its workers, and what SageMaker says of it."""
+
+from aws_cdk import Aws, Stack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.parts.guard_function import Rights
+from infra.parts.guardrails import Guardrails
+from launcher.model.plan import Plan
+from launcher.rendering.cluster import cluster_name
+
+_NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
+_CLUSTER_STATE = "SageMaker HyperPod Cluster State Change"
+
+
+def rights(plan: Plan, scope: Construct) -> Rights:
+    """What the guard may do: delete the machines of a cluster that carries the plan's tag.
+
+    SageMaker names a cluster by an id of its own choice; the stack's tags tell them apart.
+    """
+    stop = iam.PolicyStatement(
+        sid="StopWorkers",
+        actions=["sagemaker:BatchDeleteClusterNodes", "sagemaker:ListClusterNodes"],
+        resources=[f"arn:{Aws.PARTITION}:sagemaker:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}:cluster/*"],
+        conditions={"StringEquals": {"aws:ResourceTag/slipway:cluster": plan.cluster_name}},
+    )
+    return Rights(look=(), stop=(stop,))
+
+
+def announce(plan: Plan, guardrails: Guardrails) -> None:
+    """Instances that HyperPod finds faulty, and a cluster that fails (developer guide, events of SageMaker AI)."""
+    detail = {"ClusterName": [cluster_name(plan)]}
+    name = plan.cluster_name
+    pattern = {"source": ["aws.sagemaker"], "detail-type": [_NODE_HEALTH], "detail": detail}
+    rule = guardrails.rule("NodeHealth", "instances that HyperPod finds faulty", pattern=pattern)
+    summary = "$.detail.HealthSummary"
+    guardrails.tell(
+        rule,
+        f"cluster {name}: <instance> is <status>: <reason> Repair: <repair>",
+        instance="$.detail.InstanceId",
+        status=f"{summary}.HealthStatus",
+        reason=f"{summary}.HealthStatusReason",
+        repair=f"{summary}.RepairAction",
+    )
+    pattern = {
+        "source": ["aws.sagemaker"],
+        "detail-type": [_CLUSTER_STATE],
+        "detail": {**detail, "ClusterStatus": ["Failed", "RollingBack"]},
+    }
+    rule = guardrails.rule("State", "a HyperPod cluster that fails", pattern=pattern)
+    guardrails.tell(rule, f"cluster {name}: HyperPod says <status>", status="$.detail.ClusterStatus")
