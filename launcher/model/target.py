@@ -63,12 +63,14 @@ class Guard:
 class Target:
     """One kind of deployment.
 
-    `title` is how a message calls it. `trains` and `serves` are the ways of buying that it takes for either, none where
-    it does not do it; `deployed` is what this version has stacks for, `savings_plans` the kinds of Savings Plan that
-    cover its machines. `sagemaker` is what SageMaker bills its machines as, None where EC2 does. `least_shared_gib` is
-    the size of the file system that it cannot do without, `login_balancer` whether login nodes stand behind a load
-    balancer, `efa_layout` the layout that addresses are counted by whatever the plan says. `resumes_jobs` says that it
-    starts a job again itself when it replaces a node. `example` is a plan file below examples/ that pins it.
+    `title` is how a message calls it. `trains` and `serves` are the ways of buying that it takes for either, none
+    where it does not do it; `deployed` is what this version has stacks for, `savings_plans` the kinds of Savings Plan
+    that cover its machines. `sagemaker` is what SageMaker bills its machines as, None where EC2 does.
+    `least_shared_gib` is the size of the file system that it cannot do without, `login_balancer` whether login nodes
+    stand behind a load balancer, `efa_layout` the layout that addresses are counted by whatever the plan says.
+    `resumes_jobs` says that it starts a job again itself when it replaces a node. `policies` name what CloudFormation
+    may do for its stacks beside what it may for all (catalog, permissions/). `example` is a plan file below examples/
+    that pins it.
     """
 
     kind: TargetKind
@@ -85,6 +87,7 @@ class Target:
     login_balancer: bool = False
     efa_layout: EfaLayout | None = None
     resumes_jobs: bool = False
+    policies: tuple[str, ...] = ()
 
     @property
     def managed(self) -> bool:
@@ -146,6 +149,7 @@ _ROWS = (
             metrics_a_node=IDLE_METRICS,
         ),
         login_balancer=True,
+        policies=("network", "parallelcluster"),
     ),
     Target(
         kind=TargetKind.HYPERPOD_SLURM,
@@ -174,6 +178,7 @@ _ROWS = (
         # Which interfaces it gives its instances is not documented: the layout that takes more addresses is counted.
         efa_layout=EfaLayout.CLASSIC,
         resumes_jobs=True,
+        policies=("network", "hyperpod"),
     ),
     Target(
         kind=TargetKind.SAGEMAKER_ENDPOINT,
@@ -183,6 +188,7 @@ _ROWS = (
         deployed=(Runs.SERVING,),
         savings_plans=(PlanKind.SAGEMAKER,),
         sagemaker=HOSTING,
+        policies=("endpoint",),
         guard=Guard(
             module="endpoint",
             variable="ENDPOINT",

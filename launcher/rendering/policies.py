@@ -8,6 +8,7 @@ from typing import Any
 
 from launcher.catalog.permissions import Permissions, PolicyFacts, StatementFacts
 from launcher.model.enums import TargetKind
+from launcher.model.target import TARGETS
 
 MOST_CHARACTERS = 6144
 """Of a managed policy, white space not counted (IAM user guide, IAM and STS quotas)."""
@@ -17,11 +18,7 @@ _TITLES = {"parallelcluster": "ParallelCluster", "hyperpod": "HyperPod"}
 PERSON, DOCTOR, BOUNDARY = "person", "doctor", "boundary"
 _BUCKETS = "{buckets}"
 COMMON = ("base", "guards")
-TARGET_POLICIES = {
-    TargetKind.PARALLELCLUSTER: (*COMMON, "network", "parallelcluster"),
-    TargetKind.HYPERPOD_SLURM: (*COMMON, "network", "hyperpod"),
-    TargetKind.SAGEMAKER_ENDPOINT: (*COMMON, "endpoint"),
-}
+TARGET_POLICIES = {kind: (*COMMON, *each.policies) for kind, each in TARGETS.items() if each.deployed}
 """What CloudFormation needs for the stacks of each target."""
 
 
