@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from launcher.catalog.store import Store
 from launcher.catalog.tables import read_cells
-from launcher.model.enums import Basis
+from launcher.model.enums import Basis, PurchaseOption
 
 ANY_TYPE = "ml.*"
 """In a quota's name, where there is one for each of SageMaker's instance types."""
@@ -17,9 +18,10 @@ class QuotaName:
     """One quota of Service Quotas.
 
     `name` decides, and `code` is a hint: public lists of codes contradict each other. Either may be empty. `unit` is
-    what it counts, empty where no source says it.
+    what it counts, empty where no source says it; `families` are patterns of the families of EC2 types that it counts.
     """
 
+    families: tuple[str, ...]
     service: str
     name: str
     code: str
@@ -33,12 +35,32 @@ class QuotaName:
         return self.name.replace(ANY_TYPE, ml_type)
 
 
+def quota_of(quotas: Mapping[str, QuotaName], family: str, option: PurchaseOption) -> str | None:
+    """The key of the EC2 quota that counts a family bought in one way; None where no source names it.
+
+    Whether Capacity Blocks and reservations use the quota of on demand too is not known: they are not counted there.
+
+    >>> found = load_quotas()
+    >>> quota_of(found, "p5en", PurchaseOption.SPOT), quota_of(found, "trn2", PurchaseOption.ON_DEMAND)
+    ('spot/p5', 'on-demand/trn')
+    >>> quota_of(found, "m6i", PurchaseOption.SAVINGS_PLAN), quota_of(found, "p6-b200", PurchaseOption.SPOT)
+    ('on-demand/standard', None)
+    """
+    apart = (PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK)
+    kind = option.value if option in apart else PurchaseOption.ON_DEMAND.value
+    for key, quota in quotas.items():
+        if key.startswith(f"{kind}/") and any(fnmatchcase(family, pattern) for pattern in quota.families):
+            return key
+    return None
+
+
 def load_quotas() -> Mapping[str, QuotaName]:
     """Quotas by their key: the way of buying and the family, such as "spot/p5", or the service and what it counts."""
     store = Store()
     return MappingProxyType(
         {
             cells["key"]: QuotaName(
+                families=tuple(cells["families"].split("|")) if cells["families"] else (),
                 service=cells["service"],
                 name=cells["name"],
                 code=cells["code"],

@@ -1,10 +1,9 @@
 """The service quotas that a plan uses, and how much of each."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from launcher.catalog.quotas import QuotaName
+from launcher.catalog.quotas import QuotaName, quota_of
 from launcher.model.endpoint import Endpoint
 from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import ml_name
@@ -12,11 +11,6 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.sizing import LOGIN_NODE, head_node
 from launcher.model.target import target_of
-
-STANDARD = frozenset("acdhimrtz")
-"""First letters of the families that share the Standard quota (its name lists them)."""
-SPOT_P4 = ("p2", "p3", "p4")
-"""Families of the spot quota whose name lists them; p5, p5e and p5en share another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,35 +57,8 @@ def quota_needs(
         return ()
     if endpoint is not None:
         return (_of_type(quotas["endpoint/on-demand"], ml_name(endpoint.instance_type), endpoint.most),)
-    machines = _hyperpod if target_of(plan.place.target).managed else _ec2
+    machines = _sagemaker if target_of(plan.place.target).managed else _ec2
     return (*machines(plan, instances, quotas), *_network(plan, quotas), *_storage(plan, quotas))
-
-
-def family_key(instance_type: str, option: PurchaseOption) -> str | None:
-    """The key of the EC2 quota that counts a type bought in one way; None where no source names it.
-
-    Whether Capacity Blocks and reservations use the quota of on demand too is not known: they are not counted there.
-
-    >>> family_key("p5en.48xlarge", PurchaseOption.SPOT), family_key("trn2.48xlarge", PurchaseOption.ON_DEMAND)
-    ('spot/p5', 'on-demand/trn')
-    >>> family_key("m6i.xlarge", PurchaseOption.SAVINGS_PLAN), family_key("p6-b200.48xlarge", PurchaseOption.SPOT)
-    ('on-demand/standard', None)
-    """
-    family = instance_type.partition(".")[0]
-    letters = re.match(r"[a-z]+", family)
-    group = letters.group() if letters else ""
-    if option is PurchaseOption.CAPACITY_BLOCK:
-        return f"capacity-block/{family}"
-    kind = "spot" if option is PurchaseOption.SPOT else "on-demand"
-    if kind == "spot" and group == "p":
-        if family.startswith(SPOT_P4):
-            return "spot/p4"
-        return "spot/p5" if family.startswith("p5") else None
-    if group in ("g", "vt"):
-        group = "g"
-    elif group not in ("p", "trn", "inf"):
-        group = "standard" if group[:1] in STANDARD and len(group) == 1 else ""
-    return f"{kind}/{group}" if group else None
 
 
 def _ec2(
@@ -104,15 +71,18 @@ def _ec2(
         beside[LOGIN_NODE] = beside.get(LOGIN_NODE, 0) + storage.login_nodes
     needs: dict[str, tuple[int, str]] = {}
     for name, count in beside.items():
-        _add(needs, "on-demand/standard", instances, name, count)
+        key = quota_of(quotas, name.partition(".")[0], PurchaseOption.ON_DEMAND)
+        if key is not None:
+            _add(needs, key, instances, name, count)
     bought = place.option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.RESERVED) and (
         plan.request.purchase.reservation is not None
     )
     types = () if bought else (place.instance_type, *plan.request.target.fallback_types)
     largest: dict[str, tuple[int, str]] = {}
     for name in types:
-        key, words = family_key(name, place.option), f"{place.nodes} x {name}"
-        if key is None or key not in quotas:
+        words = f"{place.nodes} x {name}"
+        key = quota_of(quotas, instances[name].family, place.option)
+        if key is None:
             yield UnnamedQuota(what=words, reason=f"no source names the {place.option.value} quota of this family")
             continue
         amount = place.nodes * instances[name].vcpus
@@ -135,7 +105,7 @@ def _add(
     needs[key] = (before + count * (facts.vcpus if facts else 0), f"{names}, {words}" if names else words)
 
 
-def _hyperpod(
+def _sagemaker(
     plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]
 ) -> Iterator[QuotaNeed | UnnamedQuota]:
     """Instances by type and all together; the controller and the login machines are instances, too."""

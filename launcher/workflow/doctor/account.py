@@ -8,9 +8,10 @@ from launcher.aws.calls import CredentialsError
 from launcher.aws.service_roles import FSX, SERVICE_ROLES, SPOT, has_service_role, make_command
 from launcher.cdk import toolchain
 from launcher.model.diagnosis import Check, advice, failed, ok
-from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.enums import PurchaseOption
 from launcher.model.errors import SlipwayError
 from launcher.model.request import DEFAULT_QUALIFIER
+from launcher.model.target import target_of
 from launcher.rendering.policies import TARGET_POLICIES, Account, bootstrap_command, execution_policies
 from launcher.submit.session import PLUGIN, missing_program
 from launcher.workflow.doctor.examination import Examination, Subject
@@ -86,7 +87,7 @@ def service_roles(subject: Subject) -> Iterator[Check]:
     plan = subject.plan
     if plan is None or plan.request.target.cluster is not None:
         return
-    needed = [SPOT] if plan.place.option is PurchaseOption.SPOT and plan.place.target in _ON_EC2 else []
+    needed = [SPOT] if plan.place.option is PurchaseOption.SPOT and not target_of(plan.place.target).managed else []
     needed += [FSX] if plan.request.storage.lustre_gib else []
     for service in needed:
         name, asked = "service role", f"{SERVICE_ROLES[service]} is there"
@@ -94,10 +95,6 @@ def service_roles(subject: Subject) -> Iterator[Check]:
             yield ok(name, asked, "it is")
         else:
             yield failed(name, asked, "the account has never used this service", make_command(service))
-
-
-_ON_EC2 = frozenset((TargetKind.PARALLELCLUSTER, TargetKind.EKS))
-"""Targets whose spot instances are EC2's requests; SageMaker makes its own."""
 
 
 def programs(subject: Subject) -> Iterator[Check]:
@@ -109,7 +106,8 @@ def programs(subject: Subject) -> Iterator[Check]:
         yield failed(name, asked, problem.message, problem.hint)
     else:
         yield ok(name, asked, f"{os.path.basename(command[0])}, aws-cdk")  # noqa: PTH119 - a command's word
-    if subject.plan is None or subject.plan.place.target is not TargetKind.HYPERPOD_SLURM:
+    row = target_of(subject.plan.place.target) if subject.plan is not None else None
+    if row is None or not row.managed or not row.trains:
         return
     asked = f"aws and {PLUGIN} are on PATH: HyperPod takes jobs over a session"
     missing = missing_program(subject.environment)
