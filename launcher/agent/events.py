@@ -15,21 +15,38 @@ def utc_now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+ROUTINE = frozenset(
+    {
+        "attempt-started",
+        "checkpoint-part-uploaded",
+        "command-ended",
+        "command-started",
+        "completed",
+        "nothing-restored",
+        "restored",
+        "signalled",
+    }
+)
+"""What goes as it should on all nodes alike. They print into one log, so the first one prints this for all."""
+
+
 class EventLog:
-    """Appends events and prints each on standard error. Safe to use from every thread.
+    """Appends events and prints them on standard error. Safe to use from every thread.
 
     A line is one `write` on a file opened for appending. Network file systems do not keep appends from several machines
     apart: every node has a file of its own (`events_path`).
     """
 
-    def __init__(self, path: Path, **fields: Any) -> None:
+    def __init__(self, path: Path, *, unprinted: frozenset[str] = frozenset(), **fields: Any) -> None:
         """Open the log.
 
         Args:
             path: The file; its folder is made.
+            unprinted: Events that are written and not printed.
             fields: Stand in every event (run, attempt, node).
         """
         self._path = path
+        self._unprinted = unprinted
         self._fields = fields
         self._lock = threading.Lock()
         self._broken = False
@@ -40,7 +57,8 @@ class EventLog:
         line = json.dumps({"time": utc_now(), "event": event, **self._fields, **fields}) + "\n"
         words = " ".join(f"{name}={_brief(value)}" for name, value in fields.items() if value is not None)
         with self._lock:
-            _say(f"[slipway] {event} {words}".rstrip())
+            if event not in self._unprinted:
+                _say(f"[slipway] {event} {words}".rstrip())
             self._write(line.encode())
 
     def _write(self, line: bytes) -> None:

@@ -18,7 +18,7 @@ from launcher.agent.checkpoint.uploader import Reports, Uploader
 from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
 from launcher.agent.ending import Ending
 from launcher.agent.errors import AgentError, JobSpecError
-from launcher.agent.events import EventLog, events_path
+from launcher.agent.events import ROUTINE, EventLog, events_path
 from launcher.agent.job import JobSpec, expand
 from launcher.agent.manifest import Manifest
 from launcher.agent.node.notice import CANCEL, FAILURE, TAKEN_OVER, Notice
@@ -80,7 +80,8 @@ class Session:
             raise JobSpecError(relative)
         self._workdir, self._metrics_path = paths["workdir"], paths["metrics"]
         log_path = events_path(paths["events"], part=place.part)
-        self._log = EventLog(log_path, run=spec.run, attempt=place.attempt, node=place.node)
+        unprinted = ROUTINE if place.part else frozenset[str]()
+        self._log = EventLog(log_path, unprinted=unprinted, run=spec.run, attempt=place.attempt, node=place.node)
         job = spec.name if place.parts == 1 else f"{spec.name}-part{place.part}"
         self._scratch = Scratch(paths["scratch"], job=job, run=spec.run, uri=spec.checkpoint.uri or "")
         self._notices = Notices()
@@ -302,7 +303,7 @@ class Session:
         """
         deadline = min(deadline, time.monotonic() + _COMMIT_PATIENCE_S)
         while self._place.part > 0:
-            first = self._peers.states((0,)).get(0, {})
+            first = self._peers.first()
             whole = first.get("whole")
             if isinstance(whole, int):
                 self._release(whole)

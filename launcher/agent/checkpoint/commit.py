@@ -1,6 +1,7 @@
 """Making a checkpoint whole: one PUT of the manifest once every node's part is there."""
 
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from launcher.agent import manifest as manifests
@@ -10,6 +11,9 @@ from launcher.agent.errors import ManifestError, StoreError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest
 from launcher.agent.store.objects import Store, StoredText
+
+_READERS = 8
+"""Parts of a checkpoint that are read at once."""
 
 
 def announce(store: Store, part: Manifest, *, session: str) -> None:
@@ -68,13 +72,15 @@ def assemble(store: Store, own: Manifest, *, session: str, empty: Collection[int
         StoreError: The store cannot be read.
         ManifestError: What another node announced is not its part.
     """
-    parts = [own]
-    for number in range(1, own.parts):
+
+    def part(number: int) -> Manifest:
         if number in empty:
-            parts.append(replace(own, part=number, files=()))
-        else:
-            key = manifests.part_key(step=own.step, session=session, part=number)
-            parts.append(manifests.parse(store.read_text(key)))
+            return replace(own, part=number, files=())
+        key = manifests.part_key(step=own.step, session=session, part=number)
+        return manifests.parse(store.read_text(key))
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        parts = [own, *pool.map(part, range(1, own.parts))]
     return manifests.merge(parts, written_at=utc_now())
 
 

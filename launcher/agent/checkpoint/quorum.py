@@ -12,15 +12,18 @@ seen in its checkpoint folder, under whatever name, and
 A node that has written something, or of which nothing is known, is waited for.
 """
 
+import time
+
 from launcher.agent.checkpoint.commit import assemble, missing_parts
 from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import Manifest
-from launcher.agent.node.peers import Peers
+from launcher.agent.node.gathering import Gathered
+from launcher.agent.node.peers import BEAT_S, Peers
 from launcher.agent.store.objects import Store
 
 _BEATS = 2
-"""So often a node must have spoken since the later checkpoint was finished: what it says is newer than that then."""
+"""What a node says counts when it was said so many beats after the later checkpoint was finished."""
 
 
 class Quorum:
@@ -38,7 +41,7 @@ class Quorum:
         self._store = store
         self._peers = peers
         self._session = identity.session
-        self._heard: dict[tuple[int, int], int] = {}
+        self._passed_at: dict[int, float] = {}
         self._silent: set[int] = set()
         if newest is not None and (newest.run, newest.parts) == (identity.run, identity.parts):
             self._silent = set(range(identity.parts)) - {file.part for file in newest.files}
@@ -57,23 +60,24 @@ class Quorum:
         """
         if own.parts == 1:
             return assemble(self._store, own, session=self._session)
-        # The states first: what a node has announced before it ended is there then.
-        states = self._peers.states(self._peers.others)
+        # What they say first: what a node has announced before it ended is there then.
+        found = self._peers.gathered()
         missing = set(missing_parts(self._store, own, session=self._session))
-        empty = {part for part in missing if self._writes_none(part, states.get(part, {}), own.step, newest)}
+        empty = {part for part in missing if self._writes_none(part, found, own.step, newest)}
         missing -= empty
-        ended = {part for part, state in states.items() if state.get("ended")}
+        ended = {part for part in missing if found.ended >> part & 1}
         if missing and no_more and not missing & ended:
             ended |= set(self._peers.lost())
         if never := missing & ended:
             raise ManifestError(f"node {min(never)} ended without its part")
         return None if missing else assemble(self._store, own, session=self._session, empty=empty)
 
-    def _writes_none(self, part: int, state: dict[str, object], step: int, newest: int) -> bool:
+    def _writes_none(self, part: int, found: Gathered, step: int, newest: int) -> bool:
         """Whether there is proof that a node has no part of a step to give."""
-        if state.get("wrote") is not False:
+        if not found.wrote_none >> part & 1:
             return False
-        beat = state.get("beat")
-        if newest > step and isinstance(beat, int) and beat - self._heard.setdefault((part, step), beat) >= _BEATS:
-            self._silent.add(part)
-        return part in self._silent or state.get("clean") is True
+        if newest > step:
+            now = time.monotonic()
+            if now - self._passed_at.setdefault(step, now) - found.age_s >= _BEATS * BEAT_S:
+                self._silent.add(part)
+        return part in self._silent or bool(found.clean >> part & 1)

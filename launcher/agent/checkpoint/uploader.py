@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from launcher.agent.checkpoint.claim import Claim
-from launcher.agent.checkpoint.commit import announce, commit, renounce, whole_checkpoint
+from launcher.agent.checkpoint.commit import announce, commit, renounce
 from launcher.agent.checkpoint.quorum import Quorum
 from launcher.agent.checkpoint.retention import kept
 from launcher.agent.checkpoint.tagging import Tagging
@@ -17,7 +17,7 @@ from launcher.agent.checkpoint.upload import Identity, Sender, hold
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import ManifestError, StoreError, TakenOverError, UnusableCheckpointError
 from launcher.agent.events import EventLog
-from launcher.agent.manifest import Manifest, commit_key
+from launcher.agent.manifest import Manifest
 from launcher.agent.node.peers import Peers
 from launcher.agent.store.objects import Store
 
@@ -97,6 +97,7 @@ class Uploader(threading.Thread):
         self._give_up = False
         self._last_whole = newest.step if newest else None
         self._last_delivered: int | None = None
+        self._delivered: Manifest | None = None
         self._newest_offered = -1
         self._owed: set[int] = set()
         """The steps that were offered and have not been brought over since."""
@@ -195,7 +196,7 @@ class Uploader(threading.Thread):
             idle = not self._waiting
         if self._identity.part == 0 or idle:
             return None
-        first = self._peers.states((0,)).get(0, {})
+        first = self._peers.first()
         whole = first.get("whole")
         if first.get("ended"):
             self._drop_below(None, "the first node has ended")
@@ -246,7 +247,7 @@ class Uploader(threading.Thread):
             return
         self._failures = 0
         with self._changed:
-            self._last_delivered = max(folder.step, self._last_delivered or 0)
+            self._last_delivered, self._delivered = max(folder.step, self._last_delivered or 0), part
             self._waiting.pop(folder.step, None)
             self._answered.add(folder.step)
             self._owed -= {folder.step} if self._identity.part else set()
@@ -257,16 +258,13 @@ class Uploader(threading.Thread):
 
     def _learn_what_is_whole(self) -> None:
         """On a node that is not the first: has what it sent last become whole? Then that need not be sent again."""
-        step = self._last_delivered
-        if self._identity.part == 0 or step is None or step == self._last_whole:
+        part, whole = self._delivered, self._peers.first().get("whole")
+        if self._identity.part == 0 or part is None or whole != part.step or whole == self._last_whole:
             return
-        if self._store.find_text(commit_key(step)) is None:
-            return
-        newest, _ = whole_checkpoint(self._store, step, self._store.sizes())
-        if newest is not None:
-            self._sender.remember(newest.files)
-            with self._changed:
-                self._last_whole = step
+        # Its own part alone: to read the manifest of all parts would cost every node what the checkpoint has in files.
+        self._sender.remember(part.files)
+        with self._changed:
+            self._last_whole = part.step
 
     def _give_up_on(self, step: int, reason: str) -> None:
         """A folder cannot be stored; on several nodes the first one is told."""

@@ -2,26 +2,32 @@
 
 `peers/<session>/` beside the events holds, for every life of the job,
 
-    notice.json, failure.json, rebalance.json   the newest notice of each kind, from whichever node it came
-    part-K.json                                 how node K is: its beat, the checkpoint it restored, its end
+    news.json      the notices, from whichever node they came (`news`)
+    part-K.json    how node K is: its beat, the checkpoint it restored, its end; what those below it say (`gathering`)
 
 The folder and not the store: it is there before the job starts (job.json is read from it), it works when S3 does not,
-and a look costs nothing. The files exist from the start and are replaced by a rename, so that the `open` of every look
-sees the newest one on NFS too (close-to-open consistency; a name that is not there yet may be remembered as missing).
-Beats are counted, not timed: clocks of nodes need not agree.
+and a look costs nothing. The news exist from the start and all files are replaced by a rename, so that the `open` of
+every look sees the newest one on NFS too (close-to-open consistency; a name that is not there yet may be remembered as
+missing). Beats are counted, not timed: clocks of nodes need not agree.
+
+However many nodes there are, none does more than a few operations a second there: it reads the news and the first
+node's file once a second each, writes its own every five seconds and, with others below it, reads 32 of theirs at most
+and writes its own every 2.5 s (`python -m benchmarks.many_nodes`).
 """
 
 import json
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from launcher.agent.events import EventLog
-from launcher.agent.node.notice import FAILURE, REBALANCE, Notice, parse_notice
+from launcher.agent.node import gathering, news
+from launcher.agent.node.gathering import Gathered, Hearing
+from launcher.agent.node.notice import Notice, parse_notice
 from launcher.agent.node.placement import Placement
 
 FOLDER_NAME = "peers"
@@ -30,8 +36,10 @@ LOST_AFTER_S = 20.0
 """A node whose beat stands still for this long is gone: four beats, of which a slow file system may swallow some."""
 
 _LOOK_S = 1.0
-_LOST_LOOK_S = 2.5
-_KINDS = ("notice", "failure", "rebalance")
+_GATHER_S = 2.5
+_MOST_HEARD = 32
+_LOST_LOOK_S = 1.0
+_NEWS_NAME = "news.json"
 _TEMPORARY = ".new"
 
 
@@ -55,8 +63,11 @@ class Peers(threading.Thread):
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._state: dict[str, Any] = {"node": place.node, "beat": 0}
-        self._heard: dict[str, str] = dict.fromkeys(_KINDS, "")
-        self._gone: dict[int, dict[str, Any] | None] = {}
+        self._hearing = Hearing(place.part, place.parts, now=time.monotonic())
+        self._first: dict[str, Any] = {}
+        self._first_read_at = self._first_changed_at = time.monotonic()
+        self._told: dict[str, Notice] = {}
+        self._known: set[str] = set()
         self._troubled = False
 
     @property
@@ -70,9 +81,9 @@ class Peers(threading.Thread):
         return self._place.part
 
     @property
-    def others(self) -> tuple[int, ...]:
-        """The numbers of all other nodes."""
-        return tuple(part for part in range(self._place.parts) if part != self._place.part)
+    def parts(self) -> int:
+        """How many nodes there are."""
+        return self._place.parts
 
     def open(self) -> None:
         """Make the folder, say that this node is there, and begin to listen."""
@@ -80,12 +91,12 @@ class Peers(threading.Thread):
             return
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            for kind in _KINDS:
-                self._folder.joinpath(f"{kind}.json").touch()
-            if self._place.part == 0:
+            self._folder.joinpath(_NEWS_NAME).touch()
+            if self.part == 0:
                 self._remove_earlier_lives()
         except OSError as error:
             self._tell(error)
+        self._first_changed_at = time.monotonic()
         self._write_state()
         self.start()
 
@@ -94,6 +105,7 @@ class Peers(threading.Thread):
         if self.alone:
             return
         self._over.set()
+        self._gather()
         self.say(ended=True, **ending)
 
     def say(self, **facts: Any) -> None:
@@ -108,92 +120,167 @@ class Peers(threading.Thread):
         """Pass a notice of this node on to all others."""
         if self.alone or notice.node is not None:
             return
-        kind = {FAILURE: "failure", REBALANCE: "rebalance"}.get(notice.source, "notice")
-        text = Notice(
-            source=notice.source,
-            detail=notice.detail,
-            at=notice.at,
-            left_s=notice.left_s,
-            node=self._place.node,
-            code=notice.code,
-        ).to_json()
         with self._lock:
-            self._heard[kind] = text
-        self._replace(f"{kind}.json", text)
+            self._told[notice.source] = Notice(
+                source=notice.source,
+                detail=notice.detail,
+                at=notice.at,
+                left_s=notice.left_s,
+                node=self._place.node,
+                code=notice.code,
+            )
+        self._tell_all(newest=notice.source)
 
-    def states(self, parts: Iterable[int]) -> dict[int, dict[str, Any]]:
-        """What nodes last said of themselves, by their numbers; one that has not spoken yet is left out."""
-        found = {}
-        for part in parts:
-            try:
-                state = json.loads(self._folder.joinpath(f"part-{part}.json").read_text(encoding="utf-8"))
-            except (OSError, ValueError):
-                continue
-            if isinstance(state, dict):
-                found[part] = state
+    def first(self) -> dict[str, Any]:
+        """What the first node last said of itself; read once a second at most."""
+        now = time.monotonic()
+        if self.part == 0:
+            with self._lock:
+                return dict(self._state)
+        with self._lock:
+            due = not self._first or now - self._first_read_at >= _LOOK_S
+            self._first_read_at = now if due else self._first_read_at
+        if due:
+            state = self._read_state(0)
+            with self._lock:
+                if state is not None and state != self._first:
+                    self._first, self._first_changed_at = state, now
+        with self._lock:
+            return self._first
+
+    def first_silent_s(self) -> float:
+        """For how long the first node's file has not changed."""
+        with self._lock:
+            return time.monotonic() - self._first_changed_at
+
+    def gathered(self) -> Gathered:
+        """What this node knows of itself and those below it; the first node of all."""
+        with self._lock:
+            return self._of_those_below()
+
+    def overview(self) -> Gathered:
+        """What is known of all nodes, on whichever of them it is asked."""
+        if self.part == 0:
+            return self.gathered()
+        first, silent_s = self.first(), self.first_silent_s()
+        found = gathering.later(gathering.parse(first.get("below")), silent_s)
+        if silent_s >= 4 * BEAT_S and not first.get("ended"):
+            name = gathering.name_of(0, first)
+            found = gathering.joined(found, Gathered(silent={0: name}, silent_s=silent_s))
         return found
 
     def lost(self, *, after_s: float = LOST_AFTER_S) -> dict[int, str]:
-        """The nodes that are gone: not ended, and without a beat for `after_s` seconds. Waits that long at most.
+        """The nodes that are gone: not ended, and without a beat for `after_s` seconds.
+
+        Waits for as long, and for the way of the news through the tree, at most.
 
         Returns:
-            Their names by their numbers; empty as soon as every node has given a sign of life. One that was found to be
-            gone before and has not spoken since is not waited for again.
+            Their names by their numbers (of many a few); empty as soon as every node has given a sign of life. One that
+            is known to be gone is not waited for.
         """
         if self.alone:
             return {}
-        silent = set(self.others)
-        first = self.states(silent)
-        if gone := {part for part in silent & self._gone.keys() if self._gone[part] == first.get(part)}:
-            return _names(gone, first)
-        deadline = time.monotonic() + after_s
+        asked = time.monotonic()
+        deadline = asked + after_s + 2 * _GATHER_S * gathering.depth(self.parts)
         while True:
-            now = self.states(silent)
-            silent = {part for part in silent if not _is_alive(first.get(part), now.get(part))}
-            if not silent or time.monotonic() >= deadline:
-                self._gone |= {part: now.get(part) for part in silent}
-                return _names(silent, now)
-            time.sleep(min(_LOST_LOOK_S, max(0.01, deadline - time.monotonic())))
+            found = self.overview()
+            now = time.monotonic()
+            if found.silent or found.age_s < now - asked or now >= deadline:
+                return dict(found.silent)
+            time.sleep(min(_LOST_LOOK_S, max(0.01, deadline - now)))
 
     def run(self) -> None:
-        """Listen and beat until it is over."""
-        beat_at = time.monotonic() + BEAT_S
+        """Listen, gather and beat until it is over."""
+        hears = bool(gathering.children(self.part, self.parts))
+        speaks_every_s = _GATHER_S if hears else BEAT_S
+        speak_at = time.monotonic()
         while not self._over.wait(_LOOK_S):
             self.listen()
-            if time.monotonic() >= beat_at:
-                beat_at = time.monotonic() + BEAT_S
-                with self._lock:
-                    self._state["beat"] += 1
-                self._write_state()
+            self.first()
+            if time.monotonic() < speak_at:
+                continue
+            speak_at = time.monotonic() + speaks_every_s
+            self._gather()
+            with self._lock:
+                self._state["beat"] += 1
+            self._write_state()
 
     def listen(self) -> None:
-        """Hear what the others have said up to now."""
-        for kind in _KINDS if not self.alone else ():
-            try:
-                text = self._folder.joinpath(f"{kind}.json").read_text(encoding="utf-8")
-            except OSError as error:
-                self._tell(error)
-                continue
+        """Hear what the others have told up to now, and see that what this node has told still stands there."""
+        if self.alone:
+            return
+        try:
+            found = self._news()
+        except (OSError, ValueError) as error:
+            self._tell(error)
+            return
+        for told in found.values():
+            text = json.dumps(told, sort_keys=True)
             with self._lock:
-                known = not text or text == self._heard[kind]
-                self._heard[kind] = text
-            if known:
-                continue
-            try:
-                notice = parse_notice(text, now=datetime.now(timezone.utc))
-            except ValueError as error:
-                self._tell(error)
-                continue
-            if notice.node != self._place.node:
-                self._on_notice(notice)
+                known = text in self._known
+                self._known.add(text)
+            if not known and told.get("node") != self._place.node:
+                self._hear(text)
+        if self._told.keys() - found.keys():
+            self._tell_all()
+
+    def _hear(self, text: str) -> None:
+        try:
+            notice = parse_notice(text, now=datetime.now(timezone.utc))
+        except ValueError as error:
+            self._tell(error)
+        else:
+            self._on_notice(notice)
+
+    def _tell_all(self, *, newest: str | None = None) -> None:
+        """Put into the news what this node has told and is not there."""
+        try:
+            found = before = self._news()
+        except (OSError, ValueError):
+            found, before = {}, None
+        with self._lock:
+            told = dict(self._told)
+        for source, notice in told.items():
+            if source == newest or source not in found:
+                found = news.with_notice(found, notice) or found
+        if found != before:
+            self._replace(_NEWS_NAME, json.dumps(found) + "\n")
+
+    def _news(self) -> dict[str, dict[str, Any]]:
+        return news.parse_news(self._read(_NEWS_NAME))
+
+    def _of_those_below(self) -> Gathered:
+        return self._hearing.gathered(self._state, time.monotonic(), silent_after_s=4 * BEAT_S)
+
+    def _gather(self) -> None:
+        """Hear some of those below."""
+        with self._lock:
+            wanted = self._hearing.wanted(_MOST_HEARD, time.monotonic())
+        for part in wanted:
+            state = self._read_state(part)
+            with self._lock:
+                self._hearing.heard(part, state, time.monotonic())
+
+    def _read_state(self, part: int) -> dict[str, Any] | None:
+        try:
+            state = json.loads(self._read(f"part-{part}.json"))
+        except (OSError, ValueError):
+            return None
+        return state if isinstance(state, dict) else None
 
     def _write_state(self) -> None:
         with self._lock:
-            text = json.dumps(self._state) + "\n"
-            self._replace(f"part-{self._place.part}.json", text)
+            below = {}
+            if gathering.children(self.part, self.parts):
+                below["below"] = self._of_those_below().to_json()
+            text = json.dumps({**self._state, **below}) + "\n"
+            self._replace(f"part-{self.part}.json", text)
+
+    def _read(self, name: str) -> str:
+        return self._folder.joinpath(name).read_text(encoding="utf-8")
 
     def _replace(self, name: str, text: str) -> None:
-        partial = self._folder / f"{name}{_TEMPORARY}{self._place.part}"
+        partial = self._folder / f"{name}{_TEMPORARY}{self.part}"
         try:
             partial.write_text(text, encoding="utf-8")
             partial.replace(self._folder / name)
@@ -210,13 +297,3 @@ class Peers(threading.Thread):
         if not self._troubled:
             self._troubled = True
             self._log.append("peers-trouble", error=f"other nodes cannot be reached through {self._folder}: {error}")
-
-
-def _names(parts: Iterable[int], states: dict[int, dict[str, Any]]) -> dict[int, str]:
-    """The names of nodes by their numbers, in order."""
-    return {part: str(states.get(part, {}).get("node", f"number {part}")) for part in sorted(parts)}
-
-
-def _is_alive(before: dict[str, Any] | None, now: dict[str, Any] | None) -> bool:
-    """Whether a node has ended in good order or given a sign of life in between."""
-    return now is not None and (bool(now.get("ended")) or now != before)

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.agent.checkpoint.agreement import agree
 from launcher.agent.errors import AgentError, EndedNodeError, LostNodeError
-from launcher.agent.events import EventLog
+from launcher.agent.events import ROUTINE, EventLog
 from launcher.agent.node import peers as peers_module
 from launcher.agent.node.notice import FAILURE, REBALANCE, SPOT, Notice
 from launcher.agent.node.peers import Peers
@@ -24,6 +24,7 @@ def place(part, parts=2, session="r1.a1.7.0"):
 def fast(monkeypatch):
     monkeypatch.setattr(peers_module, "_LOOK_S", 0.02)
     monkeypatch.setattr(peers_module, "_LOST_LOOK_S", 0.02)
+    monkeypatch.setattr(peers_module, "_GATHER_S", 0.02)
     monkeypatch.setattr(peers_module, "BEAT_S", 0.05)
 
 
@@ -77,13 +78,13 @@ class TestNotices:
     def test_of_others_are_not_passed_on(self, node, tmp_path):
         first = node(0)
         first.publish(Notice(source=SPOT, detail="stop", node="vn1"))
-        assert (tmp_path / "peers" / "r1.a1.7.0" / "notice.json").read_text() == ""
+        assert (tmp_path / "peers" / "r1.a1.7.0" / "news.json").read_text() == ""
 
     def test_rubbish_is_said_once_and_passed_over(self, node, tmp_path):
         first = node(0)
         folder = tmp_path / "peers" / "r1.a1.7.0"
-        for text in ("[]", '{"source": "moon"}', '{"source": "spot", "detail": "x", "more": 1}', "{"):
-            (folder / "notice.json").write_text(text)
+        for text in ("[]", '{"spot": 3}', '{"moon": {}}', '{"spot": {"source": "spot", "more": 1}}', "{"):
+            (folder / "news.json").write_text(text)
             time.sleep(0.06)
         assert first.heard == []
         lines = (tmp_path / "events-0.jsonl").read_text().splitlines()
@@ -130,7 +131,7 @@ def test_a_folder_that_cannot_be_written_is_said_and_harms_nothing(node, tmp_pat
     (tmp_path / "peers").write_text("")
     first = node(0)
     first.say(sending=1)
-    assert first.states((0, 1)) == {}
+    assert first.gathered().spoken == 0
     (line,) = (tmp_path / "events-0.jsonl").read_text().splitlines()
     assert json.loads(line)["event"] == "peers-trouble"
 
@@ -191,3 +192,14 @@ class TestAgreement:
         monkeypatch.setattr("launcher.agent.checkpoint.agreement._SILENCE_S", 0.1)
         with pytest.raises(LostNodeError, match="number 1 is gone"):
             agree(node(0), lambda _: 5, over=lambda: False)
+
+
+def test_what_goes_as_it_should_is_printed_by_the_first_node_alone(tmp_path, capfd):
+    log = EventLog(tmp_path / "events.jsonl", unprinted=ROUTINE, node="vn7")
+    log.append("checkpoint-part-uploaded", step=1)
+    log.append("upload-retry", step=1)
+    assert [json.loads(line)["event"] for line in (tmp_path / "events.jsonl").read_text().splitlines()] == [
+        "checkpoint-part-uploaded",
+        "upload-retry",
+    ]
+    assert capfd.readouterr().err.splitlines() == ["[slipway] upload-retry step=1"]

@@ -1,0 +1,232 @@
+"""What the nodes of a job have to say, gathered up a tree, so that nobody reads what all of them say.
+
+Node K hears nodes 16 K + 1 to 16 K + 16, and says with its own state what these and those below them have said: counts,
+extremes, and a bit for each node. The first node so knows of all, and no node reads more than a few files a second,
+however many there are. Where a node has ended before those below it, the one above hears them in its place, a few at a
+time.
+
+Ages are lengths of time, counted where they are measured and added up on the way: clocks of nodes need not agree.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+FAN_OUT = 16
+_MOST_NAMED = 8
+
+
+def children(part: int, parts: int) -> range:
+    """The nodes that a node hears.
+
+    >>> children(0, 40), children(2, 40), children(3, 40)
+    (range(1, 17), range(33, 40), range(40, 40))
+    """
+    first = FAN_OUT * part + 1
+    return range(min(first, parts), min(first + FAN_OUT, parts))
+
+
+def below(part: int, parts: int) -> Iterator[int]:
+    """A node and all below it."""
+    level = range(part, part + 1)
+    while level:
+        yield from level
+        level = range(min(FAN_OUT * level[0] + 1, parts), min(FAN_OUT * level[-1] + 1 + FAN_OUT, parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """What is known of a node and of those below it.
+
+    Attributes:
+        spoken: How many have said which checkpoint they have restored.
+        lowest: The lowest step that one has, `agreement.NONE` for none at all.
+        highest: The highest.
+        wrote_none: Bits of the nodes in whose checkpoint folder nothing was ever seen.
+        clean: Bits of the nodes whose command has ended by itself with exit code 0.
+        ended: Bits of the nodes whose agent has ended.
+        stopped: Name and exit code of an agent that has ended before its command was started.
+        silent: Names by number of nodes that have given no sign of life for too long; a few, where there are many.
+        silent_s: For how long the one that has been silent longest is.
+        age_s: Everything here was said within so many seconds.
+    """
+
+    spoken: int = 0
+    lowest: int | None = None
+    highest: int | None = None
+    wrote_none: int = 0
+    clean: int = 0
+    ended: int = 0
+    stopped: tuple[str, int] | None = None
+    silent: Mapping[int, str] = field(default_factory=dict)
+    silent_s: float = 0.0
+    age_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """As a part of a node's state."""
+        return {
+            "spoken": [self.spoken, self.lowest, self.highest],
+            "bits": [f"{bits:x}" for bits in (self.wrote_none, self.clean, self.ended)],
+            "stopped": self.stopped,
+            "silent": {str(part): name for part, name in self.silent.items()},
+            "silent_s": round(self.silent_s, 1),
+            "age_s": round(self.age_s, 1),
+        }
+
+
+def parse(document: Any) -> Gathered:
+    """What another node has gathered; nothing where it cannot be read."""
+    try:
+        spoken, lowest, highest = document["spoken"]
+        wrote_none, clean, ended = (int(bits, 16) for bits in document["bits"])
+        stopped = document["stopped"]
+        return Gathered(
+            spoken=int(spoken),
+            lowest=lowest if lowest is None else int(lowest),
+            highest=highest if highest is None else int(highest),
+            wrote_none=wrote_none,
+            clean=clean,
+            ended=ended,
+            stopped=None if stopped is None else (str(stopped[0]), int(stopped[1])),
+            silent={int(part): str(name) for part, name in document["silent"].items()},
+            silent_s=float(document["silent_s"]),
+            age_s=float(document["age_s"]),
+        )
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
+        return Gathered()
+
+
+def own(part: int, state: Mapping[str, Any]) -> Gathered:
+    """What a node's own state comes to."""
+    restored, bit, code = state.get("restored"), 1 << part, state.get("exit_code")
+    spoke = type(restored) is int
+    stopped = bool(state.get("ended")) and "go" not in state
+    return Gathered(
+        spoken=int(spoke),
+        lowest=restored if spoke else None,
+        highest=restored if spoke else None,
+        wrote_none=bit if state.get("wrote") is False else 0,
+        clean=bit if state.get("clean") is True else 0,
+        ended=bit if state.get("ended") else 0,
+        stopped=(name_of(part, state), code if type(code) is int else 0) if stopped else None,
+    )
+
+
+def name_of(part: int, state: Mapping[str, Any]) -> str:
+    """How a node is called."""
+    return str(state.get("node", f"number {part}"))
+
+
+def joined(one: Gathered, other: Gathered) -> Gathered:
+    """Both together."""
+    steps = [step for each in (one, other) for step in (each.lowest, each.highest) if step is not None]
+    silent = dict(sorted({**one.silent, **other.silent}.items())[:_MOST_NAMED])
+    return Gathered(
+        spoken=one.spoken + other.spoken,
+        lowest=min(steps, default=None),
+        highest=max(steps, default=None),
+        wrote_none=one.wrote_none | other.wrote_none,
+        clean=one.clean | other.clean,
+        ended=one.ended | other.ended,
+        stopped=one.stopped or other.stopped,
+        silent=silent,
+        silent_s=max(one.silent_s, other.silent_s),
+        age_s=max(one.age_s, other.age_s),
+    )
+
+
+def later(found: Gathered, seconds: float) -> Gathered:
+    """The same, told so much later."""
+    silent_s = found.silent_s + seconds if found.silent else 0.0
+    return joined(Gathered(silent_s=silent_s, age_s=found.age_s + seconds), found)
+
+
+class Hearing:
+    """What one node hears of those below it."""
+
+    def __init__(self, part: int, parts: int, *, now: float) -> None:
+        """Nobody has spoken.
+
+        Args:
+            part: This node.
+            parts: Of the job.
+            now: Monotonic seconds.
+        """
+        self._part = part
+        self._parts = parts
+        self._states: dict[int, dict[str, Any]] = {}
+        self._changed_at = dict.fromkeys(children(part, parts), now)
+        self._turn = 0
+        self._rounds = 1
+
+    def wanted(self, most: int, now: float) -> list[int]:
+        """The nodes to hear now: those directly below, and in place of one that has ended, those below it; in turns."""
+        left, found = list(children(self._part, self._parts)), []
+        while left:
+            part = left.pop(0)
+            if self._is_over(part):
+                left += [] if self._is_complete(part) else children(part, self._parts)
+            else:
+                found.append(part)
+        for part in found:
+            self._changed_at.setdefault(part, now)
+        self._rounds = max(1, math.ceil(len(found) / most))
+        if self._rounds == 1:
+            return found
+        begin = self._turn % len(found)
+        self._turn += most
+        return (found + found)[begin : begin + most]
+
+    def heard(self, part: int, state: dict[str, Any] | None, now: float) -> None:
+        """Take in what a node's file says; None: it cannot be read."""
+        known = self._states.get(part)
+        if state is None or state == known:
+            return
+        self._states[part] = state
+        if known is not None:  # what is there at the first look may have been said at any time before
+            self._changed_at[part] = now
+
+    def gathered(self, state: Mapping[str, Any], now: float, *, silent_after_s: float) -> Gathered:
+        """This node's own state and all that is known of those below it.
+
+        Args:
+            state: This node's.
+            now: Monotonic seconds.
+            silent_after_s: Without a sign of life for so long a node counts as silent.
+        """
+        found = own(self._part, state)
+        left = list(children(self._part, self._parts))
+        while left:
+            part = left.pop(0)
+            told = self._states.get(part, {})
+            age_s = now - self._changed_at.get(part, now)
+            if self._is_over(part):
+                if self._is_complete(part):
+                    found = joined(found, parse(told.get("below")))
+                else:
+                    found = joined(found, own(part, told))
+                    left += children(part, self._parts)
+                continue
+            of_it = later(parse(told["below"]), age_s) if "below" in told else later(own(part, told), age_s)
+            found = joined(found, of_it)
+            if age_s >= silent_after_s * self._rounds:
+                found = joined(found, Gathered(silent={part: name_of(part, told)}, silent_s=age_s, age_s=age_s))
+        return found
+
+    def _is_over(self, part: int) -> bool:
+        return bool(self._states.get(part, {}).get("ended"))
+
+    def _is_complete(self, part: int) -> bool:
+        """Whether all below a node had ended when it did: then what it has gathered is their last word."""
+        ended = parse(self._states.get(part, {}).get("below")).ended
+        return all(ended >> each & 1 for each in below(part, self._parts))
+
+
+def depth(parts: int) -> int:
+    """How many nodes stand one above the other.
+
+    >>> depth(1), depth(2), depth(17), depth(18), depth(2048)
+    (0, 1, 1, 2, 3)
+    """
+    return 0 if parts <= 1 else math.ceil(round(math.log((parts - 1) * (FAN_OUT - 1) + FAN_OUT, FAN_OUT) - 1, 9))

@@ -1,0 +1,38 @@
+"""What any node may have to tell all: one file for the job, with one notice of each source.
+
+Several nodes may replace it at the same instant, and the last one wins. So whoever has told something looks whether it,
+or another notice of that source, still stands there, and tells it again. That all of a thousand nodes report the
+failure that the first one caused costs each of them one look and no word.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.agent.node.notice import REBALANCE, SOURCES, SPOT, Notice
+
+
+def parse_news(text: str) -> dict[str, dict[str, Any]]:
+    """The notices by their sources.
+
+    Raises:
+        ValueError: It is no such file. An empty one, as it is before anything happens, has no notices.
+    """
+    document = json.loads(text) if text.strip() else {}
+    if not isinstance(document, dict) or not all(isinstance(each, dict) for each in document.values()):
+        raise ValueError(f"got {text[:200]!r}; news are notices by their sources")
+    return {source: each for source, each in document.items() if source in SOURCES}
+
+
+def with_notice(news: Mapping[str, dict[str, Any]], notice: Notice) -> dict[str, dict[str, Any]] | None:
+    """The news with one more notice; None: there is one of its source already that says no less.
+
+    Of advice the newest counts, of spot notices the one whose node goes first, else the first that was told.
+    """
+    known = news.get(notice.source)
+    if known is not None and notice.source != REBALANCE:
+        at = known.get("at")
+        sooner = notice.source == SPOT and notice.at is not None and isinstance(at, str) and notice.at < at
+        if not sooner:
+            return None
+    return {**news, notice.source: json.loads(notice.to_json())}

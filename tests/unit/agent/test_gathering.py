@@ -1,0 +1,168 @@
+"""What is gathered up the tree is what every node has said, whoever hears whom; and nobody hears more than a few."""
+
+import json
+import random
+
+import pytest
+
+from launcher.agent.node import gathering, news
+from launcher.agent.node.gathering import Gathered, Hearing
+from launcher.agent.node.notice import FAILURE, REBALANCE, SPOT, Notice
+
+SILENT_S = 20.0
+
+
+class Job:
+    """The nodes of a job and their files, without the files; time passes by hand."""
+
+    def __init__(self, parts):
+        self.now = 0.0
+        self.parts = parts
+        self.states = [{"node": f"n{part}", "beat": 0} for part in range(parts)]
+        self.hearings = [Hearing(part, parts, now=0.0) for part in range(parts)]
+        self.files = {}
+        self.dead = set()
+        self.reads = [0] * parts
+
+    def look(self, most=32, seconds=2.5):
+        """Every node gathers once and speaks."""
+        self.now += seconds
+        for part in range(self.parts):
+            if part in self.dead or self.states[part].get("ended"):
+                continue
+            wanted = self.hearings[part].wanted(most, self.now)
+            self.reads[part] = len(wanted)
+            for each in wanted:
+                self.hearings[part].heard(each, self.files.get(each), self.now)
+            self.states[part]["beat"] += 1
+            self.speak(part)
+
+    def speak(self, part):
+        below = {}
+        if gathering.children(part, self.parts):
+            below["below"] = self.of(part).to_json()
+        self.files[part] = json.loads(json.dumps(self.states[part] | below))
+
+    def end(self, part, **facts):
+        self.states[part] |= {"ended": True, **facts}
+        self.speak(part)
+
+    def of(self, part):
+        return self.hearings[part].gathered(self.states[part], self.now, silent_after_s=SILENT_S)
+
+    def looks(self, number, **how):
+        for _ in range(number):
+            self.look(**how)
+        return self.of(0)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 16, 17, 18, 300, 2048])
+def test_every_node_is_below_the_first_once(parts):
+    assert sorted(gathering.below(0, parts)) == list(range(parts))
+    assert sorted(each for part in range(parts) for each in gathering.children(part, parts)) == list(range(1, parts))
+
+
+@pytest.mark.parametrize("parts", [2, 17, 300])
+def test_the_first_node_knows_what_all_have_said(parts):
+    job = Job(parts)
+    for part in range(parts):
+        job.states[part] |= {"restored": 7 if part % 2 else 9, "wrote": part % 3 == 0}
+    found = job.looks(gathering.depth(parts) + 2)
+    assert (found.spoken, found.lowest, found.highest) == (parts, 7, 9)
+    assert [bool(found.wrote_none >> part & 1) for part in range(parts)] == [part % 3 != 0 for part in range(parts)]
+    assert found.silent == {}
+    assert found.age_s <= 2.5 * 2 * gathering.depth(parts)
+
+
+def test_one_that_has_not_spoken_is_missed():
+    job = Job(40)
+    for part in range(39):
+        job.states[part]["restored"] = 5
+    assert job.looks(4).spoken == 39
+
+
+class TestSilence:
+    @pytest.mark.parametrize("part", [1, 20, 299])
+    def test_is_told_by_name(self, part):
+        job = Job(300)
+        job.looks(4)
+        job.dead.add(part)
+        found = job.looks(12)
+        assert part in found.silent
+        assert found.silent[part] == f"n{part}"
+        assert found.silent_s >= SILENT_S
+        assert found.age_s >= found.silent_s
+
+    def test_of_many_names_a_few(self):
+        job = Job(300)
+        job.looks(4)
+        job.dead |= set(range(17, 300))
+        assert len(job.looks(12).silent) == 8
+
+    def test_who_never_came_is_silent_too(self):
+        job = Job(3)
+        job.dead.add(2)
+        assert job.looks(9).silent == {2: "number 2"}
+
+
+class TestEnd:
+    def test_of_one_in_between_leaves_nobody_unheard(self):
+        job = Job(40)
+        job.looks(3)
+        job.end(1)
+        job.states[17] |= {"wrote": False, "clean": True}
+        found = job.looks(3)
+        assert found.clean >> 17 & 1
+        assert found.silent == {}
+
+    def test_of_all_in_any_order_is_known_in_the_end(self):
+        job = Job(300)
+        job.looks(3)
+        order = random.Random(1).sample(range(1, 300), 299)
+        for begin in range(0, len(order), 25):
+            for part in order[begin : begin + 25]:
+                job.end(part, clean=True, wrote=False)
+            job.look()
+        found = job.looks(20)
+        assert found.clean == found.ended == (1 << 300) - 2
+        assert found.silent == {}
+
+    def test_of_most_costs_the_others_no_more_reads_at_once(self):
+        job = Job(2048)
+        job.looks(1)
+        for part in range(1, 257):
+            job.end(part)
+        found = job.looks(4, most=32)
+        assert max(job.reads) <= 32
+        assert found.silent == {}  # those who are heard in turns are not taken for gone
+
+    def test_before_the_command_was_started_is_told_with_its_code(self):
+        job = Job(40)
+        job.end(39, exit_code=78)
+        assert job.looks(3).stopped == ("n39", 78)
+
+
+class TestText:
+    def test_is_read_as_it_was_written(self):
+        found = Job(40).looks(3)
+        assert gathering.parse(json.loads(json.dumps(found.to_json()))) == found
+
+    @pytest.mark.parametrize("text", ["3", "[]", "{}", '{"spoken": [1]}', '{"spoken": [1, 2, 3], "bits": ["x"]}'])
+    def test_that_cannot_be_read_says_nothing(self, text):
+        assert gathering.parse(json.loads(text)) == Gathered()
+
+
+class TestNews:
+    def test_the_first_of_a_source_stands(self):
+        first = news.with_notice({}, Notice(source=FAILURE, detail="3", node="a", code=3))
+        assert news.with_notice(first, Notice(source=FAILURE, detail="1", node="b", code=1)) is None
+
+    def test_of_spot_notices_the_sooner(self):
+        told = news.with_notice({}, Notice(source=SPOT, detail="stop", at="2026-11-20T14:10:00Z", node="a"))
+        assert news.with_notice(told, Notice(source=SPOT, detail="stop", at="2026-11-20T14:11:00Z", node="b")) is None
+        sooner = news.with_notice(told, Notice(source=SPOT, detail="stop", at="2026-11-20T14:09:00Z", node="b"))
+        assert sooner["spot"]["node"] == "b"
+
+    def test_of_advice_the_newest(self):
+        told = news.with_notice({}, Notice(source=REBALANCE, detail="1", node="a"))
+        assert news.with_notice(told, Notice(source=REBALANCE, detail="2", node="b"))["rebalance"]["detail"] == "2"
