@@ -5,7 +5,6 @@ from decimal import Decimal
 
 from launcher.model.enums import PurchaseOption
 from launcher.model.plan import Place
-from launcher.pricing.offers import billed_name
 
 WHOLE_DOLLARS = 100
 SHORT_HOURS = 0.05
@@ -57,7 +56,7 @@ def machines(place: Place) -> str:
     """What a place has: instances under the name they are billed by, or Bedrock, which has none."""
     if place.option is PurchaseOption.BEDROCK:
         return "Bedrock"
-    return f"{place.nodes} × {billed_name(place.target, place.instance_type)}"
+    return f"{place.nodes} × {place.billed_name}"
 
 
 SHORT = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "plan", PurchaseOption.RESERVED: "RI"}

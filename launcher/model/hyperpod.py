@@ -2,7 +2,6 @@
 
 from launcher.model.enums import PurchaseOption
 from launcher.model.instance_type import InstanceType
-from launcher.model.request import StorageRequest
 
 CONTROLLER, LOGIN, WORKERS = "controller", "login", "workers"
 """The instance groups of a cluster."""
@@ -11,8 +10,6 @@ JOBS_METRIC = "QueuedJobs"
 PLAN_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 """Instances that a SageMaker training plan can have (a study with read-only calls, 2026-10-04, of the developer guide's
 training plans)."""
-LEAST_LUSTRE_GIB = 1200
-"""FSx for Lustre's smallest file system."""
 BLOCK_RECLAIM_MINUTES = 30
 """Before a Capacity Block ends, from when on EC2 does (EC2 user guide, Capacity Blocks for ML)."""
 RECLAIM_MINUTES = 60
@@ -26,15 +23,6 @@ def ml_name(instance_type: str) -> str:
     'ml.p5.48xlarge'
     """
     return f"ml.{instance_type}"
-
-
-def shared_gib(storage: StorageRequest) -> int:
-    """GiB of the file system that all machines mount at /fsx: HyperPod's machines share no folder of their own.
-
-    >>> shared_gib(StorageRequest()), shared_gib(StorageRequest(lustre_gib=4800))
-    (1200, 4800)
-    """
-    return storage.lustre_gib or LEAST_LUSTRE_GIB
 
 
 def deep_health_checks(facts: InstanceType, *, nodes: int) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
 from launcher.model.request import PlanRequest
+from launcher.model.target import target_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,11 @@ class Place:
     option: PurchaseOption
     plan_kind: PlanKind | None = None
     term_years: int | None = None
+
+    @property
+    def billed_name(self) -> str:
+        """What the bill calls its machines: with `ml.` before the type where SageMaker bills them."""
+        return target_of(self.target).billed_name(self.instance_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

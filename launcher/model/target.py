@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from launcher.model.enums import EfaLayout, PlanKind, PurchaseOption, TargetKind
-from launcher.model.upkeep import HEAD_NODE_ALARMS, HEAD_NODE_METRICS, IDLE_METRICS
+from launcher.model.upkeep import DNS_ZONES, HEAD_NODE_ALARMS, HEAD_NODE_METRICS, IDLE_METRICS
 
 CLUSTER, HOSTING = "cluster", "hosting"
 """What SageMaker bills machines as: those of HyperPod, those of an endpoint (catalog, prices/sagemaker.csv)."""
@@ -138,7 +138,7 @@ _ROWS = (
             alarms=len(HEAD_NODE_ALARMS),
             composite_alarms=1,
             metrics=HEAD_NODE_METRICS,
-            dns_zones=1,
+            dns_zones=DNS_ZONES,
         ),
         guard=Guard(
             module="guard",

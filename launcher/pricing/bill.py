@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.enums import CheckpointMode, TargetKind
-from launcher.model.hyperpod import ml_name, shared_gib
 from launcher.model.money import Assumption
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
@@ -18,6 +17,7 @@ from launcher.model.sizing import (
     LOGIN_ROOT_GIB,
     head_node,
 )
+from launcher.model.target import Target, target_of
 from launcher.model.upkeep import ACCESS_LOG_DAYS, SUPERSEDED_DAYS
 from launcher.model.work import Work
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, HOURS_PER_MONTH, JobSize, Line, Prices, total_usd
@@ -69,41 +69,41 @@ class Bill:
         self.request = request
         self.catalog = catalog
         self._own = _stands(request) is None
-        self._standing: dict[tuple[str, bool], _Standing] = {}
+        self._standing: dict[tuple[str, TargetKind], _Standing] = {}
 
     def lines(self, place: Place, work: Work) -> tuple[Line, ...]:
         """The lines beside the compute."""
         prices, request = Prices(place.region, self.catalog), self.request
         facts = self.catalog.instance_types[place.instance_type]
-        managed = place.target is TargetKind.HYPERPOD_SLURM
-        standing = self._standing_in(prices, managed=managed) if self._own else _Standing()
+        target = target_of(place.target)
+        standing = self._standing_in(prices, target) if self._own else _Standing()
         found = [*standing.storage]
-        if not managed:
+        if not target.managed:
             found.append(_root_volumes(prices, place, request, own=self._own))
         found += (*_checkpoints(prices, request, work), *standing.network)
         if self._own:
             zone = place.az_id or self.catalog.first_zone(place.instance_type, place.region)
             found += network_data(prices, place, request, zone)
         found += _transfer(prices, request)
-        if self._own:
+        if self._own and target.head is not None:
             name = head_node(place.nodes, request.storage.head_node)
-            found.append(_machine(prices, "controller" if managed else "head node", name, 1, managed=managed))
+            found.append(_machine(prices, target.head.name, name, 1, target))
         found += (*standing.machines, *_logs(prices, place))
         found += metrics(prices, place, facts, own=self._own, start_up_h=BOOT_H)
         return (*found, *standing.watch)
 
-    def _standing_in(self, prices: Prices, *, managed: bool) -> _Standing:
-        """What stands as long as a cluster does, worked out once for a region; `managed` is HyperPod's."""
-        key = (prices.region, managed)
+    def _standing_in(self, prices: Prices, target: Target) -> _Standing:
+        """What stands as long as a cluster does, worked out once for a region and a target."""
+        key = (prices.region, target.kind)
         if key not in self._standing:
             storage = self.request.storage
-            gib = shared_gib(storage) if managed else storage.lustre_gib
+            gib = target.shared_gib(storage.lustre_gib)
             logins = storage.login_nodes
             self._standing[key] = _Standing(
                 storage=(_file_system(prices, gib, storage.lustre_mb_s_per_tib),) if gib else (),
-                network=tuple(standing_network(prices, self.request, managed=managed)),
-                machines=(_login_nodes(prices, logins, managed=managed),) if logins else (),
-                watch=tuple(standing_watch(prices, self.request, managed=managed)),
+                network=tuple(standing_network(prices, self.request, target)),
+                machines=(_login_nodes(prices, logins, target),) if logins else (),
+                watch=tuple(standing_watch(prices, self.request, target)),
             )
         return self._standing[key]
 
@@ -138,7 +138,7 @@ def bill_assumptions(request: PlanRequest, target: TargetKind) -> tuple[Assumpti
     else:
         what, (cluster, source) = "head node, network, file system and what watches them", stands
         lines.append(Assumption(name=what, value="paid by", unit=cluster, source=source))
-    if target is TargetKind.HYPERPOD_SLURM:
+    if target_of(target).managed:
         lines.append(volume_assumption())
     if request.checkpoint.mode is not CheckpointMode.NONE:
         lines.append(_assumed(f"the {request.checkpoint.keep} kept checkpoints stay for", f"{KEPT_MONTHS:g}", "month"))
@@ -153,18 +153,17 @@ def _assumed(name: str, value: str, unit: str) -> Assumption:
     return Assumption(name=name, value=value, unit=unit, source="assumption, not measured")
 
 
-def _machine(prices: Prices, name: str, instance_type: str, count: int, *, managed: bool) -> Line:
+def _machine(prices: Prices, name: str, instance_type: str, count: int, target: Target) -> Line:
     """Machines on demand that stand as long as the cluster."""
     price = prices.catalog.on_demand(instance_type, prices.region)
-    if managed:
+    if target.managed:
         price = machine_price(prices.catalog, instance_type, prices.region)
-        instance_type = ml_name(instance_type)
-    return Line(f"{name} {instance_type}", "other", "instance-hour", price).standing(count)
+    return Line(f"{name} {target.billed_name(instance_type)}", "other", "instance-hour", price).standing(count)
 
 
-def _login_nodes(prices: Prices, count: int, *, managed: bool) -> Line:
+def _login_nodes(prices: Prices, count: int, target: Target) -> Line:
     """The machines that people log in to."""
-    return _machine(prices, f"{count} login node{'s' if count > 1 else ''}", LOGIN_NODE, count, managed=managed)
+    return _machine(prices, f"{count} login node{'s' if count > 1 else ''}", LOGIN_NODE, count, target)
 
 
 def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own: bool) -> Line:

@@ -3,20 +3,17 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from launcher.model.enums import TargetKind
 from launcher.model.hyperpod import is_prepaid
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
+from launcher.model.target import HeadNode, Target, target_of
 from launcher.model.upkeep import (
     DASHBOARDS,
     GUARD_EVERY_MINUTES,
     GUARD_MEMORY_MB,
-    HEAD_NODE_ALARMS,
-    HEAD_NODE_METRICS,
     HEAD_NODE_REPORTS_PER_HOUR,
-    IDLE_METRICS,
     NODE_REPORTS_PER_HOUR,
     alarms,
     guard_metrics,
@@ -32,6 +29,7 @@ MESSAGES_PER_HOUR = 1.0
 """Messages on the cluster's topic: an assumption, more than a quiet cluster sends."""
 GUARD_CALLS_PER_HOUR = 60 / GUARD_EVERY_MINUTES
 PER_MONTH = 1 / HOURS_PER_MONTH
+NO_HEAD_NODE = HeadNode(name="")
 
 
 class Watch(NamedTuple):
@@ -41,13 +39,14 @@ class Watch(NamedTuple):
     standing: int
 
 
-def standing_watch(prices: Prices, request: PlanRequest, *, managed: bool) -> Iterator[Line]:
-    """What watches a cluster of its own, whatever it runs on; HyperPod (`managed`) sets no alarms itself."""
-    found = list(watch(prices, request, own_alarms=0 if managed else len(HEAD_NODE_ALARMS)))
-    if not managed:
+def standing_watch(prices: Prices, request: PlanRequest, target: Target) -> Iterator[Line]:
+    """What watches a cluster of its own, and what its head node sets beside that."""
+    head = target.head or NO_HEAD_NODE
+    found = list(watch(prices, request, own_alarms=head.alarms))
+    if head.composite_alarms:
         item = "cloudwatch.composite-alarm"
-        line = prices.line("composite alarm of the head node", "other", item, "alarm-month")
-        found.insert(1, Watch(line, 1))
+        line = prices.line(f"composite alarm of the {head.name}", "other", item, "alarm-month")
+        found.insert(1, Watch(line, head.composite_alarms))
     for each in found:
         yield each.line.standing(each.standing * PER_MONTH)
 
@@ -86,13 +85,14 @@ def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, sta
     of_nodes = len(node_metrics(facts)) * place.nodes
     calls = NODE_REPORTS_PER_HOUR * place.nodes if of_nodes else 0.0
     standing = standing_calls = 0.0
-    managed = place.target is TargetKind.HYPERPOD_SLURM
+    target = target_of(place.target)
+    head, guard = target.head or NO_HEAD_NODE, target.guard
     if own:
-        standing = len(guard_metrics(rated=True)) + (1 if managed else HEAD_NODE_METRICS)
+        standing = len(guard_metrics(rated=True)) + head.metrics
         standing_calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS + HEAD_NODE_REPORTS_PER_HOUR
-        # Only a fleet that may be stopped is looked at for idleness: HyperPod's by the length of its queue.
-        if not is_prepaid(place.option):
-            calls += GUARD_CALLS_PER_HOUR * (1 if managed else IDLE_METRICS * place.nodes)
+        # Only a fleet that may be stopped is looked at for idleness.
+        if guard is not None and not is_prepaid(place.option):
+            calls += GUARD_CALLS_PER_HOUR * (guard.metrics_a_look + guard.metrics_a_node * place.nodes)
     if not of_nodes and not standing:
         return
     line = prices.line("custom metrics", "other", "cloudwatch.custom-metric", "metric-month")

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from launcher.model.money import Assumption
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.upkeep import DNS_ZONES, interface_endpoints, nat_zones
+from launcher.model.target import Target
+from launcher.model.upkeep import interface_endpoints, nat_zones
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, Line, Prices
 
 NAT_GB_PER_NODE = 20.0
@@ -16,11 +17,8 @@ LOGS = "logs"
 """The service whose endpoint takes the logs past the NAT gateway."""
 
 
-def standing_network(prices: Prices, request: PlanRequest, *, managed: bool) -> Iterator[Line]:
-    """What stands as long as the cluster does, whatever it runs on.
-
-    HyperPod (`managed`) has neither ParallelCluster's names nor a load balancer.
-    """
+def standing_network(prices: Prices, request: PlanRequest, target: Target) -> Iterator[Line]:
+    """What stands as long as the cluster does: the network's own, and what the target puts into it."""
     gateways = len(nat_zones(request.network, None))
     if gateways:
         yield prices.line("NAT gateway", "network", "vpc.nat-gateway", "hour").standing(gateways)
@@ -29,13 +27,12 @@ def standing_network(prices: Prices, request: PlanRequest, *, managed: bool) -> 
     if endpoints:
         name = f"{endpoints} interface endpoint{'s' if endpoints > 1 else ''}"
         yield prices.line(name, "network", "vpc.interface-endpoint", "AZ-hour").standing(endpoints)
-    if managed:
-        return
-    if request.storage.login_nodes:
+    if request.storage.login_nodes and target.login_balancer:
         item = "elb.network-load-balancer"
         yield prices.line("load balancer of the login nodes", "network", item, "hour").standing(1)
-    zone = prices.line("private DNS zone", "network", "route53.hosted-zone", "zone-month")
-    yield zone._replace(zones=DNS_ZONES)
+    if target.head is not None and target.head.dns_zones:
+        zone = prices.line("private DNS zone", "network", "route53.hosted-zone", "zone-month")
+        yield zone._replace(zones=target.head.dns_zones)
 
 
 def network_data(prices: Prices, place: Place, request: PlanRequest, zone: str | None) -> Iterator[Line]:

@@ -11,7 +11,6 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Gate
 from launcher.model.request import PlanRequest
 from launcher.pricing.ages import Age, age
-from launcher.pricing.offers import billed_name
 
 IMPOSSIBLE, UNPRICED, OVER_BUDGET = 5, 4, 3
 ALLOW = Gate(allowed=True, exit_code=0, reason="")
@@ -46,7 +45,7 @@ def judge(
         return Gate(allowed=False, exit_code=IMPOSSIBLE, reason=stopping[0].message, hint=stopping[0].hint)
     if isinstance(price, Unpriced) or usd is None or usd_per_hour is None:
         reason = price.reason if isinstance(price, Unpriced) else "the compute has no total"
-        key = f"{billed_name(plan.place.target, plan.place.instance_type)}/{option.value}"
+        key = f"{plan.place.billed_name}/{option.value}"
         hint = f'purchase.price_overrides {{"{key}": "..."}} sets your own price'
         if option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is not None:
             hint = "purchase.training_plan.fee_usd says what it cost"

@@ -7,16 +7,12 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import SAGEMAKER, Key
-from launcher.model.enums import Availability, Basis, Market, Payment, PlanKind, PurchaseOption, TargetKind
+from launcher.model.enums import Availability, Basis, Market, Payment, PlanKind, PurchaseOption
 from launcher.model.money import Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
+from launcher.model.target import target_of
 from launcher.pricing.blocks import bought
-
-MANAGED = (TargetKind.HYPERPOD_SLURM, TargetKind.SAGEMAKER_ENDPOINT)
-"""Targets whose machines SageMaker bills, under names that begin with `ml.`."""
-COMPONENT = {TargetKind.HYPERPOD_SLURM: "cluster", TargetKind.SAGEMAKER_ENDPOINT: "hosting"}
-"""What it bills the machines of each as."""
 
 _NOT_MANAGED = {
     PurchaseOption.SAVINGS_PLAN: "EC2 and Compute Savings Plans do not cover ml. instances",
@@ -53,18 +49,9 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
     return Offer(price=_discounted(price, request), availability=availability)
 
 
-def billed_name(target: TargetKind, instance_type: str) -> str:
-    """What the bill calls a type.
-
-    >>> billed_name(TargetKind.HYPERPOD_SLURM, "p5.48xlarge"), billed_name(TargetKind.PARALLELCLUSTER, "p5.48xlarge")
-    ('ml.p5.48xlarge', 'p5.48xlarge')
-    """
-    return f"ml.{instance_type}" if target in MANAGED else instance_type
-
-
 def override_names(place: Place) -> tuple[str, str]:
     """What `purchase.price_overrides` may call a place; the one with the region goes before the one without."""
-    key = f"{billed_name(place.target, place.instance_type)}/{place.option.value}"
+    key = f"{place.billed_name}/{place.option.value}"
     return f"{key}/{place.region}", key
 
 
@@ -80,16 +67,16 @@ def _override(place: Place, request: PlanRequest, today: date) -> Price | None:
 
 def price_key(place: Place, payment: Payment) -> Key | Unpriced:
     """What the catalog has the price of a place under, or why it is not sold so."""
-    option, region = place.option, place.region
-    name = billed_name(place.target, place.instance_type)
+    option, region, target = place.option, place.region, target_of(place.target)
+    name = place.billed_name
     match option:
         case PurchaseOption.SAVINGS_PLAN:
             return _plan_key(place, payment)
         case PurchaseOption.TRAINING_PLAN:
             return Key(option.value, place.instance_type, region)
-        case PurchaseOption.ON_DEMAND if place.target in MANAGED:
-            return Key(SAGEMAKER, name, region, detail=COMPONENT[place.target])
-        case _ if place.target in MANAGED or option is PurchaseOption.BEDROCK:
+        case PurchaseOption.ON_DEMAND if target.sagemaker is not None:
+            return Key(SAGEMAKER, name, region, detail=target.sagemaker)
+        case _ if target.managed or option is PurchaseOption.BEDROCK:
             return Unpriced(reason=_NOT_MANAGED.get(option, f"no {option.value} price of {name} is known"))
         case PurchaseOption.RESERVED:
             return Key(option.value, name, region, "", "standard", place.term_years or 1, payment.value)
@@ -99,12 +86,14 @@ def price_key(place: Place, payment: Payment) -> Key | Unpriced:
 
 def _plan_key(place: Place, payment: Payment) -> Key | Unpriced:
     """The key of a Savings Plan's rate: a SageMaker plan covers what SageMaker bills, the others what EC2 does."""
-    managed = place.target in MANAGED
+    target = target_of(place.target)
     kind = place.plan_kind or PlanKind.COMPUTE
-    if managed is not (kind is PlanKind.SAGEMAKER):
-        words = _NOT_MANAGED[place.option] if managed else "a SageMaker Savings Plan does not cover EC2 instances"
+    if target.managed is not (kind is PlanKind.SAGEMAKER):
+        words = (
+            _NOT_MANAGED[place.option] if target.managed else "a SageMaker Savings Plan does not cover EC2 instances"
+        )
         return Unpriced(reason=words)
-    name = billed_name(place.target, place.instance_type)
+    name = place.billed_name
     return Key(place.option.value, name, place.region, "", kind.value, place.term_years or 1, payment.value)
 
 

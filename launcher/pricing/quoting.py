@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from decimal import Decimal
 
-from launcher.model.enums import Market, TargetKind
+from launcher.model.enums import Market
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price, Range, UsdRange
 from launcher.model.quote import Quote, SpotOutlook
+from launcher.model.target import target_of
 from launcher.model.work import Work
 from launcher.pricing.ages import expiry
 from launcher.pricing.bill import bill_assumptions
@@ -129,7 +130,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     if isinstance(price, Price) and price.usd == 0:
         message = f"the machines are priced at $0 an hour ({price.source}): the total is without them"
         found.append(warning("zero-price", "purchase", message))
-    if place.target is TargetKind.HYPERPOD_SLURM and isinstance(price, Price):
+    if target_of(place.target).managed and isinstance(price, Price):
         more = surcharge(place, candidate.work, price, hours.mid, context.catalog)
         found += [] if more is None else [more]
     found.extend(warning(*each) for each in may_be_late(hours.high, hours.mid, place, context))

@@ -2,16 +2,14 @@
 
 from collections.abc import Iterator
 
-from launcher.model.enums import CheckpointMode, PurchaseOption, TargetKind
+from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Place
+from launcher.model.target import training_targets
 from launcher.model.work import Work
 from launcher.pricing.blocks import BLOCK_LOST_H, PLAN_LOST_H, bought, held
 from launcher.pricing.compute import FOREVER_H, Charge
 from launcher.pricing.context import PricingContext
-
-DEPLOYED = (TargetKind.PARALLELCLUSTER, TargetKind.HYPERPOD_SLURM)
-"""What this version can deploy; everything else is priced only."""
 
 
 def refusals(place: Place, work: Work, cost: Charge | None, context: PricingContext) -> tuple[Finding, ...]:
@@ -27,8 +25,8 @@ def refusals(place: Place, work: Work, cost: Charge | None, context: PricingCont
 
 def _target(place: Place, context: PricingContext) -> Iterator[Finding]:
     """Targets and types that are priced and cannot be deployed."""
-    if place.target not in DEPLOYED:
-        allowed = ", ".join(DEPLOYED)
+    if place.target not in training_targets():
+        allowed = ", ".join(training_targets())
         message = f"{place.target} is priced and not deployed by this version, which deploys {allowed}"
         yield error("target-not-deployed", "target.kind", message)
     elif place.target not in context.catalog.instance_types[place.instance_type].targets:

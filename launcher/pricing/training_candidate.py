@@ -15,7 +15,7 @@ from launcher.pricing.blocks import bought
 from launcher.pricing.compute import BOOT_H, WHOLE, Charge, charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
-from launcher.pricing.offers import Offer, billed_name, offer
+from launcher.pricing.offers import Offer, offer
 from launcher.pricing.refusals import refusals
 
 
@@ -123,7 +123,7 @@ def _compute_lines(candidate: TrainingCandidate) -> tuple[CostComponent, ...]:
     """The machines: their job hours and their start-up, or whole offerings."""
     place, price, cost = candidate.place, candidate.offer.price, candidate.charge
     count = place.nodes if cost is None else cost.instances
-    name = f"{count} x {billed_name(place.target, place.instance_type)} {place.option.value}"
+    name = f"{count} x {place.billed_name} {place.option.value}"
     if cost is None or isinstance(price, Unpriced):
         missing = price if isinstance(price, Unpriced) else Unpriced(reason="no offering fits")
         return (component(name, "compute", "instance-hour", candidate.hours * place.nodes, missing),)

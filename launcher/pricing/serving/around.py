@@ -15,11 +15,11 @@ from launcher.model.endpoint import (
     least_instances,
     volume_gib,
 )
-from launcher.model.enums import TargetKind
 from launcher.model.fleet import HOURS_PER_MONTH, Fleet
 from launcher.model.money import Assumption, CostComponent
 from launcher.model.plan import Place
 from launcher.model.sizing import LOG_RETENTION_DAYS
+from launcher.model.target import target_of
 from launcher.model.upkeep import guard_metrics
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.bill_lines import Prices, component
@@ -54,11 +54,11 @@ def around(
 ) -> tuple[CostComponent, ...]:
     """The components beside the instances that grow with the load, for a month; `weights_gb` is the stored model."""
     bill = _Bill(region=place.region, catalog=context.catalog)
-    eks = place.target is TargetKind.EKS
+    endpoint = target_of(place.target).managed
     lines = list(
-        _cluster(bill, place, context, load, weights_gb)
-        if eks
-        else _endpoint(bill, serve, load, _volume_gb(place, weights_gb, context))
+        _endpoint(bill, serve, load, _volume_gb(place, weights_gb, context))
+        if endpoint
+        else _cluster(bill, place, context, load, weights_gb)
     )
     requests = requests_per_month(serve)
     logs = requests * LOG_KB_PER_REQUEST * KILO / GIGA + load.hours * LOG_GB_PER_INSTANCE_HOUR
@@ -66,7 +66,7 @@ def around(
         bill.item("S3 model", "storage", "s3.standard-storage", "GB-month", weights_gb),
         bill.item("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB", logs),
     ]
-    if not eks:
+    if endpoint:
         held = logs * LOG_RETENTION_DAYS * 24 / HOURS_PER_MONTH
         lines.append(bill.item("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month", held))
     return tuple(lines)

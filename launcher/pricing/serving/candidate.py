@@ -18,7 +18,7 @@ from launcher.planning.endpoint_checks import quoted_findings
 from launcher.pricing.bill_lines import component
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
-from launcher.pricing.offers import Offer, billed_name, offer
+from launcher.pricing.offers import Offer, offer
 from launcher.pricing.serving.around import around, kept
 from launcher.pricing.serving.refusals import refusals
 
@@ -120,7 +120,7 @@ class ServingCandidate:
         return tuple(self._machines(load))
 
     def _machines(self, load: Fleet) -> Iterator[CostComponent]:
-        name = f"{billed_name(self.place.target, self.place.instance_type)} {self.place.option.value}"
+        name = f"{self.place.billed_name} {self.place.option.value}"
         paid = paid_hours(self.place.option, load)
         price = self.offer.price
         if isinstance(price, Unpriced):

@@ -11,6 +11,7 @@ from launcher.model.fleet import Fleet, Stand, fleet, stand_of
 from launcher.model.money import Price
 from launcher.model.serving import ServingChoices, ServingEstimate, ServingFacts
 from launcher.model.serving_image import ServingImages
+from launcher.model.target import target_of
 from launcher.pricing.candidate import ranked
 from launcher.pricing.context import PricingContext
 from launcher.pricing.offers import Offer, offer
@@ -89,7 +90,7 @@ def _filled(group: CandidateGroup, counter: _Counter) -> Iterator[_Filled]:
     """The layouts of a type under the plan's traffic, the fastest first."""
     facts = counter.context.catalog.instance_types[group.instance_type]
     neuron = counter.context.catalog.accelerators[facts.accelerator or ""].family == "neuron"
-    endpoint = group.target is TargetKind.SAGEMAKER_ENDPOINT
+    endpoint = target_of(group.target).managed
     for told in counter.choices.estimates[group.instance_type]:
         stand = stand_of(counter.choices.serve, endpoint=endpoint, neuron=neuron, copies=told.layout.copies)
         yield _Filled(told, stand, fleet(counter.choices.serve, told.requests_per_s, stand))

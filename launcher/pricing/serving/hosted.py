@@ -7,11 +7,12 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.bedrock import BedrockCatalog
-from launcher.model.enums import Availability, Basis, BedrockMode, PurchaseOption, TargetKind
+from launcher.model.enums import Availability, Basis, BedrockMode, PurchaseOption
 from launcher.model.fleet import HOURS_PER_MONTH
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.serving import BedrockPrice, BedrockTerms, ServingChoices
+from launcher.model.target import serving_targets
 from launcher.pricing.bill_lines import component
 from launcher.pricing.context import PricingContext
 from launcher.pricing.offers import Offer
@@ -50,7 +51,7 @@ def hosted(choices: ServingChoices, context: PricingContext) -> Iterator[Hosted]
 def _place(region: str) -> Place:
     """Where a Bedrock candidate is: a region and no machine."""
     return Place(
-        target=TargetKind.SAGEMAKER_ENDPOINT,
+        target=serving_targets()[0],
         instance_type="",
         nodes=1,
         region=region,

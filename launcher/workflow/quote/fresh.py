@@ -9,7 +9,6 @@ from launcher.catalog import load as catalog_load
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError, UnpricedError
 from launcher.model.quote import Quote
-from launcher.pricing.offers import billed_name
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price, price_request
@@ -88,7 +87,7 @@ def fresh_quote(
     else:
         # Machines that SageMaker bills by the hour have a name of their own there.
         by_hour = place.option is PurchaseOption.ON_DEMAND
-        name = billed_name(place.target, place.instance_type) if by_hour else place.instance_type
+        name = place.billed_name if by_hour else place.instance_type
         if report.gone(name, place.option.value, place.region, place.az_id):
             gone = f"AWS gives no {place.option.value} price of {name} in {place.region} any more"
             raise UnpricedError(gone, hint="slipway plan shows the other candidates")

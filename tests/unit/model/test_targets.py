@@ -14,7 +14,7 @@ from launcher.planning.targets import RULES
 from launcher.rendering.targets import WRITERS
 
 ROOT = Path(launcher.__file__).parents[1]
-ROOMS = ("launcher/model", "launcher/catalog", "launcher/planning", "launcher/rendering", "infra")
+ROOMS = ("launcher/model", "launcher/catalog", "launcher/planning", "launcher/pricing", "launcher/rendering", "infra")
 TABLES = {
     "launcher/model/target.py": set(TargetKind),
     "launcher/planning/targets.py": set(TargetKind),
