@@ -25,7 +25,7 @@ pytest := $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup
 needs_more := aws or cdk or long or pcluster or server or slow or slurm or torch
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
-.PHONY: help setup components demo test test-fast test-all bench golden lint lock clean setup-slurm setup-torch setup-pcluster setup-bench
+.PHONY: help setup components demo test test-fast test-all live bench golden lint lock clean setup-slurm setup-torch setup-pcluster setup-bench
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -133,6 +133,9 @@ test-all: components lint ## every test at full size
 
 golden: setup ## write the golden files again; read the difference before you commit it
 	$(pytest) -m "not aws" --update-golden $(ARGS)
+
+live: setup ## one small job or endpoint a target in your AWS account; says what it costs and asks first
+	@$(bin)/python -m tests.live $(ARGS)
 
 bench: setup setup-bench ## the benchmarks
 	$(bin)/python -m benchmarks

@@ -79,7 +79,10 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
                 hint = nearest_name(name, catalog.instance_types)
                 yield error("unknown-instance-type", f"target.{path}", f"no instance type {name} in the catalog", hint)
             elif (chip := catalog.instance_types[name].chip) is None:
-                yield error("no-accelerator", f"target.{path}", f"{name} has no accelerator", "name a trn or p type")
+                if request.workload.train is not None and request.workload.train.hours is None:
+                    message = f"{name} has no accelerator: it takes jobs of given hours and clusters without a job"
+                    hint = "name a trn or p type, or give workload.train.hours instead of tokens"
+                    yield error("no-accelerator", f"target.{path}", message, hint)
             elif request.workload.train and not chip.trains:
                 message = f"no training software supports the {chip.name} of {name}"
                 yield error("no-training-software", f"target.{path}", message, "name a trn or p type")

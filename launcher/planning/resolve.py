@@ -116,7 +116,12 @@ def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterat
         asked = [each for each in every if each.chip is not None and each.chip.trains]
         asked = [each for each in asked if target in each.targets]
     for facts in asked:
-        if train is None or computes(catalog.accelerators[facts.accelerator or ""], train.precision):
+        # One without a chip is pinned, for a job of given hours: nothing of it is computed.
+        if (
+            train is None
+            or facts.accelerator is None
+            or computes(catalog.accelerators[facts.accelerator], train.precision)
+        ):
             yield facts
 
 

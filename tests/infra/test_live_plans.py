@@ -1,0 +1,46 @@
+"""The plans of the live proof: what can be said of their templates and files without an account."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from launcher import plan_file
+from launcher.catalog.bedrock import BedrockCatalog
+from launcher.catalog.serving import load_serving
+from launcher.planning.endpoint_pin import pinned_serving
+from tests.infra.serving.test_serving_rules import accepted as accepted_of_endpoints
+from tests.infra.test_hyperpod_rules import accepted as accepted_of_hyperpod
+from tests.infra.test_rules import accepted as accepted_of_clusters
+from tests.live.cases import CASES, PAGE, recorded
+
+
+@pytest.fixture(params=CASES, ids=lambda each: each.plan)
+def case(request):
+    return request.param
+
+
+@pytest.fixture
+def stacks(case, synthesised, plan_at, catalog):
+    if not case.serves:
+        return synthesised(plan_at(case.path))
+    return synthesised(pinned_serving(plan_file.load(case.path), catalog, BedrockCatalog(), load_serving()))
+
+
+def test_its_stacks_hold_to_the_rules_of_the_examples(stacks):
+    known = (accepted_of_clusters, accepted_of_hyperpod, accepted_of_endpoints)
+    assert [each for each in stacks.violations if all(accepted(*each) is None for accepted in known)] == []
+
+
+def test_cfn_lint_finds_no_error(stacks):
+    files = [str(path) for path in sorted(stacks.folder.glob("*.template.json"))]
+    words = [sys.executable, "-m", "cfnlint", "--format", "json", "--ignore-checks", "W6001", "--", *files]
+    answer = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert json.loads(answer.stdout or "[]") == [], answer.stderr
+
+
+def test_its_row_is_on_the_page(case):
+    page = PAGE.read_text(encoding="utf-8")
+    assert "a day: done" in recorded(page, case.thing, "a day: done")
+    assert recorded(page, case.thing, "x").count("\n") == page.count("\n")

@@ -1,0 +1,40 @@
+"""Types without accelerators: pinned for a job of given hours or a cluster alone, and never searched."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.catalog.load import load
+from launcher.model.errors import ImpossibleError
+from launcher.workflow.quote.price import PriceOptions, price
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+@pytest.fixture
+def priced(tmp_path):
+    def make(workload, target="{instance_type: c5.xlarge, nodes: 2, region: us-east-2}"):
+        path = tmp_path / "plan.yaml"
+        path.write_text(f"slipway: 1\nname: a\nworkload: {workload}\ntarget: {target}\n", encoding="utf-8")
+        return price(path, NOW, PriceOptions(sandbox=True, everything=True))
+
+    return make
+
+
+@pytest.mark.parametrize("workload", ["{train: {hours: 0.2}}", "{}"])
+def test_a_pinned_one_is_priced(priced, workload):
+    best = priced(workload).quote(1)
+    assert (best.plan.place.instance_type, best.plan.place.nodes) == ("c5.xlarge", 2)
+    assert best.usd is not None
+
+
+def test_nothing_is_computed_on_it(priced):
+    with pytest.raises(ImpossibleError) as caught:
+        priced("{train: {model: llama-3.1-8b, tokens_b: 1}}")
+    assert "jobs of given hours" in caught.value.findings[0].message
+
+
+def test_it_is_never_searched(priced):
+    found = priced("{}", "{region: us-east-2}")
+    types = load().instance_types
+    assert all(types[each.place.instance_type].accelerator for each in found.candidates)
