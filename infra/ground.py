@@ -74,5 +74,5 @@ def _store(app: App, plan: Plan, *, account: str | None, tags: Mapping[str, str]
     if named is not None:
         bucket, _, prefix = named.removeprefix("s3://").partition("/")
         return named, StoreAccess(bucket_arn=f"arn:{Aws.PARTITION}:s3:::{bucket}", prefix=prefix.strip("/"))
-    made = CheckpointsStack(app, plan=plan, account=account, tags=tags).store.bucket
+    made = CheckpointsStack(app, plan=plan, prefix=JOBS_PREFIX, account=account, tags=tags).store.bucket
     return f"s3://{made.bucket_name}/{JOBS_PREFIX}", StoreAccess(bucket_arn=made.bucket_arn, prefix=JOBS_PREFIX)

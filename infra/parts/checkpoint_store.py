@@ -6,7 +6,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.parts.private_bucket import INCOMPLETE_DAYS, private_bucket
-from launcher.model.upkeep import ACCESS_LOG_DAYS, STORE_TAG, SUPERSEDED, SUPERSEDED_DAYS
+from launcher.model.upkeep import ACCESS_LOG_DAYS, STAGED_DAYS, STAGED_FOLDER, STORE_TAG, SUPERSEDED, SUPERSEDED_DAYS
 
 REPLACED = {STORE_TAG: SUPERSEDED}
 """The tag the agent puts on checkpoints that newer ones replace. A lifecycle rule by age could delete the newest."""
@@ -25,12 +25,13 @@ class CheckpointStore(Construct):
         bucket: the bucket.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, kms_key_arn: str | None, access_log: bool) -> None:
+    def __init__(self, scope: Construct, id_: str, *, prefix: str, kms_key_arn: str | None, access_log: bool) -> None:
         """Make the bucket.
 
         Args:
             scope: the stack.
             id_: construct id; the bucket's logical id follows from it.
+            prefix: the part of the bucket that jobs write to.
             kms_key_arn: key for the objects; None: S3's own.
             access_log: keep a log of every request, in a bucket of its own.
         """
@@ -42,6 +43,7 @@ class CheckpointStore(Construct):
             log_bucket = private_bucket(self, "AccessLog", rules=[expire])
         rules = [
             s3.LifecycleRule(id="superseded", tag_filters=REPLACED, expiration=Duration.days(SUPERSEDED_DAYS)),
+            s3.LifecycleRule(id="staged", prefix=f"{prefix}/{STAGED_FOLDER}/", expiration=Duration.days(STAGED_DAYS)),
             s3.LifecycleRule(id="incomplete", abort_incomplete_multipart_upload_after=Duration.days(INCOMPLETE_DAYS)),
         ]
         self.bucket = private_bucket(self, "Bucket", rules=rules, kms_key_arn=kms_key_arn, log_to=log_bucket)

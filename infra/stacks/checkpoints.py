@@ -17,8 +17,10 @@ class CheckpointsStack(PlanStack):
         store: the store.
     """
 
-    def __init__(self, scope: Construct, *, plan: Plan, account: str | None, tags: Mapping[str, str]) -> None:
-        """Make a plan's checkpoint bucket."""
+    def __init__(
+        self, scope: Construct, *, plan: Plan, prefix: str, account: str | None, tags: Mapping[str, str]
+    ) -> None:
+        """Make a plan's checkpoint bucket; jobs write below `prefix`."""
         super().__init__(
             scope,
             "checkpoints",
@@ -29,5 +31,7 @@ class CheckpointsStack(PlanStack):
             termination_protection=True,
         )
         storage = plan.request.storage
-        self.store = CheckpointStore(self, "Store", kms_key_arn=storage.kms_key_arn, access_log=storage.access_log)
+        self.store = CheckpointStore(
+            self, "Store", prefix=prefix, kms_key_arn=storage.kms_key_arn, access_log=storage.access_log
+        )
         CfnOutput(self, "BucketName", value=self.store.bucket.bucket_name, description="The checkpoint bucket")

@@ -72,8 +72,8 @@ class Objects:
             answer = self._client.list_objects_v2(Bucket=self.bucket, Prefix=self.prefix, MaxKeys=1)
         return next((str(each["Key"]).removeprefix(self.prefix) for each in answer.get("Contents", ())), None)
 
-    def size(self, key: str) -> int | None:
-        """An object's size, None where there is none.
+    def find(self, key: str) -> StoredObject | None:
+        """One object, None where there is none.
 
         Raises:
             AwsError: the call failed.
@@ -85,7 +85,7 @@ class Objects:
             if error_code(problem) in ("404", "NoSuchKey", "NotFound"):
                 return None
             raise
-        return int(answer["ContentLength"])
+        return StoredObject(key=key, bytes=int(answer["ContentLength"]), modified=answer["LastModified"])
 
     def read(self, key: str) -> bytes:
         """A small object's content.

@@ -51,7 +51,7 @@ def policies(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for each in made.every:
-            write_whole(folder / each.file, each.text)
+            write_whole(folder / each.file, each.text, shared=True)
     except OSError as problem:
         raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}") from problem
     if as_json:

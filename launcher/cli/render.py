@@ -37,7 +37,7 @@ def render(
     bundle = render_any(quoted, priced.catalog)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_bundle(bundle, folder)
+        write_bundle(bundle, folder, shared=True)
     except OSError as problem:
         raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}") from problem
     output.result([f"  {folder / each.path}" for each in bundle.files])

@@ -33,6 +33,11 @@ ACCESS_LOG_DAYS = 90
 STORE_TAG = "slipway"
 """The tag of stored checkpoints, and its values: what newer ones replace expires, what stays was found again."""
 SUPERSEDED, KEPT = "superseded", "kept"
+STAGED_FOLDER = ".work"
+"""Below the jobs' part of the store: archives of the user's folder and of job folders, on their way to a cluster."""
+STAGED_DAYS, RESENT_DAYS = 30, 14
+"""Days until such an archive expires, and until one that is there already is sent anew: the difference is the time for
+which a job may at least wait in its queue."""
 SUPERSEDED_DAYS = 1
 """Days from the writing of a checkpoint to its expiry, once newer ones have replaced it; S3 rounds up to midnight."""
 

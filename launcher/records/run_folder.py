@@ -70,29 +70,46 @@ class RunFolder:
     def append_event(self, kind: str, **facts: Any) -> None:
         """Add one line to the events."""
         line = json.dumps({"at": datetime.now(UTC).isoformat(), "event": kind, **facts}, ensure_ascii=False)
-        with self.events.open("a", encoding="utf-8") as stream:
+        with open(self.events, "a", encoding="utf-8", opener=_private) as stream:
             stream.write(line + "\n")
 
 
-def write_bundle(bundle: Bundle, folder: Path) -> None:
-    """Write the files of a bundle under a folder, each whole."""
+def write_bundle(bundle: Bundle, folder: Path, *, shared: bool = False) -> None:
+    """Write the files of a bundle under a folder, each whole; `shared` as for `write_whole`."""
     for each in bundle.files:
         path = folder / each.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, each.text)
+        for parent in reversed([each for each in path.parents if each == folder or folder in each.parents]):
+            # A mode given to `parents=True` would hold for the last of them alone.
+            parent.mkdir(mode=0o777 if shared else 0o700, parents=parent == folder, exist_ok=True)
+        write_whole(path, each.text, shared=shared)
         if each.executable:
-            path.chmod(0o755)
+            path.chmod(0o755 if shared else 0o700)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old one or the new one and nothing between."""
+def write_whole(path: Path, text: str, *, shared: bool = False) -> None:
+    """Write a text file so that a reader sees the old one or the new one and nothing between.
+
+    Args:
+        path: the file.
+        text: its content.
+        shared: whoever the umask lets may read it; else its owner alone.
+    """
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    partial.write_text(text, encoding="utf-8")
+    opener = None if shared else _private
+    with open(partial, "x", encoding="utf-8", opener=opener) as stream:
+        stream.write(text)
     partial.replace(path)
 
 
+def _private(path: str, flags: int) -> int:
+    """Open a file that nobody but its owner may read, where it is new."""
+    return os.open(path, flags, 0o600)
+
+
 def create(name: str, now: datetime, root: Path) -> RunFolder:
-    """A new run folder under `root`, with `latest` beside it pointing there.
+    """A new run folder under `root`, for its owner alone, with `latest` beside it pointing there.
+
+    What stands in it says how the job is run and with which variables; other users of this machine need not know.
 
     Raises:
         ImpossibleError: the folder cannot be made.
@@ -101,7 +118,7 @@ def create(name: str, now: datetime, root: Path) -> RunFolder:
     try:
         parent.mkdir(parents=True, exist_ok=True)
         path = _fresh(parent, now)
-        (path / "logs").mkdir()
+        (path / "logs").mkdir(mode=0o700)
         link = parent / f".latest.{secrets.token_hex(4)}"
         link.symlink_to(path.name)
         link.replace(parent / "latest")
@@ -117,7 +134,7 @@ def _fresh(parent: Path, now: datetime) -> Path:
     for _ in range(60):
         path = parent / moment.strftime(STAMP)
         try:
-            path.mkdir()
+            path.mkdir(mode=0o700)
         except FileExistsError:
             moment = datetime.fromtimestamp(moment.timestamp() + 1, UTC)
         else:

@@ -5,6 +5,7 @@ told from the answer, and an answer that was cut off, by a lost connection or by
 The frame is one compound command: a shell that gets only a part of it runs nothing.
 """
 
+import hashlib
 import re
 import secrets
 import shlex
@@ -107,19 +108,27 @@ class Frame:
         return Answer(code=int(found[2]), out=found[1], err=err)
 
 
-def unpacking(folder: str, source: str) -> str:
-    """The script that unpacks what `source` prints (a tar.gz archive) into a new folder below the home folder.
+def unpacking(folder: str, source: str, archive: Path) -> str:
+    """The script that unpacks what `source` prints, a copy of `archive`, into a new folder below the home folder.
 
-    It is unpacked beside its place and renamed: a folder that is there is whole.
+    Nothing is unpacked before the whole of it has the archive's hash. It is unpacked beside its place and renamed: a
+    folder that is there is whole.
     """
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     return f"""set -eu -o pipefail
 umask 077
 target="$HOME"/{shlex.quote(folder)}
 if [ ! -d "$target" ]; then
     mkdir -p "$(dirname "$target")"
     fresh="$(mktemp -d "$target.XXXXXX")"
-    trap 'rm -rf "$fresh"' EXIT
-    {source} | tar -xzf - --no-same-owner -C "$fresh"
+    trap 'rm -rf "$fresh" "$fresh.tar.gz"' EXIT
+    {source} >"$fresh.tar.gz"
+    printf '%s  %s\\n' {digest} "$fresh.tar.gz" | sha256sum --check --status || {{
+        echo "the archive that came is not the one that was sent" >&2
+        exit 1
+    }}
+    tar -xzf "$fresh.tar.gz" --no-same-owner -C "$fresh"
+    rm -f "$fresh.tar.gz"
     chmod 755 "$fresh"
     mv -T "$fresh" "$target"
     trap - EXIT
@@ -127,7 +136,7 @@ fi
 cd "$target" && pwd -P"""
 
 
-def unpacking_from(uri: str, folder: str) -> str:
+def unpacking_from(uri: str, folder: str, archive: Path) -> str:
     """The same from an object in S3.
 
     Raises:
@@ -135,7 +144,7 @@ def unpacking_from(uri: str, folder: str) -> str:
     """
     if not _URI.fullmatch(uri):
         raise SchedulerError(f"no place in S3: {uri!r}")
-    return unpacking(folder, f"aws s3 cp --only-show-errors {shlex.quote(uri)} -")
+    return unpacking(folder, f"aws s3 cp --only-show-errors {shlex.quote(uri)} -", archive)
 
 
 def placed(answer: Answer, folder: str, where: str) -> str:
@@ -170,7 +179,7 @@ class LocalShell:
 
     def put(self, archive: Path, folder: str) -> str:
         """Unpack an archive into a new folder below the user's home."""
-        script = unpacking(folder, f"cat {shlex.quote(str(archive.resolve()))}")
+        script = unpacking(folder, f"cat {shlex.quote(str(archive.resolve()))}", archive)
         return placed(self.run(script, timeout_s=PUT_S), folder, self.name)
 
     def close(self) -> None:

@@ -76,7 +76,7 @@ class SshShell:
         """Unpack an archive into a new folder below the user's home."""
         frame = Frame.fresh()
         # The archive is on standard input, which the frame keeps from the script.
-        script = frame.around(unpacking(folder, "cat <&3"))
+        script = frame.around(unpacking(folder, "cat <&3", archive))
         command = f"exec bash -c {shlex.quote(script)} 3<&0"
         return placed(self._answer(frame, command, archive.read_bytes(), PUT_S), folder, self.name)
 

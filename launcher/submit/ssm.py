@@ -100,7 +100,9 @@ class SsmShell:
 
     def put(self, archive: Path, folder: str) -> str:
         """Unpack an archive into a new folder below the user's home, by way of S3."""
-        return placed(self.run(unpacking_from(self.stage(archive), folder), timeout_s=PUT_S), folder, self.name)
+        return placed(
+            self.run(unpacking_from(self.stage(archive), folder, archive), timeout_s=PUT_S), folder, self.name
+        )
 
     def close(self) -> None:
         """Nothing is held."""

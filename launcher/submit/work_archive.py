@@ -1,7 +1,8 @@
 """The user's folder as one archive: the same bytes for the same files, whoever owns them and whenever it is packed.
 
 In a git tree it holds what git would show: tracked files as they stand, and new ones that are not ignored. Elsewhere it
-holds everything but what is plainly made or private. Links stay links as long as they stay inside.
+holds everything but what is plainly made. What is private stays here in both (launcher/submit/shipping_rules.py), and
+is named. Links stay links as long as they stay inside.
 """
 
 import gzip
@@ -12,21 +13,15 @@ import subprocess
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
+from launcher.submit.shipping_rules import MADE, ShippingRules, holds_private_key, rules_of
 
 MAX_BYTES = 512 * 1024 * 1024
 """Of all files together, before packing: code, not data."""
 MAX_FILES = 50_000
-NEVER_SHIPPED = frozenset(
-    (
-        *(".DS_Store", ".aws", ".env", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache"),
-        *(".ruff_cache", ".slipway", ".ssh", ".svn", ".tox", ".venv", "__pycache__", "cdk.out", "node_modules"),
-    )
-)
-"""Names that are left out wherever they stand, unless git tracks them. A folder with a pyvenv.cfg is left out too."""
 _SHOWN = 5
 _MIB = 1024 * 1024
 
@@ -41,13 +36,17 @@ class GitState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkArchive:
-    """An archive that was packed; `bytes` is its own size, `files` how many it holds. `git` is None outside git."""
+    """An archive that was packed; `bytes` is its own size, `files` how many it holds. `git` is None outside git.
+
+    `left_out` names what is private and stayed: files, or folders with all that is in them.
+    """
 
     path: Path
     sha256: str
     bytes: int
     files: int
     git: GitState | None
+    left_out: tuple[str, ...] = ()
 
 
 def pack(folder: Path, target: Path, environment: Mapping[str, str]) -> WorkArchive:
@@ -67,8 +66,9 @@ def pack(folder: Path, target: Path, environment: Mapping[str, str]) -> WorkArch
         )
     root = folder.resolve()
     git = git_state(root, environment)
-    names = sorted(_listed(root, environment) if git is not None else _found(root))
-    names = [name for name in names if os.path.lexists(root / name)]
+    rules = rules_of(root)
+    found = _listed(root, environment, rules) if git is not None else _found(root, rules)
+    names, left_out = _without_private(root, sorted(name for name in found if os.path.lexists(root / name)), rules)
     _refuse_what_cannot_go(root, names)
     with target.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
         _write(root, names, packed)
@@ -76,7 +76,36 @@ def pack(folder: Path, target: Path, environment: Mapping[str, str]) -> WorkArch
     with target.open("rb") as stream:
         while block := stream.read(1 << 20):
             digest.update(block)
-    return WorkArchive(path=target, sha256=digest.hexdigest(), bytes=target.stat().st_size, files=len(names), git=git)
+    return WorkArchive(
+        path=target,
+        sha256=digest.hexdigest(),
+        bytes=target.stat().st_size,
+        files=len(names),
+        git=git,
+        left_out=left_out,
+    )
+
+
+def _without_private(root: Path, names: Iterable[str], rules: ShippingRules) -> tuple[list[str], tuple[str, ...]]:
+    """The files that may go, and what of the others is private: by its name, or because it holds a private key."""
+    going, staying = [], []
+    for name in names:
+        private = rules.is_private(name)
+        if private is None and rules.asked(name) is None and _holds_key(root / name):
+            private = name
+        if private is None:
+            going.append(name)
+        else:
+            staying.append(private)
+    return going, tuple(dict.fromkeys(staying))
+
+
+def _holds_key(path: Path) -> bool:
+    """Whether a file holds a private key; what cannot be read is refused later, with its reason."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode) and holds_private_key(path)
+    except (OSError, ValueError):
+        return False
 
 
 def git_state(folder: Path, environment: Mapping[str, str]) -> GitState | None:
@@ -114,19 +143,30 @@ def _git(folder: Path, environment: Mapping[str, str], *words: str) -> subproces
         return None
 
 
-def _listed(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """What git shows of a folder, with the files of submodules."""
+def _listed(folder: Path, environment: Mapping[str, str], rules: ShippingRules) -> Iterator[str]:
+    """What git shows of a folder, with the files of submodules, and what the rules bring back of what it ignores."""
+    yield from (name for name, tracked in _shown(folder, environment) if rules.ships(name, tracked=tracked))
+    if rules.readmits:
+        ignored = _lines(_git(folder, environment, "ls-files", "-z", "--others", "--ignored", "--exclude-standard"))
+        yield from (name for name in ignored if rules.asked(name) is True)
+
+
+def _shown(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+    """Every file that git tracks or would add, and whether it tracks it."""
     tracked = _lines(_git(folder, environment, "ls-files", "-z", "--cached"))
     fresh = _lines(_git(folder, environment, "ls-files", "-z", "--others", "--exclude-standard"))
-    new = [name for name in fresh if not NEVER_SHIPPED & set(PurePosixPath(name).parts)]
-    for name in {*tracked, *new}:
+    known = frozenset(tracked)
+    for name in {*tracked, *fresh}:
         path = folder / name
         if path.is_dir() and not path.is_symlink():
             inner = path.resolve()
-            below = _listed(inner, environment) if git_state(inner, environment) is not None else _found(inner)
-            yield from (f"{name.rstrip('/')}/{each}" for each in below)
+            if git_state(inner, environment) is not None:
+                below = _shown(inner, environment)
+            else:
+                below = ((each, False) for each in _found(inner, ShippingRules()))
+            yield from ((f"{name.rstrip('/')}/{each}", sure) for each, sure in below)
         else:
-            yield name
+            yield name, name in known
 
 
 def _lines(done: subprocess.CompletedProcess[bytes] | None) -> list[str]:
@@ -141,17 +181,20 @@ def _lines(done: subprocess.CompletedProcess[bytes] | None) -> list[str]:
     return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
 
 
-def _found(folder: Path) -> Iterator[str]:
-    """Everything in a folder but what is plainly made or private."""
+def _found(folder: Path, rules: ShippingRules) -> Iterator[str]:
+    """Everything in a folder but what is plainly made."""
     for place, folders, files in os.walk(folder):
         below = Path(place).relative_to(folder)
         folders[:] = [
-            each for each in folders if each not in NEVER_SHIPPED and not (Path(place) / each / "pyvenv.cfg").is_file()
+            each
+            for each in folders
+            if (rules.readmits or each not in MADE) and not (Path(place) / each / "pyvenv.cfg").is_file()
         ]
         links = [each for each in folders if (Path(place) / each).is_symlink()]
         for name in (*files, *links):
-            if name not in NEVER_SHIPPED:
-                yield (below / name).as_posix()
+            path = (below / name).as_posix()
+            if rules.ships(path, tracked=False):
+                yield path
 
 
 def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
@@ -175,7 +218,9 @@ def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
             f"holds {total / _MIB:,.0f} MiB in {len(sizes):,} files, allowed are {MAX_BYTES // _MIB} MiB in "
             f"{MAX_FILES:,}; the largest: {listed}"
         )
-        hint = "keep data in S3 and checkpoints out of the folder; .gitignore leaves out what it names"
+        hint = (
+            "keep data in S3 and checkpoints out of the folder; .gitignore and .slipwayignore leave out what they name"
+        )
         found.append(error("workdir-too-large", "run.workdir", message, hint))
     if not sizes:
         found.append(error("workdir-empty", "run.workdir", "holds no file that would be shipped"))

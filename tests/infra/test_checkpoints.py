@@ -18,9 +18,11 @@ def rules(bucket):
 
 
 class TestLifecycle:
-    def test_only_what_the_agent_has_tagged_expires(self, bucket):
-        expiring = [each for each in rules(bucket).values() if "ExpirationInDays" in each]
-        assert [each["TagFilters"] for each in expiring] == [[{"Key": "slipway", "Value": "superseded"}]]
+    def test_only_what_the_agent_has_tagged_expires_and_what_was_on_its_way(self, bucket):
+        expiring = {key: each for key, each in rules(bucket).items() if "ExpirationInDays" in each}
+        assert set(expiring) == {"staged", "superseded"}
+        assert expiring["superseded"]["TagFilters"] == [{"Key": "slipway", "Value": "superseded"}]
+        assert (expiring["staged"]["Prefix"], expiring["staged"]["ExpirationInDays"]) == ("jobs/.work/", 30)
 
     def test_incomplete_uploads_are_aborted(self, bucket):
         assert rules(bucket)["incomplete"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 2}

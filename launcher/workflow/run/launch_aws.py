@@ -232,7 +232,8 @@ def _submitted(priced: Priced, quoted: Quote, folder: RunFolder, site: Site, set
         slurm = Slurm(shell=shell)
         # Cheap questions first: a cluster without such nodes needs nothing shipped.
         partition = _partition(slurm, priced.catalog.instance_types[plan.place.instance_type])
-        shipment = ship_work(Path(priced.path).resolve().parent / plan.request.run.workdir, store, setting.environment)
+        work = Path(priced.path).resolve().parent / plan.request.run.workdir
+        shipment = ship_work(work, store, setting.environment, datetime.now(UTC))
         tell(shipment.words())
         if site.parallelcluster is not None:
             start_fleet(session, site.parallelcluster, tell)

@@ -7,9 +7,10 @@ plan names secrets by their ARN, and the batch script fetches the values at ever
 import json
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from launcher.agent.build import build
 from launcher.aws.objects import Objects
 from launcher.catalog.assets import asset
 from launcher.model.bundle import Bundle
+from launcher.model.upkeep import RESENT_DAYS, STAGED_FOLDER
 from launcher.records.run_folder import write_bundle, write_whole
 from launcher.rendering.batch import AGENT_FILE, FETCH_FILE, FETCH_SCRIPT, WORK_FOLDER
 from launcher.submit.work_archive import GitState, WorkArchive, pack
@@ -24,6 +26,8 @@ from launcher.submit.work_archive import GitState, WorkArchive, pack
 WORK_FILE = "work.json"
 """Beside the batch script: where the archive is, its size and its hash (templates/slurm/fetch_work.py reads it)."""
 _MIB = 1024 * 1024
+SHOWN = 5
+"""Names of what stayed that a line shows."""
 _FAST = 1
 """The agent in it is packed already: more effort takes ten times as long and saves a sixth."""
 
@@ -45,13 +49,15 @@ class Shipment:
             "sha256": self.archive.sha256,
             "bytes": self.archive.bytes,
             "files": self.archive.files,
+            "left_out": list(self.archive.left_out),
             "git": None if git is None else {"revision": git.revision, "dirty": git.dirty},
         }
 
     def words(self) -> str:
         """What a person is told."""
         size = f"{self.archive.files:,} files, {self.archive.bytes / _MIB:,.1f} MiB"
-        return f"run.workdir: {size}, {revision_words(self.archive.git)}, {'sent' if self.sent else 'already'} in S3"
+        went = f"{revision_words(self.archive.git)}, {'sent' if self.sent else 'already'} in S3"
+        return f"run.workdir: {size}, {went}{left_out_words(self.archive.left_out)}"
 
 
 def revision_words(git: GitState | None) -> str:
@@ -62,13 +68,28 @@ def revision_words(git: GitState | None) -> str:
     return f"{at}, with changes that are not committed" if git.dirty else at
 
 
-def ship_work(folder: Path, store: Objects, environment: Mapping[str, str]) -> Shipment:
+def left_out_words(names: Sequence[str]) -> str:
+    """What stayed on this machine because it is private, and the way to ship it all the same.
+
+    >>> left_out_words([".env", "keys/id_rsa"])
+    '; left out as private: .env, keys/id_rsa (a line !.env in .slipwayignore ships it)'
+    """
+    if not names:
+        return ""
+    shown = ", ".join(name.encode(errors="replace").decode() for name in names[:SHOWN])
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    first = names[0].encode(errors="replace").decode()
+    return f"; left out as private: {shown}{more} (a line !{first} in .slipwayignore ships it)"
+
+
+def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now: datetime) -> Shipment:
     """Bring the user's folder to S3.
 
     Args:
         folder: `run.workdir`.
         store: the cluster's store; the archive goes below `.work/`, where no plan's name leads.
         environment: for git.
+        now: UTC; an archive that has lain there for long is sent anew, before it expires.
 
     Raises:
         ImpossibleError: the folder cannot be shipped.
@@ -76,11 +97,19 @@ def ship_work(folder: Path, store: Objects, environment: Mapping[str, str]) -> S
     """
     with tempfile.TemporaryDirectory(prefix="slipway-work-") as temporary:
         archive = pack(folder, Path(temporary) / "work.tar.gz", environment)
-        key = f".work/{archive.sha256}.tar.gz"
-        there = store.size(key) == archive.bytes
+        key = f"{STAGED_FOLDER}/{archive.sha256}.tar.gz"
+        found = store.find(key)
+        fresh = found is not None and now - found.modified < timedelta(days=RESENT_DAYS)
+        there = fresh and found is not None and found.bytes == archive.bytes
         if not there:
             store.send(archive.path, key)
     return Shipment(uri=f"{store.uri}/{key}", archive=archive, sent=not there)
+
+
+def _for_anybody(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """A file of the job folder as it is on the cluster: a container's runtime may be another user than the job."""
+    member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+    return member
 
 
 @contextmanager
@@ -96,5 +125,5 @@ def job_archive(bundle: Bundle, shipment: Shipment) -> Iterator[tuple[Path, str]
         target = Path(temporary) / "job.tar.gz"
         with tarfile.open(target, "w:gz", compresslevel=_FAST) as archive:
             for path in sorted(folder.rglob("*")):
-                archive.add(path, path.relative_to(folder).as_posix(), recursive=False)
+                archive.add(path, path.relative_to(folder).as_posix(), recursive=False, filter=_for_anybody)
         yield target, agent

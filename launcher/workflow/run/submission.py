@@ -15,6 +15,7 @@ from launcher.aws.ssm import MachineCommands
 from launcher.model.bundle import Bundle
 from launcher.model.enums import OperatingSystem
 from launcher.model.errors import AwsError, ImpossibleError
+from launcher.model.upkeep import STAGED_FOLDER
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.hyperpod import SHARED_HOME
 from launcher.rendering.slurm_job import BATCH_FILE
@@ -71,8 +72,9 @@ def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, st
     def stage(path: Path) -> str:
         if store is None:
             raise ImpossibleError("no place in S3 for the job folder")
-        store.send(path, f".work/{key}.tar.gz")
-        return f"{store.uri}/.work/{key}.tar.gz"
+        staged = f"{STAGED_FOLDER}/{key}.tar.gz"
+        store.send(path, staged)
+        return f"{store.uri}/{staged}"
 
     if head_node.via == "session":
         return SessionShell(

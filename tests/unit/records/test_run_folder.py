@@ -1,5 +1,6 @@
 """Run folders: whole files, one folder a run, `latest` always leads somewhere."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -49,6 +50,37 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     (folder.path / "report.json").write_text('{"half')
     with pytest.raises(UnreadableInputError):
         folder.read_json("report.json")
+
+
+def test_a_run_folder_is_its_owners_alone(tmp_path: Path) -> None:
+    folder = run_folder.create("demo", NOW, tmp_path)
+    folder.write_json("quote.json", {"a": 1})
+    folder.append_event("begun")
+    files = (RenderedFile(path="a/job.sbatch", text="#!/bin/bash\n", executable=True), RenderedFile(path="b", text="x"))
+    folder.write_bundle(Bundle(digest="d", files=files))
+    modes = {path.relative_to(folder.path).as_posix(): path.stat().st_mode & 0o777 for path in folder.path.rglob("*")}
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    assert modes == {
+        "quote.json": 0o600,
+        "events.jsonl": 0o600,
+        "logs": 0o700,
+        "rendered": 0o700,
+        "rendered/a": 0o700,
+        "rendered/a/job.sbatch": 0o700,
+        "rendered/b": 0o600,
+    }
+
+
+def test_files_for_a_person_are_as_readable_as_the_umask_says(tmp_path: Path) -> None:
+    files = (RenderedFile(path="a/job.sbatch", text="#!/bin/bash\n", executable=True), RenderedFile(path="b", text="x"))
+    before = os.umask(0o022)
+    try:
+        run_folder.write_bundle(Bundle(digest="d", files=files), tmp_path / "out", shared=True)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out" / "a").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "out" / "a" / "job.sbatch").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "out" / "b").stat().st_mode & 0o777 == 0o644
 
 
 def test_a_bundle_is_written_with_its_programs_executable(tmp_path: Path) -> None:

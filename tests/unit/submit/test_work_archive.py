@@ -133,6 +133,65 @@ class TestElsewhere:
         assert refused.value.findings[0].code == "workdir-empty"
 
 
+PRIVATE_KEY = (
+    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAE\n-----END OPENSSH PRIVATE KEY-----\n"
+)
+
+
+class TestPrivate:
+    """What holds credentials stays on this machine, tracked or not, and is named."""
+
+    NAMES = (
+        *(".env", ".env.production", ".ENV", "conf/.netrc", "id_rsa", "id_rsa.pub", "id_ed25519_work", "id_ecdsa"),
+        *(".git-credentials", ".kube/config", ".docker/config.json", ".huggingface/token", ".aws/credentials"),
+        *(".ssh/known_hosts", ".pypirc", "deep/er/.npmrc"),
+    )
+
+    @pytest.mark.parametrize("tracked", [True, False])
+    def test_it_stays_by_its_name(self, repository, tmp_path, tracked):
+        for name in self.NAMES:
+            (repository / name).parent.mkdir(parents=True, exist_ok=True)
+            (repository / name).write_text("KEY=1\n")
+        if tracked:
+            git(repository, "add", "-f", ".")
+            git(repository, "commit", "-q", "-m", "two")
+        made = packed(repository, tmp_path)
+        expected = {".gitignore", "conf/a.yaml", "train.py"}
+        assert set(members(made)) - {"data/big", "old.ckpt"} == expected
+        shortest = {name.split("/")[0] if name.startswith(".") else name for name in self.NAMES}
+        assert set(made.left_out) == shortest
+
+    def test_outside_git_too(self, work, tmp_path):
+        write(work, _dot_env="KEY=1\n", _dot_aws__credentials="x")
+        made = packed(work, tmp_path)
+        assert (sorted(members(made)), made.left_out) == (["conf/a.yaml", "train.py"], (".aws", ".env"))
+
+    def test_a_file_that_holds_a_private_key_stays(self, work, tmp_path):
+        (work / "deploy.txt").write_text(f"the key:\n{PRIVATE_KEY}")
+        (work / "account.json").write_text('{"type": "x", "private_key": "-----BEGIN PRIVATE KEY-----\\nMII"}')
+        (work / "windows.pem").write_bytes(b"-----BEGIN RSA PRIVATE KEY-----\r\nMII\r\n")
+        (work / "public.pem").write_text("-----BEGIN PUBLIC KEY-----\nMII\n")
+        (work / "scan.py").write_text('KEY = re.compile("-----BEGIN PRIVATE KEY-----")\n')
+        made = packed(work, tmp_path)
+        assert made.left_out == ("account.json", "deploy.txt", "windows.pem")
+        assert {"public.pem", "scan.py"} <= set(members(made))
+
+    def test_the_users_own_rules_add_and_readmit(self, repository, tmp_path):
+        write(
+            repository, _dot_env="KEY=1\n", keys__id_rsa="x", keys__mine_dot_txt=PRIVATE_KEY, notes__a="a", notes__b="b"
+        )
+        write(repository, _dot_slipwayignore="notes/*\n!notes/b\n!.env\n!keys/\n!data/big\n")
+        made = packed(repository, tmp_path)
+        there = {".env", ".gitignore", ".slipwayignore", "conf/a.yaml", "data/big", "keys/id_rsa", "keys/mine.txt"}
+        assert set(members(made)) == there | {"notes/b", "train.py"}
+        assert made.left_out == ()
+
+    def test_rules_that_cannot_be_read_are_said(self, work, tmp_path):
+        (work / ".slipwayignore").write_bytes(b"\xff\xfe")
+        with pytest.raises(ImpossibleError, match=r"\.slipwayignore cannot be read: it is not UTF-8 text"):
+            packed(work, tmp_path)
+
+
 class TestSameBytes:
     def test_the_archive_depends_on_names_contents_and_the_executable_bit_alone(self, work, tmp_path):
         first = packed(work, tmp_path, "one.tar.gz")

@@ -1,0 +1,44 @@
+"""The job folder as it comes to a head node: whole and as it was sent, or not at all."""
+
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from launcher.submit.jobs import SchedulerError
+from launcher.submit.shell import LocalShell, placed, unpacking
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    (tmp_path / "job.sbatch").write_text("#!/bin/bash\n")
+    path = tmp_path / "job.tar.gz"
+    with tarfile.open(path, "w:gz") as packed:
+        packed.add(tmp_path / "job.sbatch", "job.sbatch")
+    return path
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> LocalShell:
+    (tmp_path / "home").mkdir()
+    return LocalShell({"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")})
+
+
+def test_it_is_unpacked_where_it_belongs(shell: LocalShell, archive: Path, tmp_path: Path) -> None:
+    assert shell.put(archive, "slipway/a b") == str(tmp_path / "home/slipway/a b")
+    assert [each.name for each in (tmp_path / "home/slipway/a b").iterdir()] == ["job.sbatch"]
+    assert [each.name for each in (tmp_path / "home/slipway").iterdir()] == ["a b"]
+
+
+@pytest.mark.parametrize("source", ["cat {other}", "head -c 40 {archive}", "cat {archive} {other}", "true", "false"])
+def test_nothing_is_unpacked_that_is_not_what_was_sent(
+    shell: LocalShell, archive: Path, tmp_path: Path, source: str
+) -> None:
+    other = tmp_path / "other.tar.gz"
+    with tarfile.open(other, "w:gz") as packed:
+        packed.add(tmp_path / "job.sbatch", "evil.sbatch")
+    script = unpacking("slipway/a", source.format(other=other, archive=archive), archive)
+    with pytest.raises(SchedulerError, match="cannot be put there"):
+        placed(shell.run(script), "slipway/a", shell.name)
+    assert list((tmp_path / "home/slipway").iterdir()) == []
