@@ -44,5 +44,4 @@ def announce(plan: Plan, guardrails: Guardrails) -> None:
         "detail-type": [_STATE],
         "detail": {"EndpointName": [cluster_name(plan)], "EndpointStatus": list(_TROUBLE)},
     }
-    rule = guardrails.rule("State", "an endpoint that fails or is rolled back", pattern=pattern)
-    guardrails.tell(rule, f"endpoint {plan.cluster_name}: SageMaker says <status>", status="$.detail.EndpointStatus")
+    guardrails.tell("State", "an endpoint that fails or is rolled back", pattern)

@@ -83,8 +83,12 @@ class Guardrails(Construct):
                 self._spend_alarm(limits.max_usd)
 
     def _topic_policy(self) -> None:
-        """Services of this account may publish, over TLS; messages name clusters and instances, and hold no secret."""
-        services = ("budgets.amazonaws.com", "cloudwatch.amazonaws.com", "events.amazonaws.com")
+        """Services of this account may publish, over TLS; messages name clusters and instances, and hold no secret.
+
+        EventBridge is not among them: its user guide has topics whose policy takes no condition for it, SNS's guide has
+        one. Rules call the guard, which tells every topic with its own role.
+        """
+        services = ("budgets.amazonaws.com", "cloudwatch.amazonaws.com")
         statements: list[dict[str, Any]] = [
             {
                 "Sid": "ServicesOfThisAccount",
@@ -131,14 +135,16 @@ class Guardrails(Construct):
             idle_minutes=plan.request.guardrails.idle_minutes,
             usd_per_node_hour=limits.usd_per_node_hour,
         )
-        guard = GuardFunction(self, "Guard", settings=settings, rights=own.rights(plan, self), namespace=NAMESPACE)
-        guard.call_by(
-            self.rule("Schedule", "the guard looks at the cluster", schedule=f"rate({GUARD_EVERY_MINUTES} minutes)")
+        self._function = GuardFunction(
+            self, "Guard", settings=settings, rights=own.rights(plan, self), namespace=NAMESPACE
+        )
+        self._function.call_by(
+            self._rule("Schedule", "the guard looks at the cluster", schedule=f"rate({GUARD_EVERY_MINUTES} minutes)")
         )
         # EC2's notices for instances in SageMaker's account stay there.
         if plan.place.option is PurchaseOption.SPOT and row.spot_notices:
             pattern = {"source": ["aws.ec2"], "detail-type": list(_NOTICES)}
-            guard.call_by(self.rule("Notices", "spot instances that AWS takes back", pattern=pattern))
+            self._function.call_by(self._rule("Notices", "spot instances that AWS takes back", pattern=pattern))
 
     def _silence_alarm(self) -> None:
         """Goes off when the guard is not heard of."""
@@ -154,7 +160,7 @@ class Guardrails(Construct):
             missing="breaching",
         )
 
-    def rule(
+    def _rule(
         self, id_: str, description: str, *, pattern: Mapping[str, Any] | None = None, schedule: str | None = None
     ) -> events.CfnRule:
         """A rule without a target."""
@@ -167,13 +173,9 @@ class Guardrails(Construct):
             state="ENABLED",
         )
 
-    def tell(self, rule: events.CfnRule, text: str, **paths: str) -> None:
-        """Have a rule tell every topic a text, in which <name> is filled from the event by its path."""
-        transformer = events.CfnRule.InputTransformerProperty(input_paths_map=paths, input_template=f'"{text}"')
-        rule.targets = [
-            events.CfnRule.TargetProperty(arn=topic, id=f"Topic{index}", input_transformer=transformer)
-            for index, topic in enumerate(self.topics)
-        ]
+    def tell(self, id_: str, description: str, pattern: Mapping[str, Any]) -> None:
+        """Have the guard tell people of events; templates/guard/guard.py has the words for each kind (ANNOUNCED)."""
+        self._function.call_by(self._rule(id_, description, pattern=pattern))
 
     def _spend_alarm(self, max_usd: Decimal) -> None:
         """The estimate against the plan's budget."""

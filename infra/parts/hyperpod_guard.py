@@ -30,22 +30,11 @@ def rights(plan: Plan, scope: Construct) -> Rights:
 def announce(plan: Plan, guardrails: Guardrails) -> None:
     """Instances that HyperPod finds faulty, and a cluster that fails (developer guide, events of SageMaker AI)."""
     detail = {"ClusterName": [cluster_name(plan)]}
-    name = plan.cluster_name
     pattern = {"source": ["aws.sagemaker"], "detail-type": [_NODE_HEALTH], "detail": detail}
-    rule = guardrails.rule("NodeHealth", "instances that HyperPod finds faulty", pattern=pattern)
-    summary = "$.detail.HealthSummary"
-    guardrails.tell(
-        rule,
-        f"cluster {name}: <instance> is <status>: <reason> Repair: <repair>",
-        instance="$.detail.InstanceId",
-        status=f"{summary}.HealthStatus",
-        reason=f"{summary}.HealthStatusReason",
-        repair=f"{summary}.RepairAction",
-    )
+    guardrails.tell("NodeHealth", "instances that HyperPod finds faulty", pattern)
     pattern = {
         "source": ["aws.sagemaker"],
         "detail-type": [_CLUSTER_STATE],
         "detail": {**detail, "ClusterStatus": ["Failed", "RollingBack"]},
     }
-    rule = guardrails.rule("State", "a HyperPod cluster that fails", pattern=pattern)
-    guardrails.tell(rule, f"cluster {name}: HyperPod says <status>", status="$.detail.ClusterStatus")
+    guardrails.tell("State", "a HyperPod cluster that fails", pattern)

@@ -41,9 +41,7 @@ def _head_node(plan: Plan, guardrails: Guardrails) -> None:
         "detail-type": ["CloudWatch Alarm State Change"],
         "detail": {"alarmName": [f"{cluster_name(plan)}-HeadNode"], "state": {"value": ["ALARM"]}},
     }
-    rule = guardrails.rule("HeadNode", "trouble on the head node", pattern=pattern)
-    text = f"cluster {plan.cluster_name}: the head node is in trouble: <reason>"
-    guardrails.tell(rule, text, reason="$.detail.state.reason")
+    guardrails.tell("HeadNode", "trouble on the head node", pattern)
 
 
 def _block(plan: Plan, guardrails: Guardrails, reservation_id: str) -> None:
@@ -53,6 +51,4 @@ def _block(plan: Plan, guardrails: Guardrails, reservation_id: str) -> None:
         "detail-type": list(_BLOCK_ENDS),
         "detail": {"capacity-reservation-id": [reservation_id]},
     }
-    rule = guardrails.rule("BlockEnds", "the Capacity Block ends", pattern=pattern)
-    text = f"{reservation_id} ends at <end>; its nodes are taken from 30 minutes before"
-    guardrails.tell(rule, f"cluster {plan.cluster_name}: {text}", end="$.detail.end-date")
+    guardrails.tell("BlockEnds", "the Capacity Block ends", pattern)

@@ -11,16 +11,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import boto3
-from guard import Guard, Node, Settings
+from guard import Guard, Node, Settings, respond
 
 MISSING = "ValidationException"
 """What SageMaker answers to the name of an endpoint that does not exist."""
 
 
-def handler(_event: Mapping[str, Any], _context: object) -> None:
+def handler(event: Mapping[str, Any], _context: object) -> None:
     """What Lambda calls."""
     settings = Settings.of({**os.environ, "HYPERPOD": os.environ["ENDPOINT"]})
-    EndpointGuard(settings, boto3.client, datetime.now(UTC)).watch()
+    respond(EndpointGuard(settings, boto3.client, datetime.now(UTC)), event)
 
 
 class EndpointGuard(Guard):

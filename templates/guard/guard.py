@@ -3,7 +3,8 @@
 
 `Guard` is that of a ParallelCluster; hyperpod.py holds what HyperPod does in another way.
 
-A Lambda function, called every five minutes and for every interruption notice of the account. It works without anybody
+A Lambda function, called every five minutes, for every interruption notice of the account, and for the events of this
+cluster that people are told of. It works without anybody
 being there, and it keeps nothing: the number of running nodes is a CloudWatch metric, and node-hours are that metric
 added up since the last deployment of the stack. Standard library and boto3 alone; infra/parts/guardrails.py sets the
 environment variables that `Settings` reads.
@@ -11,6 +12,7 @@ environment variables that `Settings` reads.
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -40,6 +42,23 @@ NOTICES = {
     "EC2 Spot Instance Interruption Warning": "AWS takes {instance} back in two minutes",
     "EC2 Instance Rebalance Recommendation": "{instance} is at elevated risk of being taken back",
 }
+FIELD = re.compile(r"\{([^}]+)\}")
+BLOCK_ENDS = "Capacity Block ends", "{capacity-reservation-id} ends at {end-date}; its nodes go from 30 minutes before"
+ANNOUNCED = {
+    "CloudWatch Alarm State Change": ("head node in trouble", "the head node is in trouble: {state.reason}"),
+    # AWS's own documentation has both names for the event 40 minutes before a Capacity Block ends.
+    "Capacity Block Expiration Warning": BLOCK_ENDS,
+    "Capacity Block Reservation Expiration Warning": BLOCK_ENDS,
+    "SageMaker HyperPod Cluster Node Health Event": (
+        "faulty instance",
+        "{InstanceId} is {HealthSummary.HealthStatus}: {HealthSummary.HealthStatusReason}"  # noqa: ISC004 - one text
+        " Repair: {HealthSummary.RepairAction}",
+    ),
+    "SageMaker HyperPod Cluster State Change": ("cluster fails", "HyperPod says {ClusterStatus}"),
+    "SageMaker Endpoint State Change": ("endpoint in trouble", "SageMaker says {EndpointStatus}"),
+}
+"""Subject and words of each kind of event, with what is filled in from its detail; infra/parts/guardrails.py has the
+rules, which let only this cluster's through."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +100,16 @@ class Settings:
 
 def handler(event: Mapping[str, Any], _context: object) -> None:
     """What Lambda calls."""
-    guard = Guard(Settings.of(os.environ), boto3.client, datetime.now(UTC))
-    if event.get("detail-type") in NOTICES:
+    respond(Guard(Settings.of(os.environ), boto3.client, datetime.now(UTC)), event)
+
+
+def respond(guard: "Guard", event: Mapping[str, Any]) -> None:
+    """Do what a call is for: pass a notice on, tell of an event, or look after the nodes."""
+    kind = event.get("detail-type")
+    if kind in NOTICES:
         guard.pass_on(event)
+    elif kind in ANNOUNCED:
+        guard.announce(event)
     else:
         guard.watch()
 
@@ -241,6 +267,11 @@ class Guard:
         if tags.get("parallelcluster:cluster-name") == self.settings.name:
             self.tell("interruption notice", NOTICES[event["detail-type"]].format(instance=instance))
 
+    def announce(self, event: Mapping[str, Any]) -> None:
+        """Tell people of an event; what it lacks is told as unknown."""
+        subject, words = ANNOUNCED[event["detail-type"]]
+        self.tell(subject, FIELD.sub(lambda field: found_at(event["detail"], field[1]), words))
+
     def tell(self, subject: str, text: str) -> None:
         """Send a message to every topic."""
         message = f"cluster {self.settings.cluster} in {self.settings.region}: {text}"
@@ -248,6 +279,14 @@ class Guard:
             self.sns.publish(
                 TopicArn=topic, Subject=f"slipway {self.settings.cluster}: {subject}"[:100], Message=message
             )
+
+
+def found_at(detail: Mapping[str, Any], path: str) -> str:
+    """What an event's detail has at a path of keys."""
+    value: Any = detail
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return "unknown" if value is None else str(value)
 
 
 def query(id_: str, name: str, statistic: str, instance: str) -> dict[str, Any]:

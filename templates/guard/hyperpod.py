@@ -12,7 +12,7 @@ from typing import Any
 
 import boto3
 from botocore.exceptions import ClientError
-from guard import AFTER_SLURM, EVERY, NAMESPACE, SAMPLE, WARNING, Guard, Node, Settings
+from guard import AFTER_SLURM, EVERY, NAMESPACE, SAMPLE, WARNING, Guard, Node, Settings, respond
 
 WORKERS = "workers"
 """The instance group that runs jobs; controller and login nodes stay."""
@@ -24,9 +24,9 @@ NODES_A_CALL = 50
 """Of one BatchDeleteClusterNodes: the least of the numbers in AWS's pages (50, 99, 3,000), on 2026-11-20."""
 
 
-def handler(_event: Mapping[str, Any], _context: object) -> None:
+def handler(event: Mapping[str, Any], _context: object) -> None:
     """What Lambda calls."""
-    HyperPodGuard(Settings.of(os.environ), boto3.client, datetime.now(UTC)).watch()
+    respond(HyperPodGuard(Settings.of(os.environ), boto3.client, datetime.now(UTC)), event)
 
 
 class HyperPodGuard(Guard):

@@ -315,3 +315,32 @@ class TestNotices:
         assert len(aws.messages) == 1
         metrics = {each["MetricName"] for each in aws.cloudwatch.list_metrics(Namespace="Slipway")["Metrics"]}
         assert metrics == {"RunningNodes", "NodeHours", "EstimatedSpend"}
+
+
+@pytest.mark.parametrize(
+    "kind, detail, words",
+    [
+        (
+            "CloudWatch Alarm State Change",
+            {"alarmName": "slipway-tiny-HeadNode", "state": {"value": "ALARM", "reason": 'disk "full" {90}'}},
+            'the head node is in trouble: disk "full" {90}',
+        ),
+        (
+            "Capacity Block Expiration Warning",
+            {"capacity-reservation-id": "cr-1", "end-date": "2026-11-21 11:30:00"},
+            "cr-1 ends at 2026-11-21 11:30:00; its nodes go from 30 minutes before",
+        ),
+        (
+            "SageMaker HyperPod Cluster Node Health Event",
+            {"InstanceId": "i-1", "HealthSummary": {"HealthStatus": "Unhealthy", "HealthStatusReason": "Xid 79"}},
+            "i-1 is Unhealthy: Xid 79 Repair: unknown",
+        ),
+        ("SageMaker HyperPod Cluster State Change", {"ClusterStatus": "Failed"}, "HyperPod says Failed"),
+        ("SageMaker Endpoint State Change", {"EndpointStatus": "RollingBack"}, "SageMaker says RollingBack"),
+    ],
+)
+def test_an_event_is_told_in_its_own_words(aws, module, guard_of, kind, detail, words):  # noqa: PLR0917 - a table
+    module.respond(guard_of(), {"detail-type": kind, "detail": detail})
+    ((_, message),) = aws.messages
+    assert message == f"cluster tiny in us-east-2: {words}"
+    assert aws.cloudwatch.list_metrics(Namespace="Slipway")["Metrics"] == []

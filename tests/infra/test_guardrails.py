@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from launcher.catalog.assets import asset
 from launcher.model.sizing import LOG_RETENTION_DAYS
 
 
@@ -59,7 +60,7 @@ class TestGuard:
         assert rules(team)["Schedule"]["Targets"] == rules(team)["Notices"]["Targets"] == [target]
         permissions = team.resources("training", "AWS::Lambda::Permission").values()
         sources = {each["SourceArn"]["Fn::GetAtt"][0] for each in permissions}
-        assert {key for key in team.resources("training", "AWS::Events::Rule") if "Head" not in key} == sources
+        assert set(team.resources("training", "AWS::Events::Rule")) == sources
         assert "Notices" not in rules(block)
 
     def test_its_role_says_why_it_needs_every_star(self, team):
@@ -102,6 +103,8 @@ class TestWhoIsTold:
     def test_the_topic_takes_this_accounts_services_over_tls(self, team):
         policy = team.only("training", "AWS::SNS::TopicPolicy")["PolicyDocument"]
         allowed, denied = policy["Statement"]
+        # AWS's guides contradict each other about a condition for events.amazonaws.com: rules call the guard instead.
+        assert allowed["Principal"] == {"Service": ["budgets.amazonaws.com", "cloudwatch.amazonaws.com"]}
         assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
         assert (denied["Effect"], denied["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
 
@@ -116,8 +119,19 @@ class TestWhoIsTold:
             "Capacity Block Reservation Expiration Warning",
         ]
         assert pattern["detail"] == {"capacity-reservation-id": ["cr-0a1b2c3d4e5f67890"]}
-        assert [each["Arn"] for each in rules(block)["BlockEnds"]["Targets"]] == [topic_of(block)]
         assert "BlockEnds" not in rules(team)
+
+    def test_every_rule_calls_the_guard_which_may_be_called_by_it_and_has_words_for_it(self, assembly):
+        (function,) = assembly.resources("training", "AWS::Lambda::Function")
+        for rule in rules(assembly).values():
+            (target,) = rule["Targets"]
+            assert target == {"Arn": {"Fn::GetAtt": [function, "Arn"]}, "Id": "Guard"}
+        allowed = [each["SourceArn"] for each in assembly.resources("training", "AWS::Lambda::Permission").values()]
+        assert len(allowed) == len(rules(assembly))
+        guard = asset("templates/guard/guard.py").read_text()
+        patterns = [rule.get("EventPattern", {}) for rule in rules(assembly).values()]
+        for kind in (one for pattern in patterns for one in pattern.get("detail-type", ())):
+            assert f'"{kind}": ' in guard
 
     def test_a_guard_that_falls_silent_is_heard(self, assembly):
         alarm = alarms(assembly)["RunningNodes"]

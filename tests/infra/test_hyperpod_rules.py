@@ -9,7 +9,7 @@ import pytest
 
 from tests.infra import test_rules
 from tests.infra.conftest import HYPERPOD_FILES
-from tests.infra.test_guardrails import alarms, rules, topic_of, variables
+from tests.infra.test_guardrails import alarms, rules, variables
 from tests.infra.test_snapshots import PARTS
 
 ACCEPTED = (
@@ -108,7 +108,7 @@ class TestGuard:
         name = f"slipway-{pod.plan.cluster_name}"
         for rule in ("NodeHealth", "State"):
             assert found[rule]["EventPattern"]["detail"]["ClusterName"] == [name]
-            assert [each["Arn"] for each in found[rule]["Targets"]] == [topic_of(pod)]
+            assert [each["Id"] for each in found[rule]["Targets"]] == ["Guard"]
         assert found["NodeHealth"]["EventPattern"]["detail-type"] == ["SageMaker HyperPod Cluster Node Health Event"]
 
     def test_money_and_silence_have_their_alarms(self, trn2):

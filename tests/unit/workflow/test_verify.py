@@ -90,7 +90,7 @@ def test_every_difference_is_gathered(sns):
 
     assert _read(asked) == {}
 
-    publishers = "budgets.amazonaws.com, cloudwatch.amazonaws.com, events.amazonaws.com"
+    publishers = "budgets.amazonaws.com, cloudwatch.amazonaws.com"
     assert asked.checks.wrong == [
         "topic: planned slipway p5-spot, found another",
         f"services that may publish: planned {publishers}, found none",

@@ -7,7 +7,7 @@ from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.hyperpod import JOBS_METRIC, is_prepaid
 from launcher.workflow.deploy.readback.reading import Reading
 
-PUBLISHERS = frozenset(("budgets.amazonaws.com", "cloudwatch.amazonaws.com", "events.amazonaws.com"))
+PUBLISHERS = frozenset(("budgets.amazonaws.com", "cloudwatch.amazonaws.com"))
 RATE_PLACES = Decimal("0.000001")
 """What the guard's rate is rounded to (infra/build.py)."""
 
