@@ -31,7 +31,7 @@ def announce(plan: Plan, guardrails: Guardrails) -> None:
     _head_node(plan, guardrails)
     reservation = plan.request.purchase.reservation
     if plan.place.option is PurchaseOption.CAPACITY_BLOCK and reservation is not None:
-        _block(plan, guardrails, reservation.id)
+        _block(guardrails, reservation.id)
 
 
 def _head_node(plan: Plan, guardrails: Guardrails) -> None:
@@ -44,7 +44,7 @@ def _head_node(plan: Plan, guardrails: Guardrails) -> None:
     guardrails.tell("HeadNode", "trouble on the head node", pattern)
 
 
-def _block(plan: Plan, guardrails: Guardrails, reservation_id: str) -> None:
+def _block(guardrails: Guardrails, reservation_id: str) -> None:
     """The end of the Capacity Block, 40 minutes ahead; its nodes begin to go ten minutes later."""
     pattern = {
         "source": ["aws.ec2"],
