@@ -33,7 +33,9 @@ OUTSIDE = {
 }
 """Modules through which the world gets into a result: files, network, other processes, clock, chance."""
 
-SHARED_BY_AGENT = {f"launcher.agent.{module}" for module in ("errors", "exits", "interval", "job", "manifest")}
+SHARED_BY_AGENT = {
+    f"launcher.agent.{module}" for module in ("errors", "exits", "interval", "job", "manifest", "metrics")
+}
 """What both sides need stands once, in the agent, on the standard library alone."""
 BUILDER = "launcher.agent.build"
 """The one function that packs the agent into a file; the workflow calls it when it makes a job folder."""

@@ -76,4 +76,8 @@ def of_command(outcome: Outcome) -> Ending:
     if outcome.notice is not None:
         return announced(outcome.notice)
     code = exits.exit_code_of(outcome.returncode)
-    return completed() if code == exits.COMPLETED else failed(code, f"the command ended with {code}")
+    if code != exits.COMPLETED:
+        return failed(code, f"the command ended with {code}")
+    if outcome.defect:
+        return failed(exits.INTERNAL, f"the command completed, but the agent failed in {outcome.defect}")
+    return completed()

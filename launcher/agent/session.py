@@ -9,12 +9,13 @@ from pathlib import Path
 from launcher.agent import ending, exits
 from launcher.agent.checkpoint import commit, dcp, retention
 from launcher.agent.checkpoint.claim import Claim
+from launcher.agent.checkpoint.delivery import Reports
 from launcher.agent.checkpoint.pace import Pace
 from launcher.agent.checkpoint.resume import Resumption, Start
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.upload import Identity
-from launcher.agent.checkpoint.uploader import Reports, Uploader
+from launcher.agent.checkpoint.uploader import Uploader
 from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
 from launcher.agent.ending import Ending
 from launcher.agent.errors import AgentError, JobSpecError
@@ -208,12 +209,11 @@ class Session:
         }
         if policy.uri is not None and policy.mode == "dcp":
             environment["SLIPWAY_CHECKPOINT_URI"] = policy.uri.rstrip("/")
-        command = Command(self._spec.command, workdir=self._workdir, environment=environment)
+        record = self._scratch.record_command
+        command = Command(self._spec.command, workdir=self._workdir, environment=environment, record=record)
         self._log.append("command-started", pid=command.pid)
-        try:
-            self._scratch.record_command(command.pid)
-        except OSError as error:
-            self._log.append("scratch-trouble", error=f"the command's process group was not written down: {error}")
+        if not self._scratch.has_recorded(command.pid):
+            self._log.append("scratch-trouble", error="the command's process group was not written down")
         return command
 
     def _tagging(self, checkpoints: Checkpoints | None, start: Start) -> Tagging | None:

@@ -8,6 +8,7 @@ on another node, another agent has taken over) SIGTERM comes first.
 
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from launcher.agent import exits
@@ -25,6 +26,7 @@ from launcher.agent.node.process import Command
 from launcher.agent.node.progress import Metrics, Watchdog
 
 _LOOK_S = 0.25
+_ODD = "they hold what is no figure, which is left out"
 _METRICS_LOOK_S = 1.0
 _TERM_TO_KILL_S = 10.0
 _LINGER_S = 10.0
@@ -47,6 +49,7 @@ class Outcome:
         hung: Why the watchdog ended it; empty if it did not.
         node_goes_at: Monotonic seconds at which the node goes, where the notice said so.
         newest_step: The newest finished checkpoint of this attempt, if there is one.
+        defect: What went wrong in the agent's own watching meanwhile; empty if nothing did.
     """
 
     returncode: int
@@ -54,6 +57,7 @@ class Outcome:
     hung: str
     node_goes_at: float | None
     newest_step: int | None
+    defect: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,8 @@ class Supervision:
         self._node_goes_at: float | None = None
         self._newest_step: int | None = None
         self._wrote = False
+        self._odd = False
+        self._defect = ""
         self._term_at: float | None = None
         self._kill_at: float | None = None
 
@@ -112,10 +118,32 @@ class Supervision:
         while self._command.group_lives():
             notice = self._with.notices.next(wait_s=_LOOK_S)
             if notice is not None:
-                self._heed(notice)
-            self._offer(watch.poll(time.monotonic()))
-            self._look_at_metrics()
+                self._go_on("heeding a notice", lambda notice=notice: self._heed(notice))  # type: ignore[misc]
+            self._go_on("looking for checkpoints", lambda: self._offer(watch.poll(time.monotonic())))
+            self._go_on("looking at the metrics", self._look_at_metrics)
             self._enforce_the_end()
+        self._go_on("the last look", self._look_for_the_last_time)
+        return Outcome(
+            returncode=self._command.returncode or 0,
+            notice=self._notice,
+            hung=self._hung,
+            node_goes_at=self._node_goes_at,
+            newest_step=self._newest_step,
+            defect=self._defect,
+        )
+
+    def _go_on(self, doing: str, call: Callable[[], object]) -> None:
+        """Do it; a defect of the agent's ends neither the command nor the uploads, it is told once and at the end."""
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001  whatever it is
+            defect = f"{doing}: {error!r}"
+            if defect != self._defect:
+                self._log.append("watching-failed", error=defect)
+            self._defect = defect
+
+    def _look_for_the_last_time(self) -> None:
+        watch = self._with.watch
         # It may have come while the command ended; ranks in step leave all at once when one of them is told to.
         self._with.peers.listen()
         while (notice := self._with.notices.next(wait_s=0)) is not None:
@@ -126,13 +154,8 @@ class Supervision:
         self._with.peers.say(wrote=watch.wrote, clean=clean)
         for name, reason in watch.unfinished().items():
             self._log.append("checkpoint-dropped", folder=name, reason=reason)
-        return Outcome(
-            returncode=returncode,
-            notice=self._notice,
-            hung=self._hung,
-            node_goes_at=self._node_goes_at,
-            newest_step=self._newest_step,
-        )
+        if self._odd:
+            self._log.append("metrics-skipped", lines=self._with.metrics.odd, reason=_ODD)
 
     def _offer(self, finished: list[FinishedFolder]) -> None:
         for step, change in self._with.watch.changes():
@@ -162,9 +185,11 @@ class Supervision:
         lines = self._with.metrics.new_lines()
         self._watchdog.steps(lines, now)
         for line in lines:
-            seconds = line.get("checkpoint_seconds")
-            if "checkpoint_step" not in line and isinstance(seconds, int | float):
-                self._with.pace.reported(float(seconds))
+            if "checkpoint_seconds" in line and "checkpoint_step" not in line:
+                self._with.pace.reported(float(line["checkpoint_seconds"]))
+        if self._with.metrics.odd and not self._odd:
+            self._odd = True
+            self._log.append("metrics-skipped", lines=self._with.metrics.odd, reason=_ODD)
         if self._notice is None and not self._hung and self._watchdog.hangs(now):
             self._end_the_hung(now)
 

@@ -1,5 +1,6 @@
 """The agent's folder on the node: one a job, owned by one agent at a time."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -89,8 +90,17 @@ class Scratch:
             self._lock = -1
 
     def record_command(self, pid: int) -> None:
-        """Write down the command's process group, so that the next agent can end it if this one is killed."""
-        self._write_owner({"run": self._run, "pid": pid, "start_ticks": start_ticks(pid), "boot": _boot()})
+        """Write down the command's process group, so that the next agent can end it if this one is killed.
+
+        The command's own process does it, before the command is in it: there is none that is not written down. Where
+        that fails the command runs all the same; `has_recorded` tells.
+        """
+        with contextlib.suppress(OSError):
+            self._write_owner({"run": self._run, "pid": pid, "start_ticks": start_ticks(pid), "boot": _boot()})
+
+    def has_recorded(self, pid: int) -> bool:
+        """Whether the command's process group stands in the folder."""
+        return _owner(self.root).get("pid") == pid
 
     def record_finished(self, folder: Path, files: tuple[LocalFile, ...]) -> None:
         """Write down that a checkpoint is finished, so that the next agent on this node can go on from it.

@@ -5,11 +5,10 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.commit import announce, commit, renounce
+from launcher.agent.checkpoint.delivery import Delivered, Reports, figures
 from launcher.agent.checkpoint.quorum import Quorum
 from launcher.agent.checkpoint.retention import kept
 from launcher.agent.checkpoint.tagging import Tagging
@@ -24,25 +23,10 @@ from launcher.agent.store.objects import Store
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _COMMIT_LOOK_S = 1.0
+_DEFECTS = 3
+"""So often a folder is tried in which the agent itself fails."""
 _NICENESS = 5
 """The command goes first where processors are short; on a notice it is about to end anyway."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivered:
-    """What one upload came to: the folder, this node's part, and the bytes that had to be sent for it."""
-
-    folder: FinishedFolder
-    manifest: Manifest
-    sent_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reports:
-    """Who is told: `whole` of every checkpoint that is whole, `taken_over` that another agent writes here now."""
-
-    whole: Callable[[Manifest], None]
-    taken_over: Callable[[str], None]
 
 
 class Uploader(threading.Thread):
@@ -99,6 +83,7 @@ class Uploader(threading.Thread):
         self._last_delivered: int | None = None
         self._delivered: Manifest | None = None
         self._newest_offered = -1
+        self._defects: dict[int, int] = {}
         self._owed: set[int] = set()
         """The steps that were offered and have not been brought over since."""
         self._answered: set[int] = set()
@@ -154,15 +139,31 @@ class Uploader(threading.Thread):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread, on Linux
         try:
             while self._goes_on():
-                folder = self._next()
-                if folder is not None:
-                    self._upload(folder)
-                self._commit_what_is_complete()
+                self._turn()
         except TakenOverError as error:
             self._hand_over(str(error))
-        except BaseException as error:
-            self._log.append("uploader-failed", error=repr(error))  # a defect: it must not look as if uploads went on
+
+    def _turn(self) -> None:
+        """One folder, and what is complete. A defect of the agent's is said, and ends no upload but its own in the end.
+
+        Raises:
+            TakenOverError: Another agent writes here now.
+        """
+        folder = None
+        try:
+            folder = self._next()
+            if folder is not None:
+                self._upload(folder)
+            self._commit_what_is_complete()
+        except TakenOverError:
             raise
+        except Exception as error:  # noqa: BLE001  whatever it is
+            self._log.append("uploader-failed", error=repr(error))
+            time.sleep(_FIRST_PAUSE_S)
+            if folder is not None:
+                self._defects[folder.step] = self._defects.get(folder.step, 0) + 1
+                if self._defects[folder.step] == _DEFECTS:
+                    self._drop(folder.step, f"the agent failed in storing it: {error!r}")
 
     # ------------------------------------------------------------------------------------------------ what comes next
 
@@ -254,7 +255,7 @@ class Uploader(threading.Thread):
             if self._identity.part == 0:
                 self._uncommitted[folder.step] = Delivered(folder=folder, manifest=part, sent_bytes=sent_bytes)
         if self._identity.part > 0:
-            self._log.append("checkpoint-part-uploaded", **_figures(part, sent_bytes))
+            self._log.append("checkpoint-part-uploaded", **figures(part, sent_bytes))
 
     def _learn_what_is_whole(self) -> None:
         """On a node that is not the first: has what it sent last become whole? Then that need not be sent again."""
@@ -331,7 +332,7 @@ class Uploader(threading.Thread):
             self._owed.discard(whole.step)
             self._last_whole = whole.step
         self._failures = 0
-        self._log.append("checkpoint-uploaded", **_figures(whole, sent_bytes))
+        self._log.append("checkpoint-uploaded", **figures(whole, sent_bytes))
         self._reports.whole(whole)
         self._peers.say(whole=whole.step)
         self._drop_below(whole.step, "a newer checkpoint is whole")
@@ -376,13 +377,3 @@ class Uploader(threading.Thread):
         with self._changed:
             self._uncommitted.pop(step, None)
             self._waiting.pop(step, None)
-
-
-def _figures(manifest: Manifest, sent_bytes: int) -> dict[str, int | float]:
-    return {
-        "step": manifest.step,
-        "bytes": manifest.bytes,
-        "sent_bytes": sent_bytes,
-        "files": len(manifest.files),
-        "seconds": manifest.seconds,
-    }

@@ -1,13 +1,15 @@
 """The user's command and everything it starts: one process group, signalled as a whole."""
 
+import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from launcher.agent import exits
 
+_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _PROC = Path("/proc")
 _STATE, _GROUP, _START = 0, 2, 19
 """Fields of /proc/PID/stat, counted from the state (proc_pid_stat(5): fields 3, 5 and 22)."""
@@ -16,18 +18,41 @@ _STATE, _GROUP, _START = 0, 2, 19
 class Command:
     """One run of the command, in a session of its own."""
 
-    def __init__(self, arguments: Sequence[str], *, workdir: Path, environment: Mapping[str, str]) -> None:
-        """Start it.
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        workdir: Path,
+        environment: Mapping[str, str],
+        record: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Start it. It does not outlive this process: the kernel kills it when this thread ends.
+
+        Args:
+            arguments: The command.
+            workdir: Where.
+            environment: All of it.
+            record: Called with the id of the new process group in the new process, before the command is in it.
 
         Raises:
             OSError: It does not exist or cannot be started; `start_failure_code` has the exit code a shell would give.
         """
+        agent, libc = os.getpid(), ctypes.CDLL(None)
+
+        def begin() -> None:  # in the new process: nothing but system calls, for other threads may have held a lock
+            if hasattr(libc, "prctl"):
+                libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
+            if os.getppid() != agent:  # it was gone before the kernel was told
+                os._exit(1)
+            record(os.getpid())
+
         self._process = subprocess.Popen(
             list(arguments),
             cwd=workdir,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             start_new_session=True,
+            preexec_fn=begin,  # noqa: PLW1509  see there
         )
 
     @property

@@ -12,6 +12,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from launcher.agent.metrics import figures_in
+
 _TAIL_BYTES = 64 * 1024
 _MOST_BYTES = 1 << 20
 
@@ -32,10 +34,12 @@ class Metrics:
                 tail = file.read()
         except OSError:
             pass  # it is not there yet: the trainer makes it
-        self.reported_before = any(_step(line) is not None for line in _lines(tail))
+        self.reported_before = any("step" in figures_in(line)[0] for line in tail.splitlines())
+        self.odd = 0
+        """Lines with something in them that is no figure."""
 
-    def new_lines(self) -> list[dict[str, Any]]:
-        """The whole lines that were appended since the last call; what is no JSON object is passed over."""
+    def new_lines(self) -> list[dict[str, int | float]]:
+        """The figures of the whole lines that were appended since the last call; what is none is counted in `odd`."""
         try:
             with self._path.open("rb") as file:
                 if file.seek(0, os.SEEK_END) < self._offset:
@@ -46,7 +50,11 @@ class Metrics:
             return []
         self._offset += len(data)
         whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
-        return _lines(whole) if newline else []
+        if len(self._rest) > _MOST_BYTES:
+            self._rest = b""  # no line of metrics is that long; its end will not be one either
+        found = [figures_in(line) for line in whole.splitlines()] if newline else []
+        self.odd += sum(not fine for _, fine in found)
+        return [figures for figures, _ in found if figures]
 
     def append(self, **figures: Any) -> bool:
         """Add a line; whether that was possible."""
@@ -78,7 +86,7 @@ class Watchdog:
         self._armed = armed
         self.last_step: int | None = None
 
-    def steps(self, lines: list[dict[str, Any]], now: float) -> None:
+    def steps(self, lines: list[dict[str, int | float]], now: float) -> None:
         """Take in lines of metrics: a step that is not the last one is progress."""
         for line in lines:
             step = line.get("step")
@@ -95,20 +103,3 @@ class Watchdog:
     def hangs(self, now: float) -> bool:
         """Whether there was no step for too long."""
         return self._hung_s is not None and self._since is not None and now - self._since >= self._hung_s
-
-
-def _lines(data: bytes) -> list[dict[str, Any]]:
-    found = []
-    for line in data.splitlines():
-        try:
-            document = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(document, dict):
-            found.append(document)
-    return found
-
-
-def _step(line: dict[str, Any]) -> int | None:
-    step = line.get("step")
-    return step if isinstance(step, int) else None

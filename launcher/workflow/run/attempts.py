@@ -15,15 +15,17 @@ ENDINGS = ("completed", "interrupted", "failed", "cancelled")
 def read_events(path: Path) -> list[dict[str, Any]]:
     """The events of a file, in order; a last line that is still being written is left out."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return []
     events = []
     for line in lines:
         try:
-            events.append(dict(json.loads(line)))
-        except ValueError:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
             continue
+        if isinstance(event, dict):
+            events.append(event)
     return events
 
 

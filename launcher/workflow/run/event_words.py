@@ -11,6 +11,7 @@ _TROUBLES = (
     "checkpoint-replaced",
     "claim-trouble",
     "drain-failed",
+    "metrics-skipped",
     "peers-trouble",
     "requeue-failed",
     "restore-retry",
@@ -19,6 +20,7 @@ _TROUBLES = (
     "scratch-trouble",
     "store-trouble",
     "uploader-failed",
+    "watching-failed",
 )
 """What goes wrong while the job goes on."""
 

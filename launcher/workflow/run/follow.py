@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from launcher.agent.metrics import figures_in
 from launcher.model.report import RunStatus
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.run.attempts import read_events
@@ -131,14 +132,10 @@ class Follower:
     def _metrics(self) -> None:
         """Take in the trainer's new lines."""
         for line in self._new_lines(self.job / "metrics.jsonl", "metrics_offset"):
-            try:
-                metric = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(metric, dict):
-                self.step = metric.get("step", self.step)
-                self.steps = metric.get("steps", self.steps)
-                self.loss = metric.get("loss", self.loss)
+            figures, _ = figures_in(line)
+            self.step = int(figures["step"]) if "step" in figures else self.step
+            self.steps = int(figures["steps"]) if "steps" in figures else self.steps
+            self.loss = figures.get("loss", self.loss)
 
     def _logs(self) -> None:
         """Copy what the job has printed since into the log of its attempt."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from launcher.agent.metrics import figures_in
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.report import Attempt, Report, RunStatus
@@ -127,8 +128,10 @@ def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFact
 def _last_metric(place: Path) -> dict[str, Any]:
     """What the trainer reported last of each; the agent's own lines, one a checkpoint, have no step."""
     found: dict[str, Any] = {}
-    for line in read_events(place / METRICS):
-        found |= {name: line[name] for name in ("step", "steps", "loss") if line.get(name) is not None}
+    path = place / METRICS
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        figures, _ = figures_in(line)
+        found |= {name: figures[name] for name in ("step", "steps", "loss") if name in figures}
     return found
 
 

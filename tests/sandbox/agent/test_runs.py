@@ -189,7 +189,8 @@ class TestFailed:
         assert "would lose the progress kept there" in node.events("failed")[0]["reason"]
 
     def test_what_a_killed_agent_left_running_is_ended(self, node, bucket):
-        node.job(600, 0.1, 10)
+        trainer = f"{sys.executable} {node.folder}/train.py 600 0.1 10"
+        node.job(command=("sh", "-c", f"{trainer} & wait"))  # the kernel ends the shell, and nobody the trainer
         first = node.start()
         (started,) = node.wait_for("command-started")
         node.wait_for("checkpoint-uploaded")

@@ -35,7 +35,50 @@ class TestMetrics:
     def test_what_is_no_object_is_passed_over(self, path):
         metrics = Metrics(path)
         path.write_bytes(b"rubbish\n[1]\n\xff\xfe\n" + line(step=1).encode())
-        assert metrics.new_lines() == [{"step": 1}]
+        assert (metrics.new_lines(), metrics.odd) == ([{"step": 1}], 3)
+
+    @pytest.mark.parametrize(
+        "odd,left",
+        [
+            ('{"step": 5, "loss": NaN}', {"step": 5}),
+            ('{"step": 5, "checkpoint_seconds": -Infinity}', {"step": 5}),
+            ('{"step": 5, "checkpoint_seconds": 1%s}' % ("0" * 400), {"step": 5}),
+            ('{"step": 1e400}', None),
+            ('{"step": 1%s}' % ("0" * 5000), None),
+            ('{"step": "five", "loss": 2}', {"loss": 2}),
+            ('{"step": true}', None),
+            ('{"step": -1}', None),
+            ('{"step": [5]}', None),
+            ("[" * 100_000, None),
+            ('{"a":' * 100_000, None),
+            ("7", None),
+            ("NaN", None),
+            ("null", None),
+        ],
+        ids=range(14),
+    )
+    def test_odd_figures_are_left_out_and_their_lines_counted(self, path, odd, left):
+        metrics = Metrics(path)
+        path.write_text(f"{odd}\n{line(step=6)}")
+        assert metrics.new_lines() == ([left] if left else []) + [{"step": 6}]
+        assert metrics.odd == 1
+        watchdog = Watchdog(hung_s=60, armed=False, now=0)
+        watchdog.steps([left] if left else [], now=1)
+        assert Metrics(path).reported_before
+
+    def test_what_a_trainer_writes_beside_the_figures_is_not_odd(self, path):
+        metrics = Metrics(path)
+        path.write_text(line(step=2.0, note="warm-up", lr=1e-4, loss=None))
+        assert (metrics.new_lines(), metrics.odd) == ([{"step": 2}], 0)
+
+    def test_a_line_without_an_end_is_not_kept_for_ever(self, path):
+        metrics = Metrics(path)
+        with path.open("ab") as file:
+            for _ in range(4):
+                file.write(b"x" * (1 << 20))
+                file.flush()
+                assert metrics.new_lines() == []
+        assert len(metrics._rest) <= 1 << 20
 
     def test_a_file_begun_anew_is_read_from_its_beginning(self, path):
         path.write_text(line(step=1) * 10)

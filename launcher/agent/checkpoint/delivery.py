@@ -1,0 +1,35 @@
+"""What an upload came to, and who is told."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """What one upload came to: the folder, this node's part, and the bytes that had to be sent for it."""
+
+    folder: FinishedFolder
+    manifest: Manifest
+    sent_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reports:
+    """Who is told: `whole` of every checkpoint that is whole, `taken_over` that another agent writes here now."""
+
+    whole: Callable[[Manifest], None]
+    taken_over: Callable[[str], None]
+
+
+def figures(manifest: Manifest, sent_bytes: int) -> dict[str, int | float]:
+    """What the log says of an upload."""
+    return {
+        "step": manifest.step,
+        "bytes": manifest.bytes,
+        "sent_bytes": sent_bytes,
+        "files": len(manifest.files),
+        "seconds": manifest.seconds,
+    }
