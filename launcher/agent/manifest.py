@@ -9,6 +9,10 @@ Below the checkpoint URI:
 
 No key is ever written twice but `part-k.json`, so two agents on one prefix cannot mix their files; of a `manifest.json`
 the bucket's own policy sees to that. Where a step has two commits the later one that is whole counts.
+
+Many small files lie in packs, objects below `<part>-<token>-packs/` (`checkpoint.packs`). Then the manifest has schema
+2 and says of each file in a pack at which offset it begins.
+
 Keys in a manifest are relative to the URI; a file that did not change since the previous checkpoint is listed with that
 one's key.
 
@@ -21,18 +25,22 @@ import json
 import pickle
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import PurePosixPath
 from typing import Any
 
 from launcher.agent.errors import ManifestError
 
 SCHEMA = "slipway.checkpoint/1"
+SCHEMA_WITH_PACKS = "slipway.checkpoint/2"
+"""Of a manifest with packs; an agent that knows none takes the next older checkpoint."""
 COMMIT_NAME = "manifest.json"
 DCP_METADATA_NAME = ".metadata"
 
 _COMMITS_OF_A_LIFE = 20
 """Of one step: a trainer that writes it again and again is not followed for ever."""
+_MOST_TO_INDENT = 1000
+"""Files; a manifest of more is for machines."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FOLDER = re.compile(r"(?:step|checkpoint)-(\d{1,18})")
 _STEP_KEY = re.compile(r"(?:step|checkpoint)-(\d{1,18})/")
@@ -48,6 +56,7 @@ class StoredFile:
         sha256: Of its content, hexadecimal.
         key: Of its object, relative to the checkpoint URI.
         part: The node that uploaded it.
+        offset: Where it begins in its object, when that is a pack of several files; None: the object is the file.
     """
 
     path: str
@@ -55,6 +64,7 @@ class StoredFile:
     sha256: str
     key: str
     part: int
+    offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +100,15 @@ class Manifest:
 
     def to_json(self) -> str:
         """The manifest's text."""
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, sort_keys=True) + "\n"
+        packed = any(file.offset is not None for file in self.files)
+        document = {
+            "schema": SCHEMA_WITH_PACKS if packed else SCHEMA,
+            **{each.name: getattr(self, each.name) for each in fields(self)},
+            "files": [_entry(file) for file in self.files],
+        }
+        if len(self.files) > _MOST_TO_INDENT:
+            return json.dumps(document, separators=(",", ":"), sort_keys=True) + "\n"
+        return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
     def missing(self, sizes: Mapping[str, int]) -> str | None:
         """Why the objects behind this manifest do not make it whole by their sizes, or None if they do.
@@ -98,12 +116,18 @@ class Manifest:
         Args:
             sizes: Size of every object below the URI, by relative key.
         """
+        packs: dict[str, int] = {}
         for file in self.files:
             size = sizes.get(file.key)
             if size is None:
                 return f"{file.path} is not there"
-            if size != file.bytes:
+            if file.offset is not None:
+                packs[file.key] = max(file.offset + file.bytes, packs.get(file.key, 0))
+            elif size != file.bytes:
                 return f"{file.path} has {size} bytes instead of {file.bytes}"
+        for key, size in packs.items():
+            if sizes[key] != size:
+                return f"the pack {key} has {sizes[key]} bytes instead of {size}"
         return None
 
     def files_for(self, part: int) -> tuple[StoredFile, ...]:
@@ -129,10 +153,24 @@ def parse(text: str) -> Manifest:
         manifest = Manifest(**document, files=files)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ManifestError(f"not a manifest: {error!r}") from error
-    if schema != SCHEMA:
-        raise ManifestError(f"schema: got {schema!r}; this agent reads {SCHEMA!r}")
+    if schema not in (SCHEMA, SCHEMA_WITH_PACKS):
+        raise ManifestError(f"schema: got {schema!r}; this agent reads {SCHEMA!r} and {SCHEMA_WITH_PACKS!r}")
+    if schema == SCHEMA and any(file.offset is not None for file in files):
+        raise ManifestError(f"not a manifest: {SCHEMA!r} has no packs")
     _check(manifest)
     return manifest
+
+
+def _entry(file: StoredFile) -> dict[str, str | int]:
+    """A file as the manifest lists it."""
+    entry: dict[str, str | int] = {
+        "bytes": file.bytes,
+        "key": file.key,
+        "part": file.part,
+        "path": file.path,
+        "sha256": file.sha256,
+    }
+    return entry if file.offset is None else {**entry, "offset": file.offset}
 
 
 def unusable(reason: str) -> str:
@@ -253,7 +291,7 @@ def _check(manifest: Manifest) -> None:
     if manifest.part is not None:
         integers.append(manifest.part)
     for file in manifest.files:
-        integers += [file.bytes, file.part]
+        integers += [file.bytes, file.part, *([] if file.offset is None else [file.offset])]
         texts += [file.path, file.sha256, file.key]
     if any(type(value) is not int or value < 0 for value in integers) or any(type(value) is not str for value in texts):
         raise ManifestError("not a manifest: a value has the wrong type")

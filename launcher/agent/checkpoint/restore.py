@@ -8,9 +8,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from launcher.agent.checkpoint.commit import whole_checkpoint
 from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, sha256_of
+from launcher.agent.checkpoint.packs import unpack
 from launcher.agent.checkpoint.unsent import Kept
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import AgentError, StoreError, UnusableCheckpointError
@@ -217,18 +219,29 @@ class Restore:
 
     def _download(self, files: list[StoredFile], partial: Path) -> str:
         """Download and check by hash; the reason why the checkpoint is not whole, or an empty string."""
-        try:
-            with self.store.downloads() as downloads:
-                coming = [self._start(downloads, file, partial / file.path) for file in files]
-                downloads.wait()
-        except StoreError as error:
-            if error.missing:
-                return f"an object went away: {error}"
-            raise
-        for file, incoming in zip(files, coming, strict=True):
-            if (digest := incoming.result()) != file.sha256:
-                return f"{file.path} has SHA-256 {digest} instead of {file.sha256}"
-        return ""
+        alone = [file for file in files if file.offset is None]
+        packs: dict[str, list[StoredFile]] = {}
+        for file in files:
+            if file.offset is not None:
+                packs.setdefault(file.key, []).append(file)
+        with TemporaryDirectory(prefix=f"{PARTIAL_NAME}-packs-", dir=self.checkpoints) as folder:
+            paths = {key: Path(folder, str(number)) for number, key in enumerate(packs)}
+            try:
+                with self.store.downloads() as downloads:
+                    coming = [self._start(downloads, file, partial / file.path) for file in alone]
+                    for key, held in packs.items():
+                        downloads.download(key, paths[key], max((file.offset or 0) + file.bytes for file in held))
+                    downloads.wait()
+            except StoreError as error:
+                if error.missing:
+                    return f"an object went away: {error}"
+                raise
+            for file, incoming in zip(alone, coming, strict=True):
+                if (digest := incoming.result()) != file.sha256:
+                    return f"{file.path} has SHA-256 {digest} instead of {file.sha256}"
+            with ThreadPoolExecutor(_HASHERS) as pool:
+                wrong = pool.map(lambda key: unpack(paths[key], packs[key], partial), packs)
+                return next((reason for reason in wrong if reason), "")
 
     def _start(self, downloads: Downloads, file: StoredFile, path: Path) -> Incoming:
         path.parent.mkdir(parents=True, exist_ok=True)

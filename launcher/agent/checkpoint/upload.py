@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, sha256_of, survey
+from launcher.agent.checkpoint.packs import Contents, Pack, groups, known_packs, packed
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest, StoredFile, object_key
 from launcher.agent.store.objects import Store
+from launcher.agent.store.transfers import Uploads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +67,11 @@ class Sender:
 
     def remember(self, files: Iterable[StoredFile]) -> None:
         """The newest whole checkpoint's files: only their objects are sure to stay, and so may be pointed to."""
-        self._known = {(file.sha256, file.bytes): file.key for file in files}
+        files = tuple(files)
+        self._known = {(file.sha256, file.bytes): file.key for file in files if file.offset is None}
+        self._known_packs = known_packs(files)
         self._sent = {}
+        self._sent_packs: dict[tuple[int, Contents], str] = {}
 
     def send(self, finished: FinishedFolder) -> tuple[Manifest, int]:
         """Upload what is new in a folder and return this node's part of the manifest with the bytes sent.
@@ -83,20 +88,23 @@ class Sender:
             raise UnusableCheckpointError(f"{folder.name} changed after it was finished: {change}")
         token = f"{self._identity.part}-{secrets.token_hex(4)}"
         base = f"step-{step}/{self._identity.session}/{token}"
-        files, sent = [], []
+        in_packs = groups(before)
+        alone = set(before).difference(*in_packs)
+        stored: list[StoredFile] = []
         with self._store.uploads() as uploads:
             try:
-                for local in before:
-                    stored = self._stored(folder, local, base, step)
-                    files.append(stored)
-                    if stored.key.startswith(f"{base}/"):
-                        uploads.upload(folder / local.path, stored.key)
-                        sent.append(stored)
+                for local in before if in_packs == [] else sorted(alone, key=lambda file: file.path):
+                    stored.append(self._stored(folder, local, base, step))
+                    if stored[-1].key.startswith(f"{base}/"):
+                        uploads.upload(folder / local.path, stored[-1].key)
+                for number, files in enumerate(in_packs):
+                    stored += self._pack(uploads, packed(folder, files), f"{base}-packs/{number:05}", step)
                 uploads.wait()
             finally:  # what arrived is not sent again by the next try
-                self._sent.update({(step, stored.path): stored for stored in sent if stored.key in uploads.arrived})
+                self._note_what_arrived(step, stored, uploads.arrived)
         hold(finished)
-        self._sent = {at: stored for at, stored in self._sent.items() if at[0] != step}
+        self._sent = {at: each for at, each in self._sent.items() if at[0] != step}
+        self._sent_packs = {at: key for at, key in self._sent_packs.items() if at[0] != step}
         manifest = Manifest(
             run=self._identity.run,
             attempt=self._identity.attempt,
@@ -104,11 +112,23 @@ class Sender:
             folder=folder.name,
             part=self._identity.part,
             parts=self._identity.parts,
-            files=tuple(files),
+            files=tuple(sorted(stored, key=lambda file: file.path)),
             written_at=utc_now(),
             seconds=round(time.monotonic() - begun, 3),
         )
-        return manifest, sum(file.bytes for file in sent)
+        return manifest, sum(file.bytes for file in stored if file.key.startswith((f"{base}/", f"{base}-packs/")))
+
+    def _pack(self, uploads: Uploads, pack: Pack, key: str, step: int) -> list[StoredFile]:
+        """Send a pack, unless an object holds the same."""
+        known = self._sent_packs.get((step, pack.contents)) or self._known_packs.get(pack.contents)
+        if known is None:
+            uploads.upload_content(pack.content, key)
+        return list(pack.stored(known or key, self._identity.part))
+
+    def _note_what_arrived(self, step: int, stored: list[StoredFile], arrived: set[str]) -> None:
+        came = [file for file in stored if file.key in arrived]
+        self._sent.update({(step, file.path): file for file in came if file.offset is None})
+        self._sent_packs.update({(step, contents): key for contents, key in known_packs(came).items()})
 
     def _stored(self, folder: Path, local: LocalFile, base: str, step: int) -> StoredFile:
         """Where the file's content is, or will be: an object that holds it already, or a new key below `base`."""

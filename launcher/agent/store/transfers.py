@@ -1,9 +1,11 @@
 """Parallel transfers between files and the store, and what went wrong with them; the uploads among them."""
 
 import errno
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
@@ -11,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 from s3transfer.exceptions import RetriesExceededError, S3UploadFailedError, S3ValidationError
 from s3transfer.manager import TransferConfig, TransferManager
+from s3transfer.subscribers import BaseSubscriber
 
 from launcher.agent.errors import StoreError, UnusableCheckpointError
 
@@ -21,6 +24,9 @@ CONCURRENCY = 10
 PART_BYTES = 16 * 1024 * 1024  # times 10 000 parts, the most in S3, is 160 GiB; s3transfer raises it for larger files
 # s3transfer opens a file for every queued part: its default of 1000 meets the usual limit of 1024 open files.
 _QUEUED_REQUESTS = 64
+_IN_MEMORY = 8
+"""Uploads of what is in memory at once."""
+_LOOK_S = 0.2
 _PERMANENT = frozenset(
     {
         "403",
@@ -149,6 +155,7 @@ class Uploads(Transfers):
         super().__init__()
         self._bucket = bucket
         self._prefix = prefix
+        self._room = threading.Semaphore(_IN_MEMORY)
         self._manager = TransferManager(
             client,
             TransferConfig(
@@ -165,8 +172,40 @@ class Uploads(Transfers):
         """Start an upload."""
         self._start("uploading", key, lambda: self._manager.upload(str(path), self._bucket, self._prefix + key))
 
+    def upload_content(self, content: bytes, key: str) -> None:
+        """Start an upload of what is in memory, once few enough others of this kind are under way."""
+        while not self._room.acquire(timeout=_LOOK_S):
+            if self._is_cut_off():
+                raise StoreError(f"uploading {key}: cut off", cut_off=True)
+        left = _Left(self._room)
+        try:
+            self._start(
+                "uploading",
+                key,
+                lambda: self._manager.upload(BytesIO(content), self._bucket, self._prefix + key, subscribers=[left]),
+            )
+        except BaseException:
+            left.on_done()
+            raise
+
     def _shut_down(self) -> None:
         self._manager.shutdown(cancel=True)
+
+
+class _Left(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
+    """Makes room, once, when a transfer is over."""
+
+    def __init__(self, room: threading.Semaphore) -> None:
+        """It is under way."""
+        self._room: threading.Semaphore | None = room
+        self._lock = threading.Lock()
+
+    def on_done(self, **_: Any) -> None:
+        """It is over, however it went."""
+        with self._lock:
+            room, self._room = self._room, None
+        if room is not None:
+            room.release()
 
 
 def store_error(what: str, error: Exception) -> StoreError:

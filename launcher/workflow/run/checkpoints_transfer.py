@@ -49,7 +49,9 @@ def damaged(store: Objects, checkpoint: Checkpoint, advance: Advance) -> tuple[s
 
     told = _one_at_a_time(advance)
     with ThreadPoolExecutor(WORKERS) as pool:
-        found = [pool.submit(check, file) for file in _unique(checkpoint.files)]
+        alone, packs = _apart(checkpoint.files)
+        found = [pool.submit(check, file) for file in {file.key: file for file in alone}.values()]
+        found += [pool.submit(_take_apart, store, files, None, told) for files in packs]
         return tuple(sorted(line for line in (each.result() for each in as_completed(found)) if line is not None))
 
 
@@ -91,7 +93,13 @@ def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advan
         partial = Path(tempfile.mkdtemp(prefix=".slipway-restore-", dir=target))
         try:
             with ThreadPoolExecutor(WORKERS) as pool:
-                wrong = [line for line in pool.map(fetch, files_for(checkpoint, node)) if line is not None]
+                alone, packs = _apart(files_for(checkpoint, node))
+                wrong = [line for line in pool.map(fetch, alone) if line is not None]
+                wrong += [
+                    line
+                    for line in pool.map(lambda files: _take_apart(store, files, partial, told), packs)
+                    if line is not None
+                ]
             if wrong:
                 raise ImpossibleError(f"step {checkpoint.step} is damaged: {wrong[0]}", hint="restore an older step")
             partial.chmod(0o755)
@@ -160,9 +168,37 @@ def files_for(checkpoint: Checkpoint, node: int) -> tuple[StoredFile, ...]:
     return tuple(best[path] for path in sorted(best))
 
 
-def _unique(files: Iterable[StoredFile]) -> list[StoredFile]:
-    """One file for each object."""
-    return list({file.key: file for file in files}.values())
+def _apart(files: Iterable[StoredFile]) -> tuple[list[StoredFile], list[list[StoredFile]]]:
+    """The files that are objects of their own, and those of each pack (launcher/agent/checkpoint/packs.py)."""
+    alone, packs = [], dict[str, list[StoredFile]]()
+    for file in files:
+        if file.offset is None:
+            alone.append(file)
+        else:
+            packs.setdefault(file.key, []).append(file)
+    return alone, list(packs.values())
+
+
+def _take_apart(store: Objects, files: list[StoredFile], target: Path | None, told: Advance) -> str | None:
+    """Read a pack and hold its files to their manifest; write them below `target` unless that is None.
+
+    Returns:
+        What is wrong with one of them, None if nothing is.
+    """
+    content = bytearray()
+    store.blocks(files[0].key, content.extend)
+    told(len(content))
+    for file in files:
+        begin = file.offset or 0
+        piece = content[begin : begin + file.bytes]
+        line = _wrong(file, len(piece), hashlib.sha256(piece).hexdigest())
+        if line is not None:
+            return line
+        if target is not None:
+            path = target / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(piece)
+    return None
 
 
 def _wrong(file: StoredFile, size: int, digest: str) -> str | None:

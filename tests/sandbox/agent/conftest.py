@@ -17,6 +17,7 @@ from moto.server import ThreadedMotoServer
 from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.agent.manifest import parse
 from launcher.agent.node.process import signal_group
+from launcher.agent.store.objects import Store
 from launcher.sandbox.aws import buckets
 from tests.sandbox.agent.children import ROOT, Nursery
 from tests.sandbox.agent.front import Front
@@ -268,3 +269,17 @@ def front(endpoint, node):
     with Front(endpoint) as front:
         node.environment["AWS_ENDPOINT_URL"] = front.endpoint
         yield front
+
+
+@pytest.fixture
+def store(bucket, endpoint, monkeypatch):
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL": endpoint}.items():
+        monkeypatch.setenv(name, value)
+    return Store(f"s3://{BUCKET}/{PREFIX}")
+
+
+@pytest.fixture
+def front_store(endpoint, monkeypatch, bucket, store):
+    with Front(endpoint) as front:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", front.endpoint)
+        yield front, Store(f"s3://{BUCKET}/{PREFIX}")

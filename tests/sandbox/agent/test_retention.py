@@ -14,9 +14,7 @@ from launcher.agent.checkpoint.tagging import WORKERS, Tagging, protect
 from launcher.agent.errors import StoreError
 from launcher.agent.events import EventLog
 from launcher.agent.manifest import Manifest, StoredFile, commit_key
-from launcher.agent.store.objects import Store
-from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
-from tests.sandbox.agent.front import Front
+from tests.sandbox.agent.conftest import BUCKET, PREFIX
 
 MANY = 5000
 
@@ -71,13 +69,6 @@ class TestNotice:
         node.job(4, 0, 1000, keep=1)
         assert node.run(attempt=3) == 0
         assert tagged(front) == []
-
-
-@pytest.fixture
-def store(bucket, endpoint, monkeypatch):
-    for name, value in {**KEYS, "AWS_ENDPOINT_URL": endpoint}.items():
-        monkeypatch.setenv(name, value)
-    return Store(f"s3://{BUCKET}/{PREFIX}")
 
 
 def whole(bucket, step, *, keys=()):
@@ -173,13 +164,6 @@ class TestWhatIsSuperseded:
         bucket.write("superseded.json", f'{{"schema": "slipway.superseded/1", "steps": {steps}}}'.encode())
         whole(bucket, 1)
         assert {*found(keeping(store, newest=whole(bucket, 2)))} == {1}
-
-
-@pytest.fixture
-def front_store(endpoint, monkeypatch, bucket, store):
-    with Front(endpoint) as front:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", front.endpoint)
-        yield front, Store(f"s3://{BUCKET}/{PREFIX}")
 
 
 class TestTagging:

@@ -55,7 +55,7 @@ class TestRefusal:
     @pytest.mark.parametrize(
         "change",
         [
-            {"schema": "slipway.checkpoint/2"},
+            {"schema": "slipway.checkpoint/3"},
             {"folder": "step-8"},
             {"folder": "../step-7"},
             {"step": "7"},

@@ -1,0 +1,127 @@
+"""Many small files as a few objects: packs.
+
+A request a file would make 50,000 files of a kilobyte take minutes. Where a node's part of a checkpoint has more than
+1,000 files below 256 KiB, these go into packs of up to 8 MiB: their contents one after another, in the order of their
+paths, and nothing else. The manifest lists every file as ever, with the pack's key and the offset at which it begins;
+every byte of a pack belongs to one file, whose SHA-256 stands there too. All other files stay objects of their own.
+
+A pack of which nothing changed since the newest whole checkpoint is pointed to and not sent again.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from launcher.agent.checkpoint.files import LocalFile
+from launcher.agent.errors import UnusableCheckpointError
+from launcher.agent.manifest import StoredFile
+
+SMALL_BYTES = 256 * 1024
+MANY = 1000
+PACK_BYTES = 8 * 1024 * 1024
+
+Contents = tuple[tuple[str, int], ...]
+"""What a pack is known by: hash and size of each of its files, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pack:
+    """The content of a pack, and its files with their hashes."""
+
+    content: bytes
+    files: tuple[LocalFile, ...]
+    contents: Contents
+
+    def stored(self, key: str, part: int) -> Iterator[StoredFile]:
+        """Its files as they lie in an object."""
+        offset = 0
+        for local, (digest, size) in zip(self.files, self.contents, strict=True):
+            yield StoredFile(path=local.path, bytes=size, sha256=digest, key=key, part=part, offset=offset)
+            offset += size
+
+
+def groups(files: Iterable[LocalFile]) -> list[list[LocalFile]]:
+    """The files of each pack; none where there are too few small ones."""
+    small = [file for file in files if file.bytes < SMALL_BYTES]
+    if len(small) <= MANY:
+        return []
+    found: list[list[LocalFile]] = [[]]
+    size = 0
+    for file in small:
+        if size + file.bytes > PACK_BYTES:
+            found.append([])
+            size = 0
+        found[-1].append(file)
+        size += file.bytes
+    return found
+
+
+def packed(folder: Path, files: Iterable[LocalFile]) -> Pack:
+    """Read the files of a pack.
+
+    Raises:
+        UnusableCheckpointError: One went away or has another size by now.
+    """
+    files = tuple(files)
+    pieces, contents = [], []
+    for local in files:
+        try:
+            piece = (folder / local.path).read_bytes()
+        except OSError as error:
+            raise UnusableCheckpointError(f"{folder.name}: {error}") from error
+        if len(piece) != local.bytes:
+            raise UnusableCheckpointError(f"{folder.name} changed after it was finished: {local.path}")
+        pieces.append(piece)
+        contents.append((sha256(piece).hexdigest(), len(piece)))
+    return Pack(content=b"".join(pieces), files=files, contents=tuple(contents))
+
+
+def known_packs(files: Iterable[StoredFile]) -> dict[Contents, str]:
+    """The packs of a checkpoint by what they hold."""
+    by_key: dict[str, list[StoredFile]] = {}
+    for file in files:
+        if file.offset is not None:
+            by_key.setdefault(file.key, []).append(file)
+    found = {}
+    for key, held in by_key.items():
+        held.sort(key=lambda file: (file.offset or 0, file.bytes))
+        if _fill(held):
+            found[tuple((file.sha256, file.bytes) for file in held)] = key
+    return found
+
+
+def _fill(files: list[StoredFile]) -> bool:
+    """Whether files lie one directly behind the other."""
+    end = 0
+    for file in files:
+        if file.offset != end:
+            return False
+        end += file.bytes
+    return True
+
+
+def unpack(pack: Path, files: Iterable[StoredFile], folder: Path) -> str:
+    """Write the files of a pack, each if its content is what the manifest says.
+
+    Args:
+        pack: The object's content.
+        files: Those wanted.
+        folder: Where to.
+
+    Returns:
+        What is wrong with one of them; empty if nothing is.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    content = memoryview(pack.read_bytes())
+    for file in files:
+        begin = file.offset or 0
+        piece = content[begin : begin + file.bytes]
+        if (digest := sha256(piece).hexdigest()) != file.sha256 or len(piece) != file.bytes:
+            return f"{file.path} has SHA-256 {digest} instead of {file.sha256}"
+        path = folder / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(piece)
+    return ""

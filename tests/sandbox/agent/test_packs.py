@@ -1,0 +1,202 @@
+"""Many small files travel in packs: the manifest lists each of them, and what comes back is what was there."""
+
+import json
+import os
+import random
+from dataclasses import replace
+
+import pytest
+
+from launcher.agent.checkpoint.commit import assemble, commit, whole_checkpoint
+from launcher.agent.checkpoint.files import local_files
+from launcher.agent.checkpoint.packs import MANY, PACK_BYTES, SMALL_BYTES, groups, known_packs
+from launcher.agent.checkpoint.restore import Restore
+from launcher.agent.checkpoint.upload import Identity, Sender
+from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.errors import ManifestError, UnusableCheckpointError
+from launcher.agent.manifest import parse
+from launcher.aws.objects import Objects
+from launcher.aws.session import Session
+from launcher.model.errors import ImpossibleError
+from launcher.workflow.run import checkpoints_transfer
+from launcher.workflow.run.checkpoints import chosen, survey
+from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
+
+IDENTITY = Identity(run="r1", attempt=1, session="r1.a1", part=0, parts=1)
+
+
+def folder_of_many(place, step, *, seed=1, number=MANY + 200):
+    """Small files of odd sizes in several folders, an empty one, and a large one."""
+    rng = random.Random(seed)
+    folder = place / f"step-{step}"
+    for each in range(number):
+        path = folder / f"part-{each % 7}" / f"state_{each:05}.bin"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(rng.randbytes(rng.choice([0, 1, 700, 40_000])))
+    (folder / "model.bin").write_bytes(rng.randbytes(SMALL_BYTES))
+    return folder
+
+
+def finished(folder):
+    return FinishedFolder(step=int(folder.name.partition("-")[2]), path=folder, files=local_files(folder))
+
+
+def content(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def stored(store, folder, sender=None):
+    """Send a folder and commit it; its manifest and the bytes that had to be sent."""
+    manifest, sent = (sender or Sender(store, IDENTITY)).send(finished(folder))
+    whole = assemble(store, manifest, session=IDENTITY.session)
+    commit(store, whole, session=IDENTITY.session)
+    return whole, sent
+
+
+def restored(store, place):
+    place.mkdir()
+    skipped = []
+    restore = Restore(
+        store=store,
+        checkpoints=place,
+        previous=place / "previous",
+        part=0,
+        on_skip=lambda step, reason: skipped.append((step, reason)),
+    )
+    return restore.newest(), skipped
+
+
+class TestManySmallFiles:
+    def test_go_up_in_few_objects_and_come_back_as_they_were(self, store, bucket, tmp_path):
+        folder = folder_of_many(tmp_path / "up", 3)
+        manifest, sent = stored(store, folder)
+        assert sent == manifest.bytes == sum(map(len, content(folder).values()))
+        assert [file.path for file in manifest.files] == sorted(str(path) for path in content(folder))
+        objects = [key for key in [*bucket.keys()] if not key.endswith("manifest.json")]
+        assert len(objects) == 1 + len(known_packs(manifest.files))
+        assert len(objects) < 10
+        found, skipped = restored(store, tmp_path / "down")
+        assert (found.step, found.bytes, skipped) == (3, sent, [])
+        assert content(found.folder) == content(folder)
+        assert [path.name for path in (tmp_path / "down").iterdir()] == ["step-3"]
+
+    def test_stay_objects_of_their_own_where_they_are_few(self, store, bucket, tmp_path):
+        folder = folder_of_many(tmp_path / "up", 3, number=20)
+        manifest, _ = stored(store, folder)
+        assert {file.offset for file in manifest.files} == {None}
+        assert json.loads(manifest.to_json())["schema"] == "slipway.checkpoint/1"
+        assert {"offset"} & json.loads(manifest.to_json())["files"][0].keys() == set()
+
+    def test_that_did_not_change_are_not_sent_again(self, store, bucket, tmp_path):
+        folder = folder_of_many(tmp_path / "up", 3)
+        sender = Sender(store, IDENTITY)
+        first, _ = stored(store, folder, sender)
+        sender.remember(first.files)
+        later = folder.rename(folder.with_name("step-4"))
+        changed = max(later.glob("part-6/*"))
+        changed.write_bytes(b"new")
+        second, sent = stored(store, later, sender)
+        assert 0 < sent <= PACK_BYTES
+        shared = {file.key for file in second.files} & {file.key for file in first.files}
+        assert len(shared) == len({file.key for file in first.files}) - 1
+        assert whole_checkpoint(store, 4, store.sizes())[0] == second
+        found, _ = restored(store, tmp_path / "down")
+        assert content(found.folder) == content(later)
+
+    def test_that_arrived_before_the_upload_was_cut_off_are_not_sent_again(self, store, bucket, front_store, tmp_path):
+        front, store = front_store
+        folder = folder_of_many(tmp_path / "up", 3)
+        sender = Sender(store, IDENTITY)
+        front.rule = lambda method, path: 403 if method == "PUT" and "-packs/00001" in path else None
+        with pytest.raises(Exception, match="AccessDenied"):
+            sender.send(finished(folder))
+        front.rule = lambda *_: None
+        manifest, sent = sender.send(finished(folder))
+        assert 0 < sent < manifest.bytes
+        commit(store, assemble(store, manifest, session=IDENTITY.session), session=IDENTITY.session)
+        found, _ = restored(store, tmp_path / "down")
+        assert content(found.folder) == content(folder)
+
+    def test_are_refused_when_one_changed_since_it_was_finished(self, store, tmp_path):
+        folder = folder_of_many(tmp_path / "up", 3)
+        before = finished(folder)
+        path = sorted(folder.glob("part-0/*"))[3]
+        path.write_bytes(b"x" * 3)
+        with pytest.raises(UnusableCheckpointError, match="changed after it was finished"):
+            Sender(store, IDENTITY).send(before)
+
+    @pytest.mark.parametrize("damage", ["flipped", "short", "gone"])
+    def test_a_damaged_pack_is_noticed_and_the_older_one_taken(self, store, bucket, tmp_path, damage):
+        older = folder_of_many(tmp_path / "up", 2, number=3)
+        stored(store, older)
+        manifest, _ = stored(store, folder_of_many(tmp_path / "up", 3))
+        pack = next(file.key for file in manifest.files if file.bytes and file.offset is not None)
+        body = bytearray(bucket.read(pack))
+        body[100] ^= 1
+        bucket.write(pack, bytes(body) if damage == "flipped" else bytes(body[:-1]))
+        if damage == "gone":
+            bucket.delete(pack)
+        found, skipped = restored(store, tmp_path / "down")
+        assert found.step == 2
+        assert [step for step, _ in skipped] == [3]
+        assert content(found.folder) == content(older)
+
+
+class TestByHand:
+    @pytest.fixture
+    def objects(self, store, endpoint):
+        session = Session(environment={**os.environ, **KEYS, "AWS_ENDPOINT_URL": endpoint}, region="us-east-1")
+        return Objects.at(session, f"s3://{BUCKET}/{PREFIX}")
+
+    def test_it_is_verified_and_restored(self, store, objects, tmp_path):
+        folder = folder_of_many(tmp_path / "up", 3)
+        stored(store, folder)
+        checkpoint = chosen(survey(objects), None)
+        told = []
+        assert checkpoints_transfer.damaged(objects, checkpoint, told.append) == ()
+        assert sum(told) == sum(map(len, content(folder).values()))
+        place = checkpoints_transfer.restore(objects, checkpoint, tmp_path / "down", told.append)
+        assert content(place) == content(folder)
+
+    def test_a_damaged_pack_is_named_by_a_file_in_it(self, store, objects, bucket, tmp_path):
+        manifest, _ = stored(store, folder_of_many(tmp_path / "up", 3))
+        file = next(file for file in manifest.files if file.bytes > 1 and file.offset is not None)
+        body = bytearray(bucket.read(file.key))
+        body[file.offset] ^= 1
+        bucket.write(file.key, bytes(body))
+        checkpoint = chosen(survey(objects), None)
+        (line,) = checkpoints_transfer.damaged(objects, checkpoint, lambda _: None)
+        assert line.startswith(f"{file.path} has SHA-256")
+        with pytest.raises(ImpossibleError, match="step 3 is damaged"):
+            checkpoints_transfer.restore(objects, checkpoint, tmp_path / "down", lambda _: None)
+        assert list((tmp_path / "down").iterdir()) == []
+
+
+class TestManifest:
+    def test_with_packs_has_a_schema_that_older_agents_refuse(self, store, tmp_path):
+        manifest, _ = stored(store, folder_of_many(tmp_path / "up", 3))
+        assert json.loads(manifest.to_json())["schema"] == "slipway.checkpoint/2"
+        assert parse(manifest.to_json()) == manifest
+
+    @pytest.mark.parametrize("change", [{"schema": "slipway.checkpoint/1"}, {"offset": -1}, {"offset": "0"}], ids=str)
+    def test_that_makes_no_sense_is_none(self, store, tmp_path, change):
+        manifest, _ = stored(store, folder_of_many(tmp_path / "up", 3))
+        document = json.loads(manifest.to_json())
+        target = document if "schema" in change else document["files"][-1]
+        target.update(change)
+        with pytest.raises(ManifestError):
+            parse(json.dumps(document))
+
+    def test_packs_that_overlap_or_have_gaps_are_not_pointed_to(self, store, tmp_path):
+        manifest, _ = stored(store, folder_of_many(tmp_path / "up", 3))
+        shifted = [replace(f, offset=f.offset + 1) if f.offset else f for f in manifest.files]
+        assert len(known_packs(shifted)) == 0
+
+
+def test_packs_are_cut_by_size(tmp_path):
+    folder = folder_of_many(tmp_path, 3)
+    files = local_files(folder)
+    found = groups(files)
+    assert [file for pack in found for file in pack] == [file for file in files if file.bytes < SMALL_BYTES]
+    assert all(sum(file.bytes for file in pack) <= PACK_BYTES for pack in found)
+    assert groups(files[:MANY]) == []
