@@ -9,10 +9,11 @@ from pathlib import Path
 
 from launcher.aws.clients import Sessions
 from launcher.model.capacity import BOUGHT, CapacityOffer, JudgedOffer, OfferKind
-from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.money import UsdRange
 from launcher.model.request import NodeRange, PlanRequest, Reservation, TrainingPlanReference
+from launcher.model.target import taking, training_targets
 from launcher.pricing.training import TrainingPriced
 from launcher.workflow.capacity.search import Search, Wanted
 from launcher.workflow.quote.options import PriceOptions
@@ -145,7 +146,7 @@ def _pinned(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
         plan = TrainingPlanReference(
             arn=arn, starts_at=offer.starts_at, ends_at=offer.ends_at, count=offer.count, fee_usd=fee
         )
-        kind = (TargetKind.HYPERPOD_SLURM,)
+        kind = (taking(PurchaseOption.TRAINING_PLAN, training_targets()),)
     option = PurchaseOption.CAPACITY_BLOCK if held is not None else OPTIONS[offer.kind]
     nodes = _nodes(priced, offer)
     return replace(

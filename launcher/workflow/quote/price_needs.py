@@ -13,13 +13,13 @@ from launcher.model.names import nearest_name
 from launcher.model.plan import Place
 from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.sizing import HEAD_NODES, LOGIN_NODE, head_node
+from launcher.model.target import HOSTING, TARGETS, target_of
 
 ON_DEMAND, SPOT = PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value
 CAPACITY_BLOCK, TRAINING_PLAN = PurchaseOption.CAPACITY_BLOCK.value, PurchaseOption.TRAINING_PLAN.value
 SAVINGS_PLAN = PurchaseOption.SAVINGS_PLAN.value
 REGIONAL = frozenset((SPOT, CAPACITY_BLOCK, TRAINING_PLAN))
 """Kinds that are asked for in the region itself; the others have one endpoint for all."""
-ML_TARGETS = (TargetKind.HYPERPOD_SLURM, TargetKind.SAGEMAKER_ENDPOINT)
 """Targets whose machines SageMaker bills."""
 ML_OPTIONS = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN, PurchaseOption.TRAINING_PLAN)
 """Ways of buying those machines; its spot, blocks and reservations are EC2's."""
@@ -75,11 +75,11 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
         found += _spot({each.name: places[each.name] for each in types if SPOT in each.usage_classes})
     if PurchaseOption.CAPACITY_BLOCK in options:
         found += [each for name in types for each in _blocks(request, catalog, name, count)]
-    kinds = request.target.kind or tuple(TargetKind)
-    if PurchaseOption.TRAINING_PLAN in options and TargetKind.HYPERPOD_SLURM in kinds:
+    kinds = [target_of(each) for each in request.target.kind or TargetKind]
+    if PurchaseOption.TRAINING_PLAN in options and any(PurchaseOption.TRAINING_PLAN in each.trains for each in kinds):
         found += _plans({each.name: places[each.name] for each in types if each.training_plans}, count)
     ml = {f"ml.{each.name}": places[each.name] for each in types if each.ml or _is_served(each)}
-    if any(each in kinds for each in ML_TARGETS) and any(each in options for each in ML_OPTIONS):
+    if any(each.managed for each in kinds) and any(each in options for each in ML_OPTIONS):
         found += _each(SAGEMAKER, ml)
     if PurchaseOption.SAVINGS_PLAN in options:
         kind = request.purchase.plan_kind
@@ -95,7 +95,7 @@ def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
     commits = _commits((place.option,))
     hosts = _hosts(request, (place.nodes,))
     found = [*_on_demand(dict.fromkeys((*hosts, name), here), {name: here} if commits else {})]
-    if place.target in ML_TARGETS:
+    if target_of(place.target).managed:
         found += _each(SAGEMAKER, {ml: here})
     match place.option:
         case PurchaseOption.SPOT:
@@ -195,7 +195,8 @@ def _commits(options: Collection[PurchaseOption]) -> bool:
 
 
 def _is_served(facts: InstanceType) -> bool:
-    return TargetKind.SAGEMAKER_ENDPOINT.value in facts.targets
+    """Whether SageMaker hosts endpoints on a type."""
+    return any(each.kind in facts.targets for each in TARGETS.values() if each.sagemaker == HOSTING)
 
 
 Places = Mapping[str, tuple[str, ...]]

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from launcher.catalog.serving import load_serving
 from launcher.catalog.serving_images import load_images
-from launcher.model.enums import Level, PurchaseOption, TargetKind
+from launcher.model.enums import Level, PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.quote import Quote
+from launcher.model.target import Runs, target_of
 from launcher.planning.endpoint_checks import deployment_findings
 from launcher.pricing.priced import Priced
 from launcher.pricing.serving.verdict import ServingChoice
@@ -27,8 +28,9 @@ def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
     if plan.place.option is PurchaseOption.BEDROCK:
         message = f"{plan.name} on Bedrock is called, not deployed: there is nothing to deploy"
         raise ImpossibleError(message, hint=_other(priced, "slipway compare FILE says what machines would cost"))
-    if plan.place.target is TargetKind.EKS:
-        message = f"target.kind: eks: {plan.name} is pods of a cluster that exists, which slipway does not deploy"
+    if Runs.SERVING not in target_of(plan.place.target).deployed:
+        kind = plan.place.target
+        message = f"target.kind: {kind}: {plan.name} is pods of a cluster that exists, which slipway does not deploy"
         by_hand = f"slipway render {priced.path} -o DIR writes the manifests for kubectl apply -f DIR"
         raise ImpossibleError(message, hint=_other(priced, by_hand))
     if plan.request.target.cluster is not None:
@@ -43,7 +45,7 @@ def _other(priced: Priced, hint: str) -> str:
     """A hint, and the best candidate that is an endpoint."""
     for rank, each in enumerate(priced.candidates, start=1):
         machines = each.place.option is not PurchaseOption.BEDROCK
-        if machines and each.place.target is TargetKind.SAGEMAKER_ENDPOINT and each.usd is not None:
+        if machines and Runs.SERVING in target_of(each.place.target).deployed and each.usd is not None:
             return f"{hint}; --pick {rank} is an endpoint on {each.place.instance_type}"
     return hint
 

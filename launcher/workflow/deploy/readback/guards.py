@@ -3,8 +3,9 @@
 from decimal import Decimal
 
 from launcher.aws import alarms, budgets, functions, rules, topics
-from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import JOBS_METRIC, is_prepaid
+from launcher.model.target import target_of
 from launcher.workflow.deploy.readback.reading import Reading
 
 PUBLISHERS = frozenset(("budgets.amazonaws.com", "cloudwatch.amazonaws.com"))
@@ -76,12 +77,9 @@ def event_rules(reading: Reading) -> None:
     found = [rules.describe(reading.session, each) for each in _rules(reading)]
     checks.holds("event rules are on", all(each.enabled and each.targets for each in found))
     checks.equal("guard is called at", {"rate(5 minutes)"}, {each.schedule for each in found if each.schedule})
-    wanted = {"CloudWatch Alarm State Change"}
-    if plan.place.target is TargetKind.SAGEMAKER_ENDPOINT:
-        wanted = {"SageMaker Endpoint State Change"}
-    elif plan.place.target is TargetKind.HYPERPOD_SLURM:
-        wanted = {"SageMaker HyperPod Cluster Node Health Event", "SageMaker HyperPod Cluster State Change"}
-    elif plan.place.option is PurchaseOption.SPOT:
+    row = target_of(plan.place.target).guard
+    wanted = set() if row is None else set(row.events)
+    if plan.place.option is PurchaseOption.SPOT and row is not None and row.spot_notices:
         wanted |= {"EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation"}
     reservation = plan.request.purchase.reservation
     if plan.place.option is PurchaseOption.CAPACITY_BLOCK and reservation is not None:
@@ -109,10 +107,10 @@ def overview(reading: Reading) -> None:
     (name,) = reading.ids("AWS::CloudWatch::Dashboard")
     body = alarms.dashboard(reading.session, name)
     texts = [str(each["properties"]) for each in body.get("widgets", [])]
-    if reading.plan.place.target is TargetKind.HYPERPOD_SLURM:
+    head = reading.main.outputs.get("HeadNodeInstanceId")
+    if head is None:
         reading.checks.holds("dashboard shows the queue", any(JOBS_METRIC in each for each in texts))
         return
-    head = reading.main.outputs["HeadNodeInstanceId"]
     reading.checks.holds("dashboard shows the head node", any(head in each for each in texts))
 
 
