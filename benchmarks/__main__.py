@@ -23,6 +23,7 @@ TITLES = {
     "plan_speed": "How long `slipway plan` takes",
     "spot_simulation": "Spot in closed form against a simulation",
     "spot_interval": "The automatic checkpoint interval against the best",
+    "start": "How long `slipway --help` and `--version` take",
     "synth": "How long the stacks take to synthesise",
 }
 AIMS = {
@@ -37,7 +38,8 @@ AIMS = {
     "interruptions are expected, and exact below that: the simulated share of jobs on either side of it leaves 90 % by "
     "no more than the simulation's own noise.",
     "spot_interval": "Aim: at most 1 % dearer than the best interval that a search finds.",
-    "synth": "Aim: the largest example in at most twice the time of an app with one bucket.",
+    "start": "Aim: at most twice the import of typer.",
+    "synth": "Aim: the largest example in at most 1.6 times the time of an app with one bucket.",
 }
 WRITE_THEMSELVES = ("accuracy", "serving_accuracy")
 """Benchmarks with a page of their own, which they write when no --json is asked for."""

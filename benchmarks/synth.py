@@ -9,7 +9,7 @@ object printed:
 
     example, resources     the largest example, and the resources of all its stacks
     seconds, bucket        seconds of its fastest run, and of the one-bucket app's
-    ratio                  the first over the second; 2 is the most that it should be
+    ratio                  the first over the second; 1.6 is the most that it should be
     runs                   runs of each
 """
 

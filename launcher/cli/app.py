@@ -12,15 +12,13 @@ from typer.main import get_command
 
 from launcher.cli import output
 from launcher.cli.coercion import lighten
+from launcher.cli.summaries import SUMMARIES
 from launcher.model.errors import SlipwayError
 
-COMMANDS = (
-    *("init", "schema", "plan", "quote", "compare", "portfolio", "render", "deploy", "launch", "down"),
-    *("status", "logs", "cancel", "checkpoints", "report", "runs", "prices", "endpoint", "doctor", "capacity", "cost"),
-    "policies",
-)
-"""Modules of this package, each of which registers the commands it is named after; in the order of --help."""
+COMMANDS = tuple(SUMMARIES)
 INTERRUPTED, INTERNAL = 130, 1
+COMPLETION = "_SLIPWAY_COMPLETE"
+"""Variable of the environment by which a shell asks typer for the words that may follow."""
 _USAGE_ERROR: type[Exception] = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
 """Typer carries its own click and exports only some of its exceptions; this is their base."""
 
@@ -64,6 +62,18 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     return app
 
 
+def front() -> typer.Typer:
+    """The command line as its own help shows it: every command's name and summary, and nothing behind them."""
+    app = application(())
+    for name, summary in SUMMARIES.items():
+        app.command(name, help=summary)(_nothing)
+    return app
+
+
+def _nothing() -> None:
+    """What stands for a command in the front."""
+
+
 def __getattr__(name: str) -> Any:
     """`app`, with every command; it is built when it is asked for, so that one command loads no other's modules."""
     if name == "app":
@@ -71,10 +81,15 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(name)
 
 
-def _asked(words: Sequence[str]) -> Sequence[str]:
-    """The module of the command that is called, alone; all of them where that is not plain from the first word."""
+def _asked(words: Sequence[str]) -> typer.Typer:
+    """The command line as far as the words need it: one command, or the front where they name none.
+
+    A shell that completes a word sends none of them, and needs everything.
+    """
     first = next((word for word in words if word not in ("-v", "--verbose")), "")
-    return (first,) if first in COMMANDS else COMMANDS
+    if first in SUMMARIES:
+        return application((first,))
+    return application() if COMPLETION in os.environ else front()
 
 
 def main() -> None:
@@ -82,7 +97,7 @@ def main() -> None:
     try:
         # What a short command makes lives to its end: looking for garbage every few hundred objects finds none.
         gc.set_threshold(20_000, 50, 50)
-        command = get_command(application(_asked(sys.argv[1:])))
+        command = get_command(_asked(sys.argv[1:]))
         lighten(command)
         code = command(standalone_mode=False)
     except SlipwayError as problem:

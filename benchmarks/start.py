@@ -1,0 +1,65 @@
+"""How long `slipway --help` and `--version` take, against the import of the library that prints them.
+
+    python -m benchmarks.start [--runs N] [--json]
+
+Every command is a whole process. They are run in turn with `python -c "import typer"`, and the fastest run of each
+counts, so that the ratio holds on a busy machine too.
+
+    base_s       seconds of the import
+    runs         runs of each
+    commands     name, seconds, ratio to base_s, most (the ratio aimed at)
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BASE = ("-c", "import typer")
+COMMANDS = ("--help", "--version")
+MOST = 2.0
+
+
+def measure(runs: int) -> dict[str, object]:
+    """The figures of the module's docstring."""
+    asked: list[Sequence[str]] = [BASE, *(("-m", "launcher", word) for word in COMMANDS)]
+    best = [float("inf")] * len(asked)
+    for _ in range(runs):
+        best = [min(known, _seconds(words)) for known, words in zip(best, asked, strict=True)]
+    commands = [
+        {"name": name, "seconds": round(seconds, 3), "ratio": round(seconds / best[0], 2), "most": MOST}
+        for name, seconds in zip(COMMANDS, best[1:], strict=True)
+    ]
+    return {"base_s": round(best[0], 3), "runs": runs, "commands": commands}
+
+
+def _seconds(words: Sequence[str]) -> float:
+    """Seconds of one process."""
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, *words], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - begun
+
+
+def main() -> int:
+    """Measure and print; 0 when the aim is met."""
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reader.add_argument("--runs", type=int, default=9, help="runs of each; the fastest counts")
+    reader.add_argument("--json", action="store_true", help="print the figures as JSON")
+    asked = reader.parse_args()
+    figures = measure(asked.runs)
+    commands = figures["commands"]
+    if asked.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        print(f"import of typer: {figures['base_s']} s")
+        for each in commands:
+            print(f"slipway {each['name']}: {each['ratio']} x, aim {each['most']:g}")
+    return 0 if all(each["ratio"] <= each["most"] for each in commands) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

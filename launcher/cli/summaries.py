@@ -1,0 +1,48 @@
+"""The commands and what each does in a sentence: `slipway --help` reads this and none of them.
+
+A test holds every sentence to the first of its command's own help.
+"""
+
+from collections.abc import Mapping
+
+SUMMARIES: Mapping[str, str] = {
+    "init": "Write a plan file that works as it stands, every other key in it as a comment.",
+    "schema": "Print the JSON Schema of a plan file.",
+    "plan": "Total dollars to finish, for every way to buy the same job. Calls nothing and spends nothing.",
+    "quote": "One candidate: lines by group, assumptions, safety policies, and what the gate says.",
+    "compare": (
+        "The option matrix of one job, and GPU against Trainium with the port. Calls nothing and spends nothing."
+    ),
+    "portfolio": (
+        "Several plans, each routed to its best option, with one total a month. Calls nothing and spends nothing."
+    ),
+    "render": "Write the files a plan would deploy and submit, and execute nothing.",
+    "deploy": "Price a plan and deploy its cluster without a job, or its endpoint. --sandbox tries it on this machine.",
+    "launch": (
+        "Price a plan, deploy its cluster, run its job to the end, and report. Nothing starts without an allowed quote."
+    ),
+    "down": (
+        "Remove a cluster and its network, or an endpoint; keep checkpoints, and say what stays and what that costs."
+    ),
+    "status": "Ask the cluster how the newest run of a plan stands: its job, attempts, steps, checkpoints.",
+    "logs": "Print the logs of a plan's newest run, attempt by attempt.",
+    "cancel": "Cancel the job of a plan's newest run. Its checkpoints stay, and so does its cluster.",
+    "report": "Show the newest run of a plan: attempts, hours, dollars at the quoted rate, and what was checked.",
+    "runs": "List the runs under .slipway in this folder, newest first.",
+    "doctor": (
+        "Ask the account what a launch needs of it: rights, quotas, capacity, names. Makes nothing and spends nothing."
+    ),
+    "capacity": (
+        "Capacity Blocks, training plans, reservations, spot: what can be had now, and the total to finish with each."
+    ),
+    "cost": (
+        "Every stack of Slipway's in the account: who, since when, dollars an hour now and so far, and when it ends."
+    ),
+    "policies": (
+        "Write the policies of whoever deploys and of CloudFormation, and print the commands that put them in place."
+    ),
+    "checkpoints": "Checkpoints of a job: list, verify, prune, restore them.",
+    "prices": "Known prices: show them, compare two days, read fresh ones from AWS.",
+    "endpoint": "A deployed endpoint: its URL, a token, one request, a load test.",
+}
+"""By the name of the command, which is that of its module in this package; groups of commands come last."""

@@ -1,0 +1,67 @@
+"""The front of the command line: what --help says without the commands, and what it loads."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from launcher.cli.app import COMPLETION, application, front
+from launcher.cli.summaries import SUMMARIES
+
+LOADED = """
+import json, sys
+from launcher.cli.app import main
+sys.argv = ["slipway", *json.loads({words!r})]
+try:
+    main()
+finally:
+    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+def run(code: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**os.environ, **more}
+    )
+
+
+def test_every_summary_is_the_first_sentence_of_its_command():
+    commands = get_command(application()).commands
+    assert list(commands) == list(SUMMARIES)
+    for name, each in commands.items():
+        assert " ".join(each.help.split("\n\n")[0].split()) == SUMMARIES[name]
+
+
+@pytest.mark.parametrize("width", ["80", "120"])
+def test_the_help_is_the_same_with_and_without_the_commands(width: str):
+    shown = [CliRunner().invoke(each(), ["--help"], env={"COLUMNS": width}).output for each in (front, application)]
+    assert shown[0] == shown[1]
+    assert "launch" in shown[0]
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], []])
+def test_it_loads_no_command_and_nothing_that_prices(words: list[str]):
+    answer = run(LOADED.format(words=json.dumps(words)))
+    loaded = set(json.loads(answer.stderr.splitlines()[-1]))
+    assert "launcher.cli.summaries" in loaded
+    own = {each for each in loaded if each.startswith("launcher.")}
+    assert not {each for each in own if each.split(".")[1] not in ("cli", "model")}
+    assert not {f"launcher.cli.{name}" for name in SUMMARIES} & own
+    assert not {each for each in own if each.endswith("_page")}
+    assert "rich" not in loaded
+
+
+def test_a_command_that_does_not_exist_is_named_with_its_neighbour():
+    answer = run("import sys; from launcher.cli.app import main; sys.argv = ['slipway', 'plam']; main()")
+    assert answer.returncode == 2
+    assert "plan" in answer.stderr
+
+
+def test_a_shell_that_completes_a_word_is_answered_from_the_commands():
+    words = {COMPLETION: "complete_bash", "COMP_WORDS": "slipway plan --exp", "COMP_CWORD": "2"}
+    answer = run("import sys; from launcher.cli.app import main; sys.argv = ['slipway']; main()", **words)
+    assert "--explain" in answer.stdout
