@@ -48,6 +48,10 @@ class CredentialsError(AwsError):
     """There are no usable credentials: no further call is worth making (exit 1)."""
 
 
+class NoAccountError(CredentialsError):
+    """The environment names no credentials at all: what AWS publishes can still be read."""
+
+
 class RefusedPriceError(ValueError):
     """A price that is not taken; the text says why."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from launcher.aws.calls import NO_CREDENTIALS_HINT, CredentialsError, asked
+from launcher.aws.calls import NO_CREDENTIALS_HINT, CredentialsError, NoAccountError, asked
 from launcher.aws.session import ATTEMPTS, Session
 
 CONNECT_S, READ_S = 10, 60
@@ -41,7 +41,7 @@ class Sessions:
             )
             credentials = self._boto.get_credentials()
             if credentials is None:
-                raise CredentialsError("no AWS credentials", hint=NO_CREDENTIALS_HINT)
+                raise NoAccountError("no AWS credentials", hint=NO_CREDENTIALS_HINT)
             credentials.get_frozen_credentials()
         self._environment = environment
         self._made: dict[str, Session] = {}

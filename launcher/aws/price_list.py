@@ -4,7 +4,7 @@ Filters as Karpenter's price updater sets them (aws/karpenter-provider-aws, pkg/
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -43,6 +43,11 @@ COMPONENTS = {
 """The catalog's components by what SageMaker's products call them, in small letters. Other products of the same type
 (spot training, reserved clusters, notebooks, free tiers) have prices of their own and are left out."""
 
+FAMILIES = {
+    "AmazonEC2": ("Storage", "System Operation", "Provisioned Throughput", "Storage Snapshot", "NAT Gateway"),
+}
+"""The product families of a service that has bill items beside its machines."""
+
 PAYMENTS = {
     "No Upfront": Payment.NO_UPFRONT,
     "Partial Upfront": Payment.PARTIAL_UPFRONT,
@@ -72,16 +77,25 @@ def ec2(session: Session, instance_type: str, regions: Collection[str], now: dat
     Raises:
         AwsError: the call failed, or its answer is not whole.
     """
+    filters = {"instanceType": instance_type, **EC2_FILTERS}
+    found = _products(session, "AmazonEC2", filters, regions, f"Price List of {instance_type}")
+    return ec2_answer(found, {instance_type}, regions, now, reserved=reserved)
+
+
+def ec2_answer(
+    products: Iterable[Product], names: Collection[str], regions: Collection[str], now: datetime, *, reserved: bool
+) -> Answer:
+    """On-demand rates of some types in some regions out of products, and reserved ones where asked for."""
     readings: list[Reading] = []
     refusals: list[Refusal] = []
-    filters = {"instanceType": instance_type, **EC2_FILTERS}
-    for product in _products(session, "AmazonEC2", filters, regions, f"Price List of {instance_type}"):
+    for product in products:
+        name = product.attributes.get("instanceType", next(iter(names)) if len(names) == 1 else "")
         place = _place(product.attributes.get("regionCode", ""), regions)
-        if place is not None and _is_plain(product.attributes, filters):
+        if place is not None and name in names and is_plain(product.attributes):
             region, zone = place
-            found = [_on_demand(product, Key("on-demand", instance_type, region, zone), now)]
+            found = [_on_demand(product, Key("on-demand", name, region, zone), now)]
             if reserved and not zone:
-                found += _reserved(product, Key("reserved", instance_type, region), now)
+                found += _reserved(product, Key("reserved", name, region), now)
             readings += [each for each in found if isinstance(each, Reading)]
             refusals += [each for each in found if isinstance(each, Refusal)]
     return answer(readings, refusals)
@@ -93,10 +107,16 @@ def sagemaker(session: Session, ml_type: str, regions: Collection[str], now: dat
     Raises:
         AwsError: the call failed, or its answer is not whole.
     """
+    return sagemaker_answer(sagemaker_products(session, ml_type, regions), now, name=ml_type)
+
+
+def sagemaker_answer(products: Iterable[Product], now: datetime, *, name: str = "") -> Answer:
+    """SageMaker's rates by component out of products that `is_managed` lets pass; `name` where one states none."""
     found = []
-    for product in sagemaker_products(session, ml_type, regions):
-        component = COMPONENTS[_component(product.attributes)]
-        key = Key(SAGEMAKER, ml_type, product.attributes["regionCode"], detail=component)
+    for product in products:
+        stated = product.attributes
+        component = COMPONENTS[_component(stated)]
+        key = Key(SAGEMAKER, stated.get("instanceName", name), stated["regionCode"], detail=component)
         found.append(_on_demand(product, key, now))
     readings = [each for each in found if isinstance(each, Reading)]
     return answer(readings, [each for each in found if isinstance(each, Refusal)])
@@ -112,10 +132,25 @@ def sagemaker_products(session: Session, ml_type: str, regions: Collection[str])
     return [
         product
         for product in _products(session, "AmazonSageMaker", {"instanceName": ml_type}, regions, what)
-        if product.attributes.get("regionCode") in regions
-        and product.attributes.get("instanceName", ml_type) == ml_type
-        and _component(product.attributes) in COMPONENTS
+        if is_managed({"instanceName": ml_type, **product.attributes}, {ml_type}, regions)
     ]
+
+
+def is_managed(attributes: Mapping[str, str], names: Collection[str], regions: Collection[str]) -> bool:
+    """Whether a product is one of SageMaker's for some `ml.` types and regions that the catalog has a component for."""
+    here = attributes.get("regionCode") in regions and attributes.get("instanceName") in names
+    return here and _component(attributes) in COMPONENTS
+
+
+def bill_products(session: Session, service: str, region: str) -> list[Product]:
+    """The products of a service in a region that bill items can be among; of EC2 no machines.
+
+    Raises:
+        AwsError: the call failed, or its answer is not whole.
+    """
+    what, families = f"Price List of {service} in {region}", FAMILIES.get(service, ("",))
+    filters: list[dict[str, str]] = [{"productFamily": each} if each else {} for each in families]
+    return [product for each in filters for product in _products(session, service, each, (region,), what)]
 
 
 def _component(attributes: Mapping[str, str]) -> str:
@@ -144,9 +179,9 @@ def _products(
             raise AwsError(f"{what}: {CUT_SHORT}: {str(text)[:60]!r}", hint="run it again") from problem
 
 
-def _is_plain(attributes: Mapping[str, str], filters: Mapping[str, str]) -> bool:
-    """Whether a product is what the filters ask for: not a Capacity Block, a reservation or another system's."""
-    if any(attributes.get(name, value) != value for name, value in filters.items()):
+def is_plain(attributes: Mapping[str, str]) -> bool:
+    """Whether a product is a plain machine on demand: not a Capacity Block, a reservation or another system's."""
+    if any(attributes.get(name, value) != value for name, value in EC2_FILTERS.items()):
         return False
     return "BoxUsage" in attributes.get("usagetype", "BoxUsage")
 
@@ -185,11 +220,20 @@ def _holding(terms: list[Mapping[str, Any]], now: datetime) -> Decimal:
     Raises:
         RefusedPriceError: it is no price in dollars above zero, or no term has begun.
     """
+    return max(_hourly(term) for term in holding(terms, now))
+
+
+def holding(terms: list[Mapping[str, Any]], now: datetime) -> list[Mapping[str, Any]]:
+    """Of the terms that have begun the newest; none of none.
+
+    Raises:
+        RefusedPriceError: no term has begun, or one does not say when it does.
+    """
     begun = [term for term in terms if _begins(term) <= now]
-    if not begun:
+    if terms and not begun:
         raise RefusedPriceError(f"the price holds from {min(map(_begins, terms)):%Y-%m-%d} on")
-    newest = max(map(_begins, begun))
-    return max(_hourly(term) for term in begun if _begins(term) == newest)
+    newest = max(map(_begins, begun), default=now)
+    return [term for term in begun if _begins(term) == newest]
 
 
 def _begins(term: Mapping[str, Any]) -> datetime:

@@ -1,15 +1,64 @@
 """The rest of the bill: unit prices with their quantity tiers."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 
 from launcher.catalog.selection import newest, price_of
 from launcher.catalog.store import Store, TierRow
-from launcher.catalog.tables import FREE
+from launcher.catalog.tables import BILL_ITEMS, FREE, read_cells
 from launcher.model.enums import Basis
 from launcher.model.money import Price, Tier, Unpriced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageType:
+    """What AWS's Price List calls a bill item: a service's usage type, without the region's prefix.
+
+    One of the list's units times `units` is one of the item's; `unit` is the list's own where the two differ, empty
+    where it is not held against it. A quantity below `starts_at` is included at no charge and not in the list.
+    """
+
+    item: str
+    service: str
+    name: str
+    unit: str
+    units: Decimal
+    starts_at: Decimal
+
+    def names(self, usage_type: str) -> bool:
+        """Whether a usage type of the list, with a region's prefix or without, is this one.
+
+        >>> hours = UsageType(item="", service="", name="NatGateway-Hours", unit="", units=1, starts_at=0)
+        >>> [hours.names(each) for each in ("USE2-NatGateway-Hours", "NatGateway-Hours", "NatGateway-Hours-Free")]
+        [True, True, False]
+        """
+        if usage_type == self.name:
+            return True
+        prefix = usage_type.removesuffix(f"-{self.name}")
+        return prefix != usage_type and prefix.isalnum() and prefix.isupper()
+
+
+def usage_types() -> tuple[UsageType, ...]:
+    """The bill items that the Price List's files are known to hold."""
+    return tuple(
+        UsageType(
+            item=cells["item"],
+            service=cells["service"],
+            name=cells["usage_type"],
+            unit=cells["unit"],
+            units=Decimal(cells["units"]),
+            starts_at=Decimal(cells["starts_at"] or 0),
+        )
+        for cells in read_cells("bill_usage_types.csv")
+    )
+
+
+def item_units() -> dict[str, str]:
+    """The catalog's unit of each bill item."""
+    return {cells["item"]: cells["unit"] for cells in read_cells(BILL_ITEMS.path)}
+
 
 EVERYWHERE = "*"
 """The region of an item that costs the same in all of them."""

@@ -209,9 +209,9 @@ class Catalog:
         return SpotRange(low=low, average=price_of(row, row.usd_avg, self.store), high=high)
 
     def interruption_band(self, instance_type: str, region: str) -> InterruptionBand | None:
-        """The Spot Advisor's newest band; None where it has none."""
+        """The Spot Advisor's newest band, of one day the one read last; None where it has none."""
         rows = [row for row in self.store.interruptions.get((instance_type, region), ()) if row.as_of <= self.until]
-        return band_of(max(rows, key=lambda row: row.as_of), self.store) if rows else None
+        return band_of(max(reversed(rows), key=lambda row: row.as_of), self.store) if rows else None
 
     def reserved(
         self, instance_type: str, region: str, offering_class: OfferingClass, term_years: int, payment: Payment

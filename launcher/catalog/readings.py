@@ -39,7 +39,21 @@ _CALLS = {
 }
 """Source id and title by kind."""
 
-SOURCE_ROWS = tuple(sorted({(each, "api", title, "read by prices refresh") for each, title in _CALLS.values()}))
+_FILES = {
+    "aws-price-file-ec2": "AWS Price List, public offer file of AmazonEC2",
+    "aws-price-file-sagemaker": "AWS Price List, public offer file of AmazonSageMaker",
+    "aws-price-file": "AWS Price List, public offer files",
+    "aws-spot-page": "AWS, the file behind the Spot price page",
+    "aws-spot-advisor": "AWS Spot Instance Advisor, its public data",
+}
+"""Source id and title of what AWS publishes without an account."""
+
+SOURCE_ROWS = tuple(
+    sorted(
+        {(each, "api", title, "read by prices refresh") for each, title in _CALLS.values()}
+        | {(each, "public-file", title, "read by prices refresh") for each, title in _FILES.items()}
+    )
+)
 """The rows of the cache's sources.csv."""
 
 JUMP = Decimal("0.5")
@@ -48,11 +62,47 @@ JUMP = Decimal("0.5")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One price, USD per instance-hour, as an API of AWS gave it."""
+    """One price, USD per instance-hour, as AWS gave it; `source` is the id of a public file, empty for an API."""
 
     key: Key
     usd: Decimal
     note: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandReading:
+    """The Spot Instance Advisor's word on one type in one region: its band (0 to 4) and saving, as of a day."""
+
+    name: str
+    region: str
+    band: int
+    savings_percent: int
+    as_of: date
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The row of the cache's file of bands."""
+        where = (self.name, self.region, str(self.band), str(self.savings_percent))
+        return (*where, self.as_of.isoformat(), "aws-spot-advisor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemReading:
+    """One band of quantity of a bill item: USD per `unit` from `start` to `end` (None: without end) in a month."""
+
+    item: str
+    region: str
+    unit: str
+    start: Decimal
+    end: Decimal | None
+    usd: Decimal
+
+    def row(self, as_of: date) -> tuple[str, ...]:
+        """The row of the cache's file of bill items."""
+        tier = (plain(self.start), "" if self.end is None else plain(self.end))
+        origin = (as_of.isoformat(), Basis.LISTED.value, "aws-price-file", "")
+        return (self.item, self.region, self.unit, *tier, plain(self.usd), *origin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +115,21 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What one question to AWS brought."""
+    """What one question to AWS brought: rates of compute, bands of spot interruptions, bands of bill items.
 
-    readings: tuple[Reading, ...]
+    `as_of` is the day the prices are of where AWS's answer says so, None for the day they are read.
+    """
+
+    readings: tuple[Reading, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    bands: tuple[BandReading, ...] = ()
+    items: tuple[ItemReading, ...] = ()
+    as_of: date | None = None
+
+    @property
+    def prices(self) -> int:
+        """How many numbers it holds."""
+        return len(self.readings) + len(self.bands) + len(self.items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +172,15 @@ def answer(readings: Iterable[Reading], refusals: Iterable[Refusal] = ()) -> Ans
     return Answer(readings=tuple(kept.values()), refusals=tuple(each for _, each in sorted(left.items())))
 
 
-def file_rows(readings: Iterable[Reading], as_of: date) -> dict[Table, list[tuple[str, ...]]]:
+def file_rows(answer: Answer, as_of: date) -> dict[Table, list[tuple[str, ...]]]:
     """The rows of the cache's files, by file; the ways of paying for one commitment share a row."""
     found: dict[Table, list[tuple[str, ...]]] = {}
+    if answer.bands:
+        found[tables.INTERRUPTIONS] = [each.row for each in answer.bands]
+    if answer.items:
+        found[tables.BILL_ITEMS] = [each.row(as_of) for each in answer.items]
     terms: dict[Key, dict[str, Reading]] = {}
-    for each in readings:
+    for each in answer.readings:
         key = each.key
         if key.payment:
             terms.setdefault(key._replace(payment=""), {})[key.payment] = each
@@ -134,7 +199,7 @@ def file_rows(readings: Iterable[Reading], as_of: date) -> dict[Table, list[tupl
 
 def _origin(reading: Reading, as_of: date) -> tuple[str, str, str, str]:
     """Date, basis, source and note of a row."""
-    return as_of.isoformat(), Basis.LISTED.value, _CALLS[reading.key.kind][0], reading.note
+    return as_of.isoformat(), Basis.LISTED.value, reading.source or _CALLS[reading.key.kind][0], reading.note
 
 
 def plain(usd: Decimal) -> str:

@@ -88,14 +88,22 @@ def refresh(
     region: Annotated[list[str] | None, typer.Option("--region", help="Only this region; may be repeated.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Read prices from AWS into your cache, beside the shipped ones. Needs credentials, changes nothing in AWS."""
+    """Read prices from AWS into your cache, beside the shipped ones. Changes nothing in AWS.
+
+    With credentials AWS's APIs are asked; without them the files that AWS publishes for everybody are read.
+    """
     from launcher.cli.refresh_page import refresh_page
     from launcher.records.price_documents import refresh_document
     from launcher.workflow.quote import refresh as story
 
     now = options.now()
     report = story.refresh_file(
-        None if everything else file, region or (), environment=os.environ, now=now, say=output.say
+        None if everything else file,
+        region or (),
+        environment=os.environ,
+        now=now,
+        say=output.say,
+        everywhere=everything,
     )
     if json:
         output.document(refresh_document(report, now))

@@ -16,7 +16,11 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
     prices = "1 price" if report.prices == 1 else f"{report.prices:,} prices"
     earlier = f" ({report.resumed} of them kept from before)" if report.resumed else ""
     answers = f"{report.answered:,} of {report.asked:,} answers{earlier}"
-    lines = ["", *wrapped(f"  {prices} read from AWS, {answers}; kept in {report.cache}", width)]
+    where = "AWS's public files" if report.public else "AWS"
+    lines = ["", *wrapped(f"  {prices} read from {where}, {answers}; kept in {report.cache}", width)]
+    if report.unasked:
+        kinds = ", ".join(each.replace("-", " ") for each in report.unasked)
+        lines += wrapped(f"  Only an account can ask for: {kinds}; and for spot by zone.", width)
     if report.skipped_regions:
         names = ", ".join(report.skipped_regions)
         lines += wrapped(f"  Not enabled in this account, so not asked: {names}", width)

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from launcher.catalog import tables
-from launcher.catalog.readings import SOURCE_ROWS, Reading, file_rows
+from launcher.catalog.readings import SOURCE_ROWS, Answer, Reading, file_rows
 from launcher.catalog.tables import Table
 from launcher.model.errors import ImpossibleError
 from launcher.records.run_folder import write_whole
@@ -33,7 +33,11 @@ class PriceCache:
     folder: Path
 
     def keep(self, readings: Iterable[Reading], as_of: date) -> None:
-        """Add prices that were read on a day; a price of the same thing and day is replaced, older ones are history.
+        """Add prices of a day; see `keep_answers`."""
+        self.keep_answers((Answer(readings=tuple(readings)),), as_of)
+
+    def keep_answers(self, answers: Iterable[Answer], today: date) -> None:
+        """Add what was read on a day; a price of the same thing and day is replaced, older ones are history.
 
         Raises:
             ImpossibleError: the folder cannot be written.
@@ -41,8 +45,12 @@ class PriceCache:
         """
         with self._locked():
             self._write(tables.SOURCES, SOURCE_ROWS)
-            for table, rows in file_rows(readings, as_of).items():
-                self._write(table, merged(table, tables.read_checked(table, self.folder, as_of), rows, as_of))
+            found: dict[Table, list[FileRow]] = {}
+            for each in answers:
+                for table, rows in file_rows(each, each.as_of or today).items():
+                    found.setdefault(table, []).extend(rows)
+            for table, rows in found.items():
+                self._write(table, merged(table, tables.read_checked(table, self.folder, today), rows, today))
 
     def answered(self, now: datetime) -> frozenset[str]:
         """The questions that an unfinished refresh of the last hour has the answers of."""

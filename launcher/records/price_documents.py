@@ -58,6 +58,8 @@ def refresh_document(report: RefreshReport, now: datetime) -> Json:
             "refused": [{**_key(each.key), "reason": each.reason} for each in report.refused],
             "failures": [{"what": what, "message": each.message, "hint": each.hint} for what, each in report.failures],
             "skipped_regions": list(report.skipped_regions),
+            "public": report.public,
+            "unasked": list(report.unasked),
         },
     }
 

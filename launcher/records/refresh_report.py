@@ -13,7 +13,8 @@ class RefreshReport:
     """What a refresh brought.
 
     `asked` counts the questions, `answered` those with an answer, `resumed` those of them that an unfinished refresh
-    had; `failures` are questions with what went wrong, `skipped_regions` those the account may not use.
+    had; `failures` are questions with what went wrong, `skipped_regions` those the account may not use. `public`: read
+    without an account; `unasked` are the kinds of price that AWS publishes for no one without.
     """
 
     cache: Path
@@ -26,6 +27,8 @@ class RefreshReport:
     refused: tuple[Refusal, ...]
     failures: tuple[tuple[str, AwsError], ...]
     skipped_regions: tuple[str, ...]
+    public: bool = False
+    unasked: tuple[str, ...] = ()
 
     @property
     def whole(self) -> bool:

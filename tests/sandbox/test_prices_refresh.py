@@ -73,6 +73,10 @@ def slipway(environment, tmp_path):
     return run
 
 
+WITHOUT_SPOT = {"prices/on_demand.csv", "prices/capacity_blocks.csv", "prices/interruptions.csv", "sources.csv"}
+"""The cache's files when every question but the one about spot has its answer."""
+
+
 def files(environment) -> dict[str, list[list[str]]]:
     """Every file of the cache, read as the catalog reads it."""
     folder = cache_folder(environment)
@@ -93,8 +97,8 @@ class TestFresh:
     def test_a_plan_file_refreshes_what_it_needs_and_the_next_command_has_it(self, slipway, aws):
         done = slipway("prices", "refresh", "plan.yaml")
         assert done.returncode == 0, done.stderr
-        assert "  4 prices read from AWS, 4 of 4 answers; kept in " in done.stdout
-        assert "4/4" in done.stderr
+        assert "  5 prices read from AWS, 12 of 12 answers; kept in " in done.stdout
+        assert "12/12" in done.stderr
         assert "spot of p5.48xlarge in us-east-2: 1 price" in done.stderr
         shown = slipway("prices", "show", "--type", P5, "--region", "us-east-2", "--json")
         document = json.loads(shown.stdout)
@@ -107,7 +111,7 @@ class TestFresh:
         assert fresh["spot"]["source"] == "EC2 API, DescribeSpotPriceHistory"
         again = slipway("prices", "refresh", "plan.yaml", "--json")
         report = json.loads(again.stdout)
-        assert (report["schema"], report["refresh"]["answered"]) == ("slipway.prices/1", 4)
+        assert (report["schema"], report["refresh"]["answered"]) == ("slipway.prices/1", 12)
 
     def test_known_prices_are_shown_without_boto3(self, environment, tmp_path):
         code = (
@@ -139,13 +143,13 @@ class TestRefused:
         assert done.returncode == 1
         assert "failed; the older prices stand" in done.stdout
         assert "You are not authorized" in done.stdout
-        assert set(files(environment)) == {"prices/on_demand.csv", "prices/capacity_blocks.csv", "sources.csv"}
+        assert set(files(environment)) == WITHOUT_SPOT
         aws.always.clear()
         aws.asked.clear()
         again = slipway("prices", "refresh", "plan.yaml")
         assert again.returncode == 0
         assert aws.operations() == ["DescribeSpotPriceHistory"]
-        assert "3 of 4 answers are kept" in again.stderr
+        assert "11 of 12 answers are kept" in again.stderr
 
     def test_a_price_of_zero_exits_with_one(self, slipway, aws):
         aws.spot[0]["spotPrice"] = "0.000000"
@@ -155,8 +159,8 @@ class TestRefused:
         assert (refused["az_id"], refused["reason"]) == ("use2-az1", "the price is $0.000000, expected more than 0")
 
     @pytest.mark.parametrize("json_asked", [False, True])
-    def test_no_credentials_are_one_sentence_with_a_way_out(self, slipway, json_asked):
-        gone = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+    def test_half_a_key_is_one_sentence_with_a_way_out(self, slipway, json_asked):
+        gone = {"AWS_SECRET_ACCESS_KEY": ""}
         done = slipway("prices", "refresh", "plan.yaml", *(["--json"] if json_asked else []), **gone)
         assert done.returncode == 1
         assert "Traceback" not in done.stderr
@@ -197,7 +201,7 @@ class TestInterrupted:
             command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         journal = cache_folder(environment) / "unfinished.json"
-        until(lambda: journal.is_file() and len(json.loads(journal.read_text())["answered"]) == 3, process)
+        until(lambda: journal.is_file() and len(json.loads(journal.read_text())["answered"]) == 11, process)
         return process
 
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
@@ -209,7 +213,7 @@ class TestInterrupted:
         assert process.returncode == {signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[how]
         assert how == signal.SIGKILL or "interrupted: what came is kept" in said
         assert "Traceback" not in said
-        assert set(files(environment)) == {"prices/on_demand.csv", "prices/capacity_blocks.csv", "sources.csv"}
+        assert set(files(environment)) == WITHOUT_SPOT
         aws.asked.clear()
         again = slipway("prices", "refresh", "plan.yaml")
         assert again.returncode == 0, again.stderr

@@ -17,6 +17,8 @@ from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
 EC2 = "http://ec2.amazonaws.com/doc/2016-11-15/"
+ADVISOR = json.dumps({"spot_advisor": {"us-east-2": {"Linux": {"p5.48xlarge": {"s": 50, "r": 1}}}}}).encode()
+"""The Spot Instance Advisor's data, which has no API."""
 SERVICES = ("PRICING", "EC2", "SAGEMAKER", "SAVINGSPLANS")
 
 
@@ -73,7 +75,8 @@ class AwsPrices:
         """What boto3 and Slipway need to find it; credentials that open nothing."""
         endpoints = {f"AWS_ENDPOINT_URL_{name}": self.url for name in SERVICES}
         keys = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
-        return {**keys, **endpoints, "XDG_CACHE_HOME": str(cache)}
+        public = {"SLIPWAY_SPOT_ADVISOR_URL": f"{self.url}/advisor.json", "SLIPWAY_SPOT_PAGE_URL": f"{self.url}/none"}
+        return {**keys, **endpoints, **public, "XDG_CACHE_HOME": str(cache)}
 
     def operations(self) -> list[str]:
         """The operations that were asked for, in order."""
@@ -128,6 +131,14 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_):
         """Say nothing."""
 
+    def do_GET(self):
+        """Answer a request for the Spot Instance Advisor's public file; no other lies here."""
+        body = ADVISOR if self.path == "/advisor.json" else b""
+        self.send_response(200 if body else 403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
     def do_POST(self):
         """Answer a request of any of the services."""
         raw = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
@@ -181,7 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
             each
             for each in self.state.products
             if each["serviceCode"] == body["ServiceCode"]
-            and (not self.state.filtering or filters.items() <= each["product"]["attributes"].items())
+            and (not self.state.filtering or filters.items() <= _fields(each["product"]).items())
         ]
         page, after = self._listed(found, body.get("NextToken"), fault)
         answer = {"FormatVersion": "aws_v1", "PriceList": [*map(json.dumps, page), *self.state.raw_entries]}
@@ -242,6 +253,11 @@ class _Handler(BaseHTTPRequestHandler):
         ]
         rows = [_item(each, leave=("region",)) for each in found]
         return _xml("DescribeCapacityBlockOfferings", "capacityBlockOfferingSet", rows, None)
+
+
+def _fields(product: dict) -> dict[str, str]:
+    """What a product can be filtered by."""
+    return {"productFamily": product.get("productFamily", ""), **product["attributes"]}
 
 
 def _cuts(fault: Fault | None) -> bool:

@@ -18,6 +18,9 @@ from launcher.model.target import HOSTING, TARGETS, target_of
 ON_DEMAND, SPOT = PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value
 CAPACITY_BLOCK, TRAINING_PLAN = PurchaseOption.CAPACITY_BLOCK.value, PurchaseOption.TRAINING_PLAN.value
 SAVINGS_PLAN = PurchaseOption.SAVINGS_PLAN.value
+BILL_ITEM, SPOT_BAND = "bill-item", "spot-band"
+PRICE_FILE, SPOT_PAGE = "price-file", "spot-page"
+"""Questions to AWS's public files; the names of a price file's are services."""
 REGIONAL = frozenset((SPOT, CAPACITY_BLOCK, TRAINING_PLAN))
 """Kinds that are asked for in the region itself; the others have one endpoint for all."""
 """Targets whose machines SageMaker bills."""

@@ -7,17 +7,29 @@ from threading import Event, Thread
 
 from launcher.aws import capacity_blocks, price_list, savings_plans, spot_history, training_plans
 from launcher.aws.clients import Sessions
+from launcher.aws.feeds.bill_items import item_readings
+from launcher.aws.feeds.public_files import PublicFiles
+from launcher.catalog.bill import item_units, usage_types
 from launcher.catalog.readings import Answer
 from launcher.catalog.selector import SAGEMAKER
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import AwsError
-from launcher.workflow.quote.price_needs import Question
+from launcher.workflow.quote.price_needs import BILL_ITEM, Question
 
 AT_ONCE = 8
 """Questions that are open at the same time: the services allow a few a second and each takes some tenths."""
+MEGABYTE = 1_000_000
+TOLD_EVERY = 64 * MEGABYTE
+"""Bytes of a download between two lines about it."""
 
 
-Ask = Callable[[Question, Sessions, datetime], Answer]
+AskSigned = Callable[[Question, Sessions, datetime], Answer]
+Ask = Callable[[Question], Answer]
+"""What answers a question.
+
+Raises:
+    AwsError: it cannot.
+"""
 
 
 def _on_demand(question: Question, sessions: Sessions, now: datetime) -> Answer:
@@ -52,20 +64,68 @@ def _sagemaker(question: Question, sessions: Sessions, now: datetime) -> Answer:
     return price_list.sagemaker(session, question.names[0], question.regions, now)
 
 
-ASK: Mapping[str, Ask] = {
+def _bill_items(question: Question, sessions: Sessions, now: datetime) -> Answer:
+    service, region = question.names[0], question.regions[0]
+    found = price_list.bill_products(sessions.session(price_list.HOME, "pricing"), service, region)
+    known = tuple(each for each in usage_types() if each.service == service)
+    return Answer(items=item_readings(found, known, item_units(), region, now))
+
+
+SIGNED: Mapping[str, AskSigned] = {
     PurchaseOption.ON_DEMAND.value: _on_demand,
     PurchaseOption.SPOT.value: _spot,
     PurchaseOption.CAPACITY_BLOCK.value: _capacity_blocks,
     PurchaseOption.TRAINING_PLAN.value: _training_plans,
     PurchaseOption.SAVINGS_PLAN.value: _savings_plans,
     SAGEMAKER: _sagemaker,
+    BILL_ITEM: _bill_items,
 }
-"""Who is asked, by kind of question; reserved rates come with the on-demand ones."""
+"""Which call of AWS is made, by kind of question; reserved rates come with the on-demand ones."""
 
 
-def answers(
-    questions: Iterable[Question], sessions: Sessions, now: datetime
-) -> Generator[list[tuple[Question, Answer | AwsError]]]:
+def signed(sessions: Sessions, files: PublicFiles, now: datetime) -> Ask:
+    """Answers from AWS's APIs, and from a public file where there is no API."""
+
+    def ask(question: Question) -> Answer:
+        if question.kind in SIGNED:
+            return SIGNED[question.kind](question, sessions, now)
+        return public(files, now, lambda _: None)(question)
+
+    return ask
+
+
+def public(files: PublicFiles, now: datetime, say: Callable[[str], None]) -> Ask:
+    """Answers from AWS's public files; `say` takes how far a large one is."""
+
+    def ask(question: Question) -> Answer:
+        progress = _Told(words=question.words, say=say)
+        match question.kind:
+            case "spot-page":
+                return files.spot(question.regions, now.date(), progress)
+            case "spot-band":
+                return files.advisor(question.regions, now.date(), progress)
+            case _:
+                return files.offer(question.names[0], question.regions[0], now, progress)
+
+    return ask
+
+
+class _Told:
+    """Says how far a download is, each time another part of it came."""
+
+    def __init__(self, *, words: str, say: Callable[[str], None]) -> None:
+        self._words, self._say = words, say
+        self._said = 0
+
+    def __call__(self, came: int, whole: int | None) -> None:
+        part = came // TOLD_EVERY
+        if part > self._said:
+            self._said = part
+            of = f" of {whole / MEGABYTE:,.0f}" if whole else ""
+            self._say(f"  {self._words}: {came / MEGABYTE:,.0f}{of} MB")
+
+
+def answers(questions: Iterable[Question], ask: Ask) -> Generator[list[tuple[Question, Answer | AwsError]]]:
     """The answers as they come, those that came together in one list; what went wrong in place of an answer.
 
     Who stops listening leaves the questions that are not yet asked unasked. The threads are daemons, so that a program
@@ -83,7 +143,7 @@ def answers(
                 question = waiting.get_nowait()
             except Empty:
                 return
-            came.put((question, _outcome(question, sessions, now)))
+            came.put((question, _outcome(question, ask)))
 
     for _ in range(min(AT_ONCE, left)):
         Thread(target=work, name="prices", daemon=True).start()
@@ -98,10 +158,10 @@ def answers(
         stopped.set()
 
 
-def _outcome(question: Question, sessions: Sessions, now: datetime) -> Answer | Exception:
+def _outcome(question: Question, ask: Ask) -> Answer | Exception:
     """The answer, or what went wrong, for the thread that waits for it."""
     try:
-        return ASK[question.kind](question, sessions, now)
+        return ask(question)
     except Exception as problem:  # noqa: BLE001 - handed to the waiting thread, which raises what it does not expect
         return problem
 

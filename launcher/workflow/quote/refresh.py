@@ -1,6 +1,6 @@
 """The story of fresh prices: questions to AWS, answers to the user's cache, and what changed on the way."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -8,29 +8,50 @@ from pathlib import Path
 
 from launcher import plan_file
 from launcher.aws import regions
-from launcher.aws.calls import CredentialsError
+from launcher.aws.calls import CredentialsError, NoAccountError
 from launcher.aws.clients import Sessions
+from launcher.aws.feeds.addresses import addresses
+from launcher.aws.feeds.public_files import Interest, PublicFiles
+from launcher.catalog.bill import item_units, usage_types
 from launcher.catalog.load import Catalog
 from launcher.catalog.readings import Answer, Known, Move, Refusal, jumps, known, vanished
-from launcher.catalog.selector import Key
+from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.records.cache_folder import cache_folder
 from launcher.records.price_cache import PriceCache
 from launcher.records.refresh_report import RefreshReport
-from launcher.workflow.quote.price_needs import REGIONAL, Question, for_everything, for_place, for_plan, within
-from launcher.workflow.quote.price_tasks import answers
+from launcher.workflow.quote.price_needs import (
+    BILL_ITEM,
+    PRICE_FILE,
+    REGIONAL,
+    SPOT_BAND,
+    SPOT_PAGE,
+    Question,
+    for_everything,
+    for_place,
+    for_plan,
+    within,
+)
+from launcher.workflow.quote.price_tasks import Ask, answers, public, signed
 from launcher.workflow.quote.prices import check_regions, known_catalog
+from launcher.workflow.quote.public_needs import EVERY_TYPE, FIRST_REGIONS, around, public_files, unasked
 
 Say = Callable[[str], None]
 """Where progress goes, line by line."""
 
 
 def refresh_file(
-    path: Path | None, only: Sequence[str], *, environment: Mapping[str, str], now: datetime, say: Say
+    path: Path | None,
+    only: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    now: datetime,
+    say: Say,
+    everywhere: bool = False,
 ) -> RefreshReport:
-    """Fresh prices for a plan file, or for everything without one.
+    """Fresh prices for a plan file, or for everything without one: with credentials from AWS's APIs, else its files.
 
     Args:
         path: the plan file.
@@ -38,10 +59,11 @@ def refresh_file(
         environment: credentials, endpoints and the place of the cache.
         now: UTC.
         say: takes progress.
+        everywhere: without credentials and regions, read every region's price files and not the first few.
 
     Raises:
         UnreadableInputError: the file or a region cannot be understood.
-        CredentialsError: there are no credentials, or they have run out; what was read before is kept.
+        CredentialsError: the credentials are of no use; what was read before is kept.
         ImpossibleError: the plan names what the catalog does not know, nothing is left to ask for, or the cache cannot
             be written.
     """
@@ -56,7 +78,19 @@ def refresh_file(
         questions = for_plan(request, catalog)
     if not questions:
         raise ImpossibleError("no price is to be asked for in these regions", hint="name other regions")
-    return refresh(questions, catalog=catalog, environment=environment, now=now, say=say)
+    try:
+        every = (*questions, *around(questions, catalog))
+        return refresh(every, catalog=catalog, environment=environment, now=now, say=say)
+    except NoAccountError:
+        say("  no AWS credentials: reading the files that AWS publishes for everybody")
+    named = sorted({region for each in questions for region in each.regions})
+    few = not only and not everywhere and len(named) > len(FIRST_REGIONS)
+    chosen = [each for each in named if each in FIRST_REGIONS or not few] or named[: len(FIRST_REGIONS)]
+    if few:
+        say(f"  price files of {', '.join(chosen)} alone: --region names others, --all reads every region's")
+    files = public_files(questions, catalog, chosen)
+    report = refresh_public(files, catalog=catalog, environment=environment, now=now, say=say)
+    return replace(report, public=True, unasked=unasked(questions))
 
 
 def refresh_for(
@@ -101,30 +135,38 @@ def refresh(
     cache = PriceCache(folder=cache_folder(environment))
     cache.keep((), now.date())
     sessions = Sessions(environment)
-    try:
+    with closing(sessions), closing(_files(environment, catalog)) as files:
         asked, skipped = _reachable(tuple(dict.fromkeys(questions)), sessions, say)
-        kept = cache.answered(now)
-        missing = [each for each in asked if each.key not in kept]
-        if len(missing) < len(asked):
-            say(f"  {len(asked) - len(missing)} of {len(asked)} answers are kept from the refresh that did not finish")
-        run = _Run(cache=cache, sessions=sessions, now=now, say=say, total=len(missing))
-        run.ask({each: _known(each, catalog) for each in missing})
-    finally:
-        sessions.close()
-    if not run.failures and not run.refused:
-        cache.finish()
-    return RefreshReport(
-        cache=cache.folder,
-        asked=len(asked),
-        answered=len(asked) - len(run.failures),
-        resumed=len(asked) - len(missing),
-        prices=run.prices,
-        jumped=tuple(sorted(run.jumped, key=lambda each: each.key)),
-        vanished=tuple(sorted(run.vanished, key=lambda each: each.key)),
-        refused=tuple(sorted(run.refused, key=lambda each: each.key)),
-        failures=tuple(sorted(run.failures, key=lambda each: each[0])),
-        skipped_regions=skipped,
+        run = _Run(cache=cache, ask=signed(sessions, files, now), now=now, say=say)
+        return replace(run.report(asked, catalog), skipped_regions=skipped)
+
+
+def refresh_public(
+    questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Say
+) -> RefreshReport:
+    """Read AWS's public files and keep each answer as it comes; the arguments are those of `refresh`.
+
+    Raises:
+        ImpossibleError: the cache cannot be written.
+        UnreadableInputError: a file of the cache is not of its format.
+    """
+    cache = PriceCache(folder=cache_folder(environment))
+    cache.keep((), now.date())
+    with closing(_files(environment, catalog)) as files:
+        run = _Run(cache=cache, ask=public(files, now, say), now=now, say=say)
+        return run.report(tuple(questions), catalog)
+
+
+def _files(environment: Mapping[str, str], catalog: Catalog) -> PublicFiles:
+    """AWS's public files as this environment reaches them, for what the catalog has a place for."""
+    types = frozenset(name for name in catalog.instance_types if not name.startswith("u-"))
+    interest = Interest(
+        types=types,
+        ml_types=frozenset(f"ml.{name}" for name in types),
+        usage_types=usage_types(),
+        units=item_units(),
     )
+    return PublicFiles(cache_folder(environment).parent / "feeds", addresses(environment), interest)
 
 
 def _reachable(
@@ -150,13 +192,26 @@ def _known(question: Question, catalog: Catalog) -> dict[Key, Known]:
 
     Nor is a spot price that names no zone: the services answer by zone.
     """
-    kinds = (question.kind, "reserved") if question.reserved else (question.kind,)
+    kinds: tuple[str, ...] = (question.kind, "reserved") if question.reserved else (question.kind,)
+    names: Collection[str] = question.names
+    if question.kind in _FILE_KINDS:
+        kinds = _FILE_KINDS[question.kind].get(question.names[0], ())
+        names = [f"ml.{name}" if SAGEMAKER in kinds else name for name in catalog.instance_types]
     found: dict[Key, Known] = {}
     for kind in kinds:
-        found.update(known(catalog.store, kind, question.names, question.regions))
+        found.update(known(catalog.store, kind, names, question.regions))
+    if question.kind == SPOT_PAGE:
+        return {key: price for key, price in found.items() if not key.zone}
     return {key: price for key, price in found.items() if key.kind not in _ZONED or bool(key.zone) is _ZONED[key.kind]}
 
 
+_FILE_KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    PRICE_FILE: {"AmazonEC2": ("on-demand", "reserved"), "AmazonSageMaker": (SAGEMAKER,)},
+    SPOT_PAGE: {EVERY_TYPE[0]: ("spot",)},
+    SPOT_BAND: {},
+    BILL_ITEM: {},
+}
+"""The kinds of price that the answers of a question hold beside bands and bill items."""
 _ZONED = {"on-demand": False, "spot": True}
 """Whether the answers of a kind name a zone."""
 
@@ -166,10 +221,10 @@ class _Run:
     """One refresh on its way: what it works with, and what it has found."""
 
     cache: PriceCache
-    sessions: Sessions
+    ask: Ask
     now: datetime
     say: Say
-    total: int
+    total: int = 0
     came: int = 0
     prices: int = 0
     jumped: list[Move] = field(default_factory=list)
@@ -177,17 +232,45 @@ class _Run:
     refused: list[Refusal] = field(default_factory=list)
     failures: list[tuple[str, AwsError]] = field(default_factory=list)
 
-    def ask(self, questions: Mapping[Question, Mapping[Key, Known]]) -> None:
+    def report(self, asked: tuple[Question, ...], catalog: Catalog) -> RefreshReport:
+        """Ask what an unfinished refresh has not brought, and say what came.
+
+        Raises:
+            CredentialsError: they are of no use; the answers that came before are kept.
+        """
+        kept = self.cache.answered(self.now)
+        missing = [each for each in asked if each.key not in kept]
+        if len(missing) < len(asked):
+            have = len(asked) - len(missing)
+            self.say(f"  {have} of {len(asked)} answers are kept from the refresh that did not finish")
+        self.total = len(missing)
+        self._ask({each: _known(each, catalog) for each in missing})
+        if not self.failures and not self.refused:
+            self.cache.finish()
+        return RefreshReport(
+            cache=self.cache.folder,
+            asked=len(asked),
+            answered=len(asked) - len(self.failures),
+            resumed=len(asked) - len(missing),
+            prices=self.prices,
+            jumped=tuple(sorted(self.jumped, key=lambda each: each.key)),
+            vanished=tuple(sorted(self.vanished, key=lambda each: each.key)),
+            refused=tuple(sorted(self.refused, key=lambda each: each.key)),
+            failures=tuple(sorted(self.failures, key=lambda each: each[0])),
+            skipped_regions=(),
+        )
+
+    def _ask(self, questions: Mapping[Question, Mapping[Key, Known]]) -> None:
         """Ask, keep, count and say, one wave of answers after the other; with each question what was known before.
 
         Raises:
             CredentialsError: they are of no use; the answers that came before are kept.
         """
         try:
-            with closing(answers(questions, self.sessions, self.now)) as waves:
+            with closing(answers(questions, self.ask)) as waves:
                 for wave in waves:
                     found = [(question, each) for question, each in wave if isinstance(each, Answer)]
-                    self.cache.keep((reading for _, each in found for reading in each.readings), self.now.date())
+                    self.cache.keep_answers((each for _, each in found), self.now.date())
                     self.cache.note((question.key for question, each in found if not each.refusals), self.now)
                     for question, each in found:
                         self._count(question, each, questions[question])
@@ -201,11 +284,11 @@ class _Run:
     def _count(self, question: Question, answer: Answer, before: Mapping[Key, Known]) -> None:
         """Count one answer and say that it came."""
         self.came += 1
-        self.prices += len(answer.readings)
+        self.prices += answer.prices
         self.jumped += jumps(before, answer.readings)
         self.vanished += vanished(before, answer)
         self.refused += answer.refusals
-        number = len(answer.readings)
+        number = answer.prices
         prices = "no price" if not number else "1 price" if number == 1 else f"{number} prices"
         refused = f", {len(answer.refusals)} refused" if answer.refusals else ""
         self.say(f"  {self._place}  {question.words}: {prices}{refused}")

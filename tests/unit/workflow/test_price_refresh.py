@@ -30,6 +30,7 @@ from tests.stand_ins.aws_prices import (
     spot_entry,
     term,
 )
+from tests.stand_ins.public_prices import item_product
 
 pytestmark = pytest.mark.server
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -265,9 +266,21 @@ class TestForPlans:
 
     def test_a_plan_file_asks_only_for_what_it_needs(self, aws, path, tmp_path, catalog):
         report = refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
-        assert (report.whole, report.asked, report.prices) == (True, 3, 5)
-        assert sorted(aws.operations()) == ["DescribeSpotPriceHistory", "GetProducts", "GetProducts"]
+        assert (report.whole, report.asked, report.prices) == (True, 11, 6)
+        assert set(aws.operations()) == {"DescribeSpotPriceHistory", "GetProducts"}
+        services = {each.body["ServiceCode"] for each in aws.asked if each.operation == "GetProducts"}
+        assert services >= {"AmazonEC2", "AmazonS3", "AmazonVPC", "AmazonCloudWatch", "AmazonEKS"}
         assert isinstance(catalog().on_demand("m6i.xlarge", "us-east-2"), Price)
+
+    def test_bill_items_and_bands_come_with_it(self, aws, path, tmp_path, catalog):
+        gp3 = item_product("USE2-EBS:VolumeUsage.gp3", "us-east-2", "GB-Mo", ("0", "Inf", "0.0850"), family="Storage")
+        aws.products.append({"serviceCode": "AmazonEC2", **gp3})
+        report = refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
+        assert (report.whole, report.prices) == (True, 7)
+        price, band = catalog().bill_item("ebs.gp3-storage", "us-east-2"), catalog().interruption_band(P5, "us-east-2")
+        assert isinstance(price, Price)
+        assert (price.usd, price.as_of) == (Decimal("0.085"), NOW.date())
+        assert (band.low_percent, band.savings_percent, band.as_of) == (5, 50, NOW.date())
 
     def test_a_named_region_replaces_the_plans(self, aws, path, tmp_path):
         environment = aws.environment(tmp_path)

@@ -1,0 +1,42 @@
+"""Where AWS publishes prices that need no account, and the settings that lead elsewhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PRICE_LIST = "https://pricing.us-east-1.amazonaws.com"
+"""The Price List's files, which AWS documents; the offers below it are of fixed paths."""
+SPOT_PAGE = "https://website.spot.ec2.aws.a2z.com/spot.json"
+"""The file behind AWS's Spot price page: every region, one price for a type. No contract promises it."""
+SPOT_ADVISOR = "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json"
+"""The file behind the Spot Instance Advisor: bands of interruptions. No contract promises it."""
+
+SETTINGS = {
+    "AWS_ENDPOINT_URL_PRICING": PRICE_LIST,
+    "SLIPWAY_SPOT_PAGE_URL": SPOT_PAGE,
+    "SLIPWAY_SPOT_ADVISOR_URL": SPOT_ADVISOR,
+}
+"""Variables of the environment and what they replace: the Price List's host, and the two files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """The addresses one environment uses."""
+
+    price_list: str = PRICE_LIST
+    spot_page: str = SPOT_PAGE
+    spot_advisor: str = SPOT_ADVISOR
+
+    def offer(self, service: str, region: str) -> str:
+        """The current offer file of a service in a region.
+
+        >>> Addresses(price_list="http://127.0.0.1:1/").offer("AmazonVPC", "us-east-1")
+        'http://127.0.0.1:1/offers/v1.0/aws/AmazonVPC/current/us-east-1/index.json'
+        """
+        return f"{self.price_list.rstrip('/')}/offers/v1.0/aws/{service}/current/{region}/index.json"
+
+
+def addresses(environment: Mapping[str, str]) -> Addresses:
+    """The addresses of an environment; an empty variable counts as none."""
+    found = {name: environment.get(name) or standard for name, standard in SETTINGS.items()}
+    price_list, spot_page, advisor = found.values()
+    return Addresses(price_list=price_list, spot_page=spot_page, spot_advisor=advisor)

@@ -1,0 +1,160 @@
+"""AWS's public price files on loopback: offer files, the spot page's file, the advisor's data.
+
+It answers as CloudFront and S3 do for a static object: a strong ETag, Last-Modified, `If-None-Match`, `Range` under
+`If-Range`, 403 for what is not there (S3 without the right to list). The shapes are those of `spot.json` of 2026-08-06
+and of `spot-advisor-data.json` of 2026-03-20 (alexei-led/spotinfo@69bcec6 and @5bdc33c), and of the Price List's
+documented offer file (AWS Billing user guide, "Reading the service price list file").
+"""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import md5
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+SPOT_DAY, ADVISOR_DAY = "Fri, 20 Nov 2026 06:00:00 GMT", "Fri, 20 Mar 2026 10:00:00 GMT"
+
+
+@dataclass
+class PublicPrices:
+    """The files by path, when each changed, what is to go wrong, and what was asked."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    changed: dict[str, str] = field(default_factory=dict)
+    cuts: dict[str, list[int]] = field(default_factory=dict)
+    """Bytes after which the connection of the next answers ends."""
+    tags: bool = True
+    asked: list[tuple[str, str, int]] = field(default_factory=list)
+    """Path, the `Range` or `If-None-Match` that came, the status that went."""
+    url: str = ""
+
+    def offer(self, service: str, region: str, *products: dict) -> None:
+        """Publish an offer file out of entries of the shape that GetProducts answers with."""
+        found = {"formatVersion": "v1.0", "disclaimer": "{not a price}", "offerCode": service, "version": "20261119"}
+        found |= {"publicationDate": "2026-11-19T00:00:00Z", "products": {}, "terms": {"OnDemand": {}, "Reserved": {}}}
+        for number, each in enumerate(products):
+            sku = f"SKU{number}"
+            found["products"][sku] = {**each["product"], "sku": sku}
+            for kind, terms in each["terms"].items():
+                found["terms"][kind][sku] = terms
+        self.files[offer_path(service, region)] = json.dumps({**found, "attributesList": {}}, indent=1).encode()
+
+    def environment(self, cache) -> dict[str, str]:
+        """What Slipway needs to find it; no credentials."""
+        return {
+            "AWS_ENDPOINT_URL_PRICING": self.url,
+            "SLIPWAY_SPOT_PAGE_URL": f"{self.url}/spot.json",
+            "SLIPWAY_SPOT_ADVISOR_URL": f"{self.url}/advisor.json",
+            "XDG_CACHE_HOME": str(cache),
+        }
+
+    def statuses(self, path: str) -> list[int]:
+        """The statuses that went for a path."""
+        return [status for asked, _, status in self.asked if asked == path]
+
+
+def offer_path(service: str, region: str) -> str:
+    """Where an offer file lies."""
+    return f"/offers/v1.0/aws/{service}/current/{region}/index.json"
+
+
+def spot_file(prices: dict[str, dict[str, str]]) -> bytes:
+    """The spot page's file of prices by region and type."""
+
+    def size(name: str, usd: str) -> dict:
+        columns = [{"name": "linux", "prices": {"USD": usd}}, {"name": "mswin", "prices": {"USD": "N/A*"}}]
+        return {"size": name, "valueColumns": columns}
+
+    regions = [
+        {
+            "region": region,
+            "footnotes": {"*": "notAvailableForCCorCGPU"},
+            "instanceTypes": [
+                {"type": "gpuCurrentGen", "sizes": [size(name, usd) for name, usd in sizes.items() for _ in range(2)]}
+            ],
+        }
+        for region, sizes in prices.items()
+    ]
+    config = {"rate": "perhr", "valueColumns": ["linux", "mswin"], "currencies": ["USD"], "regions": regions}
+    return json.dumps({"vers": 0.01, "config": config}).encode()
+
+
+def advisor_file(bands: dict[str, dict[str, tuple[int, int]]]) -> bytes:
+    """The advisor's data: saving and band by region and type."""
+    labels = (("<5%", 5), ("5-10%", 11), ("10-15%", 16), ("15-20%", 22), (">20%", 100))
+    ranges = [
+        {"index": index, "label": label, "dots": index, "max": most} for index, (label, most) in enumerate(labels)
+    ]
+    regions = {
+        region: {"Linux": {name: {"s": saving, "r": band} for name, (saving, band) in types.items()}, "Windows": {}}
+        for region, types in bands.items()
+    }
+    return json.dumps({"global_rate": "<10%", "ranges": ranges, "instance_types": {}, "spot_advisor": regions}).encode()
+
+
+def item_product(usage: str, region: str, unit: str, *tiers: tuple[str, str, str], family: str = "") -> dict:
+    """An entry of a bill item: tiers of begin, end and price."""
+    prices = {
+        f"P{index}": {"unit": unit, "beginRange": begin, "endRange": end, "appliesTo": [], "pricePerUnit": {"USD": usd}}
+        for index, (begin, end, usd) in enumerate(tiers)
+    }
+    term = {"effectiveDate": "2026-07-01T00:00:00Z", "termAttributes": {}, "priceDimensions": prices}
+    attributes = {"usagetype": usage, "regionCode": region, "operation": ""}
+    return {"product": {"productFamily": family, "attributes": attributes}, "terms": {"OnDemand": {"one": term}}}
+
+
+@contextmanager
+def served(state: PublicPrices) -> Iterator[PublicPrices]:
+    """The files on a free port of loopback."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
+    server.daemon_threads = True
+    state.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    state: PublicPrices
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+    def do_GET(self):
+        """One static object."""
+        body = self.state.files.get(self.path)
+        stated = self.headers.get("Range") or self.headers.get("If-None-Match") or ""
+        if body is None:
+            self._answer(403, b"<Error><Code>AccessDenied</Code></Error>", stated)
+            return
+        tag = f'"{md5(body, usedforsecurity=False).hexdigest()}"'
+        if self.headers.get("If-None-Match") == tag:
+            self._answer(304, b"", stated)
+            return
+        part = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        start = int(part[1]) if part and self.headers.get("If-Range") == tag else 0
+        if start >= len(body):
+            self._answer(416, b"", stated)
+            return
+        self._answer(206 if start else 200, body[start:], stated, tag)
+
+    def _answer(self, status: int, body: bytes, stated: str, tag: str = "") -> None:
+        self.state.asked.append((self.path, stated, status))
+        self.send_response(status)
+        if tag and self.state.tags:
+            self.send_header("ETag", tag)
+        if tag and self.path in self.state.changed:
+            self.send_header("Last-Modified", self.state.changed[self.path])
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        cuts = self.state.cuts.get(self.path, [])
+        self.wfile.write(body[: cuts.pop(0)] if cuts and body else body)
+        self.close_connection = True
