@@ -77,9 +77,18 @@ def _region(sessions: Sessions, catalog: Catalog, now: datetime, region: str) ->
         found = [each for each in stacks.tagged(session, OWN_TAG) if each.status != NOT_STARTED]
         for service in ("lambda", "cloudwatch", "ec2", "sagemaker") if found else ():
             session = sessions.session(region, service)
-        return [_cost(session, catalog, now, stack, part) for stack, part in _parts(found)]
+        return costs(session, catalog, now, found)
     except AwsError as problem:
         return problem
+
+
+def costs(session: Session, catalog: Catalog, now: datetime, found: Iterable[StackState]) -> list[StackCost]:
+    """What each of some stacks of Slipway's costs.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    return [_cost(session, catalog, now, stack, part) for stack, part in _parts(found)]
 
 
 def _parts(found: Iterable[StackState]) -> Iterator[tuple[StackState, str]]:
@@ -122,20 +131,12 @@ def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackSta
     """Nodes at the quoted rate, as the guard counts them, and what stands beside them at the listed one."""
     variables = _guard_variables(session, stack)
     if variables is None:
-        return _Money(note=f"{stack.status}, and its guard is not there: what runs is not counted")
+        return _unguarded(session, catalog, stack)
     target = next(each for each in TARGETS.values() if each.guard is not None and each.guard.variable in variables)
     dimensions = {"Cluster": variables["CLUSTER"]}
     since, every = stack.deployed_at or now, timedelta(minutes=GUARD_EVERY_MINUTES)
-    nodes = latest(
-        session, Metric(namespace=NAMESPACE, name=RUNNING, dimensions=dimensions), now, within=3 * every, period=every
-    )
-    hours = latest(
-        session,
-        Metric(namespace=NAMESPACE, name=NODE_HOURS, dimensions=dimensions),
-        now,
-        within=now - since + every,
-        period=every,
-    )
+    counted = (Metric(namespace=NAMESPACE, name=each, dimensions=dimensions) for each in (RUNNING, NODE_HOURS))
+    nodes, hours = (latest(session, each, now, within=3 * every, period=every) for each in counted)
     beside, missing = _beside(session, catalog, target, variables)
     rate = variables.get("USD_PER_NODE_HOUR")
     lived_h = Decimal(str(max(0.0, (now - since).total_seconds() / 3600)))
@@ -154,6 +155,16 @@ def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackSta
         ends_at=_end(variables, since),
         note="; ".join(notes),
     )
+
+
+def _unguarded(session: Session, catalog: Catalog, stack: StackState) -> _Money:
+    """What runs under a stack whose guard is not there (yet): ParallelCluster's instances, at the listed price."""
+    counts = instances.running(session, f"slipway-{stack.tags[OWN_TAG]}")
+    if not counts:
+        return _Money(note=f"{stack.status}, and its guard is not there: what runs is not counted")
+    usd, missing = _priced(catalog, counts, session.region, managed=False)
+    machines = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
+    return _Money(usd_per_hour=usd, note="; ".join([f"{stack.status}: {machines} at the listed price", *missing]))
 
 
 def _guard_variables(session: Session, stack: StackState) -> Mapping[str, str] | None:
@@ -184,15 +195,20 @@ def _beside(
         counts = {each.instance_type: each.current for key, each in groups.items() if key != WORKERS}
     else:
         counts = dict(instances.running(session, name, BESIDE))
+    usd, missing = _priced(catalog, counts, session.region, managed=target.managed)
+    return usd, missing[0] if missing else None
+
+
+def _priced(catalog: Catalog, counts: Mapping[str, int], region: str, *, managed: bool) -> tuple[Decimal, list[str]]:
+    """Dollars an hour of machines at the listed price, and which of them have none."""
     usd, missing = Decimal(0), []
     for machine, count in counts.items():
-        name, region = machine.removeprefix("ml."), session.region
-        price = (machine_price if target.managed else Catalog.on_demand)(catalog, name, region)
+        price = (machine_price if managed else Catalog.on_demand)(catalog, machine.removeprefix("ml."), region)
         if isinstance(price, Price):
             usd += count * price.usd
         elif count:
             missing.append(f"{count} x {machine}")
-    return usd, f"without {', '.join(missing)}, which has no price" if missing else None
+    return usd, [f"without {', '.join(missing)}, which has no price"] if missing else []
 
 
 def _network(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
