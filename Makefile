@@ -25,7 +25,7 @@ pytest := $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup
 needs_more := aws or cdk or long or pcluster or server or slow or slurm or torch
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
-.PHONY: help setup components demo test test-fast test-all live bench golden lint lock clean setup-slurm setup-torch setup-pcluster setup-bench
+.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-bench
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -136,6 +136,11 @@ golden: setup ## write the golden files again; read the difference before you co
 
 live: setup ## one small job or endpoint a target in your AWS account; says what it costs and asks first
 	@$(bin)/python -m tests.live $(ARGS)
+
+# What is printed on standard output is the text of a proposal.
+snapshot: setup ## fresh prices into the shipped files: what AWS publishes today, and what it changes
+	@$(bin)/slipway prices refresh --all >&2 || echo "not every price could be read: the older ones stay" >&2
+	@$(bin)/python -m benchmarks.snapshot
 
 bench: setup setup-bench ## the benchmarks
 	$(bin)/python -m benchmarks

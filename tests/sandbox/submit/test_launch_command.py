@@ -7,7 +7,8 @@ import pytest
 
 from launcher.cli.app import main
 from tests.sandbox.submit.conftest import BUCKET
-from tests.stand_ins.aws_prices import AwsPrices, ec2_product, served, term
+from tests.stand_ins.aws_prices import AwsPrices, served
+from tests.stand_ins.price_entries import ec2_product, term
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 PLAN = f"""

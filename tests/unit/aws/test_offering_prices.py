@@ -7,7 +7,8 @@ import pytest
 from launcher.aws.capacity_blocks import capacity_blocks
 from launcher.aws.training_plans import training_plans
 from launcher.model.errors import AwsError
-from tests.stand_ins.aws_prices import Fault, block, plan
+from tests.stand_ins.aws_prices import Fault
+from tests.stand_ins.price_entries import block, plan
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 P5, TRN2 = "p5.48xlarge", "trn2.48xlarge"

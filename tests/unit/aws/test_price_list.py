@@ -7,7 +7,7 @@ import pytest
 
 from launcher.aws import price_list
 from launcher.model.errors import AwsError
-from tests.stand_ins.aws_prices import ec2_product, ml_product, reserved_term, term
+from tests.stand_ins.price_entries import ec2_product, ml_product, reserved_term, term
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 P5 = "p5.48xlarge"

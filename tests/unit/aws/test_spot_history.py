@@ -6,7 +6,7 @@ import pytest
 
 from launcher.aws.spot_history import spot
 from launcher.model.errors import AwsError
-from tests.stand_ins.aws_prices import spot_entry
+from tests.stand_ins.price_entries import spot_entry
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 P5, TRN = "p5.48xlarge", "trn1.32xlarge"

@@ -9,7 +9,8 @@ from launcher.model.errors import ImpossibleError, OverBudgetError, UnpricedErro
 from launcher.records.cache_folder import cache_folder
 from launcher.workflow.quote.fresh import fresh_quote
 from launcher.workflow.quote.options import PriceOptions
-from tests.stand_ins.aws_prices import AwsPrices, ec2_product, ml_product, served, spot_entry, term
+from tests.stand_ins.aws_prices import AwsPrices, served
+from tests.stand_ins.price_entries import ec2_product, ml_product, spot_entry, term
 
 pytestmark = pytest.mark.server
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

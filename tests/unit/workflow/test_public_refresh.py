@@ -14,7 +14,7 @@ from launcher.model.money import Price
 from launcher.records.cache_folder import cache_folder
 from launcher.workflow.quote.prices import known_catalog
 from launcher.workflow.quote.refresh import refresh_file
-from tests.stand_ins.aws_prices import ec2_product, ml_product, reserved_term, term
+from tests.stand_ins.price_entries import ec2_product, ml_product, reserved_term, term
 from tests.stand_ins.public_prices import (
     ADVISOR_DAY,
     SPOT_DAY,

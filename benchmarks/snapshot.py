@@ -1,0 +1,142 @@
+"""New rows for the shipped prices, out of a refreshed cache, and the text of what they change.
+
+    slipway prices refresh --all      read prices into the cache
+    python -m benchmarks.snapshot     write the shipped files anew (make snapshot does both)
+
+The rows of the snapshot stay: a price that changed is a row more, with the source and the day that the cache has. One
+that did not change is dated anew only when its row is SEEN_AGAIN_DAYS old, so that a day on which nothing moved changes
+little. Of the rows that earlier snapshots wrote, those between the first and the last of equal prices go, as in the
+cache; of spot, which moves every day, the newest stays. What is printed is a proposal's text: the changes as `slipway
+prices diff` has them.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from launcher.catalog import tables
+from launcher.catalog.load import Catalog, load
+from launcher.catalog.tables import Table
+from launcher.cli.prices_page import diff_page
+from launcher.records.cache_folder import cache_folder
+from launcher.records.price_cache import merged
+from launcher.workflow.quote import prices
+
+SEEN_AGAIN_DAYS = 14
+"""Days after which a price that did not change is dated anew: a choice of this project."""
+OWN = "aws-"
+"""How the ids of sources that a refresh writes begin; rows of others were gathered by hand and stay as they are."""
+WIDTH = 120
+
+Row = tuple[str, ...]
+_CATALOG = load()
+"""For what is known of places; nothing is read before it is asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What one writing did: rows added by file, and the newest day that was known before."""
+
+    added: dict[str, int]
+    before: date
+
+
+def write(cache: Path, data: Path, today: date) -> Snapshot:
+    """Take the rows of a cache into the shipped files of a folder, each file written whole or not at all.
+
+    Raises:
+        UnreadableInputError: a file of either is not of its format.
+    """
+    added: dict[str, int] = {}
+    newest, used = "", set()
+    for table in tables.PRICE_TABLES:
+        shipped = [tuple(row) for row in tables.read_checked(table, data, today)]
+        newest = max([newest, *(_of(table, row, "as_of") for row in shipped)])
+        fresh = [tuple(row) for row in tables.read_checked(table, cache, today) if _is_placed(table, tuple(row))]
+        new = _new(table, shipped, fresh)
+        if new:
+            by_hand = [row for row in shipped if not _of(table, row, "source").startswith(OWN)]
+            own = [row for row in shipped if _of(table, row, "source").startswith(OWN)]
+            kept = [*_newest(table, [*own, *new]).values()] if table is tables.SPOT else merged(table, own, new, today)
+            _write(data / table.path, tables.encode(table, {*by_hand, *kept}))
+            used |= {_of(table, row, "source") for row in new}
+            added[table.path] = len(new)
+    sources = [tuple(row) for row in tables.read_checked(tables.SOURCES, data, today)]
+    known = {row[0] for row in sources}
+    described = [tuple(row) for row in tables.read_checked(tables.SOURCES, cache, today)]
+    more = [row for row in described if row[0] in used - known]
+    if more:
+        _write(data / tables.SOURCES.path, tables.encode(tables.SOURCES, [*sources, *more]))
+    return Snapshot(added=added, before=date.fromisoformat(newest))
+
+
+def _new(table: Table, shipped: Sequence[Row], fresh: Sequence[Row]) -> list[Row]:
+    """The rows of a cache that say something new: another price than the newest that ships, or a much later day."""
+    newest = _newest(table, shipped)
+    dated = table.columns.index("as_of")
+    found = []
+    for row in sorted(fresh, key=lambda row: _of(table, row, "as_of")):
+        old = newest.get(row[: table.keys])
+        later = old is None or row[dated] > old[dated]
+        if later and (
+            old is None or row[table.keys : dated] != old[table.keys : dated] or _aged(old[dated], row[dated])
+        ):
+            found.append(row)
+            newest[row[: table.keys]] = row
+    return found
+
+
+def _newest(table: Table, rows: Sequence[Row]) -> dict[Row, Row]:
+    """The newest row of each price."""
+    return {row[: table.keys]: row for row in sorted(rows, key=lambda row: _of(table, row, "as_of"))}
+
+
+def _is_placed(table: Table, row: Row) -> bool:
+    """Whether a row is of a zone that the catalog knows, or of none: a new Local Zone needs a look first."""
+    zone = _of(table, row, "zone") if "zone" in table.columns else ""
+    return not zone or _CATALOG.region_of_az(zone) == _of(table, row, "region")
+
+
+def _aged(before: str, after: str) -> bool:
+    return (date.fromisoformat(after) - date.fromisoformat(before)).days >= SEEN_AGAIN_DAYS
+
+
+def _of(table: Table, row: Row, column: str) -> str:
+    return row[table.columns.index(column)]
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
+
+
+def proposal(catalog: Catalog, snapshot: Snapshot, today: date) -> list[str]:
+    """What a snapshot changes, as the text of a proposal."""
+    rows = [f"  {path}: {count:,} rows" for path, count in sorted(snapshot.added.items())]
+    if not rows:
+        return ["Nothing is new in the cache."]
+    wanted = prices.Wanted()
+    changes = prices.diff(catalog, wanted, min(snapshot.before, today), today)
+    page = diff_page(changes, wanted, (snapshot.before, today), WIDTH, everything=True)
+    return [f"Prices as of {today}", "", *rows, "", "```", *page, "```"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the shipped files and print the proposal."""
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("--data", type=Path, default=tables.SNAPSHOT, help="the folder of the shipped files")
+    options = parser.parse_args(arguments)
+    today = datetime.now(UTC).date()
+    snapshot = write(cache_folder(os.environ), options.data, today)
+    print("\n".join(proposal(load(), snapshot, today)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

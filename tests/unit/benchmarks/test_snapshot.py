@@ -1,0 +1,99 @@
+"""New rows for the shipped prices: what changed is added, what did not is left alone, and the text says it."""
+
+import shutil
+from datetime import date
+
+import pytest
+
+from benchmarks.snapshot import proposal, write
+from launcher.catalog import tables
+from launcher.catalog.load import load
+
+P5 = ("p5.48xlarge", "us-east-1", "")
+TODAY = date(2026, 12, 1)
+FILE = ("listed", "aws-price-file-ec2", "")
+PAGE = ("listed", "aws-spot-page", "one zone's price")
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A copy of the shipped files."""
+    folder = tmp_path / "data"
+    shutil.copytree(tables.SNAPSHOT, folder)
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A cache with rows of one table after the other."""
+    folder = tmp_path / "cache"
+    sources = [
+        ("aws-price-file-ec2", "public-file", "offer file", ""),
+        ("aws-spot-page", "public-file", "spot page", ""),
+    ]
+
+    def keep(table, *rows):
+        for each, lines in ((table, rows), (tables.SOURCES, sources)):
+            path = folder / each.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(tables.encode(each, lines), encoding="utf-8")
+        return folder
+
+    return keep
+
+
+def prices(data, table, *key):
+    rows = tables.read_checked(table, data, TODAY)
+    return [(row[3], row[4]) for row in rows if tuple(row[:3]) == key and row[6].startswith("aws-")]
+
+
+def test_a_changed_price_is_a_row_more_with_its_source_and_an_unchanged_one_is_left_alone(data, cache):
+    same = ("p4d.24xlarge", "us-east-1", "", "21.957642", "2026-10-20", *FILE)
+    before = (data / tables.SPOT.path).read_bytes()
+    found = write(cache(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE), same), data, TODAY)
+    assert found.added == {tables.ON_DEMAND.path: 1}
+    assert prices(data, tables.ON_DEMAND, *P5) == [("49.5", "2026-11-30")]
+    assert prices(data, tables.ON_DEMAND, *same[:3]) == []
+    assert "aws-price-file-ec2" in {row[0] for row in tables.read_checked(tables.SOURCES, data, TODAY)}
+    assert (data / tables.SPOT.path).read_bytes() == before
+
+
+def test_a_price_that_was_not_seen_for_long_is_dated_anew(data, cache):
+    write(cache(tables.ON_DEMAND, (*P5, "55.04", "2026-11-30", *FILE)), data, TODAY)
+    assert prices(data, tables.ON_DEMAND, *P5) == [("55.04", "2026-11-30")]
+
+
+def test_written_twice_it_is_the_same(data, cache):
+    folder = cache(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE))
+    write(folder, data, TODAY)
+    before = {path: path.read_bytes() for path in data.rglob("*.csv")}
+    assert write(folder, data, TODAY).added == {}
+    assert {path: path.read_bytes() for path in data.rglob("*.csv")} == before
+
+
+def test_of_spot_the_newest_row_stays_and_what_was_gathered_by_hand(data, cache):
+    by_hand = len(list(tables.read_checked(tables.SPOT, data, TODAY)))
+    for day, usd in (("2026-11-29", "21"), ("2026-11-30", "22")):
+        write(cache(tables.SPOT, (*P5, usd, day, *PAGE)), data, TODAY)
+    assert prices(data, tables.SPOT, *P5) == [("22", "2026-11-30")]
+    assert len(list(tables.read_checked(tables.SPOT, data, TODAY))) == by_hand + 1
+
+
+def test_a_zone_that_the_catalog_does_not_know_needs_a_look_first(data, cache):
+    row = ("p5.48xlarge", "us-east-1", "us-east-1-new-1", "49.5", "2026-11-30", *FILE)
+    assert write(cache(tables.ON_DEMAND, row), data, TODAY).added == {}
+
+
+def test_the_text_has_the_change(data, cache, monkeypatch):
+    found = write(cache(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE)), data, TODAY)
+    monkeypatch.setattr(tables, "SNAPSHOT", data)
+    told = "\n".join(proposal(load(), found, TODAY))
+    assert "Prices as of 2026-12-01" in told
+    assert "prices/on_demand.csv: 1 rows" in told
+    assert "p5.48xlarge" in told
+    assert "49.5" in told
+
+
+def test_nothing_new_is_said(data, cache):
+    found = write(cache(tables.ON_DEMAND), data, TODAY)
+    assert proposal(load(), found, TODAY) == ["Nothing is new in the cache."]
