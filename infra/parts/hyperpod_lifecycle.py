@@ -18,6 +18,8 @@ class HyperPodLifecycle(Construct):
 
     Attributes:
         uri: the folder, `s3://bucket/...`.
+        keys: the files' whole keys in the bucket. `cdk gc` takes for garbage what no template names by its key
+            (aws-cdk 2.1106, lib/api/garbage-collection: ObjectAsset.fileName, ActiveAssetCache.contains).
         bucket_arn: the bucket.
         prefix: the folder in it, without slashes at its ends.
     """
@@ -42,6 +44,7 @@ class HyperPodLifecycle(Construct):
         local = f"lifecycle.{digest}"
         folder = Path(stage.outdir) / local
         folder.mkdir(parents=True, exist_ok=True)
+        self.keys = tuple(f"{self.prefix}/{name}" for name in sorted(files))
         bucket = ""
         for name, text in sorted(files.items()):
             (folder / name).write_text(text, encoding="utf-8", newline="\n")

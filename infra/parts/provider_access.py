@@ -17,7 +17,9 @@ class ProviderAccess(Construct):
         parameters: for the provider's stack.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, boundary_arn: str | None, data_uri: str | None) -> None:
+    def __init__(
+        self, scope: Construct, id_: str, *, boundary_arn: str | None, data_uri: str | None, file_key_arn: str | None
+    ) -> None:
         """Make what is needed.
 
         Args:
@@ -25,10 +27,13 @@ class ProviderAccess(Construct):
             id_: construct id.
             boundary_arn: the permissions boundary of every role, None where the account has none.
             data_uri: `s3://bucket/prefix` that a file system of the cluster imports, or None.
+            file_key_arn: the key of a file system of the cluster, None where it is FSx's own.
         """
         super().__init__(scope, id_)
         self.parameters: dict[str, str] = {}
         statements = [] if data_uri is None else _data_statements(data_uri)
+        if file_key_arn is not None:
+            statements.append(_key_statement(file_key_arn))
         if boundary_arn is None:
             if statements:
                 self.parameters["AdditionalIamPolicies"] = self._policy(statements)
@@ -75,6 +80,19 @@ def _data_statements(data_uri: str) -> list[iam.PolicyStatement]:
         ),
         iam.PolicyStatement(sid="ReadData", actions=["s3:GetObject"], resources=[f"{arn}/{folder}*"]),
     ]
+
+
+def _key_statement(arn: str) -> iam.PolicyStatement:
+    """Encrypting a file system (FSx for Lustre user guide, encryption at rest: what its caller may do with the key).
+
+    AWS's published policies, which the provider's role has, name no key.
+    """
+    return iam.PolicyStatement(
+        sid="EncryptFileSystem",
+        actions=["kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"],
+        resources=[arn],
+        conditions={"StringLike": {"kms:ViaService": f"fsx.*.{Aws.URL_SUFFIX}"}},
+    )
 
 
 def _own_statements() -> list[iam.PolicyStatement]:

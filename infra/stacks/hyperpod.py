@@ -76,9 +76,11 @@ class HyperPodStack(PlanStack):
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=under.vpc_id, way_out=True)
         group_id = group.group.attr_group_id
         lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=under.subnet_id, security_group_id=group_id)
-        names, role = self._names(plan, instances, under, group_id, lustre)
+        names, role, lifecycle = self._names(plan, instances, under, group_id, lustre)
         context = hyperpod_context(plan, instances=instances, names=names)
         self.cluster = HyperPodSlurm(self, "HyperPod", request=cluster_request(context))
+        # Named by their keys, the scripts of a cluster that stands are no garbage to `cdk gc`.
+        self.cluster.resource.add_metadata("slipway:lifecycle", list(lifecycle.keys))
         # Machines fetch their scripts through the group and mount the file system when they are made.
         lustre.file_system.node.add_dependency(*group.rules)
         self.cluster.resource.node.add_dependency(*group.rules, lustre, role)
@@ -98,8 +100,8 @@ class HyperPodStack(PlanStack):
         under: Ground,
         group_id: str,
         lustre: HyperPodLustre,
-    ) -> tuple[ClusterNames, HyperPodRole]:
-        """What the cluster refers to, as tokens; its scripts and its role are made on the way."""
+    ) -> tuple[ClusterNames, HyperPodRole, HyperPodLifecycle]:
+        """What the cluster refers to, as tokens, with its role and its scripts, which are made on the way."""
         self.own_synthesizer.bind(self)
         files = lifecycle_files(plan, instances)
         lifecycle = HyperPodLifecycle(self, "Lifecycle", files=files, synthesizer=self.own_synthesizer)
@@ -134,7 +136,7 @@ class HyperPodStack(PlanStack):
             lustre_dns_name=lustre.dns_name,
             lustre_mount_name=lustre.mount_name,
         )
-        return names, role
+        return names, role, lifecycle
 
     def _outputs(self, plan: Plan, names: ClusterNames, connect: str) -> None:
         """What the launcher and a person need after a deployment."""

@@ -22,7 +22,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering.cluster import cluster_configuration, cluster_context, cluster_name
+from launcher.rendering.cluster import agent_findings, cluster_configuration, cluster_context, cluster_name
 from launcher.rendering.names import OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import METRICS_SCRIPT, NODE_SCRIPT, is_measured, node_packages
@@ -30,7 +30,7 @@ from launcher.rendering.node import METRICS_SCRIPT, NODE_SCRIPT, is_measured, no
 
 def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
     """Why a plan's cluster cannot be built; empty when it can."""
-    return cluster_findings(plan, catalog)
+    return (*cluster_findings(plan, catalog), *agent_findings(plan))
 
 
 def build(
@@ -80,6 +80,7 @@ class TrainingStack(PlanStack):
             "ProviderAccess",
             boundary_arn=plan.request.security.permissions_boundary_arn,
             data_uri=context.lustre.data_uri if context.lustre is not None else None,
+            file_key_arn=context.lustre.kms_key_arn if context.lustre is not None else None,
         )
         self.cluster = ParallelCluster(
             self,

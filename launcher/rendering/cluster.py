@@ -15,7 +15,7 @@ from launcher.model.plan import Plan
 from launcher.rendering.contexts import ClusterContext, LustreContext, QueueContext, Tag
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
-from launcher.rendering.node import is_nvidia, node_arguments
+from launcher.rendering.node import OLD_KERNELS, is_nvidia, node_arguments
 
 PARALLELCLUSTER_VERSION = "3.16.1"
 """The release whose provider is deployed and whose schema the configuration is written for."""
@@ -78,6 +78,18 @@ def notify_findings(plan: Plan) -> Iterator[Finding]:
             message = f"nothing can be sent to {each}"
             hint = "an email address, an https URL, or the ARN of a topic, a queue or a function"
             yield error("notify-unreachable", "guardrails.notify", message, hint)
+
+
+def agent_findings(plan: Plan) -> Iterator[Finding]:
+    """Why nobody could reach the head node of a cluster: an image of ParallelCluster's without Systems Manager's agent.
+
+    An image of one's own is taken to have it. Rendering goes on without it: jobs can be sent over ssh.
+    """
+    target = plan.request.target
+    if target.os in OLD_KERNELS and target.ami is None:
+        message = f"ParallelCluster's image of {target.os} has no agent of Systems Manager, which is the only way in"
+        hint = "target.os: ubuntu2404, or target.ami: an image of yours that has amazon-ssm-agent"
+        yield error("os-without-agent", "target.os", message, hint)
 
 
 def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> ClusterContext:

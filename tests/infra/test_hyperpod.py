@@ -13,7 +13,7 @@ from launcher.planning.pin import pinned_plan
 from launcher.rendering.hyperpod import cluster_text, hyperpod_context, lifecycle_files
 from launcher.rendering.names import HYPERPOD_OUTPUTS, symbolic_names
 from tests.infra.conftest import HYPERPOD_FILES
-from tests.infra.test_training import with_words
+from tests.infra.test_training import garbage, with_words
 
 CLUSTER = "AWS::SageMaker::Cluster"
 
@@ -177,6 +177,10 @@ class TestScripts:
             json.dumps(groups(example(name))["workers"]["LifeCycleConfig"]["SourceS3Uri"]) for name in HYPERPOD_FILES
         }
         assert len(uris) == len(HYPERPOD_FILES)
+
+    def test_garbage_collection_leaves_them(self, pod):
+        """A machine that is replaced fetches them anew."""
+        assert garbage(pod) == []
 
 
 class TestRole:

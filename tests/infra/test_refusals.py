@@ -44,6 +44,8 @@ BAD = {
         "placement-with-reservation",
         "placement_group to auto",
     ),
+    "red-hat-without-an-image": ({"target": {"os": "rhel9"}}, "os-without-agent", "target.ami"),
+    "rocky-without-an-image": ({"target": {"os": "rocky8"}}, "os-without-agent", "amazon-ssm-agent"),
     "existing-cluster": ({"target": {"cluster": "shared"}}, "nothing-to-build", "drop target.cluster"),
     "unreachable-address": ({"guardrails": {"notify": ["arn:aws:s3:::b"]}}, "notify-unreachable", "email address"),
 }

@@ -237,3 +237,49 @@ class TestOutputs:
         for name, stack in assembly.manifest.items():
             if not name.endswith("-shared-network"):
                 assert stack["properties"]["tags"] == (whole if name.endswith("-training") else cluster)
+
+
+LUSTRE_WITH_KEY = """
+slipway: 1
+name: keyed
+target: {region: us-east-2, instance_type: p5.48xlarge, nodes: 2}
+purchase: {option: on-demand}
+storage: {lustre_gib: 1200, kms_key_arn: "arn:aws:kms:us-east-2:123456789012:key/00000000-0000-0000-0000-000000000000"}
+"""
+
+
+def test_the_provider_may_use_the_key_of_a_file_system(synthesised):
+    """AWS's published policies name no key (aws-parallelcluster, parallelcluster-policies.yaml @003dc38)."""
+    made = synthesised(LUSTRE_WITH_KEY)
+    (policy,) = (
+        each
+        for key, each in made.resources("training", "AWS::IAM::ManagedPolicy").items()
+        if key.startswith("ProviderAccess")
+    )
+    statement = statements(policy)["EncryptFileSystem"]
+    assert statement["Action"] == ["kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"]
+    assert statement["Resource"] == made.plan.request.storage.kms_key_arn
+    assert "fsx.*." in json.dumps(statement["Condition"]["StringLike"]["kms:ViaService"])
+    provider = made.only("training", "AWS::CloudFormation::Stack")
+    assert "AdditionalIamPolicies" in provider["Parameters"]
+
+
+def garbage(assembly):
+    """Assets that `cdk gc` would take from a stack that stands.
+
+    Its rule (aws-cdk of package-lock.json, lib/api/garbage-collection): an object's key up to its first dot stands in
+    no stack's template as CloudFormation gives it back.
+    """
+    texts = [path.read_text(encoding="utf-8") for path in assembly.folder.glob("*.template.json")]
+    found = []
+    for path in assembly.folder.glob("*.assets.json"):
+        for each in json.loads(path.read_text(encoding="utf-8"))["files"].values():
+            (place,) = each["destinations"].values()
+            name = place["objectKey"].split(".")[0]
+            if not each["source"]["path"].endswith(".template.json") and not any(name in text for text in texts):
+                found.append(place["objectKey"])
+    return found
+
+
+def test_garbage_collection_leaves_what_machines_fetch(assembly):
+    assert garbage(assembly) == []

@@ -72,7 +72,11 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
 
 
 def ground_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: ExitStack) -> Ground:
-    """What a deployment happens in; a sandbox of its own lasts as long as `stack`."""
+    """What a deployment happens in; a sandbox of its own lasts as long as `stack`, an account is examined first.
+
+    Raises:
+        ImpossibleError: the account lacks what the plan needs, with the command that mends each.
+    """
     plan = quoted.plan
     if options.sandbox and not options.dry_run:
         from launcher.workflow.deploy.in_sandbox import furnished, sandbox_for, setting_in
@@ -84,9 +88,16 @@ def ground_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
             options.tell(f"{each} is a stand-in of that name: your own is not looked at")
         return Ground(setting=setting_in(box, priced, plan, options.tell), box=box, stand_ins=stand_ins)
     runner: Runner = RecordingRunner() if options.dry_run else SubprocessRunner()
+    environment = dict(os.environ)
+    if not options.dry_run:
+        from launcher.workflow.doctor.diagnosis import refuse_unless_ready, subject_of
+
+        where, now = plan.place.region, datetime.now(UTC)
+        subject = subject_of(plan, where, catalog=priced.catalog, environment=environment, now=now)
+        refuse_unless_ready(subject, options.tell)
     setting = Setting(
         runner=runner,
-        environment=dict(os.environ),
+        environment=environment,
         account=None,
         zone=zone(plan.place, priced.catalog),
         instances=priced.catalog.instance_types,

@@ -49,8 +49,8 @@ class LaunchSetting:
     """What a launch happens in.
 
     `give_up` is asked, when the job has waited for machines as long as the plan says, whether to take it back; `look_s`
-    replaces the time between two looks at it. `account` is prepared for the CDK first; None: it has been. `cluster` is
-    that of a deployment (launcher/workflow/deploy/steps.py).
+    replaces the time between two looks at it. `account` is prepared for the CDK first; None: it is examined instead.
+    `cluster` is that of a deployment (launcher/workflow/deploy/steps.py).
     """
 
     root: Path
@@ -165,6 +165,12 @@ def _site(priced: Priced, quoted: Quote, folder: RunFolder, setting: LaunchSetti
         tell=setting.tell,
         max_usd=priced.context.rules.max_usd,
     )
+    if setting.account is None and plan.request.target.cluster is None:
+        from launcher.workflow.doctor.diagnosis import refuse_unless_ready, subject_of
+
+        where, now = plan.place.region, datetime.now(UTC)
+        subject = subject_of(plan, where, catalog=priced.catalog, environment=setting.environment, now=now)
+        refuse_unless_ready(subject, setting.tell)
     done = cluster_for(folder, quoted, render_quote(quoted, how.instances), how)
     outputs = next(each for each in done.outputs.values() if "ClusterName" in each)
     return Site(

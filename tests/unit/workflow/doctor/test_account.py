@@ -3,8 +3,13 @@
 import pytest
 
 from launcher.model.diagnosis import Outcome
+from launcher.model.errors import ImpossibleError
+from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
+from launcher.workflow.run.launch_aws import LaunchSetting, launch_quote
 from tests.stand_ins.aws_account import DENIED, THROTTLED
-from tests.unit.workflow.doctor.conftest import REGION, actions_of, client, decision
+from tests.unit.workflow.doctor.conftest import NOW, REGION, actions_of, client, decision
 
 pytestmark = pytest.mark.server
 
@@ -132,3 +137,36 @@ def test_an_account_is_examined_without_a_plan(examined):
     found = examined(None)
     assert found.name is None
     assert {each.name for each in found.checks} == {"credentials", "region", "bootstrap", "CDK and Node", "rights"}
+
+
+def test_a_deployment_asks_before_it_makes_anything(account, plan, tmp_path, monkeypatch):
+    """On the way of deploy and of an endpoint: no CDK is run, nothing is made."""
+    plan()
+    for name in ("AWS_REGION", "PATH"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in account.environment.items():
+        monkeypatch.setenv(name, value)
+    client(account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
+    client(account, "iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")
+    priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(sandbox=True))
+    rank, quoted = pick(priced, None)
+    options = DeployOptions(root=tmp_path, sandbox=False, dry_run=False, tell=lambda text: None)
+    with pytest.raises(ImpossibleError) as refusal:
+        deploy_quote(priced, rank, quoted, options)
+    fixes = [each.hint for each in refusal.value.findings]
+    assert [each.split()[0:2] for each in fixes] == [["cdk", "bootstrap"], ["aws", "iam"]]
+    assert refusal.value.exit_code == 5
+    assert not list(tmp_path.rglob("cdk.out"))
+
+
+def test_so_does_a_launch(account, plan, tmp_path):
+    plan()
+    client(account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
+    priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(sandbox=True))
+    rank, quoted = pick(priced, None)
+    setting = LaunchSetting(
+        root=tmp_path, environment=account.environment, tell=lambda text: None, progress=lambda now: None
+    )
+    with pytest.raises(ImpossibleError, match="not ready"):
+        launch_quote(priced, rank, quoted, setting)
+    assert not list(tmp_path.rglob("cdk.out"))
