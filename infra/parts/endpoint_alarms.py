@@ -43,7 +43,9 @@ class EndpointAlarms(Construct):
         rollback: those that end a deployment.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, endpoint: Endpoint, streaming: bool, idle_minutes: float) -> None:
+    def __init__(
+        self, scope: Construct, id_: str, *, endpoint: Endpoint, streaming: bool, idle_minutes: float | None
+    ) -> None:
         """Make the alarms; nobody is told yet.
 
         Args:
@@ -51,12 +53,14 @@ class EndpointAlarms(Construct):
             id_: construct id.
             endpoint: the endpoint.
             streaming: whether answers are streamed.
-            idle_minutes: without a request, after which people are told.
+            idle_minutes: without a request, after which people are told; None: never.
         """
         super().__init__(scope, id_)
         self._endpoint, self._streaming, self._idle_minutes = endpoint, streaming, idle_minutes
         watches = self._watches()
-        wanted = endpoint_alarms(endpoint.mode, scales_to_zero=endpoint.scales_to_zero)
+        wanted = endpoint_alarms(
+            endpoint.mode, scales_to_zero=endpoint.scales_to_zero, tells_idle=idle_minutes is not None
+        )
         self._made = {each: self._alarm(each, watches[each]) for each in wanted}
         self.rollback = tuple(self._made[each] for each in _ROLLBACK if each in self._made)
 
@@ -96,7 +100,7 @@ class EndpointAlarms(Construct):
 
     def _idle(self, metric: str, statistic: str) -> _Watch:
         """Nobody asks, and the instances cost the same."""
-        periods = min(MOST_PERIODS, max(1, math.ceil(self._idle_minutes * _MINUTE / _FIVE)))
+        periods = min(MOST_PERIODS, max(1, math.ceil((self._idle_minutes or 0) * _MINUTE / _FIVE)))
         text = f"no request for {periods * _FIVE // _MINUTE} minutes, and the instances cost as much as ever"
         return _Watch(
             text, metric, statistic, 1, _FIVE, periods, periods, comparison="LessThanThreshold", missing="breaching"

@@ -16,6 +16,7 @@ from infra.parts.guard_function import GuardFunction, GuardSettings, Rights
 from infra.parts.limits import Limits
 from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import RECLAIM_MINUTES, is_prepaid
+from launcher.model.idle import idle_minutes
 from launcher.model.plan import Plan
 from launcher.model.target import Guard, target_of
 from launcher.model.upkeep import GUARD_EVERY_MINUTES, GUARD_METRICS, SPEND_METRIC, Alarm, alarms
@@ -132,7 +133,7 @@ class Guardrails(Construct):
             prepaid=is_prepaid(plan.place.option),
             ends_at=_reclaimed_at(plan),
             ttl_h=plan.request.guardrails.ttl_h,
-            idle_minutes=plan.request.guardrails.idle_minutes,
+            idle_minutes=idle_minutes(plan.request) or 0,
             usd_per_node_hour=limits.usd_per_node_hour,
         )
         self._function = GuardFunction(
@@ -283,7 +284,7 @@ def guard_of(plan: Plan) -> Guard:
 
 def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     """What the guardrails of a plan's cluster do, and what they do not, in words."""
-    settings = plan.request.guardrails
+    settings, minutes = plan.request.guardrails, idle_minutes(plan.request)
     prepaid = is_prepaid(plan.place.option)
     bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
     guard, serve = guard_of(plan), plan.request.workload.serve
@@ -297,9 +298,11 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     else:
         words.append(f"{guard.stops} {settings.ttl_h:g} h after the last deployment")
     if serve is not None and serve.min_instances:
-        words.append(f"an alarm after {settings.idle_minutes:g} minutes without a request")
+        never = "no alarm on idleness (guardrails.idle_minutes: 0)"
+        words.append(never if minutes is None else f"an alarm after {minutes:g} minutes without a request")
     elif guard.idle and not prepaid:
-        words.append(f"{guard.idle} for {settings.idle_minutes:g} minutes stop")
+        never = "nothing stops idle nodes (guardrails.idle_minutes: 0)"
+        words.append(never if minutes is None else f"{guard.idle} for {minutes:g} minutes stop")
     if limits.max_usd is None:
         words.append("no alarm on money (budget.max_usd)")
     elif limits.usd_per_node_hour is None:

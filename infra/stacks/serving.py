@@ -22,6 +22,7 @@ from launcher.catalog.serving_images import load_images
 from launcher.model.endpoint import Endpoint, EndpointMode, keeps_requests
 from launcher.model.enums import Level, ServingTask
 from launcher.model.finding import Finding
+from launcher.model.idle import idle_minutes
 from launcher.model.plan import Plan
 from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.planning.endpoint import endpoint as decide
@@ -73,7 +74,7 @@ class ServingStack(PlanStack):
         serve, key = serving_of(plan), plan.request.storage.kms_key_arn
         keeps = keeps_requests(serve, endpoint.mode)
         store = EndpointStore(self, "Store", kms_key_arn=key) if keeps else None
-        idle = plan.request.guardrails.idle_minutes
+        idle = idle_minutes(plan.request)
         alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, streaming=serve.streaming, idle_minutes=idle)
         role = EndpointRole(
             self,

@@ -5,6 +5,7 @@ from decimal import Decimal
 from launcher.cli import words
 from launcher.cli.lines import finding_line, wrapped
 from launcher.cli.table import Column, align_points, render
+from launcher.pricing.held_commitments import HeldCommitment
 from launcher.records.portfolio_document import Chip, Entry, portfolio_document
 from launcher.workflow.quote.portfolio import Member, OneChip, Portfolio
 
@@ -22,6 +23,7 @@ def document(found: Portfolio) -> dict[str, object]:
         now=found.now,
         entries=entries,
         total=found.usd_per_month,
+        commitments=found.commitments,
         chips=[Chip(each.chip, each.family, each.usd_per_month, each.missing) for each in found.one_chip],
         findings=found.findings,
         types=found.members[0].priced.catalog.instance_types,
@@ -36,10 +38,20 @@ def page(found: Portfolio, width: int) -> list[str]:
     if found.unpriced:
         text += f", without {', '.join(found.unpriced)}, which has no price"
     lines = ["", *wrapped(f"  {text}, each on its best option.", width), "", *_plans(found, width)]
+    lines += [piece for each in found.commitments for piece in wrapped(f"  {_held(each)}", width)]
     lines += ["", *_chips(found, width), *wrapped("  A port to Neuron is not in these months.", width)]
     lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
     lines += ["", "  Nothing was called and nothing was spent.", ""]
     return [*lines, f"  next: slipway compare {found.members[0].path}"]
+
+
+def _held(each: HeldCommitment) -> str:
+    """A commitment in a sentence."""
+    what = f"{each.instances} × {each.instance_type} in {each.region} for {each.term_years} y"
+    return (
+        f"Committed: {what}: ${words.dollars(each.usd_per_month)} a month whether it is used or not; "
+        f"{', '.join(each.plans)} use{'s' if len(each.plans) == 1 else ''} {each.share:.0%} of it."
+    )
 
 
 def _plans(found: Portfolio, width: int) -> list[str]:

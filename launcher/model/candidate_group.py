@@ -5,6 +5,9 @@ from typing import NamedTuple
 from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
 from launcher.model.plan import Place
 
+Term = tuple[PlanKind | None, int | None]
+"""Kind and years of a commitment."""
+
 
 class CandidateGroup(NamedTuple):
     """One instance type on one target, bought in one way; no money and no time yet.
@@ -18,7 +21,7 @@ class CandidateGroup(NamedTuple):
     option: PurchaseOption
     locations: tuple[tuple[str, str | None], ...]
     counts: tuple[int, ...]
-    terms: tuple[tuple[PlanKind | None, int | None], ...] = ((None, None),)
+    terms: tuple[Term, ...] = ((None, None),)
 
     @property
     def combinations(self) -> int:

@@ -94,8 +94,8 @@ class EndpointAlarm(StrEnum):
     IDLE = "Idle"
 
 
-def endpoint_alarms(mode: EndpointMode, *, scales_to_zero: bool) -> tuple[EndpointAlarm, ...]:
-    """The alarms of an endpoint: one that may go away is woken by an alarm, one that stands is told of being idle.
+def endpoint_alarms(mode: EndpointMode, *, scales_to_zero: bool, tells_idle: bool = True) -> tuple[EndpointAlarm, ...]:
+    """The alarms of an endpoint: one that may go away is woken by an alarm, of one that stays idle people are told.
 
     >>> [str(each) for each in endpoint_alarms(EndpointMode.VARIANT, scales_to_zero=False)]
     ['Errors', 'Refused', 'Latency', 'Overhead', 'Idle']
@@ -103,7 +103,8 @@ def endpoint_alarms(mode: EndpointMode, *, scales_to_zero: bool) -> tuple[Endpoi
     # Nobody waits for an answer of a queue, and its requests are taken in whether or not anything runs.
     answered = (EndpointAlarm.REFUSED, EndpointAlarm.LATENCY, EndpointAlarm.OVERHEAD)
     others = answered if mode is not EndpointMode.ASYNCHRONOUS else ()
-    return (EndpointAlarm.ERRORS, *others, EndpointAlarm.WAKE if scales_to_zero else EndpointAlarm.IDLE)
+    last = (EndpointAlarm.WAKE,) if scales_to_zero else (EndpointAlarm.IDLE,) if tells_idle else ()
+    return (EndpointAlarm.ERRORS, *others, *last)
 
 
 def endpoint_mode(serve: ServingWorkload, *, neuron: bool, copies: int) -> EndpointMode:

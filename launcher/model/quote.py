@@ -73,7 +73,7 @@ class Quote:
     `hours` is the job's wall time; `billed_hours` what an instance is paid for. `commitment_usd` is the whole cash of a
     commitment that is not owned. `total` sums the components, which are middle estimates. `cash_usd` is what the job
     makes somebody pay now: less for what is owned, more for a new commitment. `work` is None for a month of serving;
-    `accelerator` is the chip, "" on Bedrock.
+    `accelerator` is the chip, "" on Bedrock; `price_range`, on spot, what an instance-hour may cost meanwhile.
     """
 
     plan: Plan
@@ -100,6 +100,7 @@ class Quote:
     cash_usd: Decimal | None = None
     serving: ServingOutlook | None = None
     accelerator: str = ""
+    price_range: UsdRange | None = None
 
     @property
     def digest(self) -> str:

@@ -230,7 +230,9 @@ class Guardrails:
     """What stops the meter in the account."""
 
     ttl_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours after which the cluster stops")
-    idle_minutes: float = setting(60, Number(minimum=0), "idle time after which nodes stop")
+    idle_minutes: float | None = setting(
+        None, Auto(item=Number(minimum=0)), "idle time after which nodes stop; 0: never"
+    )
     hung_minutes: float = setting(30, Number(minimum=0), "time without a step after which a job is stopped")
     notify: tuple[str, ...] = setting(
         (),

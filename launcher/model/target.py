@@ -46,7 +46,8 @@ class Guard:
     kinds of event that are announced whatever the plan buys; `spot_notices` says whether EC2's notices of
     interruptions reach the account. `stops` says what it does at the end of the time to live, `idle` what it takes
     for idleness (empty: it stops nothing for idleness), and `metrics_a_look`, `metrics_a_node` how many values it
-    asks for at each look.
+    asks for at each look. `alone` says that nothing but the guard stops idle nodes, and `trial_hours` what the service
+    takes, billed, to try machines before they get jobs: middle and high, assumed where AWS publishes no time.
     """
 
     module: str
@@ -57,6 +58,8 @@ class Guard:
     idle: str = ""
     metrics_a_look: int = 0
     metrics_a_node: int = 0
+    alone: bool = False
+    trial_hours: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +174,9 @@ _ROWS = (
             variable="HYPERPOD",
             events=("SageMaker HyperPod Cluster Node Health Event", "SageMaker HyperPod Cluster State Change"),
             idle="workers without a job in the queue",
+            alone=True,
+            # Deep health checks.
+            trial_hours=(1.0, 2.0),
             metrics_a_look=1,
         ),
         # FSx for Lustre's smallest file system: its machines share no folder of their own.

@@ -7,6 +7,8 @@ from launcher.model.request import NetworkRequest
 
 GUARD_EVERY_MINUTES = 5
 """Between two calls of the guard, the function that watches a cluster (templates/guard/guard.py)."""
+GUARD_AFTER_SLURM_MINUTES = 15
+"""That the guard waits past the idle time, since Slurm stops nodes first where it can (templates/guard/guard.py)."""
 GUARD_MEMORY_MB = 256
 GUARD_METRICS = ("RunningNodes", "NodeHours")
 """Custom metrics that the guard reports of a cluster."""

@@ -68,7 +68,9 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
         message = f"HyperPod's machines share no folder: FSx for Lustre of {gib:,} GiB is made and priced"
         found.append(info("hyperpod-shared-folder", "storage.lustre_gib", message, "name a size for a larger one"))
     if deep_health_checks(instances[place.instance_type], nodes=place.nodes):
-        message = "deep health checks run before instances take jobs; their time is billed and in no estimate"
+        message = (
+            "deep health checks run before instances take jobs; an hour is counted for them, and two in the high case"
+        )
         found.append(info("hyperpod-health-checks", "target.kind", message))
     return tuple(found)
 

@@ -4,7 +4,8 @@ from decimal import Decimal
 
 from launcher.model.money import Price
 from launcher.pricing.bill_lines import JobSize, total_usd
-from launcher.pricing.compute import BOOT_H, FOREVER_H
+from launcher.pricing.compute import FOREVER_H, start_hours
+from launcher.pricing.idle_tail import tail_hours
 from launcher.pricing.interruptible import on_spot
 from launcher.pricing.training_candidate import TrainingCandidate
 
@@ -44,4 +45,6 @@ def _total(candidate: TrainingCandidate, rate: float) -> float:
     told = on_spot(candidate.work.hours.mid, candidate.work, request, rate)
     hours = min(told.job.expected_hours, FOREVER_H)
     size = JobSize(hours=hours, checkpoint_interval_s=told.interval_s)
-    return float(price.usd) * candidate.place.nodes * (hours + BOOT_H) + float(total_usd(candidate.rest, size))
+    start = start_hours(candidate.place)
+    billed = hours + start + tail_hours(candidate.place, request, hours + start)
+    return float(price.usd) * candidate.place.nodes * billed + float(total_usd(candidate.rest, size))

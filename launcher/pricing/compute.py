@@ -9,10 +9,13 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
+from launcher.model.target import target_of
 from launcher.model.work import Work
 from launcher.pricing.blocks import HOURS_A_DAY, LEAD_WEEKS, block_days, bought, held, lost_h
 from launcher.pricing.hazard import Hazard
+from launcher.pricing.idle_tail import tail_hours, tail_line
 from launcher.pricing.interruptible import OnSpot, on_spot, spot_lines
+from launcher.pricing.spot_prices import SpotPrice
 
 BOOT_H = 0.15
 """From launch to the first step on a new machine, 9 minutes, paid for without progress: from memory, not measured."""
@@ -22,6 +25,9 @@ LEAST_HOURS = 1 / 60
 FOREVER_H = 1e6
 """Hours, 114 years: what takes longer never ends, and is shown as this."""
 HOURS_A_YEAR = 8760
+MONTHS_A_YEAR = 12
+COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
+"""Ways of buying that tie up a term of years."""
 WHOLE = (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
 """Ways of buying that are paid for as whole offerings."""
 
@@ -30,13 +36,18 @@ class Charge(NamedTuple):
     """What the machines of one candidate cost in the middle case, in plain numbers.
 
     `hours` is the job's wall time, `billed_hours` what an instance is paid for; `instances` are paid for, which a
-    reservation may have more of than the job has nodes. `spot` is the job as it was modelled, on spot alone.
+    reservation may have more of than the job has nodes. `spot` is the job as it was modelled, on spot alone. Of the
+    billed hours an instance is idle for `tail_h` after the job, and `unused_h` are this run's share of a new commitment
+    that no job uses.
     """
 
     hours: float
     billed_hours: float
     instances: int
     spot: OnSpot | None = None
+    start_h: float = BOOT_H
+    tail_h: float = 0.0
+    unused_h: float = 0.0
 
     @property
     def instance_hours(self) -> float:
@@ -54,6 +65,8 @@ class ComputeCost:
     commitment_usd: Decimal | None = None
     assumptions: tuple[Assumption, ...] = ()
     note: str = ""
+    price_range: UsdRange | None = None
+    """What an instance-hour of spot may cost meanwhile."""
 
 
 def charge(place: Place, work: Work, request: PlanRequest, hazard: Hazard | None, now: datetime) -> Charge | None:
@@ -75,49 +88,117 @@ def charge(place: Place, work: Work, request: PlanRequest, hazard: Hazard | None
         return None if days is None else Charge(hours, days * HOURS_A_DAY, known.instances if known else nodes)
     if place.option is PurchaseOption.SPOT and hazard is not None and request.workload.train is not None:
         told = on_spot(hours, work, request, hazard.mid)
-        expected = min(told.job.expected_hours, FOREVER_H)
-        return Charge(expected, _billed(expected), nodes, told)
-    return Charge(hours, _billed(hours), nodes)
+        return _stopped(min(told.job.expected_hours, FOREVER_H), place, request, told)
+    return _stopped(hours, place, request)
+
+
+def _stopped(hours: float, place: Place, request: PlanRequest, told: OnSpot | None = None) -> Charge:
+    """Machines by the hour that stop once they are idle, and the share of a new commitment that the run must pay."""
+    start, tail = start_hours(place), tail_hours(place, request, hours + start_hours(place))
+    used = _billed(hours, start, tail)
+    share = committed_hours(place, request)
+    return Charge(hours, max(used, share), place.nodes, told, start, tail, max(0.0, share - used))
 
 
 def compute_cost(
-    place: Place, work: Work, price: Price, request: PlanRequest, *, middle: Charge, hazard: Hazard | None
+    place: Place,
+    work: Work,
+    price: Price,
+    request: PlanRequest,
+    *,
+    middle: Charge,
+    hazard: Hazard | None,
+    spot: SpotPrice | None = None,
 ) -> ComputeCost:
-    """The range around a charge: the compute as a quote has it."""
+    """The range around a charge: the compute as a quote has it; `spot` is what a spot price may be meanwhile."""
     per_hour = price.usd * middle.instances
     if place.option in WHOLE:
         return _offering(place, work, per_hour, request, middle)
     if middle.spot is not None and hazard is not None:
-        return _spot(work, per_hour, request, middle, hazard)
-    committed = place.option in (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED) and not request.purchase.owned
+        return _spot(place, work, request, middle=middle, hazard=hazard, price=spot or _fixed(price))
+    new = is_new_commitment(place, request)
     return ComputeCost(
         charge=middle,
         hours=work.hours,
-        usd=_dollars(per_hour, work.hours),
-        commitment_usd=per_hour * HOURS_A_YEAR * (place.term_years or 1) if committed else None,
-        assumptions=(_boot_line(),),
+        usd=_dollars(place, request, UsdRange(low=per_hour, mid=per_hour, high=per_hour), work.hours, middle),
+        commitment_usd=per_hour * HOURS_A_YEAR * (place.term_years or 1) if new else None,
+        assumptions=_around_lines(place, request, middle),
     )
 
 
-def _billed(hours: float) -> float:
-    """Job hours with the start-up that is billed before them, at least EC2's minimum."""
-    return max(LEAST_HOURS, hours + BOOT_H)
+def is_new_commitment(place: Place, request: PlanRequest) -> bool:
+    """Whether buying so ties up a term that is not paid for yet."""
+    return place.option in COMMITTED and not request.purchase.owned
 
 
-def _dollars(per_hour: Decimal, hours: Range) -> UsdRange:
-    """An hourly rate times job hours and the start-up before them."""
-    low, mid, high = (per_hour * Decimal(repr(_billed(each))) for each in (hours.low, hours.mid, hours.high))
-    return UsdRange(low=low, mid=mid, high=high)
+def committed_hours(place: Place, request: PlanRequest) -> float:
+    """Hours of an instance that one run has to pay of a new commitment, used or not; 0 without one.
+
+    The whole term over the runs that fall into it: the job's runs, or as many as come in the term's months. A cluster
+    without a job stands for one run.
+    """
+    if not is_new_commitment(place, request):
+        return 0.0
+    train, years = request.workload.train, place.term_years or 1
+    runs = 1.0 if train is None else min(float(train.runs), MONTHS_A_YEAR * float(train.runs_per_month) * years)
+    return HOURS_A_YEAR * years / max(1.0, runs)
 
 
-def _boot_line() -> Assumption:
-    """Start-up time as a line of the quote."""
-    return Assumption(
-        name="start-up of the machines, billed before the first step",
-        value=f"{BOOT_H * 60:g}",
-        unit="minutes",
-        source="assumption, not measured",
+def start_hours(place: Place, *, slow: bool = False) -> float:
+    """Hours that are billed before the first step: the machines start, and HyperPod tries them."""
+    guard = target_of(place.target).guard
+    if guard is None or place.option in WHOLE:
+        return BOOT_H
+    return BOOT_H + guard.trial_hours[slow]
+
+
+def _billed(hours: float, start: float, tail: float) -> float:
+    """Job hours with what is billed before and after them, at least EC2's minimum."""
+    return max(LEAST_HOURS, hours + start + tail)
+
+
+def _dollars(place: Place, request: PlanRequest, per_hour: UsdRange, hours: Range, middle: Charge) -> UsdRange:
+    """An hourly rate times job hours, the start-up before them and the tail after them.
+
+    The low end is without the tail, of somebody who removes the cluster when the job is done. A new commitment takes
+    its share of the term whatever the job does.
+    """
+    share = committed_hours(place, request)
+    slow = start_hours(place, slow=True)
+    late = tail_hours(place, request, hours.high + slow, slow=True)
+    low = max(share, _billed(hours.low, BOOT_H, 0.0))
+    high = max(share, middle.billed_hours, _billed(hours.high, slow, late))
+    return UsdRange(
+        low=per_hour.low * Decimal(repr(low)),
+        mid=per_hour.mid * Decimal(repr(middle.billed_hours)),
+        high=per_hour.high * Decimal(repr(high)),
     )
+
+
+def _around_lines(place: Place, request: PlanRequest, middle: Charge) -> tuple[Assumption, ...]:
+    """Start-up and idle tail as lines of the quote, and a new commitment's share."""
+    lines = [
+        Assumption(
+            name="start-up of the machines, billed before the first step",
+            value=f"{middle.start_h * 60:g}",
+            unit="minutes",
+            source="assumption, not measured"
+            + ("; deep health checks in it, of which AWS publishes no time" if middle.start_h > BOOT_H else ""),
+        ),
+        tail_line(place, request, middle.tail_h),
+    ]
+    share = committed_hours(place, request)
+    if share:
+        lines.append(
+            Assumption(
+                name="hours of the term that each run pays for",
+                value=f"{share:,.0f}",
+                unit="an instance",
+                source=f"{place.term_years or 1} x {HOURS_A_YEAR:,} h over the runs that fall into the term"
+                " (workload.train.runs, runs_per_month)",
+            )
+        )
+    return tuple(lines)
 
 
 def _offering(place: Place, work: Work, per_hour: Decimal, request: PlanRequest, middle: Charge) -> ComputeCost:
@@ -174,21 +255,37 @@ def _wait_line(place: Place) -> Assumption:
     )
 
 
-def _spot(work: Work, per_hour: Decimal, request: PlanRequest, middle: Charge, hazard: Hazard) -> ComputeCost:
-    """Spot: expected hours to completion; high is the 90th percentile at the middle hazard, of the slow estimate."""
+def _spot(
+    place: Place, work: Work, request: PlanRequest, *, middle: Charge, hazard: Hazard, price: SpotPrice
+) -> ComputeCost:
+    """Spot: expected hours to completion; high is the 90th percentile at the high hazard, of the slow estimate."""
     told = middle.spot
     assert told is not None  # noqa: S101 - the caller has looked
     least = min(middle.hours, on_spot(work.hours.low, work, request, hazard.low).job.expected_hours)
-    p90 = max(middle.hours, on_spot(work.hours.high, work, request, hazard.mid).job.quantile_hours(P90))
-    hours = Range(low=least, mid=middle.hours, high=min(p90, FOREVER_H))
+    p90 = max(
+        on_spot(work.hours.high, work, request, each).job.quantile_hours(P90) for each in (hazard.mid, hazard.high)
+    )
+    hours = Range(low=least, mid=middle.hours, high=min(max(middle.hours, p90), FOREVER_H))
     every = "" if told.interval_s is None else f"saves every {duration_words(told.interval_s)}"
+    low, mid, high = (each * middle.instances for each in (price.usd.low, price.usd.mid, price.usd.high))
     return ComputeCost(
         charge=middle,
         hours=hours,
-        usd=_dollars(per_hour, hours),
-        assumptions=(*hazard.assumptions, *spot_lines(told), _boot_line()),
+        usd=_dollars(place, request, UsdRange(low=low, mid=mid, high=high), hours, middle),
+        assumptions=(
+            *price.assumptions,
+            *hazard.assumptions,
+            *spot_lines(told),
+            *_around_lines(place, request, middle),
+        ),
         note=every or "never saves",
+        price_range=price.usd,
     )
+
+
+def _fixed(price: Price) -> SpotPrice:
+    """A price that does not move."""
+    return SpotPrice(UsdRange(low=price.usd, mid=price.usd, high=price.usd), ())
 
 
 def duration_words(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import date
 from decimal import ROUND_CEILING, Decimal
+from typing import NamedTuple
 
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.finding import Finding, warning
@@ -29,6 +30,13 @@ class GateRules:
     sandbox: bool = False
 
 
+class NewCommitment(NamedTuple):
+    """A commitment that is not owned: its whole cash, and the same job's total on demand, None without a price."""
+
+    usd: Decimal
+    on_demand_usd: Decimal | None
+
+
 def judge(
     plan: Plan,
     price: Price | Unpriced,
@@ -37,12 +45,15 @@ def judge(
     findings: tuple[Finding, ...],
     *,
     rules: GateRules,
+    commitment: NewCommitment | None = None,
 ) -> Gate:
     """What the gate says; where several reasons hold, 5 stands before 4 before 3."""
     option = plan.place.option
     stopping = [each for each in findings if each.level is Level.ERROR]
     if stopping:
         return Gate(allowed=False, exit_code=IMPOSSIBLE, reason=stopping[0].message, hint=stopping[0].hint)
+    if commitment is not None:
+        return _not_owned(commitment, plan, rules)
     if isinstance(price, Unpriced) or usd is None or usd_per_hour is None:
         reason = price.reason if isinstance(price, Unpriced) else "the compute has no total"
         key = f"{plan.place.billed_name}/{option.value}"
@@ -60,6 +71,22 @@ def judge(
             hint="slipway prices refresh, a current one in purchase.price_overrides, or a higher --max-price-age",
         )
     return _within_budget(plan, usd, usd_per_hour, rules)
+
+
+def _not_owned(commitment: NewCommitment, plan: Plan, rules: GateRules) -> Gate:
+    """A launch does not buy commitments: without one AWS bills the same machines on demand."""
+    limit = spending_limit(plan.request, rules)
+    over = f", over the budget of ${limit:,.2f}" if limit is not None and commitment.usd > limit else ""
+    billed = "at a price that is not known"
+    if commitment.on_demand_usd is not None:
+        billed = f"${commitment.on_demand_usd:,.2f}"
+    reason = f"the commitment of ${commitment.usd:,.2f}{over} is not owned: AWS would bill this on demand, {billed}"
+    return Gate(
+        allowed=False,
+        exit_code=IMPOSSIBLE,
+        reason=reason,
+        hint="purchase.owned: true when you hold it, or purchase.option: on-demand",
+    )
 
 
 def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: GateRules) -> Gate:

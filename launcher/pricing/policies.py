@@ -1,6 +1,7 @@
 """The safety policies of a plan as a quote shows them, the ones that are off included."""
 
 from launcher.model.enums import CheckpointMode
+from launcher.model.idle import idle_minutes
 from launcher.model.quote import Policy
 from launcher.model.request import PlanRequest
 
@@ -8,6 +9,7 @@ from launcher.model.request import PlanRequest
 def policies(request: PlanRequest, interval_s: float | None) -> tuple[Policy, ...]:
     """Every policy with its setting."""
     budget, rails, saves = request.budget, request.guardrails, request.checkpoint
+    idle = idle_minutes(request)
     kept = saves.mode is not CheckpointMode.NONE
     every = f"every {interval_s:.0f} s, " if interval_s else ""
     return (
@@ -15,7 +17,7 @@ def policies(request: PlanRequest, interval_s: float | None) -> tuple[Policy, ..
         _policy("budget", None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate"),
         _policy("hourly budget", None if budget.max_usd_per_hour is None else f"${budget.max_usd_per_hour:f} an hour"),
         _policy("TTL", None if rails.ttl_h is None else f"{rails.ttl_h:g} h"),
-        _policy("idle stop", f"{rails.idle_minutes:g} min" if rails.idle_minutes else None),
+        _policy("idle stop", None if idle is None else f"{idle:g} min"),
         _policy("hung-job stop", f"{rails.hung_minutes:g} min without a step" if rails.hung_minutes else None),
         _policy("retries after a failure", str(request.run.retries) if request.run.retries else None),
         _policy("time limit", None if request.run.time_limit_h is None else f"{request.run.time_limit_h:g} h"),

@@ -16,7 +16,7 @@ from launcher.model.request import PlanRequest
 from launcher.pricing.alternatives import Alternative
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.context import PricingContext
-from launcher.pricing.gate import OVER_BUDGET, spending_limit
+from launcher.pricing.gate import IMPOSSIBLE, OVER_BUDGET, spending_limit
 
 NVIDIA, NEURON = "nvidia", "neuron"
 """Families of accelerators: GPUs, and Trainium."""
@@ -89,7 +89,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
             if limit is None or candidate.usd is None or candidate.usd > limit or candidate.refusals:
                 continue
             made = self._own(rank)
-            if made.usd is not None and made.usd.high <= limit and made.gate.exit_code != OVER_BUDGET:
+            if made.usd is not None and made.usd.high <= limit and made.gate.exit_code not in (OVER_BUDGET, IMPOSSIBLE):
                 return rank, made.usd.high
         return None
 

@@ -1,9 +1,10 @@
 """From a candidate to its quote: the ranges, what the numbers rest on, policies, findings and the gate's word."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 
-from launcher.model.enums import Market
+from launcher.model.enums import Market, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price, Range, UsdRange
 from launcher.model.quote import Quote, SpotOutlook
@@ -16,11 +17,12 @@ from launcher.pricing.break_even import break_even
 from launcher.pricing.cash import cash
 from launcher.pricing.commitments import commitment
 from launcher.pricing.compute import ComputeCost, compute_cost
-from launcher.pricing.gate import age_findings, judge
+from launcher.pricing.gate import NewCommitment, age_findings, judge
 from launcher.pricing.hyperpod import surcharge
 from launcher.pricing.policies import policies
 from launcher.pricing.refusals import may_be_late
-from launcher.pricing.training_candidate import TrainingCandidate
+from launcher.pricing.spot_prices import spot_price
+from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 
 MOST_INTERRUPTIONS = 1e9
 """What is more is a job that never ends."""
@@ -38,7 +40,12 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
     plan = candidate.plan
     cost = None
     if candidate.charge is not None and isinstance(price, Price):
-        cost = compute_cost(place, work, price, context.request, middle=candidate.charge, hazard=candidate.hazard)
+        spot = None
+        if candidate.hazard is not None:
+            spot = spot_price(place, price, context.catalog, context.rules.today)
+        cost = compute_cost(
+            place, work, price, context.request, middle=candidate.charge, hazard=candidate.hazard, spot=spot
+        )
     hours = _hours(candidate, cost)
     usd = None if cost is None else _total(candidate, cost, hours)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
@@ -70,12 +77,21 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
         findings=findings,
         as_of=context.now,
         expires_at=expiry(price, place.option, context.now) if isinstance(price, Price) else None,
-        gate=judge(plan, price, usd, per_hour, findings, rules=context.rules),
+        gate=judge(plan, price, usd, per_hour, findings, rules=context.rules, commitment=_new(candidate, cost)),
         note=cost.note if cost else "",
         commitment=tied,
         cash_usd=paid.usd,
         accelerator=candidate.accelerator,
+        price_range=cost.price_range if cost else None,
     )
+
+
+def _new(candidate: TrainingCandidate, cost: ComputeCost | None) -> NewCommitment | None:
+    """The commitment that a launch would take for granted, with what AWS would bill in its place."""
+    if cost is None or cost.commitment_usd is None:
+        return None
+    place = replace(candidate.place, option=PurchaseOption.ON_DEMAND, plan_kind=None, term_years=None)
+    return NewCommitment(cost.commitment_usd, training_candidate(place, candidate.work, candidate.context).usd)
 
 
 def _hours(candidate: TrainingCandidate, cost: ComputeCost | None) -> Range:

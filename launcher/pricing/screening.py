@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from launcher.model.candidate_group import CandidateGroup
+from launcher.model.candidate_group import CandidateGroup, Term
 from launcher.model.enums import PurchaseOption
 from launcher.model.plan import Place
 from launcher.planning.work import Estimator
@@ -85,13 +85,14 @@ def _rows(number: int, group: CandidateGroup, estimator: Estimator, book: RateBo
     """Every place of a group that has a rate."""
     context = moved.context
     deadline = context.request.purchase.deadline_h
-    known: dict[float, list[_Size]] = {}
+    known: dict[tuple[float, Term], list[_Size]] = {}
     for location, term, rate in book.rates(group):
         region, zone = group.locations[location]
-        # Only spot depends on where it is: the advisor's band is a region's.
-        key = context.hazard(group.place(location, 1, 0)).mid if group.option is PurchaseOption.SPOT else 0.0
+        # Only spot depends on where it is (the advisor's band is a region's), and a commitment on its years.
+        hazard = context.hazard(group.place(location, 1, 0)).mid if group.option is PurchaseOption.SPOT else 0.0
+        key = (hazard, group.terms[term])
         if key not in known:
-            known[key] = list(_sizes(group, location, estimator, context))
+            known[key] = list(_sizes(group, location, term, estimator, context))
         for size in known[key]:
             yield Row(
                 deadline is not None and size.hours > deadline,
@@ -108,10 +109,12 @@ def _rows(number: int, group: CandidateGroup, estimator: Estimator, book: RateBo
             )
 
 
-def _sizes(group: CandidateGroup, location: int, estimator: Estimator, context: PricingContext) -> Iterator[_Size]:
+def _sizes(
+    group: CandidateGroup, location: int, term: int, estimator: Estimator, context: PricingContext
+) -> Iterator[_Size]:
     """What is paid for at each number of nodes; none where no offering is long enough."""
     for nodes in group.counts:
-        place = group.place(location, nodes, 0)
+        place = group.place(location, nodes, term)
         spot_hazard = context.hazard(place) if group.option is PurchaseOption.SPOT else None
         cost = charge(place, estimator.work(group.instance_type, nodes), context.request, spot_hazard, context.now)
         if cost is not None:

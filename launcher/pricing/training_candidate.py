@@ -12,11 +12,14 @@ from launcher.model.plan import Place, Plan
 from launcher.model.work import Work
 from launcher.pricing.bill_lines import JobSize, Line, component, components, total_usd
 from launcher.pricing.blocks import bought
-from launcher.pricing.compute import BOOT_H, WHOLE, Charge, charge
+from launcher.pricing.compute import WHOLE, Charge, charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer, offer
 from launcher.pricing.refusals import refusals
+
+UNUSED = "the rest of the commitment"
+"""The line of a new commitment's hours that no job uses."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +132,9 @@ def _compute_lines(candidate: TrainingCandidate) -> tuple[CostComponent, ...]:
         return (component(name, "compute", "instance-hour", candidate.hours * place.nodes, missing),)
     if place.option in WHOLE:
         return (component(name, "compute", "instance-hour", cost.instance_hours, price),)
+    more = (("idle tail", cost.tail_h), (UNUSED, cost.unused_h))
     return (
         component(name, "compute", "instance-hour", cost.hours * place.nodes, price),
-        component("start-up of the machines", "compute", "instance-hour", BOOT_H * place.nodes, price),
+        component("start-up of the machines", "compute", "instance-hour", cost.start_h * place.nodes, price),
+        *(component(name, "compute", "instance-hour", hours * place.nodes, price) for name, hours in more if hours),
     )

@@ -116,7 +116,11 @@ def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Js
 
 def _price(quoted: Quote) -> Json | None:
     """The price of one instance-hour with its source."""
-    return _price_of(quoted.price) if isinstance(quoted.price, Price) else None
+    if not isinstance(quoted.price, Price):
+        return None
+    span = quoted.price_range
+    around = {} if span is None else {"range": {"low": money(span.low), "high": money(span.high)}}
+    return {**_price_of(quoted.price), **around}
 
 
 def _price_of(price: Price) -> Json:

@@ -9,6 +9,7 @@ from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
+from launcher.pricing.held_commitments import HeldCommitment
 from launcher.records.documents import Json, candidate, finding, money, usd_span
 
 
@@ -37,6 +38,7 @@ def portfolio_document(
     now: datetime,
     entries: Sequence[Entry],
     total: UsdRange,
+    commitments: Sequence[HeldCommitment],
     chips: Sequence[Chip],
     findings: Sequence[Finding],
     types: Mapping[str, InstanceType],
@@ -59,6 +61,7 @@ def portfolio_document(
         "usd_per_month": usd_span(total),
         "incomplete": bool(unpriced),
         "unpriced": unpriced,
+        "commitments": [_held(each) for each in commitments],
         "one_chip": [
             {
                 "accelerator": each.accelerator,
@@ -70,4 +73,19 @@ def portfolio_document(
             for each in chips
         ],
         "findings": [finding(each) for each in findings],
+    }
+
+
+def _held(each: HeldCommitment) -> Json:
+    """A commitment that is held once for several plans."""
+    return {
+        "instance_type": each.instance_type,
+        "region": each.region,
+        "purchase_option": each.option.value,
+        "plan_kind": None if each.plan_kind is None else each.plan_kind.value,
+        "term_years": each.term_years,
+        "instances": each.instances,
+        "usd_per_month": money(each.usd_per_month),
+        "utilisation": each.share,
+        "plans": list(each.plans),
     }

@@ -10,6 +10,7 @@ from launcher.model import sizing
 from launcher.model.enums import EfaLayout, PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
+from launcher.model.idle import NEVER_MINUTES, idle_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering.contexts import ClusterContext, LustreContext, QueueContext, Tag
@@ -120,7 +121,7 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
         head_node_type=sizing.head_node(plan.place.nodes, request.storage.head_node),
         head_root_gib=sizing.HEAD_ROOT_GIB,
         compute_root_gib=sizing.COMPUTE_ROOT_GIB,
-        idle_minutes=max(1, math.ceil(request.guardrails.idle_minutes)),
+        idle_minutes=max(1, math.ceil(idle_minutes(request) or NEVER_MINUTES)),
         queues=tuple(queues),
         lustre=_lustre(plan),
         login_nodes=request.storage.login_nodes,

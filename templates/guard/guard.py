@@ -197,7 +197,9 @@ class Guard:
             self.stop(f"its {hours} hours are over", count)
 
     def all_idle(self, nodes: list[Node]) -> bool:
-        """Whether every node has done nothing for the idle time; a node that is too young to say is not idle."""
+        """Whether every node has done nothing for the idle time, where there is one; a young node says nothing."""
+        if not self.settings.idle:
+            return False
         window = self.settings.idle + AFTER_SLURM
         if not nodes or any(self.now - node["LaunchTime"] < window for node in nodes):
             return False

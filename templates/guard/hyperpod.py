@@ -62,7 +62,12 @@ class HyperPodGuard(Guard):
             self.tell("training plan ends", f"HyperPod takes its instances back from {ends:%Y-%m-%d %H:%M} UTC")
 
     def all_idle(self, nodes: list[Node]) -> bool:
-        """Whether no job has been in the queue for the idle time; a silent controller and a young node say nothing."""
+        """Whether no job has been in the queue for the idle time, where there is one.
+
+        A silent controller and a young node say nothing.
+        """
+        if not self.settings.idle:
+            return False
         window = self.settings.idle + AFTER_SLURM
         if not nodes or any(self.now - node["LaunchTime"] < window for node in nodes):
             return False

@@ -71,7 +71,7 @@ purchase:
   credits: []
 checkpoint: {uri: auto, mode: agent, interval: auto, keep: 3, grace_seconds: 90, max_mb_s: null}
 budget: {max_usd: null, max_usd_per_hour: null}
-guardrails: {ttl_h: null, idle_minutes: 60, hung_minutes: 30, notify: []}
+guardrails: {ttl_h: null, idle_minutes: auto, hung_minutes: 30, notify: []}
 run: {command: [python, train.py], workdir: ., image: null, container: auto, env: {}, secrets: {}, setup: [],
       retries: 0, time_limit_h: null}
 """

@@ -16,6 +16,7 @@ from launcher.model.endpoint import (
     volume_gib,
 )
 from launcher.model.fleet import HOURS_PER_MONTH, Fleet
+from launcher.model.idle import idle_minutes
 from launcher.model.money import Assumption, CostComponent
 from launcher.model.plan import Place
 from launcher.model.sizing import LOG_RETENTION_DAYS
@@ -79,7 +80,8 @@ def watched(
     if mode is None:
         return ()
     prices = Prices(place.region, context.catalog)
-    count = len(endpoint_alarms(mode, scales_to_zero=least_instances(serve) == 0))
+    tells = idle_minutes(context.request) is not None
+    count = len(endpoint_alarms(mode, scales_to_zero=least_instances(serve) == 0, tells_idle=tells))
     found = [each.line.of(each.standing) for each in watch(prices, context.request, own_alarms=count)]
     calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS * HOURS_PER_MONTH / KILO
     found += [

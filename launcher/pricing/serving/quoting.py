@@ -1,6 +1,7 @@
 """From a serving draft to its quote: the month's range, what it rests on, policies, findings and the gate's word."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 
 from launcher.model.endpoint import least_instances
@@ -14,11 +15,13 @@ from launcher.model.serving import ServingOutlook
 from launcher.pricing.ages import expiry
 from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.compute import HOURS_A_YEAR
-from launcher.pricing.gate import age_findings, judge
+from launcher.pricing.gate import NewCommitment, age_findings, judge
+from launcher.pricing.offers import offer
 from launcher.pricing.serving.around import around_assumptions
 from launcher.pricing.serving.candidate import COMMITTED, ServingCandidate, paid_hours
 from launcher.pricing.serving.compile_job import compile_lines
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_words
+from launcher.pricing.spot_prices import SpotPrice, spot_price
 
 MILLION = Decimal(1_000_000)
 MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
@@ -34,7 +37,7 @@ def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
     """
     price = candidate.offer.price
     plan = candidate.plan
-    usd = _month(candidate)
+    usd, span = _month(candidate), _span(candidate)
     nodes = candidate.place.nodes if candidate.fleet is not None else 1
     per_hour = price.usd * nodes if isinstance(price, Price) else None
     findings = (*candidate.refusals, *_findings(candidate), *_remarks(candidate))
@@ -54,17 +57,18 @@ def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
         commitment_usd=_commitment(candidate),
         spot=None,
         checkpoint_interval_s=None,
-        assumptions=(*_assumptions(candidate, told), *lines),
+        assumptions=(*_assumptions(candidate, told), *(span.assumptions if span is not None else ()), *lines),
         policies=_policies(candidate),
         cash_after_credits_usd=left,
         findings=findings,
         as_of=candidate.context.now,
         expires_at=expiry(price, candidate.place.option, candidate.context.now) if isinstance(price, Price) else None,
-        gate=judge(plan, price, usd, per_hour, findings, rules=candidate.context.rules),
+        gate=judge(plan, price, usd, per_hour, findings, rules=candidate.context.rules, commitment=_new(candidate)),
         note=_note(candidate),
         cash_usd=cash,
         serving=_outlook(candidate, usd),
         accelerator=candidate.accelerator,
+        price_range=span.usd if span is not None else None,
     )
 
 
@@ -76,9 +80,27 @@ def _month(candidate: ServingCandidate) -> UsdRange | None:
     if candidate.estimate is None:
         return UsdRange(low=mid, mid=mid, high=mid)
     tokens, requests = candidate.estimate.tokens_per_s, candidate.estimate.requests_per_s
-    low = _total(candidate, fleet(candidate.serve, requests * tokens.high / tokens.mid, candidate.stand))
-    high = _total(candidate, fleet(candidate.serve, requests * tokens.low / tokens.mid, candidate.stand))
+    fast = fleet(candidate.serve, requests * tokens.high / tokens.mid, candidate.stand)
+    slow = fleet(candidate.serve, requests * tokens.low / tokens.mid, candidate.stand)
+    low, high = _total(candidate, fast), _total(candidate, slow)
+    span = _span(candidate)
+    if span is not None and span.usd.mid:
+        low += _machines_usd(candidate, fast) * (span.usd.low / span.usd.mid - 1)
+        high += _machines_usd(candidate, slow) * (span.usd.high / span.usd.mid - 1)
+    low, high = low.quantize(CENT_FRACTION), high.quantize(CENT_FRACTION)
     return UsdRange(low=min(mid, low), mid=mid, high=max(mid, high))
+
+
+def _span(candidate: ServingCandidate) -> SpotPrice | None:
+    """What an instance-hour of spot may cost meanwhile; None for what is not on spot."""
+    price, context = candidate.offer.price, candidate.context
+    if candidate.hazard is None or not isinstance(price, Price):
+        return None
+    return spot_price(candidate.place, price, context.catalog, context.rules.today)
+
+
+def _machines_usd(candidate: ServingCandidate, load: Fleet) -> Decimal:
+    return sum((each.usd for each in candidate.machines(load) if each.usd is not None), Decimal(0))
 
 
 def _total(candidate: ServingCandidate, load: Fleet) -> Decimal:
@@ -127,6 +149,17 @@ def _commitment(candidate: ServingCandidate) -> Decimal | None:
         return None
     assert isinstance(price, Price)  # noqa: S101 - asked above
     return price.usd * place.nodes * HOURS_A_YEAR * (place.term_years or 1)
+
+
+def _new(candidate: ServingCandidate) -> NewCommitment | None:
+    """The commitment that a deployment would take for granted, with what AWS would bill a month in its place."""
+    tied = _commitment(candidate)
+    if tied is None:
+        return None
+    place = replace(candidate.place, option=PurchaseOption.ON_DEMAND, plan_kind=None, term_years=None)
+    context = candidate.context
+    priced = offer(place, context.request, context.catalog, context.rules.today)
+    return NewCommitment(tied, replace(candidate, place=place, offer=priced).usd)
 
 
 def _cash(candidate: ServingCandidate) -> tuple[Decimal | None, Decimal | None, tuple[Assumption, ...]]:

@@ -16,6 +16,7 @@ from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.pricing.candidate import Candidate
+from launcher.pricing.held_commitments import HeldCommitment, held_commitments, other_usd
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.compare import opened as opened_training
 from launcher.workflow.quote.options import PriceOptions
@@ -57,7 +58,18 @@ class Member:
     def usd_per_month(self) -> UsdRange | None:
         """What its best option costs a month; None without one."""
         usd = None if self.choice is None else self.choice.usd
-        return None if usd is None else _scaled(usd, self.times_a_month)
+        if usd is None or self.choice is None:
+            return None
+        held = held_commitments([(self.choice, self.times_a_month)])
+        return _scaled(usd, self.times_a_month) if not held else self.beside(held[0].usd_per_month)
+
+    def beside(self, held_usd: Decimal) -> UsdRange | None:
+        """A month with so many dollars for what it is committed to, in place of its machines."""
+        if self.choice is None or self.choice.usd is None:
+            return None
+        mid = held_usd + other_usd(self.choice) * self.times_a_month
+        more = (self.choice.usd.high - self.choice.usd.mid) * self.times_a_month
+        return UsdRange(low=mid, mid=mid, high=mid + more)
 
     @property
     def times_a_month(self) -> Decimal:
@@ -91,8 +103,16 @@ class Portfolio:
 
     @property
     def usd_per_month(self) -> UsdRange:
-        """The total of the best options; plans without one are not in it."""
-        return _sum([each.usd_per_month for each in self.members])
+        """The total of the best options, commitments once for all of them; plans without an option are not in it."""
+        tied = {name for each in self.commitments for name in each.plans}
+        months = [each.beside(Decimal(0)) if each.name in tied else each.usd_per_month for each in self.members]
+        held = sum((each.usd_per_month for each in self.commitments), Decimal(0))
+        return _sum([*months, UsdRange(low=held, mid=held, high=held)])
+
+    @cached_property
+    def commitments(self) -> tuple[HeldCommitment, ...]:
+        """The new commitments of the best options, each held once, all hours of a month."""
+        return held_commitments([(each.choice, each.times_a_month) for each in self.members if each.choice is not None])
 
     @property
     def unpriced(self) -> tuple[str, ...]:

@@ -153,7 +153,8 @@ def check_candidate(each: dict) -> None:
     for text in (each["usd_per_hour"], each["commitment_usd"], *(each["usd"] or {}).values()):
         assert text is None or MONEY.fullmatch(text)
     if each["price"] is not None:
-        assert set(each["price"]) == {"usd_per_hour", "source", "basis", "as_of", "note"}
+        span = {"range"} if each["purchase_option"] == "spot" else set()
+        assert set(each["price"]) == {"usd_per_hour", "source", "basis", "as_of", "note"} | span
         hourly = float(each["price"]["usd_per_hour"]) * each["nodes"]
         assert float(each["usd_per_hour"]) == pytest.approx(hourly)
     if each["spot"] is not None:

@@ -1,7 +1,8 @@
 """Plans priced from text, on a day that does not move."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from launcher import plan_file
-from launcher.catalog.load import load
+from launcher.catalog.load import Catalog, load
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
@@ -20,16 +21,20 @@ Pricer = Callable[..., Priced]
 
 @pytest.fixture(scope="session")
 def priced() -> Pricer:
+    """Price a plan: see `price_over`."""
+    return price_over
+
+
+def price_over(changes: dict[str, Any] | None = None, *, now: datetime = NOW, **options: Any) -> Priced:
     """Price a plan: a mapping laid over a small pinned one, and the options of the command line."""
-    catalogs = {}
+    asked = PriceOptions(**options)
+    request = plan_file.loads(yaml.safe_dump(_over(BASE, changes or {})))
+    return price_request(Path("plan.yaml"), request, _catalog(asked.prices_as_of), now, asked)
 
-    def price(changes: dict[str, Any] | None = None, *, now: datetime = NOW, **options: Any) -> Priced:
-        asked = PriceOptions(**options)
-        catalog = catalogs.setdefault(asked.prices_as_of, load(prices_as_of=asked.prices_as_of))
-        request = plan_file.loads(yaml.safe_dump(_over(BASE, changes or {})))
-        return price_request(Path("plan.yaml"), request, catalog, now, asked)
 
-    return price
+@lru_cache
+def _catalog(day: date | None) -> Catalog:
+    return load(prices_as_of=day)
 
 
 BASE = {

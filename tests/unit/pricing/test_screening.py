@@ -6,10 +6,10 @@ import pytest
 
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import Price
-from launcher.pricing.candidate import training_candidate
 from launcher.pricing.offers import offer
 from launcher.pricing.rate_book import RateBook
 from launcher.pricing.screening import all_places, best_places
+from launcher.pricing.training_candidate import training_candidate
 
 OPEN = {"workload": {"train": {"hours": None, "tokens_b": 2.0}}, "purchase": {"option": "any"}}
 OWN = {"p5.48xlarge/on-demand": "12.5", "p4d.24xlarge/spot/us-east-1": "1.25", "p5.48xlarge/reserved/us-east-2": "3"}
@@ -64,7 +64,7 @@ def test_the_best_place_is_the_best_of_all_places(priced, changes):
         key = (place.instance_type, place.option)
         row = (late, not candidate.priced, usd)
         best[key] = min(best.get(key, row), row)
-    kept = best_places(found.resolution.groups, works, context)
+    kept = best_places(found.resolution.groups, found.resolution.estimator, context)
     assert len(kept) == len(best)
     for place in kept:
         candidate = training_candidate(place, works(place.instance_type, place.nodes), context)

@@ -24,11 +24,11 @@ def codes(quoted):
     return [each.code for each in quoted.findings]
 
 
-def test_on_demand_bills_the_job_and_the_start_of_its_machines(priced):
+def test_on_demand_bills_the_job_the_start_of_its_machines_and_their_idle_tail(priced):
     quoted = priced().quote(1)
     assert quoted.hours.mid == 10
-    assert quoted.billed_hours == pytest.approx(10.15)
-    assert compute(quoted) == pytest.approx(Decimal("55.04") * Decimal("10.15"))
+    assert quoted.billed_hours == pytest.approx(10 + 0.15 + 5 / 60)
+    assert compute(quoted) == pytest.approx(Decimal("55.04") * Decimal(repr(quoted.billed_hours)))
     assert quoted.usd.mid == sum(each.usd for each in quoted.components)
     assert quoted.commitment_usd is None
 
@@ -54,14 +54,13 @@ def test_a_job_longer_than_any_block_has_no_price_and_is_still_quoted(priced):
 
 
 @pytest.mark.parametrize("option", ["savings-plan", "reserved"])
-def test_a_commitment_charges_the_job_its_hours_and_names_the_whole_cash(priced, option):
+def test_a_commitment_charges_the_job_its_hours_once_it_is_owned(priced, option):
     plan = {"purchase": {"option": option, "term_years": 3}}
     quoted = priced(plan).quote(1)
-    assert compute(quoted) == pytest.approx(quoted.price.usd * Decimal("10.15"))
-    assert quoted.commitment_usd == quoted.price.usd * 8760 * 3
+    assert compute(quoted) == quoted.commitment_usd == quoted.price.usd * 8760 * 3
     assert quoted.cash_usd == quoted.commitment_usd + quoted.usd.mid - compute(quoted)
     owned = priced({"purchase": {**plan["purchase"], "owned": True}}).quote(1)
-    assert owned.usd == quoted.usd
+    assert compute(owned) == pytest.approx(owned.price.usd * Decimal(repr(10 + 0.15 + 5 / 60)))
     assert owned.commitment_usd is None
     assert owned.cash_usd == owned.usd.mid - compute(owned)
 
@@ -231,7 +230,8 @@ def test_a_cluster_that_exists_is_not_billed_again(priced):
     names = {each.name for each in new.components} - {each.name for each in old.components}
     watch = {"6 alarms", "composite alarm of the head node", "dashboard", "guard and its messages"}
     assert names == watch | {"head node m6i.xlarge", "NAT gateway", "NAT data", "public IPv4 address of the NAT"}
-    assert old.usd.mid < new.usd.mid
+    rest = [sum(each.usd for each in found.components if each.group != "compute") for found in (old, new)]
+    assert rest[0] < rest[1]
 
 
 def test_a_cluster_without_a_job_costs_its_hours_on_spot_too(priced):

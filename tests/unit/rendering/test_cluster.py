@@ -180,7 +180,7 @@ class TestSettings:
         assert {"RequeueExit": 75} in settings["CustomSlurmSettings"]
         assert settings["QueueUpdateStrategy"] == "DRAIN"
 
-    @pytest.mark.parametrize("minutes, expected", [(0, 1), (7.5, 8), (60, 60)])
+    @pytest.mark.parametrize("minutes, expected", [("auto", 5), (0, 525_600), (0.2, 1), (7.5, 8), (60, 60)])
     def test_idle_nodes_stop_after_whole_minutes(self, configuration_of, minutes, expected):
         made = configuration_of(guardrails={"idle_minutes": minutes})
         assert made["Scheduling"]["SlurmSettings"]["ScaledownIdletime"] == expected

@@ -12,6 +12,7 @@ from launcher.aws.endpoint_parts import (
 )
 from launcher.aws.endpoints import described
 from launcher.model.endpoint import FILLED, KEPT_DAYS, Endpoint, EndpointMode, endpoint_alarms
+from launcher.model.idle import idle_minutes
 from launcher.workflow.deploy.readback import guards, training
 from launcher.workflow.deploy.readback.reading import Reading
 
@@ -131,7 +132,11 @@ def metric_alarms(reading: Reading) -> None:
     checks, planned = reading.checks, _planned(reading)
     found = alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))
     own = [each for each in found if each.metric not in GUARD_METRICS]
-    wanted = endpoint_alarms(planned.mode, scales_to_zero=planned.scales_to_zero)
+    wanted = endpoint_alarms(
+        planned.mode,
+        scales_to_zero=planned.scales_to_zero,
+        tells_idle=idle_minutes(reading.plan.request) is not None,
+    )
     checks.equal("alarms of the endpoint", len(wanted), len(own))
     names = {each.dimensions.get("InferenceComponentName") or each.dimensions.get("EndpointName") for each in own}
     checks.equal("endpoint's alarms watch", {planned.name}, names)

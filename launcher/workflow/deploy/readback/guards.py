@@ -5,6 +5,7 @@ from decimal import Decimal
 from launcher.aws import alarms, budgets, functions, rules, topics
 from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import JOBS_METRIC, is_prepaid
+from launcher.model.idle import idle_minutes
 from launcher.model.target import target_of
 from launcher.workflow.deploy.readback.reading import Reading
 
@@ -51,7 +52,7 @@ def guard(reading: Reading) -> None:
     per_node = (reading.usd_per_hour / plan.place.nodes).quantize(RATE_PLACES) if reading.usd_per_hour else None
     wanted = {
         "CLUSTER": plan.cluster_name,
-        "IDLE_MINUTES": f"{limits.idle_minutes:g}",
+        "IDLE_MINUTES": f"{idle_minutes(plan.request) or 0:g}",
         "TTL_HOURS": None if limits.ttl_h is None else f"{limits.ttl_h:g}",
         "PREPAID": "true" if is_prepaid(plan.place.option) else "false",
     }

@@ -1,0 +1,82 @@
+"""Commitments of several plans together: held once for all whose runs fit into them, whether they are used or not."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
+
+from launcher.model.enums import PlanKind, PurchaseOption
+from launcher.model.money import Price
+from launcher.model.quote import Quote
+from launcher.pricing.bill_lines import HOURS_PER_MONTH
+from launcher.pricing.training_candidate import UNUSED
+
+
+class _Key(NamedTuple):
+    """What plans have to share to use the same commitment."""
+
+    instance_type: str
+    region: str
+    option: PurchaseOption
+    plan_kind: PlanKind | None
+    term_years: int | None
+    usd_per_hour: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldCommitment:
+    """Instances that are committed to, all hours of a month; `share` is the part of them that the plans use."""
+
+    instance_type: str
+    region: str
+    option: PurchaseOption
+    plan_kind: PlanKind | None
+    term_years: int
+    instances: int
+    usd_per_month: Decimal
+    share: float
+    plans: tuple[str, ...]
+
+
+def held_commitments(quotes: Iterable[tuple[Quote, Decimal]]) -> tuple[HeldCommitment, ...]:
+    """What the new commitments among some quotes come to, each with how often a month its hours are used.
+
+    Plans on the same type, place and terms share one where their hours fit into it, one after the other.
+    """
+    found: dict[_Key, list[tuple[Quote, Decimal]]] = {}
+    for quoted, times in quotes:
+        if quoted.commitment_usd is not None and isinstance(quoted.price, Price):
+            place = quoted.plan.place
+            key = _Key(
+                place.instance_type, place.region, place.option, place.plan_kind, place.term_years, quoted.price.usd
+            )
+            found.setdefault(key, []).append((quoted, times))
+    return tuple(_held(key, rows) for key, rows in found.items())
+
+
+def _held(key: _Key, rows: list[tuple[Quote, Decimal]]) -> HeldCommitment:
+    used = sum(used_hours(quoted) * float(times) for quoted, times in rows)
+    most = max(quoted.plan.place.nodes for quoted, _ in rows)
+    instances = max(most, math.ceil(used / HOURS_PER_MONTH - 1e-9))
+    return HeldCommitment(
+        instance_type=key.instance_type,
+        region=key.region,
+        option=key.option,
+        plan_kind=key.plan_kind,
+        term_years=key.term_years or 1,
+        instances=instances,
+        usd_per_month=key.usd_per_hour * instances * Decimal(repr(HOURS_PER_MONTH)),
+        share=min(1.0, used / (instances * HOURS_PER_MONTH)),
+        plans=tuple(quoted.plan.name for quoted, _ in rows),
+    )
+
+
+def used_hours(quoted: Quote) -> float:
+    """Instance-hours of one run, or of a month of serving, without those that no job uses."""
+    return sum(each.quantity for each in quoted.components if each.group == "compute" and each.name != UNUSED)
+
+
+def other_usd(quoted: Quote) -> Decimal:
+    """The middle total without its machines."""
+    return sum((each.usd for each in quoted.components if each.usd is not None and each.group != "compute"), Decimal(0))

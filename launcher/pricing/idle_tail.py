@@ -1,0 +1,58 @@
+"""The idle tail: what machines cost between the end of the job and the moment that something stops them.
+
+ParallelCluster stops nodes by Slurm's own clock; HyperPod's workers are deleted by the guard, which looks every few
+minutes and waits longer than Slurm would. A cluster's time to live ends every tail. What is prepaid has none: whole
+offerings are paid for to their end whatever runs.
+"""
+
+from launcher.model.idle import idle_minutes
+from launcher.model.money import Assumption
+from launcher.model.plan import Place
+from launcher.model.request import PlanRequest
+from launcher.model.target import target_of
+from launcher.model.upkeep import GUARD_AFTER_SLURM_MINUTES, GUARD_EVERY_MINUTES
+
+NEVER_H = 24.0
+"""Hours that nodes which nothing stops are taken to stay: somebody looks once a day. An assumption, not measured."""
+
+
+def tail_hours(place: Place, request: PlanRequest, busy_h: float, *, slow: bool = False) -> float:
+    """Hours that the nodes stay after a job, billed.
+
+    Args:
+        place: where and how; its way of buying is not asked.
+        request: the plan's guardrails and workload.
+        busy_h: hours from the first node's boot to the job's end.
+        slow: the worst case: the guard has just looked when the idle time is over.
+    """
+    minutes = idle_minutes(request)
+    if minutes is None:
+        tail = NEVER_H
+    elif _guarded_alone(place):
+        looks = GUARD_EVERY_MINUTES if slow else GUARD_EVERY_MINUTES / 2
+        tail = (minutes + GUARD_AFTER_SLURM_MINUTES + looks) / 60
+    else:
+        tail = minutes / 60
+    ttl_h = request.guardrails.ttl_h
+    return tail if ttl_h is None else min(tail, max(0.0, ttl_h - busy_h))
+
+
+def _guarded_alone(place: Place) -> bool:
+    """Whether nothing but the guard stops idle nodes."""
+    guard = target_of(place.target).guard
+    return guard is not None and guard.alone
+
+
+def tail_line(place: Place, request: PlanRequest, hours: float) -> Assumption:
+    """The tail as a line of the quote."""
+    minutes = idle_minutes(request)
+    source = "guardrails.idle_minutes: auto" if request.guardrails.idle_minutes is None else "guardrails.idle_minutes"
+    if minutes is None:
+        source += " 0: nothing stops them, and somebody is taken to look once a day"
+    elif _guarded_alone(place):
+        source += f", the guard's {GUARD_AFTER_SLURM_MINUTES} minutes more and half of its {GUARD_EVERY_MINUTES}"
+    if request.guardrails.ttl_h is not None:
+        source += "; at most until guardrails.ttl_h"
+    return Assumption(
+        name="nodes stay after the job, idle and billed, for", value=f"{hours * 60:g}", unit="minutes", source=source
+    )

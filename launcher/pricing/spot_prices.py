@@ -1,0 +1,82 @@
+"""What a spot price may be when the job runs: the zone's own, the region's range, and the age of both.
+
+Spot moves while a job waits and runs, and an old row says less than a new one. A price that is `d` days old is taken to
+lie within a factor exp(MOVES x sqrt(d)) of what it was, as a random walk would have it. EC2 bills spot at most at on
+demand, unless a higher limit is asked for, and not below a tenth of it.
+"""
+
+import math
+from datetime import date
+from decimal import Decimal
+from typing import NamedTuple
+
+from launcher.catalog.load import Catalog
+from launcher.catalog.market import FLOOR_FRACTION
+from launcher.model.enums import Basis, Market
+from launcher.model.money import Assumption, Price, UsdRange
+from launcher.model.plan import Place
+from launcher.pricing.bill_lines import CENT_FRACTION
+
+MOVES = 0.025
+"""Per square root of a day: p5en.48xlarge in us-west-2 rose from 18.59 (the mean of three zones, 2025-12-21) to 27.22
+(the same, 2026-08-07), 0.38 as a logarithm in 229 days. Of other types and regions it is assumed."""
+
+
+class SpotPrice(NamedTuple):
+    """Dollars of an instance-hour, low, middle and high, with what they rest on."""
+
+    usd: UsdRange
+    assumptions: tuple[Assumption, ...]
+
+
+def spot_price(place: Place, price: Price, catalog: Catalog, today: date) -> SpotPrice:
+    """The range around a spot price; the user's own price has none.
+
+    Args:
+        place: where; its zone is that of `price`.
+        price: of one instance-hour, discounts taken off.
+        catalog: the other zones, the region's range, and on demand.
+        today: the day ages are counted to.
+    """
+    if price.basis is Basis.USER:
+        return SpotPrice(UsdRange(low=price.usd, mid=price.usd, high=price.usd), ())
+    listed = catalog.spot(place.instance_type, place.region).get(place.az_id or "")
+    taken_off = float(price.usd / listed.usd) if listed is not None and listed.usd else 1.0
+    seen = [(float(price.usd), price.as_of), *((usd * taken_off, as_of) for usd, as_of in _of_region(place, catalog))]
+    low = min(usd / _spread(as_of, today) for usd, as_of in seen)
+    high = max(usd * _spread(as_of, today) for usd, as_of in seen)
+    most = catalog.on_demand(place.instance_type, place.region)
+    if isinstance(most, Price):
+        ceiling = float(most.usd) * taken_off
+        low, high = max(low, ceiling * FLOOR_FRACTION), min(high, ceiling)
+    usd = UsdRange(low=min(price.usd, _usd(low)), mid=price.usd, high=max(price.usd, _usd(high)))
+    oldest = min(as_of for _, as_of in seen)
+    line = Assumption(
+        name="spot price while the job runs",
+        value=f"{usd.low:.2f} to {usd.high:.2f}",
+        unit="dollars an instance-hour",
+        source=f"the zone's ${price.usd:.2f} of {price.as_of} and the region's {len(seen) - 1} others since {oldest}, "
+        f"each widened by its age (a factor {_spread(price.as_of, today):.2f} for the zone's), on demand at most",
+    )
+    return SpotPrice(usd, (line,))
+
+
+def _of_region(place: Place, catalog: Catalog) -> list[tuple[float, date]]:
+    """Prices of the region's other offers, and the ends of the range that it had."""
+    found = [
+        (float(each.usd), each.as_of)
+        for zone, each in catalog.spot(place.instance_type, place.region).items()
+        if zone != place.az_id and each.market is Market.OPEN
+    ]
+    known = catalog.spot_range(place.instance_type, place.region)
+    ends = (known.low, known.average, known.high) if known is not None else ()
+    return [*found, *((float(each.usd), each.as_of) for each in ends if each is not None)]
+
+
+def _spread(as_of: date, today: date) -> float:
+    """The factor that a price may have moved by since."""
+    return math.exp(MOVES * math.sqrt(max(0, (today - as_of).days)))
+
+
+def _usd(value: float) -> Decimal:
+    return Decimal(repr(value)).quantize(CENT_FRACTION)

@@ -1,0 +1,123 @@
+"""A commitment that is not owned is judged by all that it takes."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.pricing.compute import HOURS_A_YEAR
+from launcher.pricing.gate import GateRules, NewCommitment, judge
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.portfolio import portfolio
+from tests.unit.pricing.conftest import NOW, price_over
+
+JOB = {"workload": {"train": {"hours": 12}}}
+RESERVED = {"option": "reserved", "term_years": 3}
+
+
+def reserved(priced, train=None, **purchase):
+    plan = {"workload": {"train": {"hours": 12, **(train or {})}}, "purchase": {**RESERVED, **purchase}}
+    return priced({**plan, "budget": {"max_usd": 500}}).quote(1)
+
+
+def test_a_new_reservation_takes_its_whole_term_from_one_run(priced):
+    quoted = reserved(priced)
+    assert quoted.commitment_usd == quoted.price.usd * HOURS_A_YEAR * 3
+    assert quoted.usd.mid > quoted.commitment_usd
+    assert quoted.billed_hours == HOURS_A_YEAR * 3
+    lines = {each.name: each for each in quoted.components}
+    assert lines["the rest of the commitment"].usd > Decimal(600_000)
+    assert sum(each.usd for each in quoted.components) == quoted.usd.mid
+
+
+def test_a_launch_of_it_is_refused_with_the_total_on_demand_and_allowed_once_it_is_owned(priced):
+    quoted = reserved(priced)
+    demand = priced(JOB).quote(1)
+    assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
+    assert f"${demand.usd.mid:,.2f}" in quoted.gate.reason
+    assert "over the budget of $500.00" in quoted.gate.reason
+    assert "purchase.owned: true" in quoted.gate.hint
+    owned = reserved(priced, owned=True)
+    assert (owned.gate.allowed, owned.commitment_usd) == (True, None)
+    assert owned.usd.high < 500
+
+
+def test_without_a_price_on_demand_the_refusal_says_so(priced):
+    quoted = reserved(priced)
+    new = NewCommitment(Decimal(600_000), None)
+    rules = GateRules(today=NOW.date())
+    gate = judge(quoted.plan, quoted.price, quoted.usd, quoted.usd_per_hour, (), rules=rules, commitment=new)
+    assert gate.exit_code == 5
+    assert "at a price that is not known" in gate.reason
+
+
+@pytest.mark.parametrize(
+    "runs, per_month, term, expected",
+    [(1, 1, 3, 1), (24, 1, 3, 24), (100, 1, 3, 36), (100, 2, 1, 24), (5, 0.01, 1, 1)],
+)
+def test_the_runs_that_fall_into_the_term_share_it(priced, runs, per_month, term, expected):
+    train = {"hours": 12, "runs": runs, "runs_per_month": per_month}
+    plan = {"workload": {"train": train}, "purchase": {"option": "savings-plan", "plan_kind": "compute"}}
+    quoted = priced({**plan, "purchase": {**plan["purchase"], "term_years": term}}).quote(1)
+    assert quoted.billed_hours == pytest.approx(HOURS_A_YEAR * term / expected)
+
+
+def test_a_run_never_pays_less_than_its_hours(priced):
+    plan = {"workload": {"train": {"hours": 900, "runs": 1000, "runs_per_month": 1000}}, "purchase": RESERVED}
+    quoted = priced(plan).quote(1)
+    assert quoted.billed_hours == pytest.approx(900 + 0.15 + 5 / 60)
+    assert "the rest of the commitment" not in {each.name for each in quoted.components}
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    hours=st.floats(0.1, 5_000),
+    runs=st.integers(1, 100),
+    per_month=st.floats(0.1, 60),
+    term=st.sampled_from([1, 3]),
+    option=st.sampled_from(["reserved", "savings-plan"]),
+)
+def test_it_never_ranks_above_the_same_machine_on_demand_below_its_break_even(hours, runs, per_month, term, option):
+    train = {"hours": hours, "runs": runs, "runs_per_month": per_month}
+    found = price_over(
+        {"workload": {"train": train}, "purchase": {"option": [option, "on-demand"], "term_years": term}}
+    )
+    rows = {each.place.option.value: each for each in found.candidates if each.usd is not None}
+    if option not in rows:
+        return
+    tied, demand = rows[option], rows["on-demand"]
+    in_term = max(1.0, min(runs, 12 * per_month * term))
+    used = demand.charge.billed_hours * in_term
+    break_even = float(tied.offer.price.usd / demand.offer.price.usd) * HOURS_A_YEAR * term
+    if used < break_even * 0.999:
+        assert found.candidates.index(demand) < found.candidates.index(tied)
+
+
+class TestPortfolio:
+    def page(self, folder: Path, *jobs: dict) -> Path:
+        paths = []
+        for number, train in enumerate(jobs):
+            path = folder / f"{number}.yaml"
+            path.write_text(
+                f"slipway: 1\nname: job-{number}\nworkload: {{train: {train}}}\n"
+                "target: {instance_type: p5.48xlarge, nodes: 1, region: us-east-1}\n"
+                "purchase: {option: reserved, term_years: 3}\n",
+                encoding="utf-8",
+            )
+            paths.append(path)
+        return portfolio(paths, NOW, PriceOptions())
+
+    def test_a_month_is_what_holding_the_commitment_costs(self, tmp_path):
+        found = self.page(tmp_path, "{hours: 12}")
+        (held,) = found.commitments
+        assert held.usd_per_month == pytest.approx(Decimal("17356.48"), rel=Decimal("0.001"))
+        assert found.usd_per_month.mid > held.usd_per_month
+
+    def test_plans_that_fit_into_one_commitment_pay_it_once(self, tmp_path):
+        alone = self.page(tmp_path, "{hours: 12}").commitments[0].usd_per_month
+        (both,) = self.page(tmp_path, "{hours: 12}", "{hours: 30}").commitments
+        assert (both.usd_per_month, both.plans) == (alone, ("job-0", "job-1"))
+        (more,) = self.page(tmp_path, "{hours: 600}", "{hours: 600}").commitments
+        assert (more.usd_per_month, more.instances) == (alone * 2, 2)

@@ -1,0 +1,90 @@
+"""What machines cost after the job is counted, on every target, as the templates have it."""
+
+import importlib.util
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.catalog.assets import asset
+from launcher.model.upkeep import GUARD_AFTER_SLURM_MINUTES, GUARD_EVERY_MINUTES
+from launcher.pricing.idle_tail import NEVER_H
+from tests.unit.pricing.conftest import price_over
+
+P5 = {"target": {"instance_type": "p5.48xlarge", "nodes": 8, "region": "us-east-1"}}
+ONE_HOUR = {**P5, "workload": {"train": {"hours": 1}}}
+
+
+def tail(quoted):
+    return next((each for each in quoted.components if each.name == "idle tail"), None)
+
+
+def test_an_hour_on_eight_machines_that_stay_for_an_hour_costs_two(priced):
+    quoted = priced({**ONE_HOUR, "guardrails": {"idle_minutes": 60}}).quote(1)
+    line = tail(quoted)
+    assert (line.group, line.quantity) == ("compute", 8)
+    assert line.usd == 8 * quoted.price.usd
+    assert quoted.billed_hours == pytest.approx(2.15)
+    assert quoted.usd.mid > 2 * 8 * quoted.price.usd
+    assert quoted.usd.low < quoted.usd.mid
+
+
+@pytest.mark.parametrize(
+    "plan, minutes",
+    [
+        ({}, 5),
+        ({"target": {"cluster": "shared"}}, 60),
+        ({"guardrails": {"idle_minutes": 15}}, 15),
+        ({"guardrails": {"idle_minutes": 0}}, NEVER_H * 60),
+        ({"guardrails": {"idle_minutes": 0, "ttl_h": 12}}, (12 - 10 - 0.15) * 60),
+        ({"guardrails": {"idle_minutes": 60, "ttl_h": 10.5}}, (10.5 - 10 - 0.15) * 60),
+    ],
+)
+def test_the_tail_is_as_long_as_something_lets_it_be(priced, plan, minutes):
+    assert tail(priced(plan).quote(1)).quantity * 60 == pytest.approx(minutes)
+
+
+def test_a_time_to_live_that_is_over_leaves_no_tail(priced):
+    assert tail(priced({"guardrails": {"ttl_h": 10}}).quote(1)) is None
+
+
+def test_prepaid_machines_have_no_tail_of_their_own(priced):
+    assert tail(priced({"purchase": {"option": "capacity-block"}}).quote(1)) is None
+
+
+def test_hyperpods_workers_wait_for_the_guard_and_start_with_health_checks(priced):
+    plan = {"target": {"kind": "hyperpod-slurm"}, "guardrails": {"idle_minutes": 30}}
+    quoted = priced(plan).quote(1)
+    assert tail(quoted).quantity * 60 == pytest.approx(30 + 15 + 2.5)
+    start = next(each for each in quoted.components if each.name == "start-up of the machines")
+    assert start.quantity == pytest.approx(1.15)
+    slowest = Decimal(repr(10 + 0.15 + 2 + 50 / 60)) * quoted.price.usd
+    assert quoted.usd.high - quoted.usd.mid == pytest.approx(slowest - quoted.price.usd * Decimal("11.941666"), abs=1)
+
+
+def test_the_guards_own_clock_is_the_one_that_is_priced():
+    spec = importlib.util.spec_from_file_location("guard", asset("templates/guard/guard.py"))
+    guard = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(guard)
+    assert guard.AFTER_SLURM.total_seconds() == GUARD_AFTER_SLURM_MINUTES * 60
+    assert guard.EVERY.total_seconds() == GUARD_EVERY_MINUTES * 60
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    minutes=st.floats(0.01, 2_000),
+    more=st.floats(0, 2_000),
+    option=st.sampled_from(["on-demand", "spot", "savings-plan", "reserved"]),
+    kind=st.sampled_from(["parallelcluster", "hyperpod-slurm"]),
+    owned=st.booleans(),
+)
+def test_a_longer_idle_time_never_makes_the_high_estimate_lower(minutes, more, option, kind, owned):
+    if kind == "hyperpod-slurm" and option != "on-demand":
+        return
+    plan = {"target": {"kind": kind}, "purchase": {"option": option, "owned": owned}}
+    short, long = (price_over({**plan, "guardrails": {"idle_minutes": each}}) for each in (minutes, minutes + more))
+    low, high = short.quote(1).usd, long.quote(1).usd
+    if low is not None and high is not None:
+        assert high.high >= low.high
+        assert high.mid >= low.mid

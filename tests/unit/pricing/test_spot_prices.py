@@ -1,0 +1,119 @@
+"""Spot prices move: a total carries a range of prices, the older the wider, and the gate holds its high end."""
+
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.catalog import tables
+from launcher.catalog.load import load
+from launcher.model.enums import Basis, PurchaseOption, TargetKind
+from launcher.model.money import Price
+from launcher.model.plan import Place
+from launcher.pricing.hazard import hazard
+from launcher.pricing.spot_prices import spot_price
+from launcher.records.documents import candidate
+from tests.unit.pricing.conftest import NOW
+
+CATALOG = load()
+TODAY = NOW.date()
+SPOT = {"purchase": {"option": "spot"}}
+P5EN = Place(
+    target=TargetKind.PARALLELCLUSTER,
+    instance_type="p5en.48xlarge",
+    nodes=1,
+    region="us-east-2",
+    az_id="use2-az3",
+    option=PurchaseOption.SPOT,
+)
+
+
+def old(usd: str, as_of: date) -> Price:
+    return Price(usd=Decimal(usd), source="x", basis=Basis.LISTED, as_of=as_of)
+
+
+def test_the_least_zone_of_a_winter_day_is_held_against_its_region():
+    before = load(prices_as_of=date(2025, 12, 31))
+    price = before.spot("p5en.48xlarge", "us-east-2")["use2-az3"]
+    assert price.usd == Decimal("9.3944")
+    found = spot_price(P5EN, price, before, date(2025, 12, 22)).usd
+    assert found.high > Decimal("17.0945")
+    assert spot_price(P5EN, price, before, TODAY).usd.high > Decimal("26.6")
+
+
+def test_it_stays_between_a_tenth_of_on_demand_and_on_demand():
+    price = CATALOG.spot("p5.48xlarge", "us-east-1")["use1-az6"]
+    place = Place(
+        **{
+            **{name: getattr(P5EN, name) for name in P5EN.__slots__},
+            "instance_type": "p5.48xlarge",
+            "region": "us-east-1",
+            "az_id": "use1-az6",
+        }
+    )
+    found = spot_price(place, price, CATALOG, TODAY + timedelta(days=10_000)).usd
+    assert (found.low, found.high) == (Decimal("5.504"), Decimal("55.04"))
+
+
+def test_a_users_own_price_has_no_range(priced):
+    quoted = priced({"purchase": {"option": "spot", "price_overrides": {"p5.48xlarge/spot": "18"}}}).quote(1)
+    assert quoted.price_range.low == quoted.price_range.high == Decimal(18)
+
+
+def test_the_document_has_the_range_and_the_total_rests_on_it(priced):
+    quoted = priced(SPOT).quote(1)
+    told = candidate(quoted, 1, CATALOG.instance_types)
+    assert Decimal(told["price"]["range"]["high"]) == quoted.price_range.high > quoted.price.usd
+    assert Decimal(told["price"]["range"]["low"]) == quoted.price_range.low < quoted.price.usd
+    assert quoted.usd.high >= quoted.price_range.high * Decimal(repr(quoted.hours.high))
+    assert "range" not in candidate(priced().quote(1), 1, CATALOG.instance_types)["price"]
+
+
+def test_the_gate_sees_the_high_end(priced):
+    quoted = priced(SPOT, sandbox=True).quote(1)
+    between = (quoted.price.usd * Decimal(repr(quoted.hours.high + 1)) + quoted.usd.high) / 2
+    held = priced({**SPOT, "budget": {"max_usd": float(between)}}, sandbox=True).quote(1)
+    assert held.gate.exit_code == 3
+
+
+@settings(deadline=None, max_examples=100)
+@given(days=st.integers(0, 2_000), more=st.integers(0, 2_000), usd=st.decimals("1", "90", places=4))
+def test_an_older_price_never_makes_the_high_end_lower(days, more, usd):
+    newer = spot_price(P5EN, old(str(usd), TODAY - timedelta(days=days)), CATALOG, TODAY).usd
+    older = spot_price(P5EN, old(str(usd), TODAY - timedelta(days=days + more)), CATALOG, TODAY).usd
+    assert older.high >= newer.high
+    assert older.low <= newer.low
+
+
+def with_band(folder: Path, band: int):
+    path = folder / tables.INTERRUPTIONS.path
+    path.parent.mkdir(parents=True)
+    row = ("p5.48xlarge", "us-east-1", str(band), "50", "2026-11-19", "s")
+    path.write_text(tables.encode(tables.INTERRUPTIONS, [row]), encoding="utf-8")
+    return load(overlay=folder)
+
+
+def test_a_wider_band_never_makes_the_high_estimate_lower(tmp_path):
+    from launcher import plan_file
+    from launcher.workflow.quote.options import PriceOptions
+    from launcher.workflow.quote.price import price_request
+
+    request = plan_file.loads(
+        "slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, tokens_b: 5}}\n"
+        "target: {instance_type: p5.48xlarge, nodes: 2, region: us-east-1}\npurchase: {option: spot}\n"
+    )
+    highs = []
+    for band in range(5):
+        catalog = with_band(tmp_path / str(band), band)
+        highs.append(price_request(Path("plan.yaml"), request, catalog, NOW, PriceOptions()).quote(1).usd.high)
+    assert highs == sorted(highs)
+
+
+def test_the_high_hazard_is_in_the_high_estimate(priced):
+    plan = {"workload": {"train": {"model": "llama-3.1-8b", "hours": None, "tokens_b": 5}}, **SPOT}
+    known = priced(plan)
+    most = hazard(1, CATALOG.interruption_band("p5.48xlarge", "us-east-1"), None).high
+    fixed = priced({**plan, "purchase": {"option": "spot", "interruptions_per_node_hour": most}})
+    assert known.quote(1).hours.high >= fixed.quote(1).hours.high * 0.999
