@@ -151,13 +151,20 @@ class _Handler(BaseHTTPRequestHandler):
         bucket = f"{self.key.rstrip('/')}/"
         with self.server.lock:
             found = {key: sum(size for _, size in parts) for key, parts in self.server.objects.items()}
+        folders = ""
+        if "delimiter" in self.query:
+            below = sorted(key for key in found if key.startswith(prefix))
+            first = {key[len(prefix) :].partition("/")[0] for key in below if "/" in key[len(prefix) :]}
+            names = (f"{prefix}{name}/".removeprefix(bucket) for name in sorted(first))
+            folders = "".join(f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>" for name in names)
+            found = {key: found[key] for key in below if "/" not in key[len(prefix) :]}
         entries = "".join(
             f"<Contents><Key>{escape(key.removeprefix(bucket))}</Key><Size>{size}</Size>"
             f"<LastModified>{_MODIFIED_ISO}</LastModified><ETag>x</ETag><StorageClass>STANDARD</StorageClass></Contents>"
             for key, size in sorted(found.items())
             if key.startswith(prefix)
         )
-        return f"<ListBucketResult><IsTruncated>false</IsTruncated>{entries}</ListBucketResult>"
+        return f"<ListBucketResult><IsTruncated>false</IsTruncated>{entries}{folders}</ListBucketResult>"
 
     def _receive(self, path: Path) -> int:
         total = 0

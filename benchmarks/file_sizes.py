@@ -1,0 +1,127 @@
+"""Checkpoints of many small, some middling and a few large files, up and down, beside s5cmd.
+
+    python -m benchmarks.file_sizes [--mixes small,middle,large,mixed] [--scale 1.0] [--rounds 1] [--json]
+
+The server is that of `benchmarks.checkpoint`, on this machine with the clients. Every transfer is a process of its own,
+the clients take turns, the fastest of the rounds counts; s5cmd's time holds its start. The agent hashes everything and
+puts small files into packs, s5cmd does neither.
+
+    up, down    mix, files, mib, client, seconds, mib_s, of_s5cmd (seconds over s5cmd's; null without it)
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.checkpoint import BUCKET, PROGRAMS, emptied, moved, server, written
+from benchmarks.checkpoint_client import STEP
+
+MOST_OF_S5CMD_SMALL = 2.0
+LEAST_RATE_OF_S5CMD_LARGE = 0.9
+WAYS = ("up", "down")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mix:
+    """So many files of each size in bytes."""
+
+    name: str
+    files: dict[int, int]
+
+
+MIXES = {
+    mix.name: mix
+    for mix in (
+        Mix(name="small", files={1 << 10: 50_000}),
+        Mix(name="middle", files={1 << 20: 2_000}),
+        Mix(name="large", files={1 << 30: 3}),
+        Mix(name="mixed", files={1 << 10: 20_000, 1 << 20: 500, 1 << 30: 2}),
+    )
+}
+
+
+def made(mix: Mix, folder: Path, scale: float) -> tuple[int, int]:
+    """Write the files of a mix; how many, and their bytes."""
+    number, total = 0, 0
+    for size, count in mix.files.items():
+        for each in range(max(1, round(count * scale))):
+            place = folder / f"{size}-{each // 1000}"
+            place.mkdir(parents=True, exist_ok=True)
+            written(place / f"{each:06}", size)
+            number, total = number + 1, total + size
+    return number, total
+
+
+def timed(mix: Mix, work: Path, endpoint: str, *, scale: float, rounds: int) -> dict[str, list[dict[str, Any]]]:
+    """Every client up and down with one mix, in turn."""
+    source, back = work / f"step-{STEP}", work / "back"
+    files, total = made(mix, source, scale)
+    clients = ["agent", *(["s5cmd"] if PROGRAMS["s5cmd"].exists() else [])]
+    best: dict[tuple[str, str], float] = {}
+    for turn in range(rounds):
+        for client in clients:
+            uri = f"s3://{BUCKET}/{mix.name}-{client}-{turn}"
+            back.mkdir()
+            for way, folder in (("up", source), ("down", back)):
+                seconds, _ = moved(client, way, uri, folder, endpoint)
+                best[client, way] = min(seconds, best.get((client, way), float("inf")))
+            if sum(path.stat().st_size for path in back.rglob("*") if path.is_file()) < total:
+                raise RuntimeError(f"{client} did not bring everything back")
+            shutil.rmtree(back)
+            emptied(uri, endpoint)
+    shutil.rmtree(source)
+    what = {"mix": mix.name, "files": files, "mib": round(total / 2**20)}
+    times = {way: [(client, best[client, way], best.get(("s5cmd", way))) for client in clients] for way in WAYS}
+    return {way: [what | _figures(total, *each) for each in times[way]] for way in WAYS}
+
+
+def _figures(total: int, client: str, seconds: float, of: float | None) -> dict[str, Any]:
+    return {
+        "client": client,
+        "seconds": round(seconds, 2),
+        "mib_s": round(total / 2**20 / seconds, 1),
+        "of_s5cmd": None if of is None else round(seconds / of, 2),
+    }
+
+
+def measure(names: list[str], *, scale: float, rounds: int) -> dict[str, Any]:
+    """The figures of the module's docstring."""
+    found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+    with tempfile.TemporaryDirectory(prefix="slipway-bench-") as folder:
+        stored = Path(folder) / "stored"
+        stored.mkdir()
+        with server(stored) as endpoint:
+            for name in names:
+                rows = timed(MIXES[name], Path(folder), endpoint, scale=scale, rounds=rounds)
+                for way in WAYS:
+                    found[way] += rows[way]
+    return {"scale": scale, "rounds": rounds, **found}
+
+
+def aims_met(figures: dict[str, Any]) -> bool:
+    """Whether the agent keeps to its bounds beside s5cmd; where that is not there, nothing is held."""
+    rows = [(way, row) for way in WAYS for row in figures[way] if row["client"] == "agent" and row["of_s5cmd"]]
+    most = {"large": 1 / LEAST_RATE_OF_S5CMD_LARGE}
+    return all(row["of_s5cmd"] <= most.get(row["mix"], MOST_OF_S5CMD_SMALL) for _, row in rows)
+
+
+def main() -> int:
+    """Measure and say."""
+    parser = argparse.ArgumentParser(description="Checkpoints of files of several sizes, beside s5cmd.")
+    parser.add_argument("--mixes", default=",".join(MIXES), help="which, with commas between")
+    parser.add_argument("--scale", type=float, default=1.0, help="times the number of files")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    figures = measure(options.mixes.split(","), scale=options.scale, rounds=options.rounds)
+    print(json.dumps(figures, indent=None if options.json else 2))
+    return 0 if aims_met(figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""What a job of many nodes asks of the shared folder and of S3, and what a manifest of a million files costs.
+
+    python -m benchmarks.many_nodes [--nodes 2,64,512,2048] [--seconds 20] [--files 1000000] [--json]
+
+The agents' own modules with real files: each node is the thread that listens and speaks in the agent (`node.peers`),
+and what its uploader asks of it. Their folder stands for the head node's NFS; an operation is an open, a write or a
+rename there. The S3 server is that of `benchmarks.checkpoint`, which counts.
+
+    phases      nodes, phase, operations_s (of all nodes, a second), each_s (of a node, in the mean), most_s (of the
+                busiest), taken_for_gone (nodes that are there and were not heard in time)
+    requests    nodes, phase, of_all (requests to S3 for one checkpoint, or one restore, of the whole job), of_one (of a
+                node that is not the first)
+    manifest    parts, files, mib, write_s (make the text), commit_s (put it), read_s (get and check it), peak_mib
+
+The phases: `agree` on a checkpoint before the start; `train`, when nothing happens; `wait` for a checkpoint of which a
+part is missing; `failure`, when the command fails on all nodes at once and every one asks who is gone.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks.checkpoint import BUCKET, ROOT, environment, server
+from launcher.agent.checkpoint.agreement import agree
+from launcher.agent.events import EventLog
+from launcher.agent.node.notice import FAILURE, Notice
+from launcher.agent.node.peers import Peers
+from launcher.agent.node.placement import Placement
+
+MOST_OF_A_NODE_S = 25.0
+"""Operations: 32 files heard in 2.5 s, its own written as often, the news and the first node's file once a second."""
+
+
+class CountedPeers(Peers):
+    """Peers that count what they do on the shared folder."""
+
+    operations = 0
+
+    def _read(self, name: str) -> str:
+        self.operations += 1
+        return super()._read(name)
+
+    def _replace(self, name: str, text: str) -> None:
+        self.operations += 3  # make, write, rename
+        super()._replace(name, text)
+
+
+def phases(nodes: int, seconds: float, folder: Path) -> list[dict[str, Any]]:
+    """Operations on the shared folder in each phase of a job."""
+    log = EventLog(folder / "events.jsonl")
+    made = [
+        CountedPeers(
+            folder,
+            Placement(attempt=1, part=part, parts=nodes, node=f"n{part}", session="r1.a1"),
+            log,
+            on_notice=lambda _: None,
+        )
+        for part in range(nodes)
+    ]
+    rows = []
+    threading.stack_size(256 * 1024)
+    with ThreadPoolExecutor(nodes) as pool:
+        list(pool.map(lambda peers: peers.open(), made))
+
+        def phase(name: str, act: Callable[[Peers], object]) -> None:
+            before = [peers.operations for peers in made]
+            begun = time.monotonic()
+            answers = list(pool.map(act, made))
+            time.sleep(max(0.0, seconds - (time.monotonic() - begun)))
+            took = time.monotonic() - begun
+            counts = [peers.operations - count for peers, count in zip(made, before, strict=True)]
+            rows.append(
+                {
+                    "nodes": nodes,
+                    "phase": name,
+                    "seconds": round(took, 1),
+                    "operations_s": round(sum(counts) / took),
+                    "each_s": round(sum(counts) / took / nodes, 2),
+                    "most_s": round(max(counts) / took, 2),
+                    "taken_for_gone": max((each for each in answers if isinstance(each, int)), default=0),
+                }
+            )
+
+        phase("agree", lambda peers: agree(peers, lambda _: 100, over=lambda: False))
+        phase("train", lambda peers: peers.say(wrote=False))
+        phase("wait", lambda peers: _waits(peers, seconds))
+        phase("failure", _fails)
+        list(pool.map(lambda peers: peers.close(exit_code=1), made))
+    return rows
+
+
+def _waits(peers: Peers, seconds: float) -> None:
+    """As the uploader does while a checkpoint is not whole: once a second it asks what the others say."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        peers.gathered() if peers.part == 0 else peers.first()
+        time.sleep(1.0)
+
+
+def _fails(peers: Peers) -> int:
+    """The command has ended with an error: tell all, and ask who is gone; how many are said to be."""
+    peers.publish(Notice(source=FAILURE, detail="the command ended with 1", code=1))
+    return len(peers.lost())
+
+
+def requests(nodes: int, folder: Path) -> list[dict[str, Any]]:
+    """Requests to S3 for one checkpoint and for one restore of the whole job."""
+    folder.mkdir()
+    with server(folder) as endpoint:
+        words = [sys.executable, "-m", "benchmarks.many_nodes_store", str(nodes), f"s3://{BUCKET}/job"]
+        done = subprocess.run(words, cwd=ROOT, env=environment(endpoint), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return list(json.loads(done.stdout))
+
+
+def manifest(parts: int, files: int, folder: Path) -> dict[str, Any]:
+    """What a manifest of so many files costs, in a process of its own."""
+    folder.mkdir()
+    with server(folder) as endpoint:
+        words = [sys.executable, "-m", "benchmarks.many_nodes_store", str(parts), f"s3://{BUCKET}/job", str(files)]
+        done = subprocess.run(words, cwd=ROOT, env=environment(endpoint), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return dict(json.loads(done.stdout))
+
+
+def measure(nodes: list[int], *, seconds: float, files: int) -> dict[str, Any]:
+    """The figures of the module's docstring."""
+    with tempfile.TemporaryDirectory(prefix="slipway-bench-") as name:
+        work = Path(name)
+        found: dict[str, list[dict[str, Any]]] = {"phases": [], "requests": [], "manifest": []}
+        for number in nodes:
+            (work / f"folder-{number}").mkdir()
+            found["phases"] += phases(number, seconds, work / f"folder-{number}")
+            found["requests"] += requests(number, work / f"stored-{number}")
+        found["manifest"] = [manifest(max(nodes), files, work / "stored")]
+    return {"seconds": seconds, **found}
+
+
+def main() -> int:
+    """Measure and say."""
+    parser = argparse.ArgumentParser(description="What a job of many nodes asks of its shared folder and of S3.")
+    parser.add_argument("--nodes", default="2,64,512,2048", help="how many, with commas between")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each phase")
+    parser.add_argument("--files", type=int, default=1_000_000, help="of the large manifest")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    nodes = [int(each) for each in re.split(r"[, ]+", options.nodes)]
+    figures = measure(nodes, seconds=options.seconds, files=options.files)
+    print(json.dumps(figures, indent=None if options.json else 2))
+    return 0 if max(row["most_s"] for row in figures["phases"]) <= MOST_OF_A_NODE_S else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
