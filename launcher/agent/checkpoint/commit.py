@@ -153,7 +153,7 @@ def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Ma
     Args:
         store: The store.
         step: N.
-        sizes: Every object's size, from `Store.sizes`.
+        sizes: Size by key of every object of the step; those of other steps that it points to are looked up and added.
 
     Returns:
         The manifest, of several the one written last, or None and why the checkpoint is not whole.
@@ -182,6 +182,9 @@ def _judged(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[M
         if error.missing:
             return None, "its manifest went away"
         raise
+    elsewhere = {file.key.partition("/")[0] for file in found.files} - {key.partition("/")[0] for key in sizes}
+    for folder in sorted(elsewhere):
+        sizes |= store.sizes(f"{folder}/")
     reason = found.missing(sizes)
     if reason is None and found.step != step:
         reason = f"its manifest is that of step {found.step}"

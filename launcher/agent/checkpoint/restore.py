@@ -16,7 +16,7 @@ from launcher.agent.checkpoint.packs import unpack
 from launcher.agent.checkpoint.unsent import Kept
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import AgentError, StoreError, UnusableCheckpointError
-from launcher.agent.manifest import Manifest, StoredFile, step_of_key
+from launcher.agent.manifest import Manifest, StoredFile, step_of_folder
 from launcher.agent.store.downloads import Downloads
 from launcher.agent.store.incoming import Incoming
 from launcher.agent.store.objects import Store
@@ -92,12 +92,15 @@ class Restore:
             StoreError: The store cannot be read; nothing is left in the folder.
             AgentError: The folder cannot be written.
         """
-        sizes = self.store.sizes()
-        steps = {step for key in sizes if (step := step_of_key(key)) is not None}
-        steps = {step for step in steps if at_most is None or step <= at_most}
+        folders = [(step, name) for name in self.store.folders() if (step := step_of_folder(name)) is not None]
+        steps = {step for step, _ in folders if at_most is None or step <= at_most}
+        sizes: dict[str, int] = {}
         skipped = False
         for step in sorted(steps, reverse=True):
             begun = time.monotonic()
+            # Its own objects alone: on every start every node would read what the store holds of all steps.
+            for name in [name for each, name in folders if each == step]:
+                sizes |= self.store.sizes(f"{name}/")
             manifest, reason = whole_checkpoint(self.store, step, sizes)
             if manifest is not None:
                 if finished_here is not None and finished_here.step > step:

@@ -3,12 +3,14 @@
 import json
 import signal
 import time
+from hashlib import sha256
 
 import pytest
 from moto.backends import get_backend
 
 from launcher.agent.checkpoint import commit, retention
 from launcher.agent.checkpoint.claim import Claim
+from launcher.agent.checkpoint.restore import Restore
 from launcher.agent.checkpoint.retention import Retention
 from launcher.agent.checkpoint.tagging import WORKERS, Tagging, protect
 from launcher.agent.errors import StoreError
@@ -164,6 +166,25 @@ class TestWhatIsSuperseded:
         bucket.write("superseded.json", f'{{"schema": "slipway.superseded/1", "steps": {steps}}}'.encode())
         whole(bucket, 1)
         assert {*found(keeping(store, newest=whole(bucket, 2)))} == {1}
+
+
+def test_a_start_lists_the_newest_step_and_not_the_whole_store(bucket, front_store, tmp_path):
+    front, store = front_store
+    for step in range(1, 7):
+        whole(bucket, step)
+    shared = "step-2/r1.a1/0-beef/data"
+    body = b"x"
+    bucket.write(shared, body)
+    newest = whole(bucket, 7, keys=(shared,))
+    digest = sha256(body).hexdigest()
+    text = newest.to_json().replace("2d" * 32, digest)
+    bucket.write("step-7/manifest.json", text.encode())
+    front.begun.clear()
+    restore = Restore(store=store, checkpoints=tmp_path / "c", previous=tmp_path / "p", part=0, on_skip=lambda *_: None)
+    assert restore.newest().step == 7
+    listed = [path for _, path in front.begun if "list-type" in path]
+    assert len(listed) == 3  # the folders, the step, and the one it shares with
+    assert all("delimiter" in path or "step-7" in path or "step-2" in path for path in listed)
 
 
 class TestTagging:
