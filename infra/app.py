@@ -11,13 +11,10 @@ from constructs import Node
 from infra.build import build_app
 from infra.quoted import GateWord, gate_word
 from launcher import plan_file
-from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import Catalog, load
-from launcher.catalog.serving import load_serving
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.plan import Plan
 from launcher.model.request import PlanRequest
-from launcher.planning.endpoint_pin import pinned_serving
 from launcher.planning.pin import pinned_plan
 
 GATE = "gate"
@@ -50,6 +47,10 @@ def _plan(request: PlanRequest, catalog: Catalog) -> Plan:
     """
     if request.workload.serve is None:
         return pinned_plan(request, catalog)
+    from launcher.catalog.bedrock import BedrockCatalog
+    from launcher.catalog.serving import load_serving
+    from launcher.planning.endpoint_pin import pinned_serving
+
     return pinned_serving(request, catalog, BedrockCatalog(prices_as_of=catalog.prices_as_of), load_serving())
 
 
