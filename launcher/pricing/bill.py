@@ -173,7 +173,8 @@ def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own: bo
     if own:
         # An image of one's own must not be larger than the nodes' volumes.
         login = LOGIN_ROOT_GIB if request.target.ami is None else COMPUTE_ROOT_GIB
-        standing = (HEAD_ROOT_GIB + login * request.storage.login_nodes) / HOURS_PER_MONTH
+        head = HEAD_ROOT_GIB if target_of(place.target).head is not None else 0
+        standing = (head + login * request.storage.login_nodes) / HOURS_PER_MONTH
     line = prices.line("EBS gp3 root volumes", "storage", "ebs.gp3-storage", "GB-month")
     return line._replace(once=standing * CLUSTER_OVERHEAD_H + nodes * BOOT_H, an_hour=standing + nodes)
 

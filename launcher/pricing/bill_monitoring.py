@@ -89,7 +89,8 @@ def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, sta
     head, guard = target.head or NO_HEAD_NODE, target.guard
     if own:
         standing = len(guard_metrics(rated=True)) + head.metrics
-        standing_calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS + HEAD_NODE_REPORTS_PER_HOUR
+        reports = HEAD_NODE_REPORTS_PER_HOUR if head.metrics else 0
+        standing_calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS + reports
         # Only a fleet that may be stopped is looked at for idleness.
         if guard is not None and not is_prepaid(place.option):
             calls += GUARD_CALLS_PER_HOUR * (guard.metrics_a_look + guard.metrics_a_node * place.nodes)

@@ -1,0 +1,34 @@
+"""What the pages for the next person name is there, and the hooks run what `make lint` does."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("add-*.md"))))
+ROOMS = ("launcher/", "infra/", "templates/", "tests/", "examples/", "docs/")
+
+
+def lint() -> str:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return text[text.index("\nlint:") : text.index("\ntest:")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_and_link_that_a_page_names_is_there(page: str):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = {each for each in re.findall(r"`([\w./-]+\.(?:py|csv|toml|md))`", text) if each.startswith(ROOMS)}
+    assert not [each for each in named if not (ROOT / each).exists()]
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    assert not [each for each in links if not ((ROOT / page).parent / each).exists()]
+
+
+def test_the_hooks_are_the_linters_of_make_lint():
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    assert repository["repo"] == "local"
+    entries = {hook["id"]: hook["entry"].removeprefix(".venv/bin/") for hook in repository["hooks"]}
+    for name in ("ruff", "ruff-format", "mypy", "import-rules"):
+        assert f"$(bin)/{entries[name].split()[0]}" in lint()
+    assert {entry.split()[0] for entry in entries.values()} >= set(re.findall(r"\$\(bin\)/([\w-]+)", lint()))
