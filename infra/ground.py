@@ -46,9 +46,9 @@ def ground(app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags:
         plan: a plan for a cluster.
         catalog: what exists.
         account: the account's id, where it is known.
-        tags: of the plan; what outlives it carries the cluster's alone.
+        tags: of the plan; what outlives it carries the cluster's and the plan file's own.
     """
-    lasting = {key: value for key, value in tags.items() if key == "slipway:cluster"}
+    lasting = {key: value for key, value in tags.items() if key == "slipway:cluster" or key in plan.request.tags}
     vpc_id, subnet, network = _network(app, plan, account=account, tags=lasting, zone=zone(plan.place, catalog))
     store_uri, store = _store(app, plan, account=account, tags=lasting)
     return Ground(vpc_id, subnet, store_uri, store, network)

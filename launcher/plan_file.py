@@ -261,6 +261,8 @@ class _Reader(ScalarReader):
             return {}
         if not isinstance(data, Mapping):
             return self.wrong(path, data, "a mapping")
+        if kind.most is not None and len(data) > kind.most:
+            return self.refuse(OUT_OF_RANGE, path, f"{len(data)} of them, at most {kind.most} are allowed")
         values: dict[str, object] = {}
         for key, each in data.items():
             if not isinstance(key, str) or (kind.keys and not re.fullmatch(kind.keys, key)):

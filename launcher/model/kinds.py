@@ -74,11 +74,12 @@ class Many(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table(Kind):
-    """A mapping of names to values of one kind; `keys` is a pattern for the names."""
+    """A mapping of names to values of one kind, `most` of them at most; `keys` is a pattern for the names."""
 
     item: Kind
     keys: str | None = None
     form: str = "a name"
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

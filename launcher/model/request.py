@@ -34,6 +34,12 @@ from launcher.model.kinds import (
 )
 from launcher.model.workload import Workload
 
+TAG_KEY = r"(?!(?:aws|AWS|slipway|parallelcluster):)[A-Za-z0-9 _.:/=+@-]{1,128}"
+TAG_VALUE = Text(pattern=r"[A-Za-z0-9 _.:/=+@-]{0,256}", form="at most 256 of letters, digits, blanks and _.:/=+-@")
+"""What every service takes in a tag (AWS Tagging user guide, tag naming limits); keys that begin with aws: or with
+Slipway's and ParallelCluster's own prefixes are theirs."""
+MOST_TAGS = 40
+"""A resource has at most 50 (the same); the rest is for Slipway, ParallelCluster and CloudFormation."""
 NAME = Text(pattern=r"[a-z0-9-]{1,40}", form="1 to 40 of a-z, 0-9 and -")
 S3_URI = Text(pattern=r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", form="s3://bucket/prefix")
 SUBNET_ID = Text(pattern=r"subnet-[0-9a-f]{8,17}", form="subnet-...")
@@ -284,3 +290,8 @@ class PlanRequest:
     budget: Budget = setting(Budget, Section(of=Budget), "limits on money")
     guardrails: Guardrails = setting(Guardrails, Section(of=Guardrails), "what stops the meter")
     run: RunSpec = setting(RunSpec, Section(of=RunSpec), "the command")
+    tags: Mapping[str, str] = setting(
+        dict,
+        Table(item=TAG_VALUE, keys=TAG_KEY, form="a tag's key of your own", most=MOST_TAGS),
+        "tags of every resource, beside Slipway's own",
+    )

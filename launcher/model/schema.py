@@ -53,7 +53,8 @@ def _schema(kind: kinds.Kind) -> dict[str, Any]:  # noqa: C901, PLR0911 - one ca
             return {"type": "array", "items": _schema(kind.item), **length}
         case kinds.Table():
             names = {"propertyNames": {"pattern": f"^({kind.keys})$"}} if kind.keys else {}
-            return {"type": ["object", "null"], "additionalProperties": _schema(kind.item), **names}
+            count = {"maxProperties": kind.most} if kind.most is not None else {}
+            return {"type": ["object", "null"], "additionalProperties": _schema(kind.item), **names, **count}
         case kinds.NodeCount():
             whole = {"type": "integer", "minimum": 1, "maximum": 10_000}
             span = {"type": "object", "properties": {"min": whole, "max": whole}, "additionalProperties": False}

@@ -139,6 +139,7 @@ def tags(plan: Plan) -> tuple[Tag, ...]:
         Tag(key="slipway:cluster", value=plan.cluster_name),
         Tag(key="slipway:plan", value=plan.name),
         Tag(key="slipway:digest", value=plan.digest),
+        *(Tag(key=key, value=value) for key, value in sorted(plan.request.tags.items())),
     )
 
 

@@ -74,6 +74,7 @@ budget: {max_usd: null, max_usd_per_hour: null}
 guardrails: {ttl_h: null, idle_minutes: auto, hung_minutes: 30, notify: []}
 run: {command: [python, train.py], workdir: ., image: null, container: auto, env: {}, secrets: {}, setup: [],
       retries: 0, time_limit_h: null}
+tags: {}
 """
 
 
@@ -278,3 +279,24 @@ def test_a_command_line_is_shown_as_its_words():
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads("slipway: 1\nname: a\nrun: {command: python train.py --name 'a b'}\n")
     assert caught.value.findings[0].hint == 'write ["python", "train.py", "--name", "a b"]'
+
+
+def test_tags_are_read_as_they_are_written():
+    request = plan_file.loads("slipway: 1\nname: a\ntags: {CostCenter: ML-42, team/owner: a@b.c}\n")
+    assert request.tags == {"CostCenter": "ML-42", "team/owner": "a@b.c"}
+
+
+@pytest.mark.parametrize(
+    "tags, path",
+    [
+        ({"aws:x": "y"}, "tags.aws:x"),
+        ({"slipway:digest": "y"}, "tags.slipway:digest"),
+        ({"owner": "y" * 257}, "tags.owner"),
+        ({"k" * 129: "y"}, f"tags.{'k' * 129}"),
+        ({"owner": "a;b"}, "tags.owner"),
+        ({f"k{each}": "y" for each in range(41)}, "tags"),
+        (5, "tags"),
+    ],
+)
+def test_a_tag_that_aws_would_not_take_is_refused(tags, path):
+    assert list(problems(yaml.safe_dump({"slipway": 1, "name": "a", "tags": tags}))) == [path]

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.infra.serving.conftest import FILES
+from tests.infra.test_tags import OWN, lacking
 
 ACCEPTED = (
     (
@@ -77,3 +78,7 @@ def test_golden(golden, endpoint, name):
     template = endpoint(name).template("serving")
     shown = json.dumps({key: template[key] for key in ("Resources", "Outputs")}, indent=2, sort_keys=True)
     golden(f"infra/serving-{name}.json", re.sub(r"\b[0-9a-f]{64}\b", "<sha256>", shown) + "\n")
+
+
+def test_everything_of_an_endpoint_that_can_carry_the_plans_tags_does(endpoint):
+    assert lacking(endpoint(rest={"tags": OWN})) == []
