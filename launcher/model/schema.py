@@ -126,8 +126,12 @@ def commented_file(name: str, *, serve: bool = False) -> str:
     for each in fields(PlanRequest):
         if each.name in written:
             continue
+        kind = each.metadata["kind"]
+        if not isinstance(kind, kinds.Section):
+            lines += ["", f"# {each.metadata['doc']}", f"# {each.name}: {_default(each)}"]
+            continue
         lines += ["", f"# {each.metadata['doc']}", f"# {each.name}:"]
-        lines += [f"# {line}" for line in _comments(each.metadata["kind"].of, depth=1, without=set(), mark="")]
+        lines += [f"# {line}" for line in _comments(kind.of, depth=1, without=set(), mark="")]
     return "\n".join(lines) + "\n"
 
 
