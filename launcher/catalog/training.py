@@ -18,7 +18,7 @@ from typing import Any
 from launcher.catalog.load import load
 from launcher.model.errors import SlipwayError
 from launcher.model.instance_type import Accelerator
-from launcher.model.training import ChipTraits, Constant, Spread, TrainingFacts
+from launcher.model.training import ChipTraits, Constant, PublishedBatch, Spread, TrainingFacts
 
 DATA = Path(__file__).parent / "data" / "training"
 RUNS = DATA / "runs.csv"
@@ -74,6 +74,7 @@ def facts_from(fitted: Mapping[str, Any]) -> TrainingFacts:
         fitted_on=fitted["fitted_on"],
         fitted_rows=fitted["fitted_rows"],
         fitted_families=fitted["fitted_families"],
+        batches=_batches(),
     )
     _check(facts)
     return facts
@@ -101,6 +102,20 @@ def _unsold(row: Mapping[str, str]) -> Accelerator:
         memory_gb_per_s=float(row["memory_gb_per_s"]),
         source=row["source"],
     )
+
+
+def _batches() -> tuple[PublishedBatch, ...]:
+    with (DATA / "batches.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(
+            PublishedBatch(
+                moe=row["kind"] == "moe",
+                least_params_b=float(row["least_params_b"]),
+                tokens=float(row["batch_tokens"]),
+                source=row["source"],
+                as_of=row["as_of"],
+            )
+            for row in csv.DictReader(file)
+        )
 
 
 def _toml(name: str) -> dict[str, Any]:

@@ -70,6 +70,17 @@ class Spread:
     rows: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedBatch:
+    """The largest batch, tokens per step, of published runs on models of at least so many billion parameters."""
+
+    moe: bool
+    least_params_b: float
+    tokens: float
+    source: str
+    as_of: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainingFacts:
     """The fitted and sourced numbers behind every training estimate; compared by identity, made once by the catalog.
@@ -90,3 +101,9 @@ class TrainingFacts:
     fitted_on: str
     fitted_rows: int
     fitted_families: int
+    batches: tuple[PublishedBatch, ...] = ()
+
+    def largest_batch(self, params_b: float, *, moe: bool) -> PublishedBatch | None:
+        """The largest batch that published runs of a model's size used; None where nothing is known."""
+        known = [each for each in self.batches if each.moe is moe and each.least_params_b <= params_b]
+        return max(known, key=lambda each: each.least_params_b, default=None)

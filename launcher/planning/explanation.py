@@ -70,11 +70,13 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
             source="not given: scaled from a 7 B model with the cube root of the active parameters",
         )
     if shape.global_batch_tokens is None:
+        most = shape.most_batch_tokens
+        bound = "" if most is None else f", at most the {most:.3g} of published runs"
         yield Assumption(
             name="batch",
             value=f"{utilisation.step_tokens(shape, shape.chips) * shape.chips:.3g}",
             unit="tokens per step",
-            source="not given: 4 million tokens, or 8,192 per chip if that is more",
+            source=f"not given: 4 million tokens, or 8,192 per chip if that is more{bound}",
         )
     traits = utilisation.chip_traits(chip, facts)
     rows = sum(traits.rows.get(name, 0) for name in utilisation.spread_classes(shape))

@@ -1,8 +1,9 @@
 """From a request to what can be bought for it: every place the facts allow, with the counts that fit. No money yet."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
@@ -23,6 +24,8 @@ from launcher.planning.work import Estimator
 COUNTS = (1, 2, 4, 8, 16, 32, 64)
 """Node counts tried when the request leaves them open: the powers of two a Capacity Block is sold in."""
 TRIED = (PurchaseOption.ON_DEMAND, PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK)
+SPARE_SHARE = 1.1
+"""Of the nodes that the bare hours ask for, tried on spot too where there is a deadline: a choice of this project."""
 COMMITMENTS = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
 
 
@@ -57,6 +60,7 @@ def resolve(request: PlanRequest, catalog: Catalog, facts: TrainingFacts) -> Res
     reserved, remarks = reserved_group(request, catalog)
     findings += remarks
     asked = (reserved,) if reserved is not None else tuple(_groups(request, catalog))
+    asked = tuple(_in_time(each, request, estimator) for each in asked)
     findings += targets.group_remarks(request, asked, catalog)
     considered = sum(each.combinations for each in asked)
     misfits: dict[str, str] = {}
@@ -80,6 +84,31 @@ def _groups(request: PlanRequest, catalog: Catalog) -> Iterator[CandidateGroup]:
                 terms = tuple(_terms(request, option, target))
                 if locations and counts and terms:
                     yield CandidateGroup(target, facts.name, option, locations, counts, terms)
+
+
+def _in_time(group: CandidateGroup, request: PlanRequest, estimator: Estimator) -> CandidateGroup:
+    """The group with the fewest nodes that meet the deadline among its counts, where the numbers in between are sold.
+
+    The hours fall with every node, so the number is searched by halves. Spot takes longer than the bare hours: a tenth
+    more nodes are tried too.
+    """
+    deadline_h = request.purchase.deadline_h
+    if deadline_h is None or group.option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN):
+        return group
+
+    def late(nodes: int) -> bool:
+        return estimator.work(group.instance_type, nodes).hours.mid > deadline_h
+
+    pairs = pairwise(group.counts)
+    gap = next(((few, many) for few, many in pairs if late(few) and not late(many)), None)
+    if gap is None:
+        return group
+    few, many = gap
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (middle, many) if late(middle) else (few, middle)
+    more = {many, min(gap[1], math.ceil(many * SPARE_SHARE))} if group.option is PurchaseOption.SPOT else {many}
+    return group._replace(counts=tuple(sorted({*group.counts, *more})))
 
 
 def _targets(request: PlanRequest) -> tuple[TargetKind, ...]:

@@ -16,7 +16,10 @@ ADAPTER_FRACTION = 0.01
 """Trained over all parameters with LoRA: rank 16 on every linear layer of a 7 B model is 40 M, 0.6 %
 (arXiv:2106.09685, section 4); rounded up, because higher ranks are common."""
 MOE_ACTIVE_FRACTION = 0.95
-"""A model whose tokens pass through less than this share of its parameters is a mixture of experts."""
+"""A model whose tokens pass through less than this share of its parameters is a mixture of experts ..."""
+MOE_WHOLLY_FRACTION = 0.7
+"""... and below this one it is wholly one: all that the fit was made on use less than half. Between them the two are
+mixed, so that no estimate jumps; the form is a judgement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +28,8 @@ class TrainingShape:
 
     `params_b` and `active_params_b` are billions of parameters, all of them and those a token passes through. Layers,
     hidden, heads, kv_heads and vocab may be None: then they are scaled from a 7B model. `global_batch_tokens` is None
-    when the plan leaves the batch open. `measured_tokens_per_s` was measured on one node of `chips_per_node` chips
+    when the plan leaves the batch open; then it grows with the chips up to `most_batch_tokens` (None: without end).
+    `measured_tokens_per_s` was measured on one node of `chips_per_node` chips
     and replaces the estimate. `chips` counts all of the job.
     """
 
@@ -38,6 +42,7 @@ class TrainingShape:
     vocab: int | None = None
     sequence_length: int = 4096
     global_batch_tokens: float | None = None
+    most_batch_tokens: float | None = None
     precision: Precision = Precision.BF16
     recompute: Recompute = Recompute.SELECTIVE
     method: Method = Method.FULL
@@ -68,6 +73,12 @@ class TrainingShape:
         return self.active_params_b < MOE_ACTIVE_FRACTION * self.params_b
 
     @property
+    def moe_share(self) -> float:
+        """How much of a mixture of experts the model is: 0 for a dense one, 1 for one that uses a part of itself."""
+        fraction = self.active_params_b / self.params_b
+        return min(1.0, max(0.0, (MOE_ACTIVE_FRACTION - fraction) / (MOE_ACTIVE_FRACTION - MOE_WHOLLY_FRACTION)))
+
+    @property
     def nodes(self) -> int:
         """Machines, the last one perhaps not full."""
         return -(-self.chips // self.chips_per_node)
@@ -91,11 +102,11 @@ class TrainingShape:
 
     @property
     def fp8_counts(self) -> bool:
-        """Whether FP8 is asked for, the chip has it, and its fitted gain applies: dense models on NVIDIA chips."""
+        """Whether FP8 is asked for, the chip has it, and its fitted gain applies: what is dense, on NVIDIA chips."""
         peak = self.accelerator.peak_fp8_tflops
         return (
             self.precision is Precision.FP8
-            and not self.moe
+            and self.moe_share < 1.0
             and self.accelerator.family == "nvidia"
             and peak is not None
             and peak > self.accelerator.peak_bf16_tflops

@@ -73,7 +73,8 @@ DEFAULT_BATCH_TOKENS = 4.0e6
 """Batch assumed when the plan leaves it open: 4 M tokens (Llama 2, arXiv:2307.09288, section 2.2; PaLM and OPT use 2
 to 4 M) ..."""
 DEFAULT_STEP_TOKENS = 8192.0
-"""... or 8,192 tokens a chip and step, whichever is more: whoever adds chips enlarges the batch."""
+"""... or 8,192 tokens a chip and step, whichever is more: whoever adds chips enlarges the batch, up to what published
+runs of that model size used."""
 STEP_TOKENS = 2500.0
 """Tokens per chip and step at which the `step` term is log 2 on an A100 with 50 Gbit/s; chosen with the form of the
 fit."""
@@ -119,14 +120,16 @@ def step_tokens(shape: TrainingShape, chips: int) -> float:
     """
     if shape.global_batch_tokens is not None:
         return shape.global_batch_tokens / chips
-    return max(DEFAULT_BATCH_TOKENS / chips, DEFAULT_STEP_TOKENS)
+    assumed = max(DEFAULT_BATCH_TOKENS / chips, DEFAULT_STEP_TOKENS)
+    return assumed if shape.most_batch_tokens is None else min(assumed, shape.most_batch_tokens / chips)
 
 
 def terms(shape: TrainingShape, facts: TrainingFacts) -> tuple[float, ...]:
     """The values of `TERMS` for one job, each signed so that its coefficient is positive."""
     chip = shape.accelerator
     traits = chip_traits(chip, facts)
-    moe, fp8 = shape.moe, shape.fp8_counts
+    moe, dense = shape.moe_share, 1.0 - shape.moe_share
+    fp8 = dense if shape.fp8_counts else 0.0
     tuned = shape.stack is Stack.TUNED
     model = flops.per_token(shape)
     attention = flops.attention_per_token(shape) / model
@@ -137,17 +140,17 @@ def terms(shape: TrainingShape, facts: TrainingFacts) -> tuple[float, ...]:
         -math.log(chip.peak_bf16_tflops * 1e3 / chip.memory_gb_per_s / BALANCE_REFERENCE),
         -1.0 if traits.inference_card else 0.0,
         -1.0 if chip.family == "neuron" else 0.0,
-        1.0 if fp8 else 0.0,
-        1.0 if fp8 and tuned else 0.0,
-        1.0 if tuned and modern and not fp8 and not moe else 0.0,
-        -1.0 if moe else 0.0,
-        math.log(min(max(shape.active_params_b, least), most) / reference) if moe else 0.0,
-        -max(0.0, math.log(chip.peak_bf16_tflops / MOE_PEAK_TFLOPS)) if moe else 0.0,
+        fp8,
+        fp8 if tuned else 0.0,
+        dense if tuned and modern and not fp8 else 0.0,
+        -moe,
+        moe * math.log(min(max(shape.active_params_b, least), most) / reference),
+        -moe * max(0.0, math.log(chip.peak_bf16_tflops / MOE_PEAK_TFLOPS)),
         -1.0 if shape.trains_adapters else 0.0,
         -1.0 if shape.method is Method.QLORA else 0.0,
         -math.log(flops.hardware_per_token(shape) / model),
         -attention,
-        -attention if fp8 else 0.0,
+        -attention * fp8,
         -math.log1p(SMALL_B / shape.active_params_b),
         step_term(shape, shape.chips, traits),
         -max(0.0, math.log(memory.state_bytes(shape) / (shape.chips * chip.memory_gib * memory.GIB))),
@@ -183,7 +186,7 @@ def spread_classes(shape: TrainingShape) -> tuple[str, ...]:
 def spread(shape: TrainingShape, facts: TrainingFacts) -> float:
     """The scale of log(true / estimated MFU), widened where the data are thin."""
     classes = spread_classes(shape)
-    scale = max(facts.spreads[name].scale for name in classes)
+    scale = max(_class_scale(name, shape, facts) for name in classes)
     counted = chip_traits(shape.accelerator, facts).rows
     rows = min(counted.get(name, 0) for name in classes) + OTHER_CLASS_ROW * sum(counted.values())
     thin = facts.constants["thin_chip_scale"].mid / math.sqrt(1.0 + rows / THIN_ROWS)
@@ -191,6 +194,15 @@ def spread(shape: TrainingShape, facts: TrainingFacts) -> float:
     if shape.precision is Precision.FP8 and not shape.fp8_counts:
         extra += facts.constants["uncounted_fp8_scale"].mid
     return math.sqrt(scale * scale + thin * thin + extra * extra)
+
+
+def _class_scale(name: str, shape: TrainingShape, facts: TrainingFacts) -> float:
+    """The scale of one class; that of a model between dense and a mixture of experts lies between theirs."""
+    scale = facts.spreads[name].scale
+    if name != "moe":
+        return scale
+    plain = facts.spreads["fp8" if shape.fp8_counts else "bf16"].scale
+    return plain + (scale - plain) * shape.moe_share
 
 
 def estimate(shape: TrainingShape, facts: TrainingFacts) -> Mfu:

@@ -9,12 +9,12 @@ from launcher.model.enums import CheckpointMode
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.money import Assumption, Range
 from launcher.model.request import PlanRequest
-from launcher.model.training import TrainingFacts
+from launcher.model.training import PublishedBatch, TrainingFacts
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import duration, goodput, memory
 from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, Overhead
-from launcher.planning.shape import TrainingShape
+from launcher.planning.shape import MOE_ACTIVE_FRACTION, TrainingShape
 
 CLUSTER_ONLY_H = 1.0
 """A cluster without a job and without a TTL is priced for one hour."""
@@ -142,7 +142,7 @@ class Estimator:
 
     def shape(self, train: TrainingWorkload, facts: InstanceType, nodes: int) -> TrainingShape:
         """The estimator's view of a workload on a number of machines."""
-        dimensions = self._dimensions
+        dimensions, largest = self._dimensions, self.largest_batch
         return TrainingShape(
             params_b=dimensions.params_b,
             active_params_b=dimensions.active_params_b or dimensions.params_b,
@@ -153,6 +153,7 @@ class Estimator:
             vocab=dimensions.vocab,
             sequence_length=train.sequence_length,
             global_batch_tokens=train.global_batch_tokens,
+            most_batch_tokens=largest.tokens if largest is not None else None,
             precision=train.precision,
             recompute=train.recompute,
             method=train.method,
@@ -162,6 +163,25 @@ class Estimator:
             chips_per_node=facts.accelerators,
             measured_tokens_per_s=train.throughput_tokens_per_s,
         )
+
+    @cached_property
+    def largest_batch(self) -> PublishedBatch | None:
+        """The largest batch that published runs of the workload's model size used; None where nothing is known."""
+        sizes = self._dimensions
+        active = sizes.active_params_b or sizes.params_b
+        return self.facts.largest_batch(sizes.params_b, moe=active < MOE_ACTIVE_FRACTION * sizes.params_b)
+
+    @cached_property
+    def at_largest_batch(self) -> "Estimator | None":
+        """The same job at that batch, where the plan's own is larger; else None."""
+        train = self.request.workload.train
+        asked = None if train is None or train.model is None else train.global_batch_tokens
+        largest = None if asked is None else self.largest_batch
+        if train is None or asked is None or largest is None or asked <= largest.tokens:
+            return None
+        smaller = replace(train, global_batch_tokens=int(largest.tokens))
+        workload = replace(self.request.workload, train=smaller)
+        return Estimator(request=replace(self.request, workload=workload), catalog=self.catalog, facts=self.facts)
 
     @cached_property
     def _dimensions(self) -> ModelDimensions:

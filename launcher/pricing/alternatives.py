@@ -103,13 +103,19 @@ def _managed(
         for nodes in _counts(context) if facts.efa_interfaces else _counts(context)[:1]:
             work = estimator.work(facts.name, nodes)
             usd = rate * nodes * (work.hours.mid + BOOT_H)
-            if work.misfit is None and (best is None or (usd, work.hours.mid) < best[:2]):
+            if work.misfit is None and not _late(work, context) and (best is None or (usd, work.hours.mid) < best[:2]):
                 best = (usd, work.hours.mid, price, region, work)
     if best is None:
         return None
     _, _, price, region, work = best
     name = f"ml.{work.instance_type}"
     return _alternative(service, name, region, option=PurchaseOption.ON_DEMAND, work=work, price=price, context=context)
+
+
+def _late(work: Work, context: PricingContext) -> bool:
+    """Whether a deadline is missed: such an alternative is none."""
+    deadline_h = context.request.purchase.deadline_h
+    return deadline_h is not None and work.hours.mid > deadline_h
 
 
 def _managed_spot(job: Alternative) -> Alternative:
@@ -135,7 +141,7 @@ def _ultraserver(facts: InstanceType, estimator: Estimator, context: PricingCont
     price, region = min(prices, key=lambda each: (isinstance(each[0], Unpriced), getattr(each[0], "usd", 0), each[1]))
     for nodes in _counts(context, facts.block_counts):
         work = estimator.work(facts.name, nodes)
-        if work.misfit is None:
+        if work.misfit is None and not _late(work, context):
             option = PurchaseOption.CAPACITY_BLOCK
             yield _alternative(ULTRASERVER, facts.name, region, option=option, work=work, price=price, context=context)
 

@@ -1,10 +1,11 @@
 """The candidates of a training job, or of a cluster without one, and their quotes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 
+from launcher.model.finding import Finding, warning
 from launcher.model.plan import Place
 from launcher.model.quote import Quote
 from launcher.model.workload import ModelDimensions
@@ -28,7 +29,24 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     def _make(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
-        return quote(candidate, self.resolution.estimator.explained(candidate.work), self._rival_usd)
+        made = quote(candidate, self.resolution.estimator.explained(candidate.work), self._rival_usd)
+        return replace(made, findings=(*made.findings, *self._beyond_published(candidate)))
+
+    def _beyond_published(self, candidate: TrainingCandidate) -> Iterator[Finding]:
+        """A batch that no published run of the model's size used, with the time and the dollars at the largest."""
+        smaller = self.resolution.estimator.at_largest_batch
+        largest = None if smaller is None else smaller.largest_batch
+        if smaller is None or largest is None:
+            return
+        place = candidate.place
+        bound = training_candidate(place, smaller.work(place.instance_type, place.nodes), self.context)
+        usd = "unpriced" if bound.usd is None else f"${bound.usd:,.0f}"
+        message = (
+            f"published runs of this size used batches of up to {largest.tokens / 1e6:.3g} million tokens"
+            f" ({largest.source}): with that it takes {bound.hours:,.1f} h and {usd}"
+        )
+        hint = "a larger batch can need more tokens for the same loss"
+        yield warning("batch-beyond-published", "workload.train.global_batch_tokens", message, hint)
 
     @cached_property
     def _rival_usd(self) -> Decimal | None:

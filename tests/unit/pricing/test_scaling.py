@@ -1,0 +1,97 @@
+"""Scaling has a cost: the batch is bounded by what was published, and a deadline is met at the fewest nodes that do."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.catalog.load import load
+from launcher.catalog.training import load_training
+from launcher.planning import duration, utilisation
+from launcher.planning.shape import TrainingShape
+from tests.unit.pricing.conftest import price_over
+
+FACTS = load_training()
+H100 = load().accelerators["H100"]
+OPEN = {"workload": {"train": {"model": "llama-3.1-8b", "hours": None, "tokens_b": 100}}}
+
+
+def on(nodes, **train):
+    plan = {"workload": {"train": {**OPEN["workload"]["train"], **train}}, "target": {"nodes": nodes}}
+    return price_over(plan)
+
+
+def test_2048_nodes_do_not_keep_the_utilisation_of_a_few():
+    few, many = on(8).quote(1).work.training.mfu.mid, on(2048).quote(1).work.training.mfu.mid
+    assert many < 0.5 * few
+
+
+def test_the_assumed_batch_is_that_of_published_runs_of_the_size():
+    batch = next(each for each in on(2048).quote(1).assumptions if each.name == "batch")
+    assert float(batch.value) == pytest.approx(8_388_608, rel=0.01)
+    assert "published runs" in batch.source
+    assert FACTS.largest_batch(405, moe=False).tokens == 16e6
+    assert "DeepSeek" in FACTS.largest_batch(671, moe=True).source
+    for each in FACTS.batches:
+        assert each.source
+        assert each.as_of
+
+
+def test_a_larger_batch_of_ones_own_is_a_finding_with_the_time_and_the_dollars_at_the_largest():
+    asked = on(256, global_batch_tokens=64_000_000).quote(1)
+    (found,) = [each for each in asked.findings if each.code == "batch-beyond-published"]
+    bound = on(256, global_batch_tokens=8_388_608).quote(1)
+    assert f"{bound.hours.mid:,.1f} h and ${bound.usd.mid:,.0f}" in found.message
+    assert found.path == "workload.train.global_batch_tokens"
+    assert not [each for each in bound.findings if each.code == "batch-beyond-published"]
+
+
+@pytest.mark.parametrize("option", ["on-demand", "spot", "savings-plan"])
+def test_a_deadline_is_met_at_the_cheapest_number_of_nodes(option):
+    purchase = {"option": option, "owned": True, "term_years": 3, "deadline_h": 60}
+    found = price_over({**OPEN, "target": {"nodes": "any"}, "purchase": purchase})
+    best = found.candidates[0]
+    assert best.hours <= 60
+    every = [
+        price_over({**OPEN, "target": {"nodes": count}, "purchase": {**purchase, "deadline_h": None}}).candidates[0]
+        for count in range(max(1, best.place.nodes // 2), best.place.nodes + 1)
+    ]
+    in_time = [each.usd for each in every if each.hours <= 60]
+    assert float(best.usd) <= float(min(in_time)) * 1.02
+
+
+def test_no_alternative_misses_the_deadline():
+    plan = {**OPEN, "target": {"instance_type": "any", "nodes": "any", "region": "any"}}
+    late = price_over({**plan, "purchase": {"option": "any"}}).alternatives
+    in_time = price_over({**plan, "purchase": {"option": "any", "deadline_h": 60}}).alternatives
+    assert max(each.hours.mid for each in late) > 60
+    assert all(each.hours.mid <= 60 for each in in_time)
+
+
+def mfu(active):
+    shape = TrainingShape(params_b=100.0, active_params_b=active, accelerator=H100, chips=64, chips_per_node=8)
+    return utilisation.estimate(shape, FACTS).mid
+
+
+@settings(max_examples=200)
+@given(fraction=st.floats(0.5, 0.999))
+def test_nothing_jumps_between_dense_and_a_mixture_of_experts(fraction):
+    assert mfu(100 * fraction * 1.001) == pytest.approx(mfu(100 * fraction), rel=0.02)
+
+
+@settings(max_examples=60, deadline=None)
+@given(chips=st.integers(1, 20_000), more=st.integers(0, 20_000), params=st.sampled_from([1.0, 8.0, 70.0, 405.0]))
+def test_more_chips_never_take_longer(chips, more, params):
+    most = FACTS.largest_batch(params, moe=False).tokens
+
+    def hours(count):
+        shape = TrainingShape(
+            params_b=params,
+            active_params_b=params,
+            accelerator=H100,
+            chips=count,
+            chips_per_node=8,
+            most_batch_tokens=most,
+        )
+        return duration.numbers(shape, 1e9, FACTS).steady_hours.mid
+
+    assert hours(chips + more) <= hours(chips) * (1 + 1e-9)
