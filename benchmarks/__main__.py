@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
 TITLES = {
     "checkpoint": "Checkpoints up and down, and what the agent costs the training",
+    "file_sizes": "Checkpoints of small, middling and large files",
+    "many_nodes": "What a job of many nodes asks of its folder and of S3",
     "checkpoint_losses": "What interruptions cost a training under the agent",
     "plan_speed": "How long `slipway plan` takes",
     "spot_simulation": "Spot in closed form against a simulation",
@@ -30,6 +32,9 @@ AIMS = {
     "checkpoint": "Aims: at most 1.1 times boto3's own time, at least 0.6 times the rate of s5cmd, at most 300 MiB, "
     "training slowed by at most 5 % while the agent watches. All clients share two processors with one local S3 "
     "server: this says nothing about AWS.",
+    "file_sizes": "Aims: at most twice the time of s5cmd, and for large files at least 0.9 times its rate.",
+    "many_nodes": "Aim: at most 25 operations a second of the busiest node on the shared folder, in every phase, for "
+    "any number of nodes.",
     "checkpoint_losses": "Aims: a kill without a word loses at most an interval and a write; a notice no more steps "
     "than ended after it.",
     "plan_speed": "Aims: at most 4 times the import of typer and rich with every field `any`, at most 3 times for the "

@@ -1,6 +1,6 @@
 """What a job of many nodes asks of the shared folder and of S3, and what a manifest of a million files costs.
 
-    python -m benchmarks.many_nodes [--nodes 2,64,512,2048] [--seconds 20] [--files 1000000] [--json]
+    python -m benchmarks.many_nodes [--nodes 2,64,512,2048] [--seconds 6] [--files 1000000] [--json]
 
 The agents' own modules with real files: each node is the thread that listens and speaks in the agent (`node.peers`),
 and what its uploader asks of it. Their folder stands for the head node's NFS; an operation is an open, a write or a
@@ -24,18 +24,30 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.checkpoint import BUCKET, ROOT, environment, server
+from launcher.agent.checkpoint import agreement
 from launcher.agent.checkpoint.agreement import agree
 from launcher.agent.events import EventLog
+from launcher.agent.node import peers as peers_module
 from launcher.agent.node.notice import FAILURE, Notice
-from launcher.agent.node.peers import Peers
+from launcher.agent.node.peers import LOST_AFTER_S, Peers
 from launcher.agent.node.placement import Placement
 
+AT_FULL_SPEED = 512
+"""Nodes; of a job of more, time runs slower, and operations are counted a second of the job's."""
+WAITS = (
+    (peers_module, "BEAT_S"),
+    (peers_module, "_LOOK_S"),
+    (peers_module, "_GATHER_S"),
+    (peers_module, "_LOST_LOOK_S"),
+    (agreement, "_LOOK_S"),
+)
 MOST_OF_A_NODE_S = 25.0
 """Operations: 32 files heard in 2.5 s, its own written as often, the news and the first node's file once a second."""
 
@@ -54,8 +66,19 @@ class CountedPeers(Peers):
         super()._replace(name, text)
 
 
-def phases(nodes: int, seconds: float, folder: Path) -> list[dict[str, Any]]:
-    """Operations on the shared folder in each phase of a job."""
+@contextmanager
+def slowed(factor: float) -> Iterator[None]:
+    """Every wait of the agents so many times as long: thousands of them have to share this machine's processors."""
+    before = [(module, name, getattr(module, name)) for module, name in WAITS]
+    for module, name, seconds in before:
+        setattr(module, name, seconds * factor)
+    yield
+    for module, name, seconds in before:
+        setattr(module, name, seconds)
+
+
+def phases(nodes: int, seconds: float, folder: Path, *, factor: float) -> list[dict[str, Any]]:
+    """Operations on the shared folder in each phase of a job whose time runs `factor` times slower."""
     log = EventLog(folder / "events.jsonl")
     made = [
         CountedPeers(
@@ -68,6 +91,7 @@ def phases(nodes: int, seconds: float, folder: Path) -> list[dict[str, Any]]:
     ]
     rows = []
     threading.stack_size(256 * 1024)
+    sys.setswitchinterval(0.25)  # thousands of threads that ask for the interpreter 200 times a second would do no more
     with ThreadPoolExecutor(nodes) as pool:
         list(pool.map(lambda peers: peers.open(), made))
 
@@ -75,8 +99,8 @@ def phases(nodes: int, seconds: float, folder: Path) -> list[dict[str, Any]]:
             before = [peers.operations for peers in made]
             begun = time.monotonic()
             answers = list(pool.map(act, made))
-            time.sleep(max(0.0, seconds - (time.monotonic() - begun)))
-            took = time.monotonic() - begun
+            time.sleep(max(0.0, seconds * factor - (time.monotonic() - begun)))
+            took = (time.monotonic() - begun) / factor
             counts = [peers.operations - count for peers, count in zip(made, before, strict=True)]
             rows.append(
                 {
@@ -92,24 +116,24 @@ def phases(nodes: int, seconds: float, folder: Path) -> list[dict[str, Any]]:
 
         phase("agree", lambda peers: agree(peers, lambda _: 100, over=lambda: False))
         phase("train", lambda peers: peers.say(wrote=False))
-        phase("wait", lambda peers: _waits(peers, seconds))
-        phase("failure", _fails)
+        phase("wait", lambda peers: _waits(peers, seconds * factor, factor))
+        phase("failure", lambda peers: _fails(peers, factor))
         list(pool.map(lambda peers: peers.close(exit_code=1), made))
     return rows
 
 
-def _waits(peers: Peers, seconds: float) -> None:
+def _waits(peers: Peers, seconds: float, look_s: float) -> None:
     """As the uploader does while a checkpoint is not whole: once a second it asks what the others say."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         peers.gathered() if peers.part == 0 else peers.first()
-        time.sleep(1.0)
+        time.sleep(look_s)
 
 
-def _fails(peers: Peers) -> int:
+def _fails(peers: Peers, factor: float) -> int:
     """The command has ended with an error: tell all, and ask who is gone; how many are said to be."""
     peers.publish(Notice(source=FAILURE, detail="the command ended with 1", code=1))
-    return len(peers.lost())
+    return len(peers.lost(after_s=LOST_AFTER_S * factor))
 
 
 def requests(nodes: int, folder: Path) -> list[dict[str, Any]]:
@@ -141,7 +165,9 @@ def measure(nodes: list[int], *, seconds: float, files: int) -> dict[str, Any]:
         found: dict[str, list[dict[str, Any]]] = {"phases": [], "requests": [], "manifest": []}
         for number in nodes:
             (work / f"folder-{number}").mkdir()
-            found["phases"] += phases(number, seconds, work / f"folder-{number}")
+            factor = max(1.0, number / AT_FULL_SPEED)
+            with slowed(factor):
+                found["phases"] += phases(number, seconds, work / f"folder-{number}", factor=factor)
             found["requests"] += requests(number, work / f"stored-{number}")
         found["manifest"] = [manifest(max(nodes), files, work / "stored")]
     return {"seconds": seconds, **found}
@@ -151,7 +177,7 @@ def main() -> int:
     """Measure and say."""
     parser = argparse.ArgumentParser(description="What a job of many nodes asks of its shared folder and of S3.")
     parser.add_argument("--nodes", default="2,64,512,2048", help="how many, with commas between")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each phase")
+    parser.add_argument("--seconds", type=float, default=6.0, help="of each phase, as the job counts them")
     parser.add_argument("--files", type=int, default=1_000_000, help="of the large manifest")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
