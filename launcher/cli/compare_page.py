@@ -5,6 +5,7 @@ from decimal import Decimal
 from launcher.cli import words
 from launcher.cli.lines import finding_line, wrapped
 from launcher.cli.plan_table import headline
+from launcher.cli.price_ages import ages_lines
 from launcher.cli.table import Column, align_points, render
 from launcher.model.enums import PurchaseOption
 from launcher.model.quote import Quote
@@ -40,7 +41,8 @@ def page(found: Comparison, width: int) -> list[str]:
     for title, sentences in (("because", found.verdict.reasons), ("it would change with", found.verdict.flips)):
         if sentences:
             lines += ["", f"  {title}", *(piece for each in sentences for piece in wrapped(f"    {each}", width))]
-    lines += ["", *wrapped(f"  The rules are those of {SOURCE}. Nothing was called and nothing was spent.", width)]
+    lines += ["", *ages_lines(found.priced.candidates, width)]
+    lines += wrapped(f"  The rules are those of {SOURCE}. Nothing was called and nothing was spent.", width)
     lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
     return [*lines, "", f"  next: slipway plan {found.priced.path}"]
 

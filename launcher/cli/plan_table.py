@@ -2,16 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import date
 
 from launcher.cli import words
 from launcher.cli.lines import finding_line, wrapped
+from launcher.cli.price_ages import contradictions, price_ages
 from launcher.cli.table import Column, align_points, render
 from launcher.model.enums import Basis, Level, PurchaseOption
 from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.planning.work import cluster_hours
-from launcher.pricing.ages import age
 from launcher.pricing.alternatives import HYPERPOD
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.compute import WHOLE
@@ -292,33 +291,12 @@ def footer(
     """How many were looked at, how old the prices are, what was found, and what to type next."""
     rest = "; the model does not fit the others" if everything else "; --all for the rest"
     rest = "" if len(shown) == priced.considered else rest
-    lines = [f"  {len(shown):,} of {priced.considered:,} considered{rest}. {_ages(priced)}"]
+    lines = [f"  {len(shown):,} of {priced.considered:,} considered{rest}. {price_ages(priced.candidates)}"]
     lines = [piece for line in lines for piece in wrapped(line, width)]
+    lines += contradictions((priced.candidates[rank - 1] for rank, _ in shown), width)
     lines.append(
         "  Prices were read and nothing was spent." if called else "  Nothing was called and nothing was spent."
     )
     lines += [piece for each in priced.findings for piece in wrapped(f"  {finding_line(each)}", width)]
     lines += ["", f"  next: {priced.next_command}"]
     return lines
-
-
-def _ages(priced: Priced) -> str:
-    """The ages of the prices shown, by purchase option."""
-    oldest: dict[PurchaseOption, date] = {}
-    for candidate in priced.candidates:
-        if isinstance(candidate.offer.price, Price):
-            option, as_of = candidate.place.option, candidate.offer.price.as_of
-            oldest[option] = min(as_of, oldest.get(option, as_of))
-    if not oldest:
-        return ""
-    parts = [
-        f"{option.value.replace('-', ' ')} {words.age(as_of, priced.now.date())}" for option, as_of in oldest.items()
-    ]
-    rules = priced.context.rules
-    old = any(
-        age(each.offer.price, each.place.option, rules.today, rules.max_age_days).too_old
-        for each in priced.candidates
-        if isinstance(each.offer.price, Price)
-    )
-    trust = ": refresh before you trust them (slipway prices refresh)" if old else ""
-    return f"Prices: {', '.join(parts)}{trust}."

@@ -4,6 +4,7 @@ from decimal import Decimal
 
 from launcher.cli import words
 from launcher.cli.lines import finding_line, wrapped
+from launcher.cli.price_ages import ages_lines
 from launcher.cli.table import Column, align_points, render
 from launcher.pricing.held_commitments import HeldCommitment
 from launcher.records.portfolio_document import Chip, Entry, portfolio_document
@@ -41,7 +42,8 @@ def page(found: Portfolio, width: int) -> list[str]:
     lines += [piece for each in found.commitments for piece in wrapped(f"  {_held(each)}", width)]
     lines += ["", *_chips(found, width), *wrapped("  A port to Neuron is not in these months.", width)]
     lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
-    lines += ["", "  Nothing was called and nothing was spent.", ""]
+    chosen = [each.priced.candidates[each.rank - 1] for each in found.members if each.rank is not None]
+    lines += ["", *ages_lines(chosen, width), "  Nothing was called and nothing was spent.", ""]
     return [*lines, f"  next: slipway compare {found.members[0].path}"]
 
 

@@ -4,6 +4,7 @@ from decimal import Decimal
 
 from launcher.cli import words
 from launcher.cli.lines import finding_line, wrapped
+from launcher.cli.price_ages import ages_lines
 from launcher.cli.serving_table import headline, table
 from launcher.cli.table import Column, align_points, render
 from launcher.model.money import Price
@@ -39,7 +40,8 @@ def page(found: ServingComparison, width: int) -> list[str]:
     for title, sentences in (("because", found.verdict.reasons), ("it would change with", found.verdict.flips)):
         if sentences:
             lines += ["", f"  {title}", *(piece for each in sentences for piece in wrapped(f"    {each}", width))]
-    lines += ["", *wrapped(f"  The rules are those of {SOURCE}. Nothing was called and nothing was spent.", width)]
+    lines += ["", *ages_lines(found.priced.candidates, width)]
+    lines += wrapped(f"  The rules are those of {SOURCE}. Nothing was called and nothing was spent.", width)
     lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
     return [*lines, "", f"  next: slipway plan {found.priced.path}"]
 

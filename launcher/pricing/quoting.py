@@ -17,12 +17,13 @@ from launcher.pricing.break_even import break_even
 from launcher.pricing.cash import cash
 from launcher.pricing.commitments import commitment
 from launcher.pricing.compute import ComputeCost, compute_cost
-from launcher.pricing.gate import NewCommitment, age_findings, judge
+from launcher.pricing.gate import NewCommitment, judge
 from launcher.pricing.hyperpod import surcharge
 from launcher.pricing.policies import policies
 from launcher.pricing.refusals import may_be_late
 from launcher.pricing.spot_prices import spot_price
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
+from launcher.pricing.trust import trust_findings
 
 MOST_INTERRUPTIONS = 1e9
 """What is more is a job that never ends."""
@@ -150,7 +151,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
         more = surcharge(place, candidate.work, price, hours.mid, context.catalog)
         found += [] if more is None else [more]
     found.extend(warning(*each) for each in may_be_late(hours.high, hours.mid, place, context))
-    found.extend(age_findings(price, place.option, context.rules))
+    found.extend(trust_findings(candidate))
     found.extend(_unpriced(candidate))
     return tuple(found)
 

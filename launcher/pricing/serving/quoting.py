@@ -15,13 +15,14 @@ from launcher.model.serving import ServingOutlook
 from launcher.pricing.ages import expiry
 from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.compute import HOURS_A_YEAR
-from launcher.pricing.gate import NewCommitment, age_findings, judge
+from launcher.pricing.gate import NewCommitment, judge
 from launcher.pricing.offers import offer
 from launcher.pricing.serving.around import around_assumptions
 from launcher.pricing.serving.candidate import COMMITTED, ServingCandidate, paid_hours
 from launcher.pricing.serving.compile_job import compile_lines
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_words
 from launcher.pricing.spot_prices import SpotPrice, spot_price
+from launcher.pricing.trust import trust_findings
 
 MILLION = Decimal(1_000_000)
 MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
@@ -227,7 +228,7 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
     if terms is not None and candidate.serve.model_uri is not None:
         message = "Bedrock serves the published weights, not those of model_uri"
         yield warning("other-weights", "workload.serve.model_uri", message)
-    yield from age_findings(price, place.option, candidate.context.rules)
+    yield from trust_findings(candidate)
     for each in candidate.components:
         if each.unpriced is not None and each.group != "compute":
             yield warning("unpriced-line", "", f"{each.name}: {each.unpriced}; the total is incomplete")

@@ -1,0 +1,54 @@
+"""What makes the numbers of a candidate doubtful: their age, and a newer word that could not be confirmed."""
+
+from collections.abc import Iterator
+from datetime import date
+
+from launcher.catalog.selector import Key
+from launcher.model.finding import Finding, warning
+from launcher.model.money import Price
+from launcher.pricing.ages import ALLOWED_BAND_DAYS, ALLOWED_BILL_DAYS
+from launcher.pricing.candidate import Candidate
+from launcher.pricing.gate import age_findings
+from launcher.pricing.offers import price_key
+
+REFRESH = "slipway prices refresh reads current ones"
+
+
+def trust_findings(candidate: Candidate) -> Iterator[Finding]:
+    """A warning for each thing that makes a candidate's numbers doubtful."""
+    price, context = candidate.offer.price, candidate.context
+    yield from age_findings(price, candidate.place.option, context.rules)
+    told = contradiction(candidate)
+    if told:
+        yield warning("contradicted-price", "purchase.option", told, REFRESH)
+    yield from _old_lines(candidate, context.rules.today)
+    band = candidate.hazard.band if candidate.hazard is not None and not candidate.hazard.own else None
+    if band is not None and (days := (context.rules.today - band.as_of).days) > ALLOWED_BAND_DAYS:
+        message = f"the Spot Advisor's band is {days} days old; {ALLOWED_BAND_DAYS} are allowed"
+        fix = "slipway prices refresh, or a rate of your own in purchase.interruptions_per_node_hour"
+        yield warning("old-band", "purchase.interruptions_per_node_hour", message, fix)
+
+
+def contradiction(candidate: Candidate) -> str:
+    """A newer unverified row beside the price in use, in words; "" where there is none, or the price is the user's."""
+    price, place, context = candidate.offer.price, candidate.place, candidate.context
+    key = price_key(place, context.request.purchase.payment)
+    if not isinstance(price, Price) or not isinstance(key, Key):
+        return ""
+    selector = context.catalog.selector
+    row, used = selector.contradiction(key), selector.row(key)
+    if row is None or used is None or price.as_of.isoformat() != used.as_of:
+        return ""
+    what = f"{place.billed_name} {place.option.value.replace('-', ' ')} in {place.region}"
+    return f"{what}: {used.usd} of {used.as_of} is in use, {row.usd} was seen {row.as_of}, unverified"
+
+
+def _old_lines(candidate: Candidate, today: date) -> Iterator[Finding]:
+    """One warning for all lines beside the compute whose prices are past their time."""
+    dated = ((each.as_of, each.name) for each in candidate.components if each.as_of and each.group != "compute")
+    old = sorted({(as_of, name) for as_of, name in dated if (today - as_of).days > ALLOWED_BILL_DAYS})
+    if old:
+        as_of, name = old[0]
+        lines = "1 line of the bill rests" if len(old) == 1 else f"{len(old)} lines of the bill rest"
+        message = f"{lines} on prices older than {ALLOWED_BILL_DAYS} days, the oldest ({name}) of {as_of}"
+        yield warning("old-bill-prices", "", message, REFRESH)
