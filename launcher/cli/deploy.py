@@ -1,20 +1,11 @@
 """`slipway deploy`: the cluster or the endpoint of a plan, deployed behind its quote."""
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.confirm import confirm
-from launcher.cli.quote_page import page as quote_page
-from launcher.cli.table import terminal_width
-from launcher.model.quote import Quote
-from launcher.pricing.priced import Priced
-from launcher.workflow.quote.fresh import fresh_quote, refuse_unless_allowed
 from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import pick, price
 
 
 def register(app: typer.Typer) -> None:
@@ -47,21 +38,13 @@ def deploy(
         sandbox=sandbox,
         despite_verdict=despite_verdict,
     )
-    if sandbox or dry_run:
-        priced = price(file, options.now(), asked)
-        rank, quoted = pick(priced, wanted)
-        refuse_unless_allowed(priced, quoted, asked, output.say)
-    else:
-        environment = dict(os.environ)
-        priced, rank, quoted = fresh_quote(
-            file, options.now(), asked, wanted=wanted, environment=environment, say=output.say
-        )
-    for line in quote_page(quoted, rank, terminal_width(), priced.now.date(), str(file)):
-        output.say(line)
-    where = "the sandbox" if sandbox else f"AWS, {quoted.plan.place.region}"
-    if not dry_run:
-        confirm(f"deploy {quoted.plan.cluster_name} to {where}", yes=yes)
-    done = _deployed(priced, rank, quoted, sandbox=sandbox, dry_run=dry_run)
+    from launcher.cli.console import Console
+    from launcher.workflow.deploy.deployment import DeployOptions
+    from launcher.workflow.deploy.plan_deploy import deploy_plan
+
+    person = Console(yes=yes)
+    how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, tell=person.tell)
+    quoted, done = deploy_plan(file, options.now(), asked, wanted=wanted, options=how, person=person)
     shown = {
         name: value for stack in done.values() for name, value in stack.items() if not name.startswith("ExportsOutput")
     }
@@ -75,21 +58,3 @@ def deploy(
         output.say("\n  The sandbox has ended and all of this is gone; nothing was spent.")
     elif "EndpointName" in shown:
         output.say(f"\n  next: slipway endpoint test {quoted.plan.name}")
-
-
-def _deployed(
-    priced: Priced, rank: int, quoted: Quote, *, sandbox: bool, dry_run: bool
-) -> Mapping[str, Mapping[str, str]]:
-    """The outputs of what was deployed; of a dry run none."""
-    from launcher.cli.launch_progress import Narrator
-    from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
-
-    how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, tell=Narrator().tell)
-    if priced.request.workload.serve is None:
-        return deploy_quote(priced, rank, quoted, how)
-    from launcher.workflow.endpoint.deployment import run_endpoint, show_endpoint
-
-    if dry_run:
-        show_endpoint(priced, rank, quoted, how)
-        return {}
-    return run_endpoint(priced, rank, quoted, how, ask=False).outputs

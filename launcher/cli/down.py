@@ -36,7 +36,7 @@ def down(
     """Remove a cluster and its network, or an endpoint; keep checkpoints, and say what stays and what that costs."""
     from launcher.aws.session import Session
     from launcher.catalog.load import load
-    from launcher.cli.launch_progress import Narrator
+    from launcher.cli.console import Narrator
     from launcher.workflow.deploy.down import subject, survey, take_down
 
     asked = subject(what, region, Path.cwd(), os.environ)

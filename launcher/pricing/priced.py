@@ -16,7 +16,7 @@ from launcher.model.request import PlanRequest
 from launcher.pricing.alternatives import Alternative
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.context import PricingContext
-from launcher.pricing.gate import IMPOSSIBLE, OVER_BUDGET, spending_limit
+from launcher.pricing.gate import IMPOSSIBLE, OVER_BUDGET, judge, spending_limit
 
 NVIDIA, NEURON = "nvidia", "neuron"
 """Families of accelerators: GPUs, and Trainium."""
@@ -56,7 +56,19 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def quote(self, rank: int) -> Quote:
         """The quote of a rank, from 1; one over the budget names the best that is not."""
-        made = self._own(rank)
+        return self._with_way_out(self._own(rank))
+
+    def quote_at_any_age(self, rank: int) -> Quote:
+        """The same quote, judged without a look at the age of its price: a current one is read before it counts."""
+        made, rules = self._own(rank), replace(self.context.rules, sandbox=True)
+        if made.gate.allowed or made.commitment_usd is not None:
+            # What a commitment would cost is judged before its age.
+            return self._with_way_out(made)
+        gate = judge(made.plan, made.price, made.usd, made.usd_per_hour, made.findings, rules=rules)
+        return self._with_way_out(replace(made, gate=gate))
+
+    def _with_way_out(self, made: Quote) -> Quote:
+        """A quote; one over the budget names the best that is not."""
         if made.gate.exit_code != OVER_BUDGET or self._affordable is None:
             return made
         other, usd = self._affordable

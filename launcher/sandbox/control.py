@@ -1,19 +1,23 @@
-"""How the owner of a sandbox talks to its server: JSON over HTTP on loopback, with a secret that only the two have."""
+"""How processes of a sandbox call one another: a connection a call on a socket below its folder, one JSON each way.
 
-import hmac
-import http.client
+The sockets are multiprocessing's, with a secret that only the two have; nothing that arrives is unpickled.
+"""
+
+import contextlib
 import json
 import threading
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
 from typing import Any, TypeAlias
 
 Operation: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
-_POLL_S = 0.05
-_TIMEOUT_S = 120.0
+TIMEOUT_S = 120.0
 """Above the time that a node may take to come up."""
+_BACKLOG = 64
+_BROKEN = (OSError, EOFError, ValueError, AuthenticationError)
 
 
 class ControlError(Exception):
@@ -21,38 +25,65 @@ class ControlError(Exception):
 
 
 class ControlServer:
-    """Answers `POST /<operation>`."""
+    """Answers calls, each in a thread of its own."""
 
-    def __init__(self, operations: Mapping[str, Operation], secret: str) -> None:
+    def __init__(self, operations: Mapping[str, Operation], secret: str, address: Path) -> None:
         """Start it.
 
         Args:
             operations: by name; each gets the arguments and gives JSON values. The caller is told of a LookupError,
                 ValueError, RuntimeError or OSError.
             secret: what a caller has to show.
+            address: the socket, in a folder of its owner's alone; the path is at most 107 bytes.
         """
-        self._server = _Server(operations, secret)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="control", daemon=True)
+        self._operations = operations
+        self._listener = Listener(str(address), "AF_UNIX", _BACKLOG, authkey=secret.encode())
+        self._over = threading.Event()
+        self._address, self._secret = address, secret
+        self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
         self._thread.start()
 
-    @property
-    def port(self) -> int:
-        """Its port."""
-        return int(self._server.server_address[1])
-
     def stop(self) -> None:
-        """Close the port."""
-        self._server.shutdown()
-        self._server.server_close()
+        """Close the socket; a second call does nothing."""
+        if self._over.is_set():
+            return
+        self._over.set()
+        # Closing a socket wakes nobody who waits at it; a caller does.
+        with contextlib.suppress(*_BROKEN):
+            Client(str(self._address), "AF_UNIX", authkey=self._secret.encode()).close()
         self._thread.join()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while not self._over.is_set():
+            try:
+                connection = self._listener.accept()
+            except _BROKEN:
+                # A caller without the secret, or one that is gone.
+                continue
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: "Connection[Any, Any]") -> None:
+        with connection, contextlib.suppress(*_BROKEN):
+            asked = json.loads(connection.recv_bytes())
+            connection.send_bytes(json.dumps(self._outcome(asked)).encode())
+
+    def _outcome(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        operation = self._operations.get(asked["operation"])
+        if operation is None:
+            return {"error": f"no operation {asked['operation']}"}
+        try:
+            return {"result": operation(asked["arguments"])}
+        except (LookupError, ValueError, RuntimeError, OSError) as error:
+            return {"error": str(error.args[0] if error.args else error)}
 
 
 class ControlClient:
     """Calls a ControlServer."""
 
-    def __init__(self, port: int, secret: str) -> None:
+    def __init__(self, address: str, secret: str) -> None:
         """Keep where it is and what to show."""
-        self._port = port
+        self._address = address
         self._secret = secret
 
     def call(self, operation: str, **arguments: Any) -> Any:
@@ -61,57 +92,14 @@ class ControlClient:
         Raises:
             ControlError: it was refused, or nobody answers.
         """
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_TIMEOUT_S)
         try:
-            headers = {"Authorization": f"Bearer {self._secret}", "Content-Type": "application/json"}
-            connection.request("POST", f"/{operation}", json.dumps(arguments), headers)
-            answer = connection.getresponse()
-            body = json.loads(answer.read())
-        except (OSError, http.client.HTTPException, ValueError) as error:
+            with Client(self._address, "AF_UNIX", authkey=self._secret.encode()) as connection:
+                connection.send_bytes(json.dumps({"operation": operation, "arguments": arguments}).encode())
+                if not connection.poll(TIMEOUT_S):
+                    raise ControlError(f"the sandbox's server does not answer within {TIMEOUT_S:g} s")
+                answer = json.loads(connection.recv_bytes())
+        except _BROKEN as error:
             raise ControlError(f"the sandbox's server does not answer: {error}") from error
-        finally:
-            connection.close()
-        if answer.status != HTTPStatus.OK:
-            raise ControlError(str(body["error"]))
-        return body["result"]
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, operations: Mapping[str, Operation], secret: str) -> None:
-        self.operations = operations
-        self.secret = secret
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-
-    def do_POST(self) -> None:
-        """Carry out an operation."""
-        shown = self.headers.get("Authorization", "").removeprefix("Bearer ")
-        operation = self.server.operations.get(self.path.lstrip("/"))
-        if not hmac.compare_digest(shown.encode(), self.server.secret.encode()):
-            self._send(HTTPStatus.FORBIDDEN, {"error": "not the owner of this sandbox"})
-        elif operation is None:
-            self._send(HTTPStatus.NOT_FOUND, {"error": f"no operation {self.path}"})
-        else:
-            arguments = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            try:
-                result = operation(arguments)
-            except (LookupError, ValueError, RuntimeError, OSError) as error:
-                self._send(HTTPStatus.CONFLICT, {"error": str(error.args[0] if error.args else error)})
-            else:
-                self._send(HTTPStatus.OK, {"result": result})
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name is the base class's
-        """Keep quiet."""
-
-    def _send(self, status: HTTPStatus, document: Mapping[str, Any]) -> None:
-        body = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        if "error" in answer:
+            raise ControlError(str(answer["error"]))
+        return answer["result"]

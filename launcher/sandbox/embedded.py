@@ -31,7 +31,7 @@ _LOG_LINES = 15
 
 
 class EmbeddedServer:
-    """One embedded AWS. `folder` is private to it and goes with it."""
+    """One embedded AWS. `folder` is private to it and goes with it; `short` is a short path to it, for sockets."""
 
     def __init__(self, *, mark: str, port: int, with_slurm: bool) -> None:
         """Make its folder and start both processes; `wait` tells when they are ready.
@@ -45,10 +45,11 @@ class EmbeddedServer:
         link = None if _is_short(self.folder) else Path("/tmp", f"slw-{mark[:8]}")  # noqa: S108  a link, and unguessable
         if link is not None:
             link.symlink_to(self.folder)
+        self.short = link or self.folder
         self._paths = [self.folder, *([link] if link is not None else [])]
         # Read by its descriptor: when the server is gone the keeper removes the folder, and the file's name with it.
         self._log = (self.folder / "server.log").open("w+b", buffering=0)
-        words = ["--folder", str(self.folder), "--short", str(link or self.folder), "--mark", mark, "--port", str(port)]
+        words = ["--folder", str(self.folder), "--short", str(self.short), "--mark", mark, "--port", str(port)]
         words.append("--slurm" if with_slurm else "--no-slurm")
         own = environment.without_aws(os.environ)
         reader, writer = os.pipe()
@@ -67,7 +68,7 @@ class EmbeddedServer:
         while time.monotonic() < deadline:
             ready = _read(self.folder / READY)
             if ready is not None:
-                return ready["port"], ControlClient(ready["control_port"], ready["secret"])
+                return ready["port"], ControlClient(ready["control"], ready["secret"])
             if self._server.poll() is not None:
                 if self._server.returncode == PORT_TAKEN:
                     why = self.end_of_log().splitlines()[-1]

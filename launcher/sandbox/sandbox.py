@@ -2,9 +2,9 @@
 
     with Sandbox(region="us-east-1") as sandbox:
         run(["cdk", "deploy", ...], env=sandbox.process_environment(os.environ))
-        scheduler = sandbox.scheduler("slipway-tiny-gpt")
-        job = scheduler.submit(script, folder=folder, environment=sandbox.job_environment(os.environ))
-        sandbox.lose_node("slipway-tiny-gpt", scheduler.nodes(job)[0])
+        slurm = Slurm(shell=sandbox.head_node("slipway-tiny-gpt", os.environ))
+        job = slurm.submit(key, folder, "job.sbatch")
+        sandbox.lose_node("slipway-tiny-gpt", slurm.facts(job).nodes[0])
 
 Whatever ends the block ends the sandbox: its processes, its ports and its folder. Should this process be killed, they
 end by themselves (launcher/sandbox/embedded.py).
@@ -35,9 +35,9 @@ from launcher.sandbox.inventory import NotEmulated, Resource, not_emulated, reso
 from launcher.sandbox.processes import MARK
 from launcher.sandbox.server import ACCESS_LOG
 from launcher.sandbox.slurm import daemons
-from launcher.sandbox.slurm.local_scheduler import LocalScheduler
-from launcher.sandbox.slurm.scheduler import Scheduler
-from launcher.sandbox.slurm.slurm_scheduler import SlurmScheduler
+from launcher.sandbox.slurm.local_slurm import LocalSlurm
+from launcher.sandbox.slurm.scheduler import Scheduler, SlurmScheduler
+from launcher.submit.shell import LocalShell
 
 NOTICE_S = 120.0
 """From the notice to the end of a spot instance (EC2 User Guide, "Spot Instance interruption notices", 2026-11-20)."""
@@ -133,6 +133,22 @@ class Sandbox:
         del found["AWS_EC2_METADATA_DISABLED"]
         return found
 
+    def head_node(self, cluster: str, base: Mapping[str, str]) -> LocalShell:
+        """A shell on the head node of a cluster: this machine, with a home folder that ends with the sandbox.
+
+        Args:
+            cluster: the cluster's name.
+            base: the environment that the sandbox's is added to.
+
+        Raises:
+            ImpossibleError: there is no such cluster.
+        """
+        own, home = self.job_environment(base), self._running().folder / "home" / cluster
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        way = self._scheduler(cluster).environment(own.get("PATH", "/usr/bin:/bin"))
+        name = f"the head node of {cluster} in the sandbox"
+        return LocalShell({**own, **way, "HOME": str(home)}, name=name)
+
     def clusters(self) -> tuple[str, ...]:
         """The names of the clusters that run."""
         return tuple(cluster["name"] for cluster in self._call("clusters"))
@@ -145,12 +161,16 @@ class Sandbox:
         """
         return tuple(NodeView(**node) for node in self._cluster(cluster)["nodes"])
 
-    def scheduler(self, cluster: str) -> Scheduler:
-        """The scheduler of a cluster: its private Slurm, or where there is none a local runner.
+    def scheduler_name(self, cluster: str) -> str:
+        """What answers Slurm's commands on a cluster: "slurm" or "local".
 
         Raises:
             ImpossibleError: there is no such cluster.
         """
+        return self._scheduler(cluster).name
+
+    def _scheduler(self, cluster: str) -> Scheduler:
+        """The scheduler of a cluster: its private Slurm, or where there is none a local one."""
         with self._lock:
             if cluster not in self._schedulers:
                 self._schedulers[cluster] = self._make_scheduler(self._cluster(cluster))
@@ -215,7 +235,7 @@ class Sandbox:
             node: the node's name.
             notice_s: seconds between notice and end.
         """
-        scheduler = self.scheduler(cluster)
+        scheduler = self._scheduler(cluster)
         noticed = datetime.now(UTC)
         self.notify(cluster, node, in_seconds=notice_s)
         drained = _wait(lambda: not scheduler.busy(node), notice_s)
@@ -241,10 +261,10 @@ class Sandbox:
             node: the node's name.
         """
         self._call("replace_node", cluster=cluster, node=node)
-        self.scheduler(cluster).node_replaced(node)
+        self._scheduler(cluster).node_replaced(node)
 
     def _take_node(self, cluster: str, node: str, why: str) -> None:
-        self.scheduler(cluster).node_lost(node)
+        self._scheduler(cluster).node_lost(node)
         self._call("lose_node", cluster=cluster, node=node, why=why)
 
     def stop(self) -> None:
@@ -262,10 +282,10 @@ class Sandbox:
 
     def _make_scheduler(self, cluster: Mapping[str, Any]) -> Scheduler:
         if cluster["scheduler"] == "slurm":
-            return SlurmScheduler(Path(cluster["slurm_conf"]), Path(cluster["attempts"]), self._mark)
+            return SlurmScheduler(Path(cluster["slurm_conf"]))
         name = cluster["name"]
-        folder = self._running().folder / f"local-{len(self._schedulers)}"
-        return LocalScheduler(folder, lambda: self.nodes(name), self._mark, cluster["settings"])
+        folder = self._running().short / f"local-{len(self._schedulers)}"
+        return LocalSlurm(folder, lambda: self.nodes(name), self._mark, cluster["settings"])
 
     def _cluster(self, name: str) -> Mapping[str, Any]:
         found: list[Mapping[str, Any]] = self._call("clusters")

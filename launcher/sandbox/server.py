@@ -1,7 +1,7 @@
 """The embedded AWS, in a process of its own: `python -m launcher.sandbox.server --folder F ...`.
 
 moto's server on loopback with the models of launcher/sandbox/aws, the clusters deployed into it, and the
-control port of its owner. It says that it is ready by `ready.json` in its folder, which appears whole; what goes
+control socket of its owner. It says that it is ready by `ready.json` in its folder, which appears whole; what goes
 wrong stands in its log. It ends when its standard input ends, which is when its owner does, and on SIGTERM.
 """
 
@@ -133,7 +133,8 @@ class Server:
         self.port = sockets[0].getsockname()[1]
         self._web = serve(sockets, settings.folder / ACCESS_LOG, self._ledger, self._conduct)
         self.secret = secrets.token_urlsafe(32)
-        self._control = ControlServer(self._operations(), self.secret)
+        self._address = settings.short / "control"
+        self._control = ControlServer(self._operations(), self.secret, self._address)
 
     def _operations(self) -> dict[str, Any]:
         return {
@@ -166,7 +167,7 @@ class Server:
 
     def ready(self) -> dict[str, Any]:
         """What the owner has to know."""
-        return {"port": self.port, "pid": os.getpid(), "control_port": self._control.port, "secret": self.secret}
+        return {"port": self.port, "pid": os.getpid(), "control": str(self._address), "secret": self.secret}
 
     def stop(self) -> None:
         """End the clusters, then the servers."""

@@ -163,13 +163,13 @@ def placed(answer: Answer, folder: str, where: str) -> str:
 class LocalShell:
     """The head node is this machine."""
 
-    name = "this machine"
     chunk_bytes = 4_000_000
     look_s = 1.0
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], *, name: str = "this machine") -> None:
         """Keep the environment that scripts, and the jobs they submit, get."""
         self._environment = dict(environment)
+        self.name = name
 
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
         """Run a bash script."""

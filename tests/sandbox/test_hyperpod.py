@@ -18,7 +18,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_in_sandbox
+from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from tests.sandbox.example_plans import EXAMPLES, copied
 
 REGION = "us-east-2"
@@ -69,8 +69,10 @@ def launched(request, tmp_path_factory):
             if line.startswith("submitted") or "automatic recovery" in line:
                 seen.append({each.instance_id for each in box.nodes("slipway-p5-plan")})
 
-        options = LaunchOptions(root=root, interrupt_after_s=0.2, tell=tell, progress=lambda _: None, box=box)
-        folder, report = launch_in_sandbox(priced, rank, quote, options)
+        options = LaunchOptions(
+            root=root, sandbox=True, interrupt_after_s=0.2, tell=tell, progress=lambda _: None, box=box
+        )
+        folder, report = launch_quote(priced, rank, quote, options)
         document = down(plan, box, root)
         left = remains(box)
     assert report.scheduler == request.param

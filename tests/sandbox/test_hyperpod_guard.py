@@ -20,10 +20,11 @@ from botocore.exceptions import ClientError
 from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.sandbox.sandbox import Sandbox
-from launcher.sandbox.slurm.scheduler import JobState
+from launcher.submit.jobs import JobState
 from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
+from tests.sandbox.slurm_jobs import jobs_on
 from tests.sandbox.test_hyperpod import down, example, remains
 
 REGION = "us-east-2"
@@ -138,7 +139,7 @@ class Pod:
 
     @property
     def scheduler(self):
-        return self.box.scheduler(CLUSTER)
+        return jobs_on(self.box, CLUSTER)
 
     def wait(self, job, *states):
         began = released = time.monotonic()

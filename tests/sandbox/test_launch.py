@@ -16,7 +16,7 @@ from launcher.model.report import Report, RunStatus
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_in_sandbox
+from launcher.workflow.run.launch import LaunchOptions, launch_quote
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAINER = ["train.py", "--steps", "240", "--every", "30"]
@@ -57,12 +57,13 @@ def launched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     told: list[str] = []
     options = LaunchOptions(
         root=root,
+        sandbox=True,
         interrupt_after_s=0.5,
         tell=told.append,
         progress=lambda now: told.append(str(now)),
         scheduler=request.param,
     )
-    folder, report = launch_in_sandbox(priced, rank, quoted, options)
+    folder, report = launch_quote(priced, rank, quoted, options)
     assert report.scheduler == request.param
     return Launched(folder=folder, report=report, told=told)
 

@@ -1,15 +1,18 @@
 """Batch scripts on a machine without Slurm."""
 
 import os
+import shutil
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from launcher.sandbox import processes
 from launcher.sandbox.cluster.nodes import NodeView
-from launcher.sandbox.slurm.local_scheduler import LocalScheduler
-from launcher.sandbox.slurm.scheduler import JobState, SchedulerError
+from launcher.sandbox.slurm.local_slurm import LocalSlurm
+from launcher.submit.jobs import JobState, SchedulerError
 
 PATIENCE_S = 120
 SETTINGS = {"RequeueExit": "75", "JobRequeue": "1"}
@@ -56,14 +59,22 @@ def nodes(tmp_path):
 
 
 @pytest.fixture
-def scheduler(tmp_path, nodes):
-    made = LocalScheduler(tmp_path / "runner", nodes, f"mark-{os.getpid()}-{time.monotonic_ns()}", SETTINGS)
+def local(nodes):
+    # Sockets need a short path.
+    folder = Path(tempfile.mkdtemp(prefix="slt-", dir="/tmp"))
+    made = LocalSlurm(folder / "runner", nodes, f"mark-{os.getpid()}-{time.monotonic_ns()}", SETTINGS)
     yield made
     made.stop()
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
-def submit(tmp_path, scheduler):
+def scheduler(local):
+    return local.scheduler
+
+
+@pytest.fixture
+def submit(tmp_path, local, scheduler):
     folder = tmp_path / "job"
     folder.mkdir()
 
@@ -71,7 +82,7 @@ def submit(tmp_path, scheduler):
         lines = "".join(f"#SBATCH {option}\n" for option in ("--partition=gpu", "--output=out", *options))
         script = folder / "job.sh"
         script.write_text(f"#!/bin/bash\n{lines}{text}\n")
-        whole = {"PATH": os.environ["PATH"], **environment}
+        whole = {**local.environment(os.environ["PATH"]), **environment}
         return scheduler.submit(script, folder=folder, environment=whole)
 
     return hand_in

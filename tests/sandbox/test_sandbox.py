@@ -16,7 +16,8 @@ import pytest
 from launcher.model.errors import AwsError
 from launcher.sandbox import processes
 from launcher.sandbox.sandbox import Sandbox
-from launcher.sandbox.slurm.scheduler import JobState
+from launcher.submit.jobs import JobState
+from tests.sandbox.slurm_jobs import jobs_on
 
 PATIENCE_S = 180
 REGION = "us-east-1"
@@ -130,10 +131,12 @@ class TestInterruption:
             f'[ -n "${{SLURM_RESTART_COUNT-}}" ] && {{ "$SLIPWAY_PYTHON" {folder}/watch.py; exit 0; }}\n'
             f'"$SLIPWAY_PYTHON" {folder}/watch.py wait\n{at_the_end}',
         )
-        scheduler = sandbox.scheduler("demo")
+        scheduler = jobs_on(sandbox, "demo")
         job = scheduler.submit(script, folder=folder, environment=sandbox.job_environment(os.environ))
         until(lambda: (folder / "out").exists() and "instance" in (folder / "out").read_text())
         (node,) = scheduler.nodes(job)
+        if "exit" not in at_the_end:
+            scheduler.node_lost(node)
         loss = sandbox.lose_node("demo", node, notice_s=notice_s)
         until(lambda: scheduler.state(job).final or scheduler.state(job) is JobState.PENDING)
         scheduler.release(job)
@@ -191,7 +194,7 @@ folder, scheduler = Path(sys.argv[1]), sys.argv[2]
 with Sandbox(scheduler=scheduler) as sandbox:
     test.deploy(sandbox)
     script = test.script_in(folder, "trap '' TERM; setsid sleep 600 & echo ready; sleep 600; sleep 600")
-    job = sandbox.scheduler("demo").submit(script, folder=folder, environment=sandbox.job_environment(os.environ))
+    job = test.jobs_on(sandbox, "demo").submit(script, folder=folder, environment=sandbox.job_environment(os.environ))
     test.until(lambda: (folder / "out").exists() and "ready" in (folder / "out").read_text())
     print(json.dumps(test.described(sandbox)), flush=True)
     if len(sys.argv) > 3:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.model.errors import AwsError, ImpossibleError
+from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm import daemons
 
@@ -24,17 +25,25 @@ def sandbox():
 class TestQuestions:
     def test_a_cluster_that_is_not_there(self, sandbox):
         with pytest.raises(ImpossibleError, match="no cluster 'demo' in this sandbox, there are: none"):
-            sandbox.scheduler("demo")
+            sandbox.head_node("demo", {})
 
     def test_a_node_that_is_not_there(self, sandbox):
         with pytest.raises(AwsError, match="no cluster 'demo'"):
             sandbox.notify("demo", "node-1")
 
-    def test_the_control_port_answers_its_owner_alone(self, sandbox):
-        ready = json.loads((sandbox._running().folder / "ready.json").read_text())
-        with socket.create_connection(("127.0.0.1", ready["control_port"])) as connection:
-            connection.sendall(b"POST /clusters HTTP/1.0\r\nContent-Length: 2\r\nAuthorization: Bearer x\r\n\r\n{}")
-            assert b" 403 " in connection.recv(100)
+    def test_the_control_socket_answers_its_owner_alone(self, sandbox):
+        address = json.loads((sandbox._running().folder / "ready.json").read_text())["control"]
+        with pytest.raises(ControlError, match="digest"):
+            ControlClient(address, "guessed").call("clusters")
+        # What does not even begin as a caller does takes nothing away from the next one.
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.connect(address)
+            stranger.sendall(b"POST /clusters HTTP/1.0\r\n\r\n")
+        assert sandbox.clusters() == ()
+
+    def test_the_control_socket_refuses_what_it_does_not_know(self, sandbox):
+        with pytest.raises(AwsError, match="no operation unheard-of"):
+            sandbox._call("unheard-of")
 
     def test_its_folder_is_private(self, sandbox):
         assert sandbox._running().folder.stat().st_mode & 0o077 == 0

@@ -11,9 +11,10 @@ from launcher.cli.app import main
 from launcher.model.errors import ImpossibleError
 from launcher.model.report import RunStatus
 from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_in_sandbox
+from launcher.workflow.run.launch import LaunchOptions, launch_quote
 
 REGION, ZONE = "us-east-2", "use2-az1"
 pytestmark = pytest.mark.xdist_group("shared-cluster")
@@ -44,16 +45,20 @@ class Account:
         self.sandbox, self.root = sandbox, root
         self.told = []
 
-    def launch(self, wanted):
+    def priced(self, wanted):
         path = self.root / f"{wanted['name']}.json"
         path.write_text(json.dumps(wanted))
         priced = price(path, datetime.now(UTC), PriceOptions(sandbox=True))
-        rank, quoted = pick(priced, None)
         self.told = []
-        asked = LaunchOptions(
-            root=self.root, interrupt_after_s=None, tell=self.told.append, progress=lambda _: None, box=self.sandbox
-        )
-        return launch_in_sandbox(priced, rank, quoted, asked)
+        return (priced, *pick(priced, None))
+
+    def launch(self, wanted):
+        picked, own = self.priced(wanted), {"root": self.root, "sandbox": True, "box": self.sandbox}
+        return launch_quote(*picked, LaunchOptions(tell=self.told.append, progress=lambda _: None, **own))
+
+    def deploy(self, wanted):
+        picked = self.priced(wanted)
+        deploy_quote(*picked, DeployOptions(root=self.root, sandbox=True, box=self.sandbox, tell=self.told.append))
 
     def deployments(self):
         """Every event of every stack: a deployment adds some."""
@@ -74,7 +79,7 @@ def account(tmp_path_factory):
     root = tmp_path_factory.mktemp("shared")
     with Sandbox(region=REGION, scheduler="local") as sandbox:
         made = Account(sandbox, root)
-        made.launch({key: value for key, value in plan("team").items() if key not in ("workload", "run")})
+        made.deploy({key: value for key, value in plan("team").items() if key not in ("workload", "run")})
         yield made
 
 

@@ -15,8 +15,8 @@ from launcher.sandbox import processes
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
 from launcher.sandbox.slurm.daemons import PrivateSlurm, SlurmError
 from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
-from launcher.sandbox.slurm.scheduler import JobState, SchedulerError
-from launcher.sandbox.slurm.slurm_scheduler import SlurmScheduler
+from launcher.submit.jobs import JobState, SchedulerError
+from tests.sandbox.slurm_jobs import SlurmJobs
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 PATIENCE_S = 180.0
@@ -84,7 +84,7 @@ def running(folder):
 
 @pytest.fixture
 def scheduler(running):
-    return SlurmScheduler(running.places.configuration, running.places.attempts, MARK)
+    return SlurmJobs(running.places.configuration, running.places.attempts, MARK)
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ class TestStart:
         folder = short_folder()
         made = PrivateSlurm(places_in(folder), SPEC, MARK)
         made.start()
-        scheduler = SlurmScheduler(made.places.configuration, made.places.attempts, MARK)
+        scheduler = SlurmJobs(made.places.configuration, made.places.attempts, MARK)
         (tmp_path / "job.sh").write_text(f"#!/bin/bash\n#SBATCH --output={tmp_path}/out\necho ready; sleep 600\n")
         scheduler.submit(tmp_path / "job.sh", folder=tmp_path, environment={"PATH": os.environ["PATH"]})
         until(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text())
@@ -313,7 +313,7 @@ def as_user(user, folder):
         made = PrivateSlurm(places_in(folder), SPEC, MARK)
         made.start()
         try:
-            scheduler = SlurmScheduler(made.places.configuration, made.places.attempts, MARK)
+            scheduler = SlurmJobs(made.places.configuration, made.places.attempts, MARK)
             script = folder / "job.sh"
             script.write_text(f"#!/bin/bash\n#SBATCH --output={folder}/out\nid -u\n")
             job = scheduler.submit(script, folder=folder, environment={"PATH": "/usr/bin:/bin"})

@@ -2,11 +2,11 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.sandbox.slurm.scheduler import SchedulerError
+from launcher.submit.jobs import SchedulerError
 
 _LETTERS = {
     "-J": "job-name",
@@ -46,12 +46,13 @@ class BatchOptions:
     requeue: bool | None
 
 
-def options(text: str, name: str) -> BatchOptions:
+def options(text: str, name: str, given: Sequence[str] = ()) -> BatchOptions:
     """What a script asks for.
 
     Args:
         text: the script.
         name: its file's name, the job's unless it has one.
+        given: options of sbatch's command line, which go before those of the script.
 
     Raises:
         SchedulerError: an option that is not known, or makes no sense.
@@ -59,7 +60,7 @@ def options(text: str, name: str) -> BatchOptions:
     >>> options("#SBATCH --nodes=2 --requeue -t 1-00:30", "x.sh").time_limit_s
     88200
     """
-    found = _found(text)
+    found = _found(text) | _read(list(given))
     unknown = sorted(set(found) - _FLAGS - _FOLLOWED - _WITHOUT_EFFECT)
     if unknown:
         raise SchedulerError(f"the local runner does not know --{', --'.join(unknown)}")
@@ -96,18 +97,24 @@ def _found(text: str) -> dict[str, str]:
             if line.strip() and not line.startswith("#"):
                 break
             continue
-        words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
-        while words:
-            word = words.pop(0)
-            name, given, value = word.partition("=")
-            letter = word[:2]
-            if letter in _LETTERS:
-                name, value = _LETTERS[letter], word[2:].lstrip("=") or words.pop(0)
-            elif not word.startswith("--"):
-                raise SchedulerError(f"the local runner does not know {word}")
-            elif not given and name.removeprefix("--") not in _FLAGS:
-                value = words.pop(0)
-            found[name.removeprefix("--")] = value
+        found |= _read(shlex.split(line.removeprefix("#SBATCH"), comments=True))
+    return found
+
+
+def _read(words: list[str]) -> dict[str, str]:
+    """The options that some words are, by their long name."""
+    found: dict[str, str] = {}
+    while words:
+        word = words.pop(0)
+        name, given, value = word.partition("=")
+        letter = word[:2]
+        if letter in _LETTERS:
+            name, value = _LETTERS[letter], word[2:].lstrip("=") or words.pop(0)
+        elif not word.startswith("--"):
+            raise SchedulerError(f"the local runner does not know {word}")
+        elif not given and name.removeprefix("--") not in _FLAGS:
+            value = words.pop(0)
+        found[name.removeprefix("--")] = value
     return found
 
 

@@ -1,32 +1,41 @@
-"""srun, scontrol and scancel for a machine without Slurm, as far as batch scripts and agents of this project call them.
+"""Slurm's commands for a machine without Slurm: `python -I -m launcher.sandbox.slurm.local_commands squeue ...`.
 
-Run as a file, `python -I local_commands.py srun ...`, inside a job of the local runner: standard library only. It
-talks to the runner through the runner's folder, which SLIPWAY_LOCAL_RUNNER names: `nodes.json` holds what each node's
-processes have of their own, a file below `drained` says that a node takes no more jobs, one below `requeue` that a
-job wants to run again.
+They stand on the PATH of the head node and of its jobs. The local scheduler answers them (local_slurm.py); srun starts
+the tasks of a step itself. Standard library only, and little of it: one is started at every look at a job.
 """
 
-import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
+
+from launcher.sandbox.control import ControlClient, ControlError
 
 FOLDER_VARIABLE = "SLIPWAY_LOCAL_RUNNER"
+"""Names the scheduler's folder, with its socket and its secret."""
+SOCKET, SECRET = "control", "secret"
+ANSWERED = ("sbatch", "scancel", "scontrol", "sinfo", "squeue", "sacct")
 _WITH_VALUE = ("-N", "-n", "-c", "-w")
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 
 
-def folder() -> Path:
-    """The runner's folder."""
-    return Path(os.environ[FOLDER_VARIABLE])
+def _call(operation: str, **arguments: Any) -> Any:
+    folder = Path(os.environ[FOLDER_VARIABLE])
+    secret = (folder / SECRET).read_text(encoding="ascii")
+    return ControlClient(str(folder / SOCKET), secret).call(operation, **arguments)
 
 
-def job_nodes() -> list[str]:
-    """The nodes of this job."""
-    return os.environ["SLURM_JOB_NODELIST"].split(",")
+def answered(name: str, words: Sequence[str]) -> int:
+    """Have the scheduler answer a command; its exit code."""
+    environment = dict(os.environ)
+    got = _call("command", name=name, words=list(words), folder=str(Path.cwd()), environment=environment)
+    sys.stdout.write(got["out"])
+    sys.stderr.write(got["err"])
+    return int(got["code"])
 
 
 def srun(words: list[str]) -> int:
@@ -42,24 +51,28 @@ def srun(words: list[str]) -> int:
     if not words:
         sys.stderr.write("srun: no command\n")
         return 2
-    nodes = job_nodes()[: int(wanted.get("--nodes") or wanted.get("-N") or len(job_nodes()))]
+    mine = os.environ["SLURM_JOB_NODELIST"].split(",")
+    nodes = mine[: int(wanted.get("--nodes") or wanted.get("-N") or len(mine))]
     per_node = int(wanted.get("--ntasks-per-node") or os.environ.get("SLURM_NTASKS_PER_NODE", "1"))
-    tasks = _start_tasks(words, nodes, per_node)
+    step = _call("step", job=os.environ["SLURM_JOB_ID"], nodes=nodes)
+    tasks = _start_tasks(words, step["number"], step["nodes"], per_node)
     _forward_signals(tasks)
     strict = "--kill-on-bad-exit" in wanted and wanted["--kill-on-bad-exit"] != "0"
     return _wait(tasks, strict=strict)
 
 
-def _start_tasks(words: list[str], nodes: list[str], per_node: int) -> "list[subprocess.Popen[bytes]]":
-    own = json.loads((folder() / "nodes.json").read_text(encoding="utf-8"))
+def _start_tasks(
+    words: list[str], number: int, nodes: Mapping[str, Mapping[str, str]], per_node: int
+) -> "list[subprocess.Popen[bytes]]":
+    """Start a step's tasks; `nodes` are its nodes with what is each one's own."""
     step = {
-        "SLURM_STEP_ID": str(_next_step()),
+        "SLURM_STEP_ID": str(number),
         "SLURM_STEP_NUM_NODES": str(len(nodes)),
         "SLURM_STEP_NODELIST": ",".join(nodes),
         "SLURM_NTASKS": str(len(nodes) * per_node),
     }
     tasks = []
-    for index, node in enumerate(nodes):
+    for index, (node, own) in enumerate(nodes.items()):
         for local in range(per_node):
             place = {
                 "SLURMD_NODENAME": node,
@@ -67,21 +80,8 @@ def _start_tasks(words: list[str], nodes: list[str], per_node: int) -> "list[sub
                 "SLURM_LOCALID": str(local),
                 "SLURM_PROCID": str(index * per_node + local),
             }
-            tasks.append(subprocess.Popen(words, env={**os.environ, **step, **own[node], **place}))
+            tasks.append(subprocess.Popen(words, env={**os.environ, **step, **own, **place}))
     return tasks
-
-
-def _next_step() -> int:
-    steps = folder() / "steps"
-    steps.mkdir(exist_ok=True)
-    number = 0
-    while True:
-        try:
-            (steps / f"{os.environ['SLURM_JOB_ID']}.{os.environ.get('SLURM_RESTART_COUNT', '0')}.{number}").mkdir()
-        except FileExistsError:
-            number += 1
-        else:
-            return number
 
 
 def _forward_signals(tasks: "list[subprocess.Popen[bytes]]") -> None:
@@ -105,52 +105,15 @@ def _wait(tasks: "list[subprocess.Popen[bytes]]", *, strict: bool) -> int:
     return worst
 
 
-def scontrol(words: list[str]) -> int:
-    """The calls that are made: `show hostnames`, `show node N`, `update nodename=N state=drain`, `requeue J`."""
-    if words[:2] == ["show", "hostnames"]:
-        nodes = words[2].split(",") if words[2:] else job_nodes()
-        sys.stdout.write("".join(f"{node}\n" for node in nodes))
-        return 0
-    if words[:2] == ["show", "node"]:
-        return _show_node([word for word in words[2:] if not word.startswith("-")])
-    if words[:1] == ["requeue"] and words[1:]:
-        return _note("requeue", words[1])
-    settings = dict(word.lower().partition("=")[::2] for word in words[1:])
-    if words[:1] == ["update"] and settings.get("state") in ("drain", "resume") and "nodename" in settings:
-        if settings["state"] == "drain":
-            return _note("drained", settings["nodename"])
-        (folder() / "drained" / settings["nodename"]).unlink(missing_ok=True)
-        return 0
-    sys.stderr.write(f"scontrol: the local runner cannot do: {' '.join(words)}\n")
-    return 1
-
-
-def _show_node(names: list[str]) -> int:
-    """Nodes of this job, one a line: all of them are this machine."""
-    for name in names:
-        if name not in job_nodes():
-            sys.stdout.write(f"Node {name} not found\n")
-            return 1
-        sys.stdout.write(f"NodeName={name} NodeAddr=127.0.0.1 NodeHostName={name}\n")
-    return 0
-
-
-def scancel(words: list[str]) -> int:
-    """Cancel this job."""
-    jobs = [word for word in words if not word.startswith("-")]
-    if jobs != [os.environ["SLURM_JOB_ID"]] or len(jobs) != len(words):
-        sys.stderr.write(f"scancel: the local runner cannot do: {' '.join(words)}\n")
+def main(name: str, words: list[str]) -> int:
+    """Run one of the commands; its exit code."""
+    try:
+        return srun(words) if name == "srun" else answered(name, words)
+    except (ControlError, OSError) as problem:
+        # So Slurm's own commands begin where no controller answers.
+        sys.stderr.write(f"{name}: error: Unable to contact slurm controller: {problem}\n")
         return 1
-    return _note("cancel", jobs[0])
-
-
-def _note(kind: str, name: str) -> int:
-    place = folder() / kind
-    place.mkdir(exist_ok=True)
-    (place / name).touch()
-    return 0
 
 
 if __name__ == "__main__":
-    _COMMANDS = {"srun": srun, "scontrol": scontrol, "scancel": scancel}
-    sys.exit(_COMMANDS[sys.argv[1]](sys.argv[2:]))
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

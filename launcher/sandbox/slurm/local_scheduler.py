@@ -1,17 +1,17 @@
 """Jobs on a machine without Slurm: the same batch scripts, attempts and requeues, run by this process.
 
+Slurm's commands in front of it are in local_slurm.py.
+
 The same as Slurm: the script's #SBATCH lines, the SLURM_ variables that scripts read, RequeueExit, the requeue of a
 job whose node was lost, drained nodes, SIGTERM and then SIGKILL to every process of a cancelled job. Different: a
 requeued job starts as soon as its nodes are there, there are no accounts, priorities, limits of memory or processors.
 """
 
-import json
 import logging
 import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,10 +24,10 @@ from launcher.sandbox import processes
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.cluster.slurm_settings import requeue_codes
 from launcher.sandbox.control import ControlError
-from launcher.sandbox.slurm import batch_script, local_commands
+from launcher.sandbox.slurm import batch_script
 from launcher.sandbox.slurm.batch_script import BatchOptions
 from launcher.sandbox.slurm.files import node_environment
-from launcher.sandbox.slurm.scheduler import Attempt, JobState, SchedulerError
+from launcher.submit.jobs import Attempt, JobState, SchedulerError
 
 _JOB_MARK = "SLIPWAY_SANDBOX_JOB"
 _LOOK_S = 0.05
@@ -35,7 +35,7 @@ _KILL_WAIT_S = 5.0
 
 
 @dataclass(slots=True, kw_only=True)
-class _Job:
+class Job:
     """A job that was handed in. What changes is changed under the runner's lock."""
 
     id: str
@@ -47,14 +47,27 @@ class _Job:
     attempts: list[Attempt] = field(default_factory=list)
     nodes: tuple[str, ...] = ()
     node_lost: bool = False
+    overdue: bool = False
+    requeued: bool = False
+    steps: int = 0
     cancelled: threading.Event = field(default_factory=threading.Event)
     thread: threading.Thread | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.options.job_name
+
+    @property
+    def word(self) -> str:
+        """Slurm's word for its state."""
+        if self.state is JobState.FAILED and (self.overdue or self.node_lost):
+            return "TIMEOUT" if self.overdue else "NODE_FAIL"
+        return self.state.name
 
 
 class LocalScheduler:
     """The jobs of one cluster."""
-
-    name = "local"
 
     def __init__(
         self, folder: Path, nodes: Callable[[], Sequence[NodeView]], mark: str, settings: Mapping[str, str]
@@ -73,17 +86,27 @@ class LocalScheduler:
         self._requeue_codes = requeue_codes(settings)
         self._requeues = {name.lower(): value for name, value in settings.items()}.get("jobrequeue", "1") != "0"
         self._lock = threading.RLock()
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, Job] = {}
         self._lost: set[str] = set()
+        self._drained: set[str] = set()
         folder.mkdir(parents=True, mode=0o700)
-        _write_commands(folder / "bin")
 
-    def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str]) -> str:
-        """Hand in a batch script; the job's id."""
+    def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str], given: Sequence[str] = ()) -> str:
+        """Hand in a batch script; the job's id.
+
+        Args:
+            script: a script with #SBATCH lines.
+            folder: the folder it is submitted from and started in.
+            environment: the whole environment of the submission, which the job gets.
+            given: options of the command line, which go before those of the script.
+
+        Raises:
+            SchedulerError: it is refused.
+        """
         text = script.read_text(encoding="utf-8")
         if not text.startswith("#!"):
             raise SchedulerError(f"{script.name} does not begin with #!, as a batch script has to")
-        options = batch_script.options(text, script.name)
+        options = batch_script.options(text, script.name, given)
         suitable = [node for node in self._nodes_now() if options.partition in ("", node.partition)]
         if options.nodes > len(suitable):
             there = f"{len(suitable)} in partition {options.partition or 'any'}"
@@ -92,9 +115,8 @@ class LocalScheduler:
             number = str(len(self._jobs) + 1)
             copy = self._folder / f"job-{number}.sh"
             shutil.copyfile(script, copy)
-            start = folder / options.chdir
-            job = _Job(id=number, script=copy, folder=start, options=options, environment=dict(environment))
-            job.environment = {**job.environment, "SLURM_SUBMIT_DIR": str(folder)}
+            start, own = folder / options.chdir, {**environment, "SLURM_SUBMIT_DIR": str(folder)}
+            job = Job(id=number, script=copy, folder=start, options=options, environment=own)
             job.thread = threading.Thread(target=self._live, args=(job,), name=f"job-{number}", daemon=True)
             self._jobs[number] = job
         job.thread.start()
@@ -120,13 +142,41 @@ class LocalScheduler:
         with self._lock:
             return any(node in job.nodes for job in self._jobs.values())
 
-    def release(self, job: str) -> None:
-        """Nothing to do: a requeued job waits for nothing but its nodes."""
-        self._job(job)
+    def jobs(self) -> tuple[Job, ...]:
+        """Every job so far, as it is now."""
+        with self._lock:
+            return tuple(replace(job, attempts=list(job.attempts)) for job in self._jobs.values())
+
+    def nodes_now(self) -> Sequence[NodeView]:
+        """The nodes that there are."""
+        return self._nodes_now()
+
+    def step(self, job: str, nodes: Sequence[str]) -> tuple[int, dict[str, dict[str, str]]]:
+        """Begin a step on some nodes of a job: its number, and what each node's processes have of their own."""
+        own = {node.name: _own(node) for node in self._nodes_now()}
+        with self._lock:
+            found = self._job(job)
+            found.steps += 1
+            return found.steps - 1, {name: own[name] for name in nodes}
 
     def cancel(self, job: str) -> None:
         """End a job for good."""
         self._job(job).cancelled.set()
+
+    def requeue(self, job: str) -> None:
+        """Run a job again when its attempt has ended."""
+        with self._lock:
+            self._job(job).requeued = True
+
+    def drain(self, node: str) -> None:
+        """Let a node take no more jobs."""
+        with self._lock:
+            self._drained.add(node)
+
+    def resume(self, node: str) -> None:
+        """Let a drained node take jobs again."""
+        with self._lock:
+            self._drained.discard(node)
 
     def node_lost(self, node: str) -> None:
         """Take note that a node is going; jobs on it lose the attempt and go back into the queue."""
@@ -142,7 +192,7 @@ class LocalScheduler:
         """Take note that a lost node is there again, empty."""
         with self._lock:
             self._lost.discard(node)
-            (self._folder / "drained" / node).unlink(missing_ok=True)
+            self._drained.discard(node)
 
     def stop(self) -> None:
         """End every job."""
@@ -153,13 +203,13 @@ class LocalScheduler:
             if job.thread is not None:
                 job.thread.join()
 
-    def _job(self, job: str) -> _Job:
+    def _job(self, job: str) -> Job:
         with self._lock:
             if job not in self._jobs:
                 raise SchedulerError(f"there is no job {job}")
             return self._jobs[job]
 
-    def _live(self, job: _Job) -> None:
+    def _live(self, job: Job) -> None:
         """A job's life: attempts, until one is the last. Without a server there are no nodes, and the job fails."""
         try:
             while not job.state.final:
@@ -169,12 +219,12 @@ class LocalScheduler:
             self._set(job, JobState.FAILED)
             logging.getLogger(__name__).warning("job %s ended: %s", job.id, problem)
 
-    def _wait_for_nodes(self, job: _Job) -> tuple[NodeView, ...] | None:
+    def _wait_for_nodes(self, job: Job) -> tuple[NodeView, ...] | None:
         """Take as many free nodes as the job asks for; None when it is cancelled first."""
-        while not job.cancelled.wait(_LOOK_S) and not self._noted("cancel", job.id):
+        while not job.cancelled.wait(_LOOK_S):
             with self._lock:
                 taken = {name for each in self._jobs.values() for name in each.nodes}
-                blocked = taken | self._lost | {path.name for path in (self._folder / "drained").glob("*")}
+                blocked = taken | self._lost | self._drained
                 free = [
                     node
                     for node in self._nodes_now()
@@ -187,15 +237,9 @@ class LocalScheduler:
                     return chosen
         return None
 
-    def _attempt(self, job: _Job, nodes: tuple[NodeView, ...]) -> int:
+    def _attempt(self, job: Job, nodes: tuple[NodeView, ...]) -> int:
         """Run the script once; its exit code, negative for a signal."""
         number = len(job.attempts) + 1
-        own = {
-            node.name: node_environment(metadata=node.metadata, scratch=node.scratch, life=node.life) for node in nodes
-        }
-        with self._lock:
-            known = json.loads(self._known()) | own
-            (self._folder / "nodes.json").write_text(json.dumps(known), encoding="utf-8")
         values = {"j": job.id, "A": job.id, "x": job.options.job_name, "N": nodes[0].name}
         interpreter = shlex.split(job.script.read_text(encoding="utf-8").splitlines()[0].removeprefix("#!"))
         mode = "ab" if job.options.append else "wb"
@@ -240,22 +284,18 @@ class LocalScheduler:
         here = {node.life for node in self._nodes_now() if node.metadata}
         return any(node.life not in here for node in nodes)
 
-    def _known(self) -> str:
-        path = self._folder / "nodes.json"
-        return path.read_text(encoding="utf-8") if path.is_file() else "{}"
-
-    def _wait(self, job: _Job, process: "subprocess.Popen[bytes]") -> int:
+    def _wait(self, job: Job, process: "subprocess.Popen[bytes]") -> int:
         """Wait for the script; past its time limit, or cancelled, it is told to end and then killed."""
         limit = job.options.time_limit_s
         deadline = time.monotonic() + limit if limit is not None else None
         while (code := process.poll()) is None:
-            overdue = deadline is not None and time.monotonic() > deadline
-            if overdue or job.cancelled.is_set() or self._noted("cancel", job.id):
+            job.overdue = deadline is not None and time.monotonic() > deadline
+            if job.overdue or job.cancelled.is_set():
                 return self._terminate(job, process)
             time.sleep(_LOOK_S)
         return code
 
-    def _terminate(self, job: _Job, process: "subprocess.Popen[bytes]") -> int:
+    def _terminate(self, job: Job, process: "subprocess.Popen[bytes]") -> int:
         for pid in self._processes(job):
             processes.send(pid, signal.SIGTERM)
         try:
@@ -264,29 +304,26 @@ class LocalScheduler:
             processes.end(lambda: self._processes(job))
             return process.wait()
 
-    def _after(self, job: _Job, code: int) -> JobState:
+    def _after(self, job: Job, code: int) -> JobState:
         """Where a job stands after an attempt."""
         requeues = self._requeues if job.options.requeue is None else job.options.requeue
-        if job.cancelled.is_set() or self._noted("cancel", job.id):
+        if job.cancelled.is_set():
             return JobState.CANCELLED
-        if self._noted("requeue", job.id):
-            (self._folder / "requeue" / job.id).unlink()
+        if job.requeued:
+            job.requeued = False
             return JobState.PENDING
         if requeues and (job.node_lost or code in self._requeue_codes):
             return JobState.PENDING
         return JobState.COMPLETED if code == 0 else JobState.FAILED
 
-    def _set(self, job: _Job, state: JobState) -> None:
+    def _set(self, job: Job, state: JobState) -> None:
         with self._lock:
             job.state = state
 
-    def _noted(self, kind: str, name: str) -> bool:
-        return (self._folder / kind / name).exists()
-
-    def _processes(self, job: _Job) -> set[int]:
+    def _processes(self, job: Job) -> set[int]:
         return processes.with_descendants(processes.marked(_JOB_MARK, f"{self._mark}.{job.id}"))
 
-    def _environment(self, job: _Job, nodes: tuple[NodeView, ...], number: int) -> dict[str, str]:
+    def _environment(self, job: Job, nodes: tuple[NodeView, ...], number: int) -> dict[str, str]:
         """The environment of a script: the submission's, Slurm's variables, and what is the first node's own."""
         names, options, first = ",".join(node.name for node in nodes), job.options, nodes[0]
         slurm = {
@@ -309,20 +346,13 @@ class LocalScheduler:
             **({"SLURM_RESTART_COUNT": str(number - 1)} if number > 1 else {}),
         }
         own = {
-            **node_environment(metadata=first.metadata, scratch=first.scratch, life=first.life),
+            **_own(first),
             processes.MARK: self._mark,
             _JOB_MARK: f"{self._mark}.{job.id}",
-            local_commands.FOLDER_VARIABLE: str(self._folder),
-            "PATH": f"{self._folder / 'bin'}:{job.environment.get('PATH', '/usr/bin:/bin')}",
         }
         return {**job.environment, **slurm, **own}
 
 
-def _write_commands(folder: Path) -> None:
-    """Put srun, scontrol and scancel into a folder."""
-    folder.mkdir(mode=0o700)
-    program = shlex.join([sys.executable, "-I", local_commands.__file__])
-    for name in ("srun", "scontrol", "scancel"):
-        path = folder / name
-        path.write_text(f'#!/bin/sh\nexec {program} {name} "$@"\n', encoding="utf-8")
-        path.chmod(0o700)
+def _own(node: NodeView) -> dict[str, str]:
+    """What a node's processes have of their own."""
+    return node_environment(metadata=node.metadata, scratch=node.scratch, life=node.life)

@@ -1,54 +1,25 @@
-"""What a sandbox's two schedulers have in common: a job is a batch script, its life is a row of attempts."""
+"""What a sandbox has of the scheduler of a cluster: the way to it, and what has to be known when a node is lost."""
 
-from collections.abc import Mapping
+import subprocess
 from pathlib import Path
 from typing import Protocol
 
-from launcher.submit.jobs import Attempt, JobState, SchedulerError
-
-__all__ = ["Attempt", "JobState", "Scheduler", "SchedulerError"]
+from launcher.sandbox.slurm.daemons import client_environment
+from launcher.submit.jobs import SchedulerError
 
 
 class Scheduler(Protocol):
-    """Runs batch scripts on the nodes of one cluster."""
+    """Slurm, or what answers its commands."""
 
     @property
     def name(self) -> str:
         """What the report says: "slurm" or "local"."""
 
-    def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str]) -> str:
-        """Hand in a batch script; the job's id.
-
-        Args:
-            script: a script with #SBATCH lines.
-            folder: the folder it is submitted from and started in.
-            environment: the whole environment of the submission, which the job gets.
-
-        Raises:
-            SchedulerError: it was refused.
-        """
-
-    def state(self, job: str) -> JobState:
-        """Where a job stands.
-
-        Raises:
-            SchedulerError: there is no such job.
-        """
-
-    def attempts(self, job: str) -> tuple[Attempt, ...]:
-        """The attempts of a job, oldest first."""
-
-    def nodes(self, job: str) -> tuple[str, ...]:
-        """The nodes that a job runs on now, the batch script's first; empty while it does not run."""
+    def environment(self, path: str) -> dict[str, str]:
+        """What a process needs in its environment for its commands to reach it; `path` is its PATH."""
 
     def busy(self, node: str) -> bool:
         """Whether a job runs on a node now."""
-
-    def release(self, job: str) -> None:
-        """Let a job that was put back into the queue start soon; Slurm would have it wait for two minutes."""
-
-    def cancel(self, job: str) -> None:
-        """End a job for good."""
 
     def node_lost(self, node: str) -> None:
         """Take note that a node and all that ran on it are gone."""
@@ -58,3 +29,39 @@ class Scheduler(Protocol):
 
     def stop(self) -> None:
         """End what it runs itself."""
+
+
+class SlurmScheduler:
+    """The private Slurm of one cluster. It runs in the server's process, which tells it of nodes, and ends with it."""
+
+    name = "slurm"
+
+    def __init__(self, configuration: Path) -> None:
+        """Keep how it is reached: its slurm.conf."""
+        self._configuration = configuration
+
+    def environment(self, path: str) -> dict[str, str]:
+        """What a process needs in its environment for its commands to reach it."""
+        client = client_environment(self._configuration)
+        return {**client, "PATH": f"{path}:{client['PATH']}".lstrip(":")}
+
+    def busy(self, node: str) -> bool:
+        """Whether a job runs on a node now.
+
+        Raises:
+            SchedulerError: Slurm does not answer.
+        """
+        words = ("squeue", "--noheader", "--format=%i", f"--nodelist={node}")
+        done = subprocess.run(words, env=self.environment(""), capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SchedulerError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
+        return bool(done.stdout.strip())
+
+    def node_lost(self, node: str) -> None:
+        """Nothing to do."""
+
+    def node_replaced(self, node: str) -> None:
+        """Nothing to do."""
+
+    def stop(self) -> None:
+        """Nothing to do."""

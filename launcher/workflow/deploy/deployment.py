@@ -1,9 +1,9 @@
 """The story of `deploy`: a quoted plan's cluster, in AWS, in the sandbox, or only shown."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,9 @@ from launcher.model.quote import Quote
 from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
+from launcher.rendering.names import deployed_names
+from launcher.workflow.deploy.readback.reading import ClusterState
+from launcher.workflow.deploy.render import render_quote
 from launcher.workflow.deploy.steps import Setting, Tell, bring_up, plan_words, record, show_difference, synthesise
 
 if TYPE_CHECKING:
@@ -25,14 +28,22 @@ if TYPE_CHECKING:
 class DeployOptions:
     """Where and how a deployment goes; a dry run runs nothing and says what it would run.
 
-    `box` is a sandbox that runs already and goes on afterwards; None: with `sandbox` a new one, which ends with it.
+    `box` is a sandbox that runs already and goes on afterwards; None: with `sandbox` a new one, which ends with it, and
+    whose clusters are scheduled by `scheduler`: "slurm", "local", or "auto" for Slurm where it is installed. Outside
+    of it, `account` is prepared for the CDK first (None: it is examined instead) and `cluster` asks the scheduler of a cluster
+    what it runs (None: nothing answers that).
     """
 
     root: Path
-    sandbox: bool
-    dry_run: bool
     tell: Tell
+    sandbox: bool = False
+    dry_run: bool = False
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     box: "Sandbox | None" = None
+    # No job is submitted, so that a cluster needs no Slurm.
+    scheduler: str = "local"
+    account: str | None = None
+    cluster: Callable[[str], ClusterState] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +79,10 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
             return deploy(quoted, bundle, assembly, cdk, outputs=outputs, now=datetime.now(UTC), on_line=tell)
         show_difference(cdk, assembly, plan_words(quoted.plan), tell)
         done = bring_up(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+        # The files once more, as they refer to the cluster that is there now.
+        run = f"{quoted.plan.name}-{folder.path.name}".lower()
+        names = deployed_names(done.training)
+        folder.write_bundle(render_quote(quoted, setting.instances, names=names, run=run))
         return done.outputs
 
 
@@ -81,27 +96,27 @@ def ground_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
     if options.sandbox and not options.dry_run:
         from launcher.workflow.deploy.in_sandbox import furnished, sandbox_for, setting_in
 
-        # No job is submitted, so that the cluster needs no Slurm.
-        box = stack.enter_context(sandbox_for(plan.place.region, "local", options.box, options.tell))
+        box = stack.enter_context(sandbox_for(plan.place.region, options.scheduler, options.box, options.tell))
         stand_ins = furnished(box, plan)
         for each in stand_ins:
             options.tell(f"{each} is a stand-in of that name: your own is not looked at")
-        return Ground(setting=setting_in(box, priced, plan, options.tell), box=box, stand_ins=stand_ins)
+        setting = setting_in(box, priced, plan, options.environment, options.tell)
+        return Ground(setting=setting, box=box, stand_ins=stand_ins)
     runner: Runner = RecordingRunner() if options.dry_run else SubprocessRunner()
-    environment = dict(os.environ)
-    if not options.dry_run:
+    deploys = plan.request.target.ssh_host is None and plan.request.target.cluster is None
+    if not options.dry_run and options.account is None and deploys:
         from launcher.workflow.doctor.diagnosis import refuse_unless_ready, subject_of
 
         where, now = plan.place.region, datetime.now(UTC)
-        subject = subject_of(plan, where, catalog=priced.catalog, environment=environment, now=now)
+        subject = subject_of(plan, where, catalog=priced.catalog, environment=options.environment, now=now)
         refuse_unless_ready(subject, options.tell)
     setting = Setting(
         runner=runner,
-        environment=environment,
-        account=None,
+        environment=options.environment,
+        account=options.account,
         zone=zone(plan.place, priced.catalog),
         instances=priced.catalog.instance_types,
-        cluster=None,
+        cluster=options.cluster,
         tell=options.tell,
         max_usd=priced.context.rules.max_usd,
     )

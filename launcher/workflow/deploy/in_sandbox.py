@@ -1,7 +1,6 @@
 """A sandbox as the stories of `launch` and `deploy` use it: one of their own, or one that runs already."""
 
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from launcher.cdk.runner import SubprocessRunner
@@ -61,11 +60,11 @@ def _bought(plan: Plan) -> list[TrainingPlan]:
     return [held]
 
 
-def setting_in(box: Sandbox, priced: Priced, plan: Plan, tell: Tell) -> Setting:
+def setting_in(box: Sandbox, priced: Priced, plan: Plan, environment: Mapping[str, str], tell: Tell) -> Setting:
     """What a deployment into a sandbox happens in."""
     return Setting(
         runner=SubprocessRunner(),
-        environment=box.process_environment(os.environ),
+        environment=box.process_environment(environment),
         account=ACCOUNT,
         zone=zone(plan.place, priced.catalog),
         instances=priced.catalog.instance_types,

@@ -25,7 +25,6 @@ from launcher.workflow.deploy.steps import (
     Deployed,
     Setting,
     bring_up,
-    final_files,
     plan_words,
     show_difference,
     synthesise,
@@ -68,7 +67,7 @@ def _joined(folder: RunFolder, quoted: Quote, setting: Setting, session: Session
     refuse_unless_in_zone(plan, session, stack.outputs["PrivateSubnetId"])
     setting.tell(f"cluster {plan.cluster_name} is there: nothing is deployed")
     checked = verify_joined(plan, session, stack)
-    return _standing(folder, quoted, setting, checked)
+    return _standing(folder, setting, checked)
 
 
 def _kept(folder: RunFolder, quoted: Quote, setting: Setting, session: Session, assembly: Assembly) -> Deployed:
@@ -82,15 +81,15 @@ def _kept(folder: RunFolder, quoted: Quote, setting: Setting, session: Session, 
         usd_per_hour=quoted.usd_per_hour,
         deployed_now=False,
     )
-    return _standing(folder, quoted, setting, checked)
+    return _standing(folder, setting, checked)
 
 
-def _standing(folder: RunFolder, quoted: Quote, setting: Setting, checked: Verification) -> Deployed:
-    """A cluster that stands, with its outputs and the files that refer to it in the run folder."""
+def _standing(folder: RunFolder, setting: Setting, checked: Verification) -> Deployed:
+    """A cluster that stands, with its outputs in the run folder."""
     outputs = {each.name: each.outputs for each in checked.stacks}
     folder.write_json("outputs.json", outputs)
     setting.tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stacks")
-    return Deployed(outputs=outputs, bundle=final_files(folder, quoted, setting, outputs), verification=checked)
+    return Deployed(outputs=outputs, verification=checked)
 
 
 def find(session: Session, cluster: str) -> StackState:

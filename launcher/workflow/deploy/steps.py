@@ -20,11 +20,10 @@ from launcher.model.quote import Quote
 from launcher.model.sizing import head_node
 from launcher.records.documents import quote_document
 from launcher.records.run_folder import RunFolder
-from launcher.rendering.names import deployed_names
 from launcher.workflow.deploy.hyperpod import is_hyperpod, refuse_unless_plan_fits
 from launcher.workflow.deploy.readback.reading import ClusterState
-from launcher.workflow.deploy.render import render_any, render_quote
-from launcher.workflow.deploy.verify import TRAINING_STACK, Verification, verify
+from launcher.workflow.deploy.render import render_any
+from launcher.workflow.deploy.verify import Verification, verify
 
 Tell = Callable[[str], None]
 RESOURCE_LINE = re.compile(r"\[[+~-]\] (AWS|Custom)::")
@@ -52,16 +51,20 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """What is live: the outputs of every stack, the files as they refer to it, and what was read back."""
+    """What is live: the outputs of every stack, and what was read back."""
 
     outputs: Mapping[str, Mapping[str, str]]
-    bundle: Bundle
     verification: Verification
+
+    @property
+    def training(self) -> Mapping[str, str]:
+        """The outputs of the cluster's own stack."""
+        return next(each for each in self.outputs.values() if "ClusterName" in each)
 
     @property
     def cluster_name(self) -> str:
         """The cluster's name."""
-        return next(each["ClusterName"] for each in self.outputs.values() if "ClusterName" in each)
+        return self.training["ClusterName"]
 
 
 def record(folder: RunFolder, quoted: Quote, rank: int, catalog: Catalog, base: Path) -> Bundle:
@@ -158,7 +161,7 @@ def bring_up(
         usd_per_hour=quoted.usd_per_hour,
     )
     tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stacks")
-    return Deployed(outputs=outputs, bundle=final_files(folder, quoted, setting, outputs), verification=checked)
+    return Deployed(outputs=outputs, verification=checked)
 
 
 def carry_out(
@@ -179,15 +182,6 @@ def carry_out(
     )
     tell(f"deployed in {progress.elapsed():.0f} s: {', '.join(assembly.stacks)}")
     return outputs
-
-
-def final_files(folder: RunFolder, quoted: Quote, setting: Setting, outputs: Mapping[str, Mapping[str, str]]) -> Bundle:
-    """The files as they refer to a cluster that is there, written into the run folder."""
-    names = deployed_names(next(each for name, each in outputs.items() if name.endswith(TRAINING_STACK)))
-    run = f"{quoted.plan.name}-{folder.path.name}".lower()
-    final = render_quote(quoted, setting.instances, names=names, run=run)
-    folder.write_bundle(final)
-    return final
 
 
 class _Progress:

@@ -14,7 +14,6 @@ from launcher.model.endpoint import KEPT_DAYS, Endpoint, EndpointMode, keeps_req
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.enums import Rollout
 from launcher.model.errors import DeploymentFailedError, SlipwayError
-from launcher.model.money import Price
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.report import EndpointReport, Report, RunStatus
@@ -22,7 +21,6 @@ from launcher.planning.endpoint import endpoint as decided_endpoint
 from launcher.planning.endpoint import serving_of
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
-from launcher.records.documents import report_document
 from launcher.records.endpoint_documents import answer
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.deploy.deployment import DeployOptions, ground_for
@@ -30,6 +28,7 @@ from launcher.workflow.deploy.steps import Tell, carry_out, record, show_differe
 from launcher.workflow.deploy.verify import Verification, verify
 from launcher.workflow.endpoint.calls import asker, served, settled, troubles
 from launcher.workflow.endpoint.left import Left, left_behind
+from launcher.workflow.run.story import Story
 
 ROLLOUTS: Mapping[Rollout, str] = {
     Rollout.ALL_AT_ONCE: "all at once beside the old one, for 15 minutes",
@@ -116,8 +115,7 @@ def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOption
                 options.tell(story.left.words)
         raise
     finally:
-        report = story.report()
-        folder.write_json("report.json", report_document(report))
+        report = story.write()
     return EndpointRun(folder=folder, report=report, outputs=story.live.outputs if story.live else {})
 
 
@@ -212,51 +210,30 @@ def _instances(state: EndpointState) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Story:
-    """What is known of a run while it goes, for its report."""
+class _Story(Story):
+    """One run of an endpoint. `begun` is what was decided, once something may stand; `left` what stood at its end."""
 
-    folder: RunFolder
-    quoted: Quote
-    simulated: bool
     begun: tuple[Endpoint, Session] | None = None
     left: Left | None = None
     live: LiveEndpoint | None = None
     reply: Reply | None = None
-    status: RunStatus = RunStatus.FAILED
-    not_emulated: tuple[str, ...] = ()
 
-    def report(self) -> Report:
-        """The report as things stand."""
-        price, checked = self.quoted.price, self.live.verification if self.live else None
-        left = (self.left.stack,) if self.left and self.left.stack else ()
-        return Report(
-            name=self.quoted.plan.name,
-            status=self.status,
-            scheduler="none",
-            simulated=self.simulated,
-            attempts=(),
-            quoted_usd=self.quoted.usd.mid if self.quoted.usd else None,
-            quoted_hours=self.quoted.hours.mid,
-            prices_as_of=price.as_of.isoformat() if isinstance(price, Price) else None,
-            usd_per_hour=self.quoted.usd_per_hour,
-            stacks=tuple((each.name, each.status) for each in checked.stacks) if checked else left,
-            verified_resources=checked.verified if checked else (),
-            not_emulated=self.not_emulated,
-            endpoint=self._endpoint(),
-        )
-
-    def _endpoint(self) -> EndpointReport | None:
-        """The endpoint, where it came into service."""
-        if self.live is None:
-            return None
-        found, state = self.live.endpoint, self.live.state
-        return EndpointReport(
-            name=found.name,
-            region=found.region,
-            mode=found.mode,
-            status=state.status,
-            config=state.config,
-            instances=state.instances,
-            url=found.base_url,
-            reply=self.reply,
-        )
+    def write(self) -> Report:
+        """Keep the report in the run folder; the report."""
+        if self.live is not None:
+            checked, found, state = self.live.verification, self.live.endpoint, self.live.state
+            self.stacks = tuple((each.name, each.status) for each in checked.stacks)
+            self.verified = checked.verified
+            self.endpoint = EndpointReport(
+                name=found.name,
+                region=found.region,
+                mode=found.mode,
+                status=state.status,
+                config=state.config,
+                instances=state.instances,
+                url=found.base_url,
+                reply=self.reply,
+            )
+        elif self.left is not None and self.left.stack is not None:
+            self.stacks = (self.left.stack,)
+        return Story.write(self)

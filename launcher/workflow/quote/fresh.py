@@ -1,9 +1,9 @@
 """A quote to deploy on: gated on local prices, refreshed where there are credentials, quoted and gated again."""
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from launcher.catalog import load as catalog_load
 from launcher.model.enums import PurchaseOption
@@ -13,12 +13,11 @@ from launcher.pricing.priced import Priced
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price, price_request
 
+Say: TypeAlias = Callable[[str], None]
 REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
 
 
-def refuse_unless_allowed(
-    priced: Priced, quoted: Quote, options: PriceOptions, say: Callable[[str], None] = lambda _: None
-) -> None:
+def refuse_unless_allowed(priced: Priced, quoted: Quote, options: PriceOptions, say: Say = lambda _: None) -> None:
     """Go on only with a quote that the gate allows; an endpoint needs a verdict that is not against it, too.
 
     Args:
@@ -49,6 +48,26 @@ def _refuse_by_gate(quoted: Quote, codes: Container[int]) -> None:
         raise REFUSALS[quoted.gate.exit_code](quoted.gate.reason, hint=quoted.gate.hint, findings=errors)
 
 
+class Picked(NamedTuple):
+    """A candidate that the gate lets pass: the pricing that it is of, its rank there, its quote."""
+
+    priced: Priced
+    rank: int
+    quoted: Quote
+
+
+def gated_quote(path: Path, now: datetime, options: PriceOptions, *, wanted: str | None, say: Say) -> Picked:
+    """The picked candidate on the prices that are there.
+
+    Raises:
+        SlipwayError: the gate refused, or there is no such candidate.
+    """
+    priced = price(path, now, options)
+    rank, quoted = pick(priced, wanted)
+    refuse_unless_allowed(priced, quoted, options, say)
+    return Picked(priced=priced, rank=rank, quoted=quoted)
+
+
 def fresh_quote(
     path: Path,
     now: datetime,
@@ -56,32 +75,29 @@ def fresh_quote(
     *,
     wanted: str | None,
     environment: Mapping[str, str],
-    say: Callable[[str], None],
-) -> tuple[Priced, int, Quote]:
-    """The picked candidate on prices that may be deployed on: the pricing, its rank, its quote.
+    say: Say,
+) -> Picked:
+    """The picked candidate on prices that may be deployed on.
 
     The subnets of an existing network are read with the prices, and the quote's plan holds what was read. What the
-    first gate refuses for another reason than age is refused before AWS is called. Without credentials nothing is
-    refreshed, and the second gate judges the prices that are there.
+    gate refuses for another reason than age is refused before AWS is called. Without credentials nothing is refreshed,
+    and the same prices are judged once more, by their age.
 
     Raises:
-        SlipwayError: a gate refused, or the price that was picked is gone.
+        SlipwayError: the gate refused, or the price that was picked is gone.
     """
     from launcher.aws.calls import CredentialsError
     from launcher.aws.session import Session
     from launcher.workflow.quote.existing_network import described
     from launcher.workflow.quote.refresh import refresh_for
 
-    early = replace(options, sandbox=True)
-    before = price(path, now, early)
-    _, first = pick(before, wanted)
-    refuse_unless_allowed(before, first, early)
-    place = first.plan.place
-    local = price(path, now, options)
-    request = local.request
+    priced = price(path, now, options)
+    rank, first = pick(priced, wanted)
+    refuse_unless_allowed(priced, priced.quote_at_any_age(rank), options)
+    request, place = priced.request, first.plan.place
     try:
         say("reading current prices from AWS")
-        report = refresh_for(request, catalog=local.catalog, environment=environment, now=now, say=say, place=place)
+        report = refresh_for(request, catalog=priced.catalog, environment=environment, now=now, say=say, place=place)
     except CredentialsError as problem:
         say(f"prices are not refreshed: {problem.message}")
     else:
@@ -93,7 +109,7 @@ def fresh_quote(
             raise UnpricedError(gone, hint="slipway plan shows the other candidates")
         catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
         request = described(request, Session(environment=environment, region=place.region))
-        local = price_request(path, request, catalog, now, options)
-    rank, quoted = pick(local, first.digest)
-    refuse_unless_allowed(local, quoted, options, say)
-    return local, rank, quoted
+        priced = price_request(path, request, catalog, now, options)
+    rank, quoted = pick(priced, first.digest)
+    refuse_unless_allowed(priced, quoted, options, say)
+    return Picked(priced=priced, rank=rank, quoted=quoted)

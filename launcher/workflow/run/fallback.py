@@ -5,16 +5,13 @@ from dataclasses import dataclass, field, replace
 
 from launcher.model.errors import SlipwayError
 from launcher.model.plan import Place
-from launcher.model.quote import Quote
 from launcher.model.report import Report
 from launcher.pricing.priced import Priced
 from launcher.records.run_folder import RunFolder
 from launcher.submit.jobs import NoPartitionError
-from launcher.workflow.run.launch_aws import LaunchSetting, launch_quote
+from launcher.workflow.quote.fresh import Picked
+from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from launcher.workflow.run.submission_watch import NoCapacityError
-
-Picked = tuple[Priced, int, Quote]
-"""A pricing, a rank in it, and its quote."""
 
 
 def covered(place: Place, tried: Place) -> bool:
@@ -61,7 +58,7 @@ class Fallback:
     deployed on, or raises; `approve` shows it and asks.
     """
 
-    setting: LaunchSetting
+    setting: LaunchOptions
     candidates: Callable[[], Priced]
     requote: Callable[[str], Picked]
     approve: Callable[[Picked], None]

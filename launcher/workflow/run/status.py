@@ -17,10 +17,9 @@ from launcher.submit.shell import Shell
 from launcher.submit.slurm import Slurm
 from launcher.workflow.run.attempts import attempts, read_events
 from launcher.workflow.run.follow import FIRST_LINE
-from launcher.workflow.run.launch_aws import JOB_FOLDER
 from launcher.workflow.run.submission import connect, look_again
 from launcher.workflow.run.submission_record import Submission, recorded
-from launcher.workflow.run.submission_watch import EVENTS, METRICS, Mirror, ending, log_name
+from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS, Mirror, ending, log_name
 
 PENDING, UNKNOWN, NOT_SUBMITTED = "pending", "unknown", "not-submitted"
 _OF_STATE = {

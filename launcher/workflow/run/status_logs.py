@@ -8,11 +8,10 @@ from launcher.model.errors import ImpossibleError
 from launcher.records.run_folder import RunFolder
 from launcher.submit.jobs import UnreachableError
 from launcher.submit.slurm import Slurm
-from launcher.workflow.run.launch_aws import JOB_FOLDER
 from launcher.workflow.run.status import reached, split_log, standing
 from launcher.workflow.run.submission import look_again
 from launcher.workflow.run.submission_record import recorded
-from launcher.workflow.run.submission_watch import Mirror, RemoteWatch, log_name
+from launcher.workflow.run.submission_watch import JOB_FOLDER, Mirror, RemoteWatch, log_name
 
 
 def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], say: Callable[[str], None]) -> None:

@@ -10,14 +10,17 @@ from launcher.submit.slurm import Submitted
 
 FILE = "submission.json"
 SCHEMA = "slipway.submission/1"
+SANDBOX = "sandbox"
+"""The way to a head node that is there only as long as the launch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadNode:
     """A head node and the way to it.
 
-    `via` is "ssh", "ssm", "session" or "local"; `host` is what ssh calls it, `instance` its EC2 id or, for a session,
-    what Systems Manager calls it; `user` is whose jobs they are where commands arrive as root.
+    `via` is "ssh", "ssm", "session", "local" or "sandbox"; `host` is what ssh calls it, or the name of a sandbox's
+    cluster; `instance` its EC2 id or, for a session, what Systems Manager calls it; `user` is whose jobs they are where
+    commands arrive as root.
     """
 
     via: str
@@ -29,7 +32,8 @@ class HeadNode:
     def words(self) -> str:
         """Where that is."""
         ways = {"ssh": f"{self.host} over ssh", "ssm": f"{self.instance} over Systems Manager"}
-        return {**ways, "session": f"{self.instance} over a session"}.get(self.via, "this machine")
+        ways |= {"session": f"{self.instance} over a session", SANDBOX: f"cluster {self.host} in the sandbox"}
+        return ways.get(self.via, "this machine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +87,7 @@ class Submission:
 
 
 def recorded(folder: RunFolder) -> Submission | None:
-    """What a run folder says of a submission; None where nothing was submitted from it outside the sandbox.
+    """What a run folder says of a submission that can be asked for; None where there was none outside a sandbox.
 
     Raises:
         UnreadableInputError: the record is damaged.
@@ -94,10 +98,13 @@ def recorded(folder: RunFolder) -> Submission | None:
     if found.get("schema") != SCHEMA:
         raise UnreadableInputError(f"{folder.path / FILE}: schema {found.get('schema')!r}, expected {SCHEMA!r}")
     try:
+        head_node = HeadNode(**found["head_node"])
+        if head_node.via == SANDBOX:
+            return None
         return Submission(
             key=found["key"],
             job=found["job"],
-            head_node=HeadNode(**found["head_node"]),
+            head_node=head_node,
             cluster=found["cluster"],
             folder=found["folder"],
             store_uri=found["store_uri"],

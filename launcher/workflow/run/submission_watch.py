@@ -16,6 +16,10 @@ REQUEUE_S = 15.0
 its node, counts as a failure once it lasts."""
 PATIENCE_S = 3600.0
 """How long a head node may stay silent before the job is no longer followed; the job itself goes on."""
+RELEASE_AGAIN_S = 15.0
+"""A requeued job starts "a second from now" by order: given at every look, that second would never come."""
+JOB_FOLDER = "job"
+"""In the run folder: copies of what the job writes on the cluster."""
 EVENTS, METRICS = "events.jsonl", "metrics.jsonl"
 _NOT_CAPACITY = ("JobHeld", "Dependency", "BeginTime", "PartitionInactive", "Licenses", "Reservation")
 """What a job waits for that another place would not give it either (man squeue, job reason codes)."""
@@ -87,6 +91,7 @@ class RemoteWatch:
     due: float = 0.0
     failed_at: float | None = None
     silent_since: float | None = None
+    released_at: float | None = None
 
     def __post_init__(self) -> None:
         """Waiting is counted from here."""
@@ -145,6 +150,12 @@ class RemoteWatch:
         if not self._has_run():
             self._wait_for_capacity(facts, now)
         if facts.restarts and facts.reason == "BeginTime":
+            self._release(now)
+
+    def _release(self, now: float) -> None:
+        """Spare a requeued job Slurm's two minutes."""
+        if self.released_at is None or now - self.released_at >= RELEASE_AGAIN_S:
+            self.released_at = now
             self.slurm.release(self.job)
 
     def _has_run(self) -> bool:

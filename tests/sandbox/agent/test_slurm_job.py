@@ -30,10 +30,10 @@ from launcher.rendering.names import symbolic_names
 from launcher.sandbox import processes
 from launcher.sandbox.cluster.imds import MetadataService
 from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
-from launcher.sandbox.slurm.scheduler import JobState, SchedulerError
-from launcher.sandbox.slurm.slurm_scheduler import SlurmScheduler
+from launcher.submit.jobs import JobState, SchedulerError
 from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
 from tests.sandbox.agent.daemons import Slurm, until
+from tests.sandbox.slurm_jobs import SlurmJobs
 from tests.sandbox.test_slurm import GROUP, SPEC
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
@@ -125,7 +125,7 @@ class Cluster:
             write_node_environment(self.places, name, own)
         self.slurm = Slurm(self.places, spec, MARK)
         self.slurm.start()
-        self.scheduler = SlurmScheduler(self.places.configuration, self.places.attempts, MARK)
+        self.scheduler = SlurmJobs(self.places.configuration, self.places.attempts, MARK)
 
     def stop(self):
         self.slurm.stop()

@@ -24,7 +24,7 @@ from launcher.submit.slurm import Slurm
 from launcher.submit.ssh import SshShell
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch_aws import LaunchSetting, launch_quote
+from launcher.workflow.run.launch import LaunchOptions, launch_quote
 
 PATIENCE_S = 120.0
 KEY_ID, KEY = "AKIAFARAWAYTEST00000", "wJalrXUtnFEMIK7MDENGfarawaytestsecret000"
@@ -311,7 +311,7 @@ class Far:
             "progress": lambda now: self.told.append(str(now)),
             "look_s": 0.5,
         }
-        return launch_quote(priced, rank, quoted, LaunchSetting(**setting | changes))
+        return launch_quote(priced, rank, quoted, LaunchOptions(**setting | changes))
 
     def stored(self):
         pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)

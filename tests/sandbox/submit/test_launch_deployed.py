@@ -18,7 +18,7 @@ from launcher.sandbox.slurm.daemons import client_environment
 from launcher.workflow.deploy.in_sandbox import setting_in
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch_aws import LaunchSetting, launch_quote
+from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from tests.sandbox.submit.test_ssm import RUNUSER
 from tests.stand_ins.run_command import Machine, served
 
@@ -129,14 +129,14 @@ class User:
         priced = price(path, datetime.now(UTC), PriceOptions(sandbox=True))
         rank, quoted = pick(priced, None)
         self.told.clear()
-        setting = LaunchSetting(
+        setting = LaunchOptions(
             root=self.root,
             environment=self.environment,
             tell=self.tell,
             progress=lambda now: None,
             look_s=0.5,
             account=ACCOUNT,
-            cluster=setting_in(self.box, priced, quoted.plan, self.tell).cluster,
+            cluster=setting_in(self.box, priced, quoted.plan, self.environment, self.tell).cluster,
         )
         return launch_quote(priced, rank, quoted, setting)
 

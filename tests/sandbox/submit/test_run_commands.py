@@ -10,10 +10,11 @@ from launcher.cli.app import main
 from launcher.model.errors import SlipwayError
 from launcher.model.report import RunStatus
 from launcher.records.run_folder import latest
+from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.fallback import Fallback
-from launcher.workflow.run.launch_aws import LaunchSetting
+from launcher.workflow.run.launch import LaunchOptions
 from tests.sandbox.submit.conftest import BUCKET, until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
@@ -145,7 +146,7 @@ class TestFallback:
         path = far.root / "plan.yaml"
         path.write_text(PLAN.format(bucket=BUCKET, python=sys.executable))
         candidates = lambda: price(path, datetime.now(UTC), PriceOptions(everything=True))  # noqa: E731
-        setting = LaunchSetting(
+        setting = LaunchOptions(
             root=far.root, environment=far.environment, tell=far.told.append, progress=far.told.append, look_s=0.5
         )
         node = "trn1-2xlarge-dy-nodes-1"
@@ -153,7 +154,7 @@ class TestFallback:
         made = Fallback(
             setting=setting,
             candidates=candidates,
-            requote=lambda digest: (priced := candidates(), *pick(priced, digest)),
+            requote=lambda digest: Picked(priced := candidates(), *pick(priced, digest)),
             approve=lambda found: far.told.append(f"approved {found[2].plan.place.instance_type}"),
         )
         yield made
@@ -164,7 +165,7 @@ class TestFallback:
         priced = story.candidates()
         rank, quoted = pick(priced, None)
         assert quoted.plan.place.instance_type == "trn1.2xlarge"
-        folder, report = story.launch((priced, rank, quoted))
+        folder, report = story.launch(Picked(priced, rank, quoted))
         assert report.status is RunStatus.SUCCEEDED
         assert folder.read_json("quote.json")["instance_type"] == "p4d.24xlarge"
         assert "approved p4d.24xlarge" in far.told
@@ -190,11 +191,11 @@ class TestFallback:
             if "keeps waiting" in str(text):
                 far.head.slurm.run("scontrol", "update", "nodename=trn1-2xlarge-dy-nodes-1", "state=resume")
 
-        story.setting = LaunchSetting(
+        story.setting = LaunchOptions(
             root=far.root, environment=far.environment, tell=tell, progress=far.told.append, look_s=0.5
         )
         rank, quoted = pick(priced, None)
-        _, report = story.launch((priced, rank, quoted))
+        _, report = story.launch(Picked(priced, rank, quoted))
         assert report.status is RunStatus.SUCCEEDED
         assert any("keeps waiting" in str(line) for line in far.told)
         until(lambda: not far.head.slurm.run("squeue", "--noheader", "--format=%i").strip())

@@ -1,7 +1,7 @@
 import pytest
 
 from launcher.sandbox.slurm.batch_script import options
-from launcher.sandbox.slurm.scheduler import SchedulerError
+from launcher.submit.jobs import SchedulerError
 
 SCRIPT = """#!/bin/bash
 #SBATCH --job-name=gpt

@@ -1,4 +1,4 @@
-"""Jobs on a sandbox's private Slurm, by Slurm's own commands."""
+"""Jobs on a private Slurm, by its own commands; every attempt of them from the record of its prolog and epilog."""
 
 import json
 import subprocess
@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from launcher.sandbox.processes import MARK
+from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.daemons import client_environment
-from launcher.sandbox.slurm.scheduler import Attempt, JobState, SchedulerError
+from launcher.sandbox.slurm.local_slurm import LocalSlurm
 from launcher.submit import slurm_output
+from launcher.submit.jobs import Attempt, JobState, SchedulerError
 
 _NOT_PENDING = "no longer pending"
 """Of ESLURM_JOB_NOT_PENDING, what scontrol says of a job that has begun."""
 
 
-class SlurmScheduler:
+class SlurmJobs:
     """The private Slurm of one cluster, as its user sees it."""
-
-    name = "slurm"
 
     def __init__(self, configuration: Path, attempts: Path, mark: str) -> None:
         """Keep how it is reached.
@@ -106,12 +106,6 @@ class SlurmScheduler:
                 if attempt.ended_at is None and node in attempt.nodes:
                     self._lost.add((job, attempt.number))
 
-    def node_replaced(self, node: str) -> None:
-        """Nothing to do: the server has told Slurm."""
-
-    def stop(self) -> None:
-        """Nothing to do: Slurm runs in the server's process group and ends with it."""
-
     def _records(self) -> list[dict[str, Any]]:
         """What prolog and epilog wrote down, oldest first."""
         if not self._attempts.is_file():
@@ -134,3 +128,33 @@ class SlurmScheduler:
         if done.returncode != 0:
             raise SchedulerError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
         return done.stdout
+
+
+class LocalJobs:
+    """The same where the local scheduler answers."""
+
+    def __init__(self, local: LocalSlurm) -> None:
+        self._local = local
+
+    def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str]) -> str:
+        own = {**environment, **self._local.environment(environment.get("PATH", ""))}
+        return self._local.scheduler.submit(script, folder=folder, environment=own)
+
+    def release(self, job: str) -> None:
+        """A requeued job waits for nothing but its nodes."""
+
+    def node_lost(self, node: str) -> None:
+        """The sandbox tells it by itself."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._local.scheduler, name)
+
+
+def jobs_on(sandbox: Sandbox, cluster: str) -> SlurmJobs | LocalJobs:
+    """The jobs of a sandbox's cluster."""
+    found = sandbox._cluster(cluster)
+    if found["scheduler"] == "slurm":
+        return SlurmJobs(Path(found["slurm_conf"]), Path(found["attempts"]), sandbox._mark)
+    local = sandbox._scheduler(cluster)
+    assert isinstance(local, LocalSlurm)
+    return LocalJobs(local)

@@ -1,0 +1,98 @@
+"""The cluster that a job goes to: behind the head node that its plan names, the one it names, or its own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from launcher.aws import stacks
+from launcher.aws.session import Session
+from launcher.model.bundle import Bundle
+from launcher.model.errors import AwsError, ImpossibleError
+from launcher.model.plan import Plan
+from launcher.model.quote import Quote
+from launcher.records.run_folder import RunFolder
+from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
+from launcher.workflow.deploy.deployment import Ground
+from launcher.workflow.deploy.hyperpod import controller, is_hyperpod
+from launcher.workflow.deploy.standing import cluster_for
+from launcher.workflow.deploy.steps import Deployed
+from launcher.workflow.run.submission import USERS
+from launcher.workflow.run.submission_record import SANDBOX, HeadNode
+
+LOCAL = "local"
+"""The `target.ssh_host` that stands for this machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A cluster that is there: the way to its head node, what its files refer to, and what was deployed of it.
+
+    `parallelcluster` is ParallelCluster's name for it, None for a Slurm that slipway did not deploy; `deployed` is None
+    for one behind a head node that the plan names.
+    """
+
+    head_node: HeadNode
+    names: ClusterNames
+    parallelcluster: str | None
+    deployed: Deployed | None = None
+
+
+def site_for(quoted: Quote, bundle: Bundle, folder: RunFolder, ground: Ground) -> Site:
+    """The cluster of a plan, deployed where need be. In a sandbox no head node outside of it is reached.
+
+    Raises:
+        SlipwayError: it cannot be deployed, is not there, or is not what the plan was priced with.
+    """
+    plan = quoted.plan
+    session = Session(environment=ground.setting.environment, region=plan.place.region)
+    if plan.request.target.ssh_host is not None and ground.box is None:
+        return site_over_ssh(plan, session)
+    done = cluster_for(folder, quoted, bundle, ground.setting)
+    return Site(
+        head_node=_head_node(plan, done, session, ground),
+        names=deployed_names(done.training),
+        parallelcluster=None if is_hyperpod(plan) else done.cluster_name,
+        deployed=done,
+    )
+
+
+def _head_node(plan: Plan, done: Deployed, session: Session, ground: Ground) -> HeadNode:
+    """The head node of a cluster that slipway deployed, or the controller of HyperPod's."""
+    if ground.box is not None:
+        return HeadNode(via=SANDBOX, host=done.cluster_name, region=plan.place.region)
+    if is_hyperpod(plan):
+        return controller(done.training, session)
+    user = USERS[plan.request.target.os]
+    return HeadNode(via="ssm", instance=done.training["HeadNodeInstanceId"], region=done.training["Region"], user=user)
+
+
+def site_over_ssh(plan: Plan, session: Session) -> Site:
+    """A Slurm that exists behind a head node, in AWS or elsewhere; nothing is deployed.
+
+    Where the plan also names a cluster that slipway deployed, the job uses its store.
+
+    Raises:
+        ImpossibleError: the plan does not say where its jobs write.
+    """
+    target, outputs = plan.request.target, _outputs(plan, session)
+    if outputs is None and plan.request.checkpoint.uri is None:
+        raise ImpossibleError(
+            "checkpoint.uri: auto is the bucket of a cluster that slipway deployed, and this one is not",
+            hint="name a place that its nodes may write to: checkpoint: {uri: s3://bucket/prefix}",
+        )
+    via = "local" if target.ssh_host == LOCAL else "ssh"
+    return Site(
+        head_node=HeadNode(via=via, host=target.ssh_host, region=plan.place.region),
+        names=deployed_names(outputs) if outputs is not None else symbolic_names(plan),
+        parallelcluster=outputs.get("ClusterName") if outputs is not None else None,
+    )
+
+
+def _outputs(plan: Plan, session: Session) -> Mapping[str, str] | None:
+    """The outputs of a named cluster's training stack; None where there is none, or no account that can be asked."""
+    if plan.request.target.cluster is None:
+        return None
+    try:
+        found = stacks.find(session, stack_name(plan, "training"))
+    except AwsError:
+        return None
+    return None if found is None else found.outputs

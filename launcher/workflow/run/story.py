@@ -1,0 +1,54 @@
+"""What is known of a run while it goes, and its report at any moment of it."""
+
+from dataclasses import dataclass
+
+from launcher.model.money import Price
+from launcher.model.quote import Quote
+from launcher.model.report import EndpointReport, Report, RunStatus
+from launcher.records.documents import report_document
+from launcher.records.run_folder import RunFolder
+from launcher.workflow.run.attempts import attempts, read_events
+
+
+@dataclass(slots=True, kw_only=True)
+class Story:
+    """One run. `scheduler` is "slurm" or "local", "none" as long as no job is in sight.
+
+    `stacks` are names and states, `verified` what was read back and is as planned, `not_emulated` what a sandbox left
+    out; `endpoint` is what came into service, None for a job.
+    """
+
+    folder: RunFolder
+    quoted: Quote
+    simulated: bool
+    scheduler: str = "none"
+    status: RunStatus = RunStatus.FAILED
+    stacks: tuple[tuple[str, str], ...] = ()
+    verified: tuple[str, ...] = ()
+    not_emulated: tuple[str, ...] = ()
+    endpoint: EndpointReport | None = None
+
+    def report(self) -> Report:
+        """The report as things stand."""
+        price = self.quoted.price
+        return Report(
+            name=self.quoted.plan.name,
+            status=self.status,
+            scheduler=self.scheduler,
+            simulated=self.simulated,
+            attempts=attempts(read_events(self.folder.events)),
+            quoted_usd=self.quoted.usd.mid if self.quoted.usd else None,
+            quoted_hours=self.quoted.hours.mid,
+            prices_as_of=price.as_of.isoformat() if isinstance(price, Price) else None,
+            usd_per_hour=self.quoted.usd_per_hour,
+            stacks=self.stacks,
+            verified_resources=self.verified,
+            not_emulated=self.not_emulated,
+            endpoint=self.endpoint,
+        )
+
+    def write(self) -> Report:
+        """Keep the report in the run folder; the report."""
+        made = self.report()
+        self.folder.write_json("report.json", report_document(made))
+        return made
