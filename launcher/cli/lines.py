@@ -1,5 +1,7 @@
 """Lines of text: a finding as one, and one broken to a width."""
 
+from textwrap import wrap
+
 from launcher.model.finding import Finding
 
 
@@ -13,13 +15,13 @@ def finding_line(each: Finding) -> str:
 
 def wrapped(line: str, width: int) -> list[str]:
     """A line broken at blanks to a width, the following pieces indented as the first."""
-    indent = " " * (len(line) - len(line.lstrip()))
-    pieces, current = [], ""
-    for word in line.split():
-        joined = f"{current} {word}" if current else word
-        if current and len(indent) + len(joined) > width:
-            pieces.append(indent + current)
-            current = word
-        else:
-            current = joined
-    return [*pieces, indent + current]
+    indent, plain = " " * (len(line) - len(line.lstrip())), " ".join(line.split())
+    pieces = wrap(
+        plain,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return pieces or [indent]

@@ -165,3 +165,10 @@ def with_types(path, types):
     result = path.with_name("types.yaml")
     result.write_text(yaml.safe_dump(data))
     return result
+
+
+def test_the_sandbox_has_the_schema_of_this_release():
+    words = [str(PYTHON), str(Path(__file__).with_name("pcluster_json_schema.py"))]
+    answer = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == (ROOT / "launcher/sandbox/cluster/parallelcluster.schema.json").read_text(encoding="utf-8")

@@ -157,7 +157,7 @@ class TestEnd:
         failed = cdk("deploy", "train", "--exclusively", "--require-approval", "never", "-c", "capacity=BLOCK")
 
         assert failed.returncode != 0
-        assert "CapacityType: got 'BLOCK', allowed: ONDEMAND, SPOT, CAPACITY_BLOCK" in failed.stdout + failed.stderr
+        assert "CapacityType: got 'BLOCK', allowed: CAPACITY_BLOCK, ONDEMAND, SPOT" in failed.stdout + failed.stderr
         assert statuses(client)["train"] == "UPDATE_ROLLBACK_COMPLETE"
 
     def test_destroy_takes_all_but_what_is_protected(self, deployed, cdk, client, sandbox):

@@ -14,11 +14,6 @@ from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
 
 _CLUSTER_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{0,59}")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,24}")
-_AMI = re.compile(r"ami-([0-9a-z]{8}|[0-9a-z]{17})")
-_OSES = ("alinux2023", "ubuntu2204", "ubuntu2404", "rhel8", "rocky8", "rhel9", "rocky9")
-_CAPACITY_TYPES = ("ONDEMAND", "SPOT", "CAPACITY_BLOCK")
-_SCALING = ("all-or-nothing", "best-effort", "greedy-all-or-nothing")
-_UPDATES = ("DRAIN", "COMPUTE_FLEET_STOP", "TERMINATE")
 _LUSTRE_FIRST_GIB, _LUSTRE_STEP_GIB = 1200, 2400
 _MAX_COUNT = 10
 """ParallelCluster's MaxCount where none is given."""
@@ -74,12 +69,6 @@ def _one_of(value: Any, allowed: tuple[str, ...], path: str) -> Iterator[Problem
 
 def _of_the_whole(configuration: Mapping[str, Any], aws: Surroundings) -> Iterator[Problem]:
     yield from _one_of(configuration.get("Region", aws.region), (aws.region,), "Region")
-    image = configuration["Image"]
-    yield from _one_of(image["Os"], _OSES, "Image.Os")
-    if "CustomAmi" in image and not _AMI.fullmatch(image["CustomAmi"]):
-        yield Problem(
-            path="Image.CustomAmi", message=f"got {image['CustomAmi']!r}, allowed: ami- and 8 or 17 characters"
-        )
     for index, pool in enumerate(configuration.get("LoginNodes", {}).get("Pools", [])):
         path = f"LoginNodes.Pools[{index}]"
         yield from _known_type(pool["InstanceType"], aws, f"{path}.InstanceType")
@@ -96,11 +85,8 @@ def _of_the_head(configuration: Mapping[str, Any], aws: Surroundings) -> Iterato
 def _of_the_settings(configuration: Mapping[str, Any], aws: Surroundings) -> Iterator[Problem]:
     del aws
     scheduling = configuration["Scheduling"]
-    yield from _one_of(scheduling["Scheduler"], ("slurm",), "Scheduling.Scheduler")
-    yield from _one_of(scheduling.get("ScalingStrategy", _SCALING[0]), _SCALING, "Scheduling.ScalingStrategy")
     slurm = scheduling.get("SlurmSettings", {})
     path = "Scheduling.SlurmSettings"
-    yield from _one_of(slurm.get("QueueUpdateStrategy", _UPDATES[0]), _UPDATES, f"{path}.QueueUpdateStrategy")
     for index, settings in enumerate(slurm.get("CustomSlurmSettings", [])):
         yield from denied(settings, "cluster", f"{path}.CustomSlurmSettings[{index}]")
 
@@ -128,7 +114,6 @@ def _of_the_queues(configuration: Mapping[str, Any], aws: Surroundings) -> Itera
     yield from _names([queue["Name"] for queue in queues], "Scheduling.SlurmQueues")
     for index, queue in enumerate(queues):
         path = f"Scheduling.SlurmQueues[{index}]"
-        yield from _one_of(queue.get("CapacityType", "ONDEMAND"), _CAPACITY_TYPES, f"{path}.CapacityType")
         yield from _network(queue["Networking"]["SubnetIds"], queue["Networking"], aws, f"{path}.Networking")
         yield from _scripts(queue, aws, path)
         yield from denied(queue.get("CustomSlurmSettings", {}), "queue", f"{path}.CustomSlurmSettings")

@@ -1,7 +1,7 @@
 """What a request for a HyperPod cluster with Slurm asks for, checked against the AWS that it would be made in.
 
-The shape is that of CreateCluster (Amazon SageMaker API reference, read 2026-11-20) without the parts that clusters on
-EKS alone have. All problems are gathered.
+Its shape is held against SageMaker's own model of CreateCluster; what only a cluster on EKS has is none of it here. All
+problems are gathered.
 """
 
 import re
@@ -10,54 +10,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from launcher.sandbox.cluster.schema import Problem, Shape, problems
+from launcher.sandbox.aws.api_shape import complaints
+from launcher.sandbox.cluster.schema import Problem
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue, Surroundings, TypeFacts
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 
-_SUBNETS: Shape = {"SecurityGroupIds!": ["text"], "Subnets!": ["text"]}
-_GROUP: Shape = {
-    "InstanceGroupName!": "text",
-    "InstanceType!": "text",
-    "InstanceCount!": "whole",
-    "ExecutionRole!": "text",
-    "LifeCycleConfig!": {"SourceS3Uri!": "text", "OnCreate!": "text"},
-    "SlurmConfig!": {"NodeType!": "text", "PartitionNames": ["text"]},
-    "CapacityRequirements": {"Spot": {}, "OnDemand": {}},
-    "ImageId": "text",
-    "InstanceStorageConfigs": [
-        {
-            "EbsVolumeConfig": {"VolumeSizeInGB": "whole", "VolumeKmsKeyId": "text", "RootVolume": "truth"},
-            "FsxLustreConfig": {"DnsName!": "text", "MountName!": "text", "MountPath": "text"},
-        }
-    ],
-    "NetworkInterface": {"InterfaceType!": "text"},
-    "OnStartDeepHealthChecks": ["text"],
-    "OverrideVpcConfig": _SUBNETS,
-    "ThreadsPerCore": "whole",
-    "TrainingPlanArn": "text",
-}
-_REQUEST: Shape = {
-    "ClusterName!": "text",
-    "InstanceGroups!": [_GROUP],
-    "VpcConfig!": _SUBNETS,
-    "NodeProvisioningMode": "text",
-    "NodeRecovery": "text",
-    "Orchestrator!": {"Slurm!": {"SlurmConfigStrategy": "text"}},
-    "Tags": [{"Key!": "text", "Value!": "text"}],
-}
-_CLUSTER_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
-_GROUP_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_OF_THE_WHOLE = ("ClusterName", "InstanceGroups", "VpcConfig", "Orchestrator")
+_OF_A_GROUP = ("InstanceType", "LifeCycleConfig", "SlurmConfig")
+"""What a cluster with Slurm on machines of one's own choice has, beside what the API asks of every cluster."""
 _SETTING = re.compile(r"^\s*add_setting (\w+) (\S+)$", re.MULTILINE)
 """How the controller's script adds a line to slurm.conf (templates/hyperpod/on_create.sh.j2)."""
-_WORDS = {
-    "NodeRecovery": ("Automatic", "None"),
-    "NodeProvisioningMode": ("Continuous",),
-}
 _UNUSED = ("ImageId", "OnStartDeepHealthChecks")
 _USABLE = ("Scheduled", "Active")
 """States of a training plan that instances can be taken from."""
-_STRATEGIES = ("Merge", "Managed", "Overwrite")
-_NODE_TYPES = ("Controller", "Login", "Compute")
 _PREFIX = "ml."
 
 
@@ -97,9 +62,10 @@ def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
     Raises:
         RequestRefusedError: it would not come up.
     """
-    found = list(problems(request, _REQUEST))
+    found = [Problem(path="", message=each) for each in complaints("sagemaker", ("CreateCluster",), request)]
+    found.extend(_absent(request))
     if not found:
-        for check in (_of_the_whole, _of_the_parts, _of_the_groups, _of_the_plans):
+        for check in (_of_the_parts, _of_the_groups, _of_the_plans):
             found.extend(check(request, account))
     if found:
         raise RequestRefusedError(found)
@@ -143,21 +109,17 @@ def _script(group: Mapping[str, Any]) -> tuple[str, str] | None:
     return (bucket, f"{folder.rstrip('/')}/{name}".lstrip("/")) if bucket and name else None
 
 
-def _one_of(value: Any, allowed: tuple[str, ...], path: str) -> Iterator[Problem]:
-    if value not in allowed:
-        yield Problem(path=path, message=f"got {value!r}, allowed: {', '.join(allowed)}")
-
-
-def _of_the_whole(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
-    del account
-    if not _CLUSTER_NAME.fullmatch(request["ClusterName"]):
-        message = f"got {request['ClusterName']!r}, allowed: letters and digits with '-' between them, 63 in all"
-        yield Problem(path="ClusterName", message=message)
-    for key, allowed in _WORDS.items():
-        if key in request:
-            yield from _one_of(request[key], allowed, key)
-    strategy = request["Orchestrator"]["Slurm"].get("SlurmConfigStrategy", _STRATEGIES[0])
-    yield from _one_of(strategy, _STRATEGIES, "Orchestrator.Slurm.SlurmConfigStrategy")
+def _absent(request: Mapping[str, Any]) -> Iterator[Problem]:
+    """What the cluster cannot be made without."""
+    yield from (Problem(path=key, message="missing") for key in _OF_THE_WHOLE if key not in request)
+    if "Slurm" not in request.get("Orchestrator", {"Slurm": {}}):
+        yield Problem(path="Orchestrator.Slurm", message="missing")
+    for index, group in enumerate(request.get("InstanceGroups", [])):
+        path = f"InstanceGroups[{index}]"
+        yield from (Problem(path=f"{path}.{key}", message="missing") for key in _OF_A_GROUP if key not in group)
+        for key in ("SourceS3Uri", "OnCreate"):
+            if key not in group.get("LifeCycleConfig", {key: ""}):
+                yield Problem(path=f"{path}.LifeCycleConfig.{key}", message="missing")
 
 
 def _of_the_parts(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
@@ -178,9 +140,6 @@ def _of_the_parts(request: Mapping[str, Any], account: Account) -> Iterator[Prob
 def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
     for index, group in enumerate(request["InstanceGroups"]):
         path = f"InstanceGroups[{index}]"
-        if not _GROUP_NAME.fullmatch(group["InstanceGroupName"]):
-            yield Problem(path=f"{path}.InstanceGroupName", message=f"got {group['InstanceGroupName']!r}")
-        yield from _one_of(_part(group), _NODE_TYPES, f"{path}.SlurmConfig.NodeType")
         if _part(group) == "Compute" and len(group["SlurmConfig"].get("PartitionNames", [])) != 1:
             yield Problem(path=f"{path}.SlurmConfig.PartitionNames", message="the sandbox takes one name")
         if group["InstanceCount"] < 1:
@@ -196,8 +155,6 @@ def _machines(request: Mapping[str, Any], group: Mapping[str, Any], aws: Surroun
         message = f"got {group['InstanceType']!r}, allowed: {_PREFIX} and a type that EC2 has"
         yield Problem(path=f"{path}.InstanceType", message=message)
     network = _network(request, group)
-    if not network["Subnets"]:
-        yield Problem(path=path, message="needs a subnet")
     for subnet in network["Subnets"]:
         if aws.subnet(subnet) is None:
             yield Problem(path=path, message=f"no subnet {subnet!r} in {aws.region}")

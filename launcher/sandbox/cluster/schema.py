@@ -1,205 +1,30 @@
-"""The shape of a ParallelCluster configuration: which keys there are, which must be there, and what type each has.
+"""The shape of a ParallelCluster configuration, by the vendor's own schema.
 
-Source: the marshmallow schemas of aws-parallelcluster 3.16.1 (pcluster/schemas/cluster_schema.py), read 2026-11-20.
-Types are held strictly: the custom resource of this project hands over typed values, and a "4800" in quotes is a
-mistake in its making. Additional packages, directory service, deployment and development settings, databases: any
-mapping, nothing in it is looked at.
+parallelcluster.schema.json is made from the marshmallow schemas of aws-parallelcluster 3.16.1
+(tests/infra/pcluster_json_schema.py). Types are held strictly: the custom resource of this project hands over typed
+values, and a "4800" in quotes is a mistake in its making.
 """
 
 import difflib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
-Shape: TypeAlias = "str | dict[str, Shape] | list[Shape]"
-"""A word of `_KINDS`, a mapping of keys (one that ends in "!" must be there), or a list of one shape."""
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
 
-_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
-    "text": ((str,), "a string"),
-    "whole": ((int,), "a whole number"),
-    "number": ((int, float), "a number"),
-    "truth": ((bool,), "true or false"),
-    "free": ((dict,), "a mapping"),
+_FILE = Path(__file__).with_name("parallelcluster.schema.json")
+_KINDS = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "object": "a mapping",
+    "string": "a string",
 }
-
-_ENABLED: Shape = {"Enabled": "truth"}
-_SCRIPT: Shape = {"Script": "text", "Args": ["text"], "Sequence": [{"Script!": "text", "Args": ["text"]}]}
-_ACTIONS: dict[str, Shape] = {"OnNodeStart": _SCRIPT, "OnNodeConfigured": _SCRIPT}
-_ALL_ACTIONS: Shape = {**_ACTIONS, "OnNodeUpdated": _SCRIPT}
-_IMAGE: Shape = {"CustomAmi": "text"}
-_SSH: Shape = {"AllowedIps": "text", "KeyName": "text"}
-_DCV: Shape = {"Enabled": "truth", "Port": "whole", "AllowedIps": "text"}
-_ROLE: dict[str, Shape] = {
-    "AdditionalIamPolicies": [{"Policy!": "text"}],
-    "InstanceProfile": "text",
-    "InstanceRole": "text",
-}
-_IAM: Shape = {**_ROLE, "S3Access": [{"BucketName!": "text", "KeyName": "text", "EnableWriteAccess": "truth"}]}
-_GROUPS: dict[str, Shape] = {
-    "SecurityGroups": ["text"],
-    "AdditionalSecurityGroups": ["text"],
-    "Proxy": {"HttpProxyAddress": "text"},
-}
-_VOLUME: dict[str, Shape] = {
-    "VolumeType": "text",
-    "Iops": "whole",
-    "Size": "whole",
-    "Throughput": "whole",
-    "Encrypted": "truth",
-}
-_EPHEMERAL: Shape = {"MountDir": "text"}
-_TAGS: Shape = [{"Key!": "text", "Value!": "text"}]
-_PLACEMENT: Shape = {"Enabled": "truth", "Id": "text", "Name": "text"}
-_RESERVATION: Shape = {"CapacityReservationId": "text", "CapacityReservationResourceGroupArn": "text"}
-_HEALTH: Shape = {"Gpu": _ENABLED}
-
-_HEAD_NODE: Shape = {
-    "InstanceType!": "text",
-    "Networking!": {"SubnetId!": "text", "ElasticIp": "any", **_GROUPS},
-    "CustomActions": _ALL_ACTIONS,
-    "Dcv": _DCV,
-    "DisableSimultaneousMultithreading": "truth",
-    "Iam": _IAM,
-    "Image": _IMAGE,
-    "Imds": {"Secured": "truth"},
-    "LocalStorage": {"RootVolume": {**_VOLUME, "DeleteOnTermination": "truth"}, "EphemeralVolume": _EPHEMERAL},
-    "SharedStorageEfsSettings": {"Encrypted": "truth"},
-    "SharedStorageType": "text",
-    "Ssh": _SSH,
-}
-_COMPUTE_RESOURCE: Shape = {
-    "Name!": "text",
-    "InstanceType": "text",
-    "Instances": [{"InstanceType!": "text"}],
-    "MinCount": "whole",
-    "MaxCount": "whole",
-    "CapacityReservationTarget": _RESERVATION,
-    "CustomSlurmSettings": "free",
-    "DisableSimultaneousMultithreading": "truth",
-    "DynamicNodePriority": "whole",
-    "StaticNodePriority": "whole",
-    "Efa": {"Enabled": "truth", "GdrSupport": "truth"},
-    "HealthChecks": _HEALTH,
-    "LaunchTemplateOverrides": {"LaunchTemplateId!": "text", "Version!": "whole"},
-    "Networking": {"PlacementGroup": _PLACEMENT},
-    "SchedulableMemory": "whole",
-    "SpotPrice": "number",
-    "Tags": _TAGS,
-}
-_QUEUE: Shape = {
-    "Name!": "text",
-    "CapacityType": "text",
-    "ComputeResources": [_COMPUTE_RESOURCE],
-    "Networking!": {"SubnetIds!": ["text"], "AssignPublicIp": "truth", "PlacementGroup": _PLACEMENT, **_GROUPS},
-    "AllocationStrategy": "text",
-    "CapacityReservationTarget": _RESERVATION,
-    "ComputeSettings": {"LocalStorage": {"RootVolume": _VOLUME, "EphemeralVolume": _EPHEMERAL}},
-    "CustomActions": _ACTIONS,
-    "CustomSlurmSettings": "free",
-    "HealthChecks": _HEALTH,
-    "Iam": _IAM,
-    "Image": _IMAGE,
-    "JobExclusiveAllocation": "truth",
-    "Tags": _TAGS,
-}
-_SLURM: Shape = {
-    "CustomSlurmSettings": ["free"],
-    "CustomSlurmSettingsIncludeFile": "text",
-    "Database": "free",
-    "ExternalSlurmdbd": "free",
-    "Dns": {"DisableManagedDns": "truth", "HostedZoneId": "text", "UseEc2Hostnames": "truth"},
-    "EnableMemoryBasedScheduling": "truth",
-    "MungeKeySecretArn": "text",
-    "QueueUpdateStrategy": "text",
-    "ScaledownIdletime": "whole",
-}
-_LOGIN_POOL: Shape = {
-    "Name!": "text",
-    "InstanceType!": "text",
-    "Count!": "whole",
-    "Networking!": {"SubnetIds!": ["text"], **_GROUPS},
-    "CustomActions": _ALL_ACTIONS,
-    "Dcv": _DCV,
-    "GracetimePeriod": "whole",
-    "Iam": _ROLE,
-    "Image": _IMAGE,
-    "Ssh": {"AllowedIps": "text"},
-}
-_MONITORING: Shape = {
-    "Alarms": _ENABLED,
-    "Dashboards": {"CloudWatch": _ENABLED},
-    "DetailedMonitoring": "truth",
-    "Logs": {
-        "CloudWatch": {"Enabled": "truth", "RetentionInDays": "whole", "DeletionPolicy": "text"},
-        "Rotation": _ENABLED,
-    },
-}
-_ASSOCIATION: Shape = {
-    "Name!": "text",
-    "DataRepositoryPath!": "text",
-    "FileSystemPath!": "text",
-    "AutoExportPolicy": ["text"],
-    "AutoImportPolicy": ["text"],
-    "BatchImportMetaDataOnCreate": "truth",
-    "ImportedFileChunkSize": "whole",
-}
-_LUSTRE: Shape = {
-    "StorageCapacity": "whole",
-    "DeploymentType": "text",
-    "PerUnitStorageThroughput": "whole",
-    "AutoImportPolicy": "text",
-    "AutomaticBackupRetentionDays": "whole",
-    "BackupId": "text",
-    "CopyTagsToBackups": "truth",
-    "DailyAutomaticBackupStartTime": "text",
-    "DataCompressionType": "text",
-    "DataRepositoryAssociations": [_ASSOCIATION],
-    "DeletionPolicy": "text",
-    "DriveCacheType": "text",
-    "ExportPath": "text",
-    "FileSystemId": "text",
-    "ImportPath": "text",
-    "ImportedFileChunkSize": "whole",
-    "KmsKeyId": "text",
-    "StorageType": "text",
-    "WeeklyMaintenanceStartTime": "text",
-}
-_STORAGE: Shape = {
-    "MountDir!": "text",
-    "Name!": "text",
-    "StorageType!": "text",
-    "EbsSettings": "free",
-    "EfsSettings": "free",
-    "FileCacheSettings": "free",
-    "FsxLustreSettings": _LUSTRE,
-    "FsxOntapSettings": {"VolumeId!": "text"},
-    "FsxOpenZfsSettings": {"VolumeId!": "text"},
-}
-
-CLUSTER: Shape = {
-    "Region": "text",
-    "Image!": {"Os!": "text", "CustomAmi": "text"},
-    "HeadNode!": _HEAD_NODE,
-    "Scheduling!": {
-        "Scheduler!": "text",
-        "SlurmQueues!": [_QUEUE],
-        "SlurmSettings": _SLURM,
-        "ScalingStrategy": "text",
-    },
-    "AdditionalPackages": "free",
-    "AdditionalResources": "text",
-    "CustomS3Bucket": "text",
-    "DeploymentSettings": "free",
-    "DevSettings": "free",
-    "DirectoryService": "free",
-    "Iam": {"PermissionsBoundary": "text", "ResourcePrefix": "text", "Roles": {"LambdaFunctionsRole": "text"}},
-    "Imds": {"ImdsSupport": "text"},
-    "LoginNodes": {"Pools!": [_LOGIN_POOL]},
-    "Monitoring": _MONITORING,
-    "SharedStorage": [_STORAGE],
-    "Tags": _TAGS,
-}
-"""A whole configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,48 +39,38 @@ class Problem:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-def problems(value: Any, shape: Shape = CLUSTER, path: str = "") -> Iterator[Problem]:
-    """Everything about a value that is not of a shape.
+@lru_cache(maxsize=1)
+def _judge() -> Draft202012Validator:
+    return Draft202012Validator(json.loads(_FILE.read_text(encoding="utf-8")))
 
-    >>> [
-    ...     str(problem)
-    ...     for problem in problems({"Key": "team", "Valu": "x"}, {"Key!": "text", "Value!": "text"}, "Tags[0]")
-    ... ]
-    ['Tags[0].Valu: unknown key, did you mean Value', 'Tags[0].Value: missing']
-    >>> [str(problem) for problem in problems("4", "whole", "MaxCount")]
-    ["MaxCount: got '4', allowed: a whole number"]
+
+def problems(configuration: Mapping[str, Any]) -> Iterator[Problem]:
+    """Everything about a configuration that is not of the vendor's shape, in its order.
+
+    >>> [str(each) for each in problems({"HeadNodes": {}, "Scheduling": "slurm"})][:2]
+    ['HeadNodes: unknown key, did you mean HeadNode', 'HeadNode: missing']
     """
-    if isinstance(shape, str):
-        yield from _wrong_kind(value, shape, path)
-    elif isinstance(shape, list):
-        if not isinstance(value, list):
-            yield Problem(path=path, message=f"got {value!r}, allowed: a list")
-            return
-        for index, inner in enumerate(value):
-            yield from problems(inner, shape[0], f"{path}[{index}]")
-    elif isinstance(value, Mapping):
-        yield from _wrong_keys(value, shape, path)
-    else:
-        yield Problem(path=path, message=f"got {value!r}, allowed: a mapping")
+    plain = json.loads(json.dumps(configuration))
+    found = sorted(_judge().iter_errors(plain), key=lambda error: [str(each) for each in error.absolute_path])
+    yield from dict.fromkeys(problem for error in found for problem in _said(error))
 
 
-def _wrong_kind(value: Any, kind: str, path: str) -> Iterator[Problem]:
-    if kind == "any":
-        return
-    types, words = _KINDS[kind]
-    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        yield Problem(path=path, message=f"got {value!r}, allowed: {words}")
-
-
-def _wrong_keys(value: Mapping[str, Any], shape: dict[str, Shape], path: str) -> Iterator[Problem]:
-    known = {key.removesuffix("!"): inner for key, inner in shape.items()}
-    prefix = f"{path}." if path else ""
-    for key, inner in value.items():
-        if key in known:
-            yield from problems(inner, known[key], f"{prefix}{key}")
-        else:
+def _said(error: ValidationError) -> Iterator[Problem]:
+    """An error in this project's words."""
+    path = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in error.absolute_path).lstrip(".")
+    prefix, got, rule = f"{path}." if path else "", error.instance, error.validator_value
+    if error.validator == "additionalProperties":
+        known = error.schema["properties"]
+        for key in [each for each in got if each not in known]:
             near = difflib.get_close_matches(str(key), known, n=1)
             yield Problem(path=f"{prefix}{key}", message="unknown key" + (f", did you mean {near[0]}" if near else ""))
-    for key in shape:
-        if key.endswith("!") and key.removesuffix("!") not in value:
-            yield Problem(path=prefix + key.removesuffix("!"), message="missing")
+    elif error.validator == "required":
+        yield from (Problem(path=f"{prefix}{key}", message="missing") for key in rule if key not in got)
+    elif error.validator == "oneOf":
+        yield Problem(path=path, message=f"needs one of {', '.join(each['required'][0] for each in rule)}")
+    elif error.validator == "type":
+        yield Problem(path=path, message=f"got {got!r}, allowed: {_KINDS[rule]}")
+    elif error.validator == "enum":
+        yield Problem(path=path, message=f"got {got!r}, allowed: {', '.join(map(str, rule))}")
+    else:
+        yield Problem(path=path, message=f"got {got!r}, and {error.validator} is {rule}")

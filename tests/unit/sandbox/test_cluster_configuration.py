@@ -18,11 +18,11 @@ class Aws:
     types: dict = field(default_factory=lambda: {"p5.48xlarge": P5, "m5.large": SMALL})
     subnets: dict = field(
         default_factory=lambda: {
-            "subnet-private": SubnetFacts(zone="us-east-1a", gives_public_addresses=False),
-            "subnet-public": SubnetFacts(zone="us-east-1a", gives_public_addresses=True),
+            "subnet-0private": SubnetFacts(zone="us-east-1a", gives_public_addresses=False),
+            "subnet-00public": SubnetFacts(zone="us-east-1a", gives_public_addresses=True),
         }
     )
-    groups: dict = field(default_factory=lambda: {"sg-efa": True, "sg-plain": False})
+    groups: dict = field(default_factory=lambda: {"sg-00000efa": True, "sg-000plain": False})
     objects: frozenset = frozenset({("assets", None), ("assets", "node.sh")})
 
     def instance_type(self, name):
@@ -42,7 +42,7 @@ def configuration():
     return {
         "Region": "us-east-1",
         "Image": {"Os": "ubuntu2404"},
-        "HeadNode": {"InstanceType": "m5.large", "Networking": {"SubnetId": "subnet-private"}},
+        "HeadNode": {"InstanceType": "m5.large", "Networking": {"SubnetId": "subnet-0private"}},
         "Scheduling": {
             "Scheduler": "slurm",
             "SlurmSettings": {"CustomSlurmSettings": [{"JobRequeue": 1}, {"RequeueExit": 75}]},
@@ -52,8 +52,8 @@ def configuration():
                     "CapacityType": "SPOT",
                     "JobExclusiveAllocation": True,
                     "Networking": {
-                        "SubnetIds": ["subnet-private"],
-                        "SecurityGroups": ["sg-efa"],
+                        "SubnetIds": ["subnet-0private"],
+                        "SecurityGroups": ["sg-00000efa"],
                         "PlacementGroup": {"Enabled": True},
                     },
                     "ComputeResources": [
@@ -148,17 +148,17 @@ class TestRefusals:
             (("Image", "CustomAmi"), "ami-1", "Image.CustomAmi: got 'ami-1'"),
             (("Region",), "eu-west-1", "Region: got 'eu-west-1'"),
             (("HeadNode", "InstanceType"), "m5.tiny", "EC2 has no instance type 'm5.tiny'"),
-            (("HeadNode", "Networking", "SubnetId"), "subnet-gone", "no subnet 'subnet-gone'"),
+            (("HeadNode", "Networking", "SubnetId"), "subnet-0000gone", "no subnet 'subnet-0000gone'"),
             (("HeadNode", "Netwrking"), {}, "HeadNode.Netwrking: unknown key, did you mean Networking"),
             (("Scheduling", "Scheduler"), "awsbatch", "Scheduling.Scheduler: got 'awsbatch'"),
             (("Scheduling", "SlurmQueues"), [], "at least one queue is needed"),
             (("Scheduling", "SlurmSettings", "CustomSlurmSettings"), [{"TaskPlugin": "x"}], "sets it itself"),
             ((*QUEUE, "Name"), "P5", "got 'P5', allowed: a lower-case letter"),
-            ((*QUEUE, "CapacityType"), "spot", "CapacityType: got 'spot', allowed: ONDEMAND, SPOT"),
-            ((*QUEUE, "Networking", "SecurityGroups"), ["sg-plain"], "EFA needs a security group"),
-            ((*QUEUE, "Networking", "SecurityGroups"), ["sg-gone"], "no security group 'sg-gone'"),
+            ((*QUEUE, "CapacityType"), "spot", "CapacityType: got 'spot', allowed: CAPACITY_BLOCK, ONDEMAND, SPOT"),
+            ((*QUEUE, "Networking", "SecurityGroups"), ["sg-000plain"], "EFA needs a security group"),
+            ((*QUEUE, "Networking", "SecurityGroups"), ["sg-0000gone"], "no security group 'sg-0000gone'"),
             ((*QUEUE, "Networking", "PlacementGroup"), None, "the placement group must be decided"),
-            ((*QUEUE, "Networking", "SubnetIds"), ["subnet-public"], "cannot be given public addresses"),
+            ((*QUEUE, "Networking", "SubnetIds"), ["subnet-00public"], "cannot be given public addresses"),
             ((*QUEUE, "CustomActions"), {"OnNodeConfigured": {"Script": "node.sh"}}, "allowed: s3://bucket/key"),
             ((*QUEUE, "CustomActions"), {"OnNodeStart": {"Script": "s3://assets/gone.sh"}}, "no object s3://assets"),
             ((*QUEUE, "Iam"), {"S3Access": [{"BucketName": "gone"}]}, "no bucket gone"),
@@ -200,8 +200,12 @@ class TestRefusals:
     def test_all_mistakes_at_once(self):
         document = configuration()
         document["Image"]["Os"] = "windows"
-        document["HeadNode"]["InstanceType"] = "m5.tiny"
+        document["Scheduling"]["ScalingStrategy"] = "some"
+        assert len(refusals(document)) == 2
 
+        document = configuration()
+        document["HeadNode"]["InstanceType"] = "m5.tiny"
+        document["Region"] = "us-west-9"
         assert len(refusals(document)) == 2
 
     @pytest.mark.parametrize("name", ["1st", "a_b", "x" * 61, ""])

@@ -1,0 +1,95 @@
+"""ParallelCluster's schema of cluster configurations as JSON Schema; run with .venv-pcluster's interpreter.
+
+    .venv-pcluster/bin/python tests/infra/pcluster_json_schema.py >launcher/sandbox/cluster/parallelcluster.schema.json
+
+What its marshmallow fields say and nothing else: keys, which of them must be there, types, words, patterns, bounds.
+Types are held strictly: the custom resource of this project hands over typed values, and a "4800" in quotes is a
+mistake in its making.
+"""
+
+import importlib.metadata
+import json
+import sys
+
+TYPES = {"String": "string", "Boolean": "boolean", "Integer": "integer", "Float": "number", "Dict": "object"}
+WIDTH = 110
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def of_schema(schema):
+    """A mapping with its keys."""
+    keys = {field.data_key or name: field for name, field in schema.fields.items()}
+    required = sorted(key for key, field in keys.items() if field.required)
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        **({"required": required} if required else {}),
+        "properties": {key: of_field(field) for key, field in sorted(keys.items())},
+    }
+
+
+def of_field(field):
+    """One value."""
+    kind = type(field).__name__
+    if kind == "OneOrManyCustomActionField":
+        script = of_schema(field.schema)
+        sequence = {"type": "array", "items": script}
+        either = [{"required": ["Script"]}, {"required": ["Sequence"]}]
+        return {
+            "type": "object",
+            "additionalProperties": False,
+            "oneOf": either,
+            "properties": {**script["properties"], "Sequence": sequence},
+        }
+    if kind == "Nested":
+        inner = of_schema(field.schema)
+        made = {"type": "array", "items": inner} if field.many else inner
+    elif kind == "List":
+        made = {"type": "array", "items": of_field(field.inner)}
+    else:
+        made = {"type": TYPES[kind]} if kind in TYPES else {}
+    for validator in field.validators:
+        made.update(of_validator(validator, made.get("type")))
+    return made
+
+
+def of_validator(validator, kind):
+    """What a validator of marshmallow's own says; a function of the package says nothing here."""
+    name = type(validator).__name__
+    if name == "OneOf":
+        kinds = validator.choices
+        return {"enum": sorted(kinds) if isinstance(kinds, set | frozenset) else list(kinds)}
+    if name == "Regexp":
+        # marshmallow looks from the beginning, JSON Schema anywhere.
+        return {"pattern": f"^(?:{validator.regex.pattern})"}
+    suffix = {"array": "Items", "string": "Length"}.get(kind)
+    bounds = (("min", validator.min), ("max", validator.max)) if name in ("Length", "Range") else ()
+    if name == "Length" and validator.equal is not None:
+        bounds = (("min", validator.equal), ("max", validator.equal))
+    names = {word: f"{word}{suffix}" if name == "Length" else f"{word}imum" for word, _ in bounds}
+    return {names[word]: bound for word, bound in bounds if bound is not None}
+
+
+def lines(value, indent=""):
+    """A value as JSON, what is short on one line."""
+    short = json.dumps(value)
+    if len(indent + short) <= WIDTH or not isinstance(value, dict):
+        return short
+    inner = indent + " "
+    parts = [f"{inner}{json.dumps(key)}: {lines(each, inner)}" for key, each in value.items()]
+    return "{\n" + ",\n".join(parts) + f"\n{indent}}}"
+
+
+def main():
+    """Print it."""
+    from pcluster.schemas.cluster_schema import ClusterSchema
+
+    version = importlib.metadata.version("aws-parallelcluster")
+    schema = of_schema(ClusterSchema(cluster_name="any"))
+    title = f"aws-parallelcluster {version}, pcluster/schemas/cluster_schema.py"
+    whole = {"$schema": DIALECT, "title": title, **schema}
+    sys.stdout.write(lines(whole) + "\n")
+
+
+if __name__ == "__main__":
+    main()
