@@ -37,7 +37,8 @@ def ask_once(
     name: Name, *, region: Where = None, tokens: Tokens = 64, timeout: Timeout = None, json: options.Json = False
 ) -> None:
     """See that an endpoint runs what was deployed, and send it one real request of its kind."""
-    from launcher.cli.endpoint_page import answer_document, answer_page
+    from launcher.cli.endpoint_page import answer_page
+    from launcher.records.endpoint_documents import answer_document
     from launcher.workflow.endpoint.calls import asker, probe, served
 
     session = _session(name, region)

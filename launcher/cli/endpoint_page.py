@@ -1,11 +1,8 @@
 """What `slipway endpoint` shows: an answer with its times, and the steps of a load test beside the quote."""
 
-from typing import Any
-
 from launcher.cli.table import Column, render
 from launcher.model.endpoint_call import EndpointState, LoadSetting, LoadStep, LoadTest, Reply, ServedEndpoint
 from launcher.model.report import EndpointReport, Report
-from launcher.records.endpoint_documents import answer
 from launcher.records.load_documents import kept_load, load_document
 
 
@@ -35,19 +32,6 @@ def endpoint_lines(report: Report, found: EndpointReport) -> list[str]:
 
 def _instances(count: int) -> str:
     return f"{count} instance{'s' if count != 1 else ''}"
-
-
-def answer_document(endpoint: ServedEndpoint, state: EndpointState, reply: Reply) -> dict[str, Any]:
-    """The same as JSON."""
-    return {
-        "schema": "slipway.answer/1",
-        "endpoint": endpoint.name,
-        "region": endpoint.region,
-        "status": state.status,
-        "config": state.config,
-        "instances": state.instances,
-        **answer(reply),
-    }
 
 
 def load_line(input_tokens: int, output_tokens: int, setting: LoadSetting | None) -> str:

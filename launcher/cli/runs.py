@@ -6,7 +6,7 @@ import typer
 
 from launcher.cli import options, output
 from launcher.cli.table import Column, render, terminal_width
-from launcher.records.run_folder import all_runs
+from launcher.records.run_folder import all_runs, runs_document
 
 
 def register(app: typer.Typer) -> None:
@@ -21,8 +21,7 @@ def runs(*, json: options.Json = False) -> None:
         report = folder.read_json("report.json") if (folder.path / "report.json").is_file() else {}
         found.append((name, folder.path.name, str(report.get("status", "not submitted")), folder.path))
     if json:
-        listed = [{"name": name, "started": at, "status": status} for name, at, status, _ in found]
-        output.document({"schema": "slipway.runs/1", "runs": listed})
+        output.document(runs_document([row[:3] for row in found]))
         return
     if not found:
         output.say("no runs in this folder\n\n  next: slipway plan FILE")

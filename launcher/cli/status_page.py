@@ -2,8 +2,8 @@
 
 from launcher.cli.lines import wrapped
 from launcher.cli.report_page import attempt_rows
+from launcher.records.submission import Submission
 from launcher.workflow.run.status import NOT_SUBMITTED, Standing
-from launcher.workflow.run.submission_record import Submission
 
 
 def page(found: Standing, width: int) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.model.endpoint import EndpointMode
-from launcher.model.endpoint_call import Reply
+from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.report import EndpointReport
 
 Json = dict[str, Any]
@@ -19,6 +19,19 @@ def answer(reply: Reply) -> Json:
         "ttft_ms": round(1000 * reply.first_s, 1) if reply.first_s is not None else None,
         "latency_ms": round(1000 * reply.whole_s, 1),
         "tokens_per_s": round(reply.tokens_per_s, 3) if reply.tokens_per_s is not None else None,
+    }
+
+
+def answer_document(endpoint: ServedEndpoint, state: EndpointState, reply: Reply) -> Json:
+    """slipway.answer/1."""
+    return {
+        "schema": "slipway.answer/1",
+        "endpoint": endpoint.name,
+        "region": endpoint.region,
+        "status": state.status,
+        "config": state.config,
+        "instances": state.instances,
+        **answer(reply),
     }
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -168,3 +168,9 @@ def all_runs(root: Path) -> list[tuple[str, RunFolder]]:
         folders = [each for each in (root / RUNS / name).iterdir() if each.is_dir() and not each.is_symlink()]
         found.extend((name, RunFolder(path=each)) for each in sorted(folders, reverse=True))
     return found
+
+
+def runs_document(found: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+    """slipway.runs/1: of every run its plan's name, when it began, and how it stands."""
+    listed = [{"name": name, "started": at, "status": status} for name, at, status in found]
+    return {"schema": "slipway.runs/1", "runs": listed}

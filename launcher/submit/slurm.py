@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from launcher.model.job import Submitted
 from launcher.submit import slurm_output
 from launcher.submit.jobs import Attempt, JobFacts, NoPartitionError, SchedulerError, UnreachableError
 from launcher.submit.shell import Answer, Shell
@@ -81,15 +82,6 @@ chunk() {{
 }}
 {chunks}
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """A job that Slurm has taken. `key` is its name there, `folder` its folder on the head node."""
-
-    job: str
-    key: str
-    folder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import CONTROLLER, ml_name
 from launcher.model.plan import Plan
+from launcher.records.submission import HeadNode
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.hyperpod import USER
 from launcher.submit.session import connect_command, missing_program
-from launcher.workflow.run.submission_record import HeadNode
 
 SAME_MOMENT = timedelta(minutes=1)
 USABLE = ("Scheduled", "Active")

@@ -6,10 +6,10 @@ from contextlib import closing
 
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.records.run_folder import RunFolder
+from launcher.records.submission import recorded
 from launcher.submit.slurm import Slurm
 from launcher.workflow.run.status import Standing, reached, standing
 from launcher.workflow.run.submission import look_again
-from launcher.workflow.run.submission_record import recorded
 
 PATIENCE_S, LOOK_S = 300.0, 1.0
 """Slurm waits KillWait (30 s by default) from SIGTERM to SIGKILL, then for the nodes' epilogs."""

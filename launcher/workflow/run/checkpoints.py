@@ -23,7 +23,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.run.submission_record import recorded
+from launcher.records.submission import recorded
 
 AGENT, DCP = "agent", "dcp"
 _SHARED = "it was removed but for the files that a newer one shares with it"

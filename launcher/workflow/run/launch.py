@@ -19,6 +19,7 @@ from launcher.model.report import Report, RunStatus
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.records.run_folder import RunFolder, write_whole
+from launcher.records.submission import HeadNode, Submission
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.jobs import JobState, SchedulerError
@@ -35,7 +36,6 @@ from launcher.workflow.run.shipping import ship_work
 from launcher.workflow.run.site import Site, site_for
 from launcher.workflow.run.story import Story
 from launcher.workflow.run.submission import connect, fresh_key, start_fleet, submit
-from launcher.workflow.run.submission_record import HeadNode, Submission
 from launcher.workflow.run.submission_watch import JOB_FOLDER, Mirror, NoCapacityError, RemoteWatch, log_name
 
 

@@ -10,13 +10,13 @@ from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.records.run_folder import RunFolder
+from launcher.records.submission import SANDBOX, HeadNode
 from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
 from launcher.workflow.deploy.deployment import Ground
 from launcher.workflow.deploy.hyperpod import controller, is_hyperpod
 from launcher.workflow.deploy.standing import cluster_for
 from launcher.workflow.deploy.steps import Deployed
 from launcher.workflow.run.submission import USERS
-from launcher.workflow.run.submission_record import SANDBOX, HeadNode
 
 LOCAL = "local"
 """The `target.ssh_host` that stands for this machine."""

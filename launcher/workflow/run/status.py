@@ -12,13 +12,13 @@ from launcher.aws.session import Session
 from launcher.model.report import Attempt, Report, RunStatus
 from launcher.records.documents import parse_report, report_document
 from launcher.records.run_folder import RunFolder, write_whole
+from launcher.records.submission import Submission, recorded
 from launcher.submit.jobs import JobFacts, JobState
 from launcher.submit.shell import Shell
 from launcher.submit.slurm import Slurm
 from launcher.workflow.run.attempts import attempts, read_events
 from launcher.workflow.run.follow import FIRST_LINE
 from launcher.workflow.run.submission import connect, look_again
-from launcher.workflow.run.submission_record import Submission, recorded
 from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS, Mirror, ending, log_name
 
 PENDING, UNKNOWN, NOT_SUBMITTED = "pending", "unknown", "not-submitted"

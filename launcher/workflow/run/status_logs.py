@@ -6,11 +6,11 @@ from contextlib import closing
 
 from launcher.model.errors import ImpossibleError
 from launcher.records.run_folder import RunFolder
+from launcher.records.submission import recorded
 from launcher.submit.jobs import UnreachableError
 from launcher.submit.slurm import Slurm
 from launcher.workflow.run.status import reached, split_log, standing
 from launcher.workflow.run.submission import look_again
-from launcher.workflow.run.submission_record import recorded
 from launcher.workflow.run.submission_watch import JOB_FOLDER, Mirror, RemoteWatch, log_name
 
 

@@ -17,6 +17,7 @@ from launcher.model.enums import OperatingSystem
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.upkeep import STAGED_FOLDER
 from launcher.records.run_folder import RunFolder
+from launcher.records.submission import HeadNode, Submission, recorded
 from launcher.rendering.hyperpod import SHARED_HOME
 from launcher.rendering.slurm_job import BATCH_FILE
 from launcher.submit.jobs import UnreachableError
@@ -26,7 +27,6 @@ from launcher.submit.slurm import Slurm
 from launcher.submit.ssh import SshShell
 from launcher.submit.ssm import SsmShell
 from launcher.workflow.run.shipping import Shipment, job_archive
-from launcher.workflow.run.submission_record import HeadNode, Submission, recorded
 
 Tell = Callable[[str], None]
 USERS = {

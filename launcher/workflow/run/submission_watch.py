@@ -7,8 +7,9 @@ from pathlib import Path
 
 from launcher.agent.exits import INTERRUPTED
 from launcher.model.errors import DeploymentFailedError
+from launcher.model.job import Submitted
 from launcher.submit.jobs import JobFacts, JobState, UnreachableError
-from launcher.submit.slurm import Slurm, Submitted
+from launcher.submit.slurm import Slurm
 from launcher.workflow.run.attempts import ENDINGS, read_events
 
 REQUEUE_S = 15.0

@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
+from launcher.model.job import Submitted
 from launcher.submit.jobs import JobState, UnreachableError
-from launcher.submit.slurm import Slurm, Submitted
+from launcher.submit.slurm import Slurm
 from launcher.workflow.run.follow import FIRST_LINE
 from launcher.workflow.run.submission_watch import PATIENCE_S, Mirror, RemoteWatch, log_name
 from tests.sandbox.submit.conftest import until

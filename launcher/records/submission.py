@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.job import Submitted
 from launcher.records.run_folder import RunFolder
-from launcher.submit.slurm import Submitted
 
 FILE = "submission.json"
 SCHEMA = "slipway.submission/1"
