@@ -70,7 +70,8 @@ def end(find: Callable[[], set[int]], *, within_s: float = 10.0) -> set[int]:
         left = {pid for pid in find() if pid != os.getpid() and is_running(pid)}
         if not left or time.monotonic() > deadline:
             return left
-        for pid in left:
+        # Parents first, as their numbers go: a shell that outlives its child for a moment would write of its end.
+        for pid in sorted(left):
             send(pid, signal.SIGKILL)
         time.sleep(_PAUSE_S)
 

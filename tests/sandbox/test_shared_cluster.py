@@ -102,6 +102,21 @@ def test_two_jobs_go_to_one_cluster_and_deploy_nothing(account):
     assert account.sandbox.clusters() == ("slipway-team",)
 
 
+def test_a_job_gets_the_folder_by_the_rules_of_a_real_launch(account):
+    work = account.root / "work"
+    (work / ".ssh").mkdir(parents=True)
+    for name in (".env", ".ssh/id_ed25519", "train.py"):
+        (work / name).write_text("secret")
+
+    folder, _ = account.launch(
+        job("ships") | {"run": {"command": ["sh", "-c", "echo has: $(ls -A)"], "workdir": "work"}}
+    )
+
+    assert "has: train.py\n" in (folder.logs / "attempt-1.log").read_text()
+    submission = folder.read_json("submission.json")
+    assert (submission["head_node"]["via"], submission["work"]["files"]) == ("sandbox", 1)
+
+
 def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(account):
     account.launch(plan("solo"))
     before = account.deployments()

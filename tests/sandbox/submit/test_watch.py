@@ -34,6 +34,30 @@ def test_an_interrupted_job_is_not_over_and_need_not_wait_two_minutes(head, loca
     assert any("waits" in line for line in told)
 
 
+class Noted:
+    """A shell that notes what is run."""
+
+    def __init__(self, shell):
+        self.shell, self.scripts = shell, []
+
+    def run(self, script, **more):
+        self.scripts.append(script)
+        return self.shell.run(script, **more)
+
+    def __getattr__(self, name):
+        return getattr(self.shell, name)
+
+
+def test_it_is_spared_the_two_minutes_by_one_order_and_not_at_every_look(head, local, watch):
+    text = '[ "${SLURM_RESTART_COUNT:-0}" = 1 ] || exit 75'
+    job = local.submit("again-3", head.folder_with(text, "--requeue", "--open-mode=append"), "job.sbatch")
+    noted = Noted(local.shell)
+    seen, _ = watch(Slurm(shell=noted), job)
+    until(seen.ended)
+    assert seen.facts.state is JobState.COMPLETED
+    assert sum("StartTime=now+1" in each for each in noted.scripts) == 1
+
+
 def test_a_job_that_failed_is_over_at_once(head, local, watch):
     job = local.submit("fails-1", head.folder_with("exit 3"), "job.sbatch")
     seen, _ = watch(local, job)
