@@ -108,9 +108,8 @@ def test_a_job_gets_the_folder_by_the_rules_of_a_real_launch(account):
     for name in (".env", ".ssh/id_ed25519", "train.py"):
         (work / name).write_text("secret")
 
-    folder, _ = account.launch(
-        job("ships") | {"run": {"command": ["sh", "-c", "echo has: $(ls -A)"], "workdir": "work"}}
-    )
+    listing = {"command": ["sh", "-c", "echo has: $(ls -A)"], "workdir": "work"}
+    folder, _ = account.launch(job("ships") | {"run": listing})
 
     assert "has: train.py\n" in (folder.logs / "attempt-1.log").read_text()
     submission = folder.read_json("submission.json")

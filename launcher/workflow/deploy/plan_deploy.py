@@ -3,25 +3,11 @@
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from launcher.model.quote import Quote
 from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
-from launcher.workflow.quote.fresh import Picked, fresh_quote, gated_quote
+from launcher.workflow.quote.fresh import Person, Picked, fresh_quote, gated_quote
 from launcher.workflow.quote.options import PriceOptions
-
-
-class Person(Protocol):
-    """Who is shown what would be deployed, and asked."""
-
-    def say(self, text: str) -> None:
-        """Tell of something beside the story."""
-
-    def quote(self, picked: Picked) -> None:
-        """Show a quote."""
-
-    def approve(self, picked: Picked, what: str) -> None:
-        """Show a quote and ask whether to do `what`; ends the command where the answer is no."""
 
 
 def deploy_plan(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from launcher.catalog import load as catalog_load
 from launcher.model.enums import PurchaseOption
@@ -54,6 +54,22 @@ class Picked(NamedTuple):
     priced: Priced
     rank: int
     quoted: Quote
+
+
+class Person(Protocol):
+    """Who is shown what would be done, and asked."""
+
+    def say(self, text: str) -> None:
+        """Tell of something beside the story."""
+
+    def show(self, priced: Priced, *, called: bool) -> None:
+        """Show the candidates; `called` says whether AWS was asked for their prices."""
+
+    def quote(self, picked: Picked) -> None:
+        """Show a quote."""
+
+    def approve(self, picked: Picked, what: str) -> None:
+        """Show a quote and ask whether to do `what`; ends the command where the answer is no."""
 
 
 def gated_quote(path: Path, now: datetime, options: PriceOptions, *, wanted: str | None, say: Say) -> Picked:

@@ -4,30 +4,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from launcher.model.errors import UnreadableInputError
 from launcher.model.report import Report
-from launcher.pricing.priced import Priced
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.quote.fresh import Picked, fresh_quote, gated_quote
+from launcher.workflow.quote.fresh import Person, Picked, fresh_quote, gated_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from launcher.workflow.run.fallback import Fallback, place_words
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
-
-
-class Person(Protocol):
-    """Who is shown what would be done, and asked."""
-
-    def say(self, text: str) -> None:
-        """Tell of something beside the story."""
-
-    def show(self, priced: Priced, *, called: bool) -> None:
-        """Show the candidates; `called` says whether AWS was asked for their prices."""
-
-    def approve(self, picked: Picked, what: str) -> None:
-        """Show a quote and ask whether to do `what`; ends the command where the answer is no."""
 
 
 def launch_plan(
