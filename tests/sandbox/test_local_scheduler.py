@@ -1,83 +1,24 @@
 """Batch scripts on a machine without Slurm."""
 
 import os
-import shutil
-import tempfile
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
-from launcher.model.job import Submitted
 from launcher.sandbox import processes
-from launcher.sandbox.cluster.nodes import NodeView
-from launcher.sandbox.slurm.local_slurm import LocalSlurm
 from launcher.submit.jobs import JobState, SchedulerError
-from launcher.submit.shell import LocalShell
-from launcher.submit.slurm import Slurm
 
 PATIENCE_S = 120
-SETTINGS = {"RequeueExit": "75", "JobRequeue": "1"}
-
-
-class Nodes:
-    """Two nodes of one partition, each with a folder that is new in each of its lives."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.lives = {"gpu-dy-p5-1": 1, "gpu-dy-p5-2": 1}
-        for name in self.lives:
-            self.scratch(name).mkdir()
-
-    def scratch(self, name):
-        return self.folder / f"{name}.{self.lives[name]}"
-
-    def replace(self, name):
-        self.lives[name] += 1
-        self.scratch(name).mkdir()
-
-    def __call__(self):
-        return [
-            NodeView(
-                name=name,
-                partition="gpu",
-                instance_type="p5.48xlarge",
-                capacity_type="SPOT",
-                instance_id=f"i-{life}",
-                generation=life,
-                life=f"{self.folder.name}-{name}-{life}",
-                scratch=str(self.scratch(name)),
-                metadata="http://127.0.0.1:1",
-                cpus=4,
-            )
-            for name, life in self.lives.items()
-        ]
 
 
 @pytest.fixture
-def nodes(tmp_path):
-    (tmp_path / "nodes").mkdir()
-    return Nodes(tmp_path / "nodes")
+def scheduler(local_slurm):
+    return local_slurm.scheduler
 
 
 @pytest.fixture
-def local(nodes):
-    # Sockets need a short path.
-    folder = Path(tempfile.mkdtemp(prefix="slt-", dir="/tmp"))
-    made = LocalSlurm(folder / "runner", nodes, f"mark-{os.getpid()}-{time.monotonic_ns()}", SETTINGS)
-    yield made
-    made.stop()
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
-def scheduler(local):
-    return local.scheduler
-
-
-@pytest.fixture
-def submit(tmp_path, local, scheduler):
+def submit(tmp_path, local_slurm, scheduler):
     folder = tmp_path / "job"
     folder.mkdir()
 
@@ -85,7 +26,7 @@ def submit(tmp_path, local, scheduler):
         lines = "".join(f"#SBATCH {option}\n" for option in ("--partition=gpu", "--output=out", *options))
         script = folder / "job.sh"
         script.write_text(f"#!/bin/bash\n{lines}{text}\n")
-        whole = {**local.environment(os.environ["PATH"]), **environment}
+        whole = {**local_slurm.environment(os.environ["PATH"]), **environment}
         return scheduler.submit(script, folder=folder, environment=whole)
 
     return hand_in
@@ -312,87 +253,6 @@ class TestCommands:
         end(scheduler, submit("scontrol reconfigure || echo refused $?"))
 
         assert "refused 1" in output()
-
-
-class TestHeadNode:
-    """The launcher's own Slurm, over a shell on which the local scheduler answers."""
-
-    @pytest.fixture
-    def slurm(self, local, tmp_path):
-        (tmp_path / "home").mkdir()
-        environment = {**local.environment(os.environ["PATH"]), "HOME": str(tmp_path / "home")}
-        return Slurm(shell=LocalShell(environment))
-
-    @pytest.fixture
-    def folder(self, tmp_path):
-        def made(text, *options):
-            place = tmp_path / "head"
-            place.mkdir()
-            lines = "".join(f"#SBATCH {option}\n" for option in ("--requeue", "--open-mode=append", *options))
-            (place / "job.sbatch").write_text(f"#!/bin/bash\n{lines}{text}\n")
-            return str(place)
-
-        return made
-
-    def test_a_job_is_submitted_once_followed_and_read(self, slurm, folder):
-        place = folder('echo "$SLURM_JOB_NAME in $SLURM_JOB_PARTITION"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75')
-        assert slurm.partition("p5-48xlarge", "p5.48xlarge") == "gpu"
-        job = slurm.submit("team-1", place, "job.sbatch", partition="gpu")
-        assert slurm.submit("team-1", place, "job.sbatch", partition="gpu") == job
-        assert slurm.find("team-1", place) == job
-
-        until(lambda: slurm.facts(job).state.final)
-
-        facts = slurm.facts(job)
-        assert (facts.state, facts.word, facts.restarts) == (JobState.COMPLETED, "COMPLETED", 1)
-        assert (facts.attempt.number, facts.attempt.exit_code, facts.attempt.nodes) == (2, 0, ("gpu-dy-p5-1",))
-        (printed,) = slurm.read(job, {f"slurm-{job.job}.out": 0}).values()
-        assert printed.data == b"team-1 in gpu\n" * 2
-
-    def test_a_job_that_runs_and_is_cancelled(self, slurm, folder):
-        job = slurm.submit("team-2", folder("echo up; sleep 600"), "job.sbatch", partition="gpu")
-        facts = until(lambda: (found := slurm.facts(job)).state is JobState.RUNNING and found)
-        assert facts.nodes == ("gpu-dy-p5-1",)
-        slurm.cancel(job, only_pending=True)
-        assert slurm.facts(job).state is JobState.RUNNING
-        slurm.cancel(job)
-        until(lambda: slurm.facts(job).state is JobState.CANCELLED)
-
-    def test_what_waits_and_what_is_refused_say_why(self, slurm, folder, submit):
-        submit("sleep 600", "--nodes=2")
-        place = folder("true")
-        with pytest.raises(SchedulerError, match=r"sbatch refuses the job: sbatch: error: .* there are 0"):
-            slurm.submit("team-3", place, "job.sbatch", partition="cpu")
-        job = slurm.submit("team-3", place, "job.sbatch", partition="gpu")
-        assert (slurm.facts(job).state, slurm.facts(job).reason) == (JobState.PENDING, "Resources")
-
-    def test_what_is_not_there_is_not_found(self, slurm, folder):
-        place = folder("true")
-        assert slurm.find("team-4", place) is None
-        assert slurm.facts(Submitted(job="99", key="team-4", folder=place)) is None
-        slurm.cancel(Submitted(job="99", key="team-4", folder=place))
-
-    @pytest.mark.parametrize(
-        "command, told",
-        [
-            ("squeue --long", "unrecognized option '--long'"),
-            ("squeue", "prints job ids alone"),
-            ("sbatch --parsable", "one batch script is taken, got: none"),
-            ("scontrol update partition=x", "cannot update partition"),
-            ("scancel --user=ada 1", "unrecognized option '--user'"),
-            ("sacct", "accounting storage is disabled"),
-        ],
-    )
-    def test_it_refuses_what_it_cannot_do(self, slurm, command, told):
-        answer = slurm.shell.run(f"cd /tmp && {command}")
-        assert answer.code == 1
-        assert told in answer.err
-
-    def test_without_its_scheduler_a_command_says_so(self, local, slurm):
-        local.stop()
-        answer = slurm.shell.run("squeue --noheader --format=%i")
-        assert answer.code == 1
-        assert "Unable to contact slurm controller" in answer.err
 
 
 def test_attempts_are_seen_from_other_threads(scheduler, submit):

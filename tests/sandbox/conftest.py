@@ -1,0 +1,64 @@
+"""A machine without Slurm: two nodes, and the local scheduler behind Slurm's commands."""
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.slurm.local_slurm import LocalSlurm
+
+SETTINGS = {"RequeueExit": "75", "JobRequeue": "1"}
+
+
+class Nodes:
+    """Two nodes of one partition, each with a folder that is new in each of its lives."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.lives = {"gpu-dy-p5-1": 1, "gpu-dy-p5-2": 1}
+        for name in self.lives:
+            self.scratch(name).mkdir()
+
+    def scratch(self, name):
+        return self.folder / f"{name}.{self.lives[name]}"
+
+    def replace(self, name):
+        self.lives[name] += 1
+        self.scratch(name).mkdir()
+
+    def __call__(self):
+        return [
+            NodeView(
+                name=name,
+                partition="gpu",
+                instance_type="p5.48xlarge",
+                capacity_type="SPOT",
+                instance_id=f"i-{life}",
+                generation=life,
+                life=f"{self.folder.name}-{name}-{life}",
+                scratch=str(self.scratch(name)),
+                metadata="http://127.0.0.1:1",
+                cpus=4,
+            )
+            for name, life in self.lives.items()
+        ]
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    (tmp_path / "nodes").mkdir()
+    return Nodes(tmp_path / "nodes")
+
+
+@pytest.fixture
+def local_slurm(nodes):
+    # Sockets need a short path.
+    folder = Path(tempfile.mkdtemp(prefix="slt-", dir="/tmp"))
+    made = LocalSlurm(folder / "runner", nodes, f"mark-{os.getpid()}-{time.monotonic_ns()}", SETTINGS)
+    yield made
+    made.stop()
+    shutil.rmtree(folder)

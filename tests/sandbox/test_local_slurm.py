@@ -1,0 +1,108 @@
+"""The launcher's own Slurm over a shell on which the local scheduler answers."""
+
+import os
+import time
+
+import pytest
+
+from launcher.model.job import Submitted
+from launcher.submit.jobs import JobState, SchedulerError
+from launcher.submit.shell import LocalShell
+from launcher.submit.slurm import Slurm
+
+PATIENCE_S = 120
+
+
+def until(condition):
+    """Wait until something holds; the test fails when it never does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+    return found
+
+
+@pytest.fixture
+def slurm(local_slurm, tmp_path):
+    (tmp_path / "home").mkdir()
+    environment = {**local_slurm.environment(os.environ["PATH"]), "HOME": str(tmp_path / "home")}
+    return Slurm(shell=LocalShell(environment))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def made(text, *options):
+        place = tmp_path / "head"
+        place.mkdir()
+        lines = "".join(f"#SBATCH {option}\n" for option in ("--requeue", "--open-mode=append", *options))
+        (place / "job.sbatch").write_text(f"#!/bin/bash\n{lines}{text}\n")
+        return str(place)
+
+    return made
+
+
+def test_a_job_is_submitted_once_followed_and_read(slurm, folder):
+    place = folder('echo "$SLURM_JOB_NAME in $SLURM_JOB_PARTITION"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75')
+    assert slurm.partition("p5-48xlarge", "p5.48xlarge") == "gpu"
+    job = slurm.submit("team-1", place, "job.sbatch", partition="gpu")
+    assert slurm.submit("team-1", place, "job.sbatch", partition="gpu") == job
+    assert slurm.find("team-1", place) == job
+
+    until(lambda: slurm.facts(job).state.final)
+
+    facts = slurm.facts(job)
+    assert (facts.state, facts.word, facts.restarts) == (JobState.COMPLETED, "COMPLETED", 1)
+    assert (facts.attempt.number, facts.attempt.exit_code, facts.attempt.nodes) == (2, 0, ("gpu-dy-p5-1",))
+    (printed,) = slurm.read(job, {f"slurm-{job.job}.out": 0}).values()
+    assert printed.data == b"team-1 in gpu\n" * 2
+
+
+def test_a_job_that_runs_and_is_cancelled(slurm, folder):
+    job = slurm.submit("team-2", folder("echo up; sleep 600"), "job.sbatch", partition="gpu")
+    facts = until(lambda: (found := slurm.facts(job)).state is JobState.RUNNING and found)
+    assert facts.nodes == ("gpu-dy-p5-1",)
+    slurm.cancel(job, only_pending=True)
+    assert slurm.facts(job).state is JobState.RUNNING
+    slurm.cancel(job)
+    until(lambda: slurm.facts(job).state is JobState.CANCELLED)
+
+
+def test_what_waits_and_what_is_refused_say_why(slurm, folder, tmp_path):
+    (tmp_path / "all.sh").write_text("#!/bin/sh\n#SBATCH --nodes=2\nsleep 600\n")
+    assert slurm.shell.run(f"cd {tmp_path} && sbatch --parsable all.sh").code == 0
+    place = folder("true")
+    with pytest.raises(SchedulerError, match=r"sbatch refuses the job: sbatch: error: .* there are 0"):
+        slurm.submit("team-3", place, "job.sbatch", partition="cpu")
+    job = slurm.submit("team-3", place, "job.sbatch", partition="gpu")
+    assert (slurm.facts(job).state, slurm.facts(job).reason) == (JobState.PENDING, "Resources")
+
+
+def test_what_is_not_there_is_not_found(slurm, folder):
+    place = folder("true")
+    assert slurm.find("team-4", place) is None
+    assert slurm.facts(Submitted(job="99", key="team-4", folder=place)) is None
+    slurm.cancel(Submitted(job="99", key="team-4", folder=place))
+
+
+@pytest.mark.parametrize(
+    "command, told",
+    [
+        ("squeue --long", "unrecognized option '--long'"),
+        ("squeue", "prints job ids alone"),
+        ("sbatch --parsable", "one batch script is taken, got: none"),
+        ("scontrol update partition=x", "cannot update partition"),
+        ("scancel --user=ada 1", "unrecognized option '--user'"),
+        ("sacct", "accounting storage is disabled"),
+    ],
+)
+def test_it_refuses_what_it_cannot_do(slurm, command, told):
+    answer = slurm.shell.run(f"cd /tmp && {command}")
+    assert answer.code == 1
+    assert told in answer.err
+
+
+def test_without_its_scheduler_a_command_says_so(local_slurm, slurm):
+    local_slurm.stop()
+    answer = slurm.shell.run("squeue --noheader --format=%i")
+    assert answer.code == 1
+    assert "Unable to contact slurm controller" in answer.err
