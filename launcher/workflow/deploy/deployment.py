@@ -30,8 +30,8 @@ class DeployOptions:
 
     `box` is a sandbox that runs already and goes on afterwards; None: with `sandbox` a new one, which ends with it, and
     whose clusters are scheduled by `scheduler`: "slurm", "local", or "auto" for Slurm where it is installed. Outside
-    of it, `account` is prepared for the CDK first (None: it is examined instead) and `cluster` asks the scheduler of a cluster
-    what it runs (None: nothing answers that).
+    of it, `account` is prepared for the CDK first (None: it is examined instead), and `cluster` asks the scheduler of a
+    cluster what it runs (None: nothing answers that).
     """
 
     root: Path

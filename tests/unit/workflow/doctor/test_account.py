@@ -1,13 +1,13 @@
 """The doctor on credentials, region, bootstrap, rights and advice."""
 
 import pytest
+from launcher.workflow.run.launch_aws import LaunchSetting, launch_quote
 
 from launcher.model.diagnosis import Outcome
 from launcher.model.errors import ImpossibleError
 from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch_aws import LaunchSetting, launch_quote
 from tests.stand_ins.aws_account import DENIED, THROTTLED
 from tests.unit.workflow.doctor.conftest import NOW, REGION, actions_of, client, decision
 
