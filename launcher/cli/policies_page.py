@@ -11,7 +11,7 @@ def policies_lines(made: AccountPolicies, folder: Path) -> list[str]:
     """The files with what each holds, then the commands."""
     width = max(len(each.file) for each in made.every)
     lines = [
-        f"  policies for account {made.account.id}, in {folder} (IAM takes {MOST_CHARACTERS:,} characters each)",
+        f"  policies for {made.account.id} in {folder}; IAM takes {MOST_CHARACTERS:,} characters each",
         "",
     ]
     lines += [f"  {each.file:<{width}}  {each.characters:>5,}  {each.holds}" for each in made.every]
