@@ -34,7 +34,8 @@ OUTSIDE = {
 """Modules through which the world gets into a result: files, network, other processes, clock, chance."""
 
 SHARED_BY_AGENT = {
-    f"launcher.agent.{module}" for module in ("errors", "exits", "interval", "job", "manifest", "metrics")
+    f"launcher.agent.{module}"
+    for module in ("dcp_metadata", "errors", "exits", "interval", "job", "manifest", "metrics")
 }
 """What both sides need stands once, in the agent, on the standard library alone."""
 BUILDER = "launcher.agent.build"

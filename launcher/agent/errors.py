@@ -51,6 +51,24 @@ class TakenOverError(AgentError):
     exit_code = exits.STORE_FAILED
 
 
+class LostCheckpointsError(AgentError):
+    """There are checkpoints and none of them can be used: to begin at step 0 is for a person to decide."""
+
+    exit_code = exits.STORE_FAILED
+
+    def __init__(self, uri: str, newest: str) -> None:
+        """Say where and why.
+
+        Args:
+            uri: Of the checkpoints.
+            newest: Why the newest cannot be used.
+        """
+        super().__init__(
+            f"no checkpoint in {uri} can be used ({newest}), and beginning at step 0 would pass over them; to do that "
+            "all the same, say checkpoint.restart: fresh in the plan file"
+        )
+
+
 class StoreError(AgentError):
     """The checkpoint store did not do what was asked."""
 

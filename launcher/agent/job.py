@@ -17,9 +17,10 @@ from launcher.agent.errors import JobSpecError
 
 SCHEMA = "slipway.job/1"
 MODES = ("agent", "dcp", "none")
+RESTARTS = ("auto", "fresh")
 WRITERS = ("every-node", "first-node")
 
-_SELDOM = frozenset({"ends_at", "hung_minutes", "leave_before_s", "mtbf_s", "timeout_s"})
+_SELDOM = frozenset({"ends_at", "hung_minutes", "leave_before_s", "mtbf_s", "restart", "timeout_s"})
 _URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()=/-]*)?")
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -46,6 +47,7 @@ class CheckpointSpec:
             "first-node": only the first node writes checkpoints, the others restore them.
         final_upload_s: How long the last checkpoint of a completed command is tried before the job has failed, > 0.
         timeout_s: A request to the store that brings no byte for this long is given up and tried again, > 0.
+        restart: "auto": checkpoints of which none can be used stop the start; "fresh": it begins at step 0 then.
     """
 
     uri: str | None
@@ -58,6 +60,7 @@ class CheckpointSpec:
     writers: str = "every-node"
     final_upload_s: float = 600.0
     timeout_s: float = 30.0
+    restart: str = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +245,7 @@ _CHECKPOINT_KEYS: dict[str, _Kind] = {
     "writers": str,
     "final_upload_s": _number,
     "timeout_s": _number,
+    "restart": str,
 }
 
 
@@ -324,6 +328,8 @@ def _checkpoint_problems(spec: JobSpec) -> list[str]:
     policy, problems = spec.checkpoint, []
     if policy.mode not in MODES:
         problems.append(f"checkpoint.mode: got {policy.mode!r}; allowed: {', '.join(MODES)}")
+    if policy.restart not in RESTARTS:
+        problems.append(f"checkpoint.restart: got {policy.restart!r}; allowed: {', '.join(RESTARTS)}")
     if policy.writers not in WRITERS:
         problems.append(f"checkpoint.writers: got {policy.writers!r}; allowed: {', '.join(WRITERS)}")
     if policy.uri is None and policy.mode in ("agent", "dcp"):

@@ -20,9 +20,7 @@ A PyTorch distributed checkpoint (`torch.distributed.checkpoint`) has its own: `
 pickle that names every shard. It is read here without torch, and without running anything that a pickle can hold.
 """
 
-import io
 import json
-import pickle
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -37,6 +35,9 @@ SCHEMA_WITH_PACKS = "slipway.checkpoint/2"
 COMMIT_NAME = "manifest.json"
 DCP_METADATA_NAME = ".metadata"
 
+_MOST, _MOST_PARTS = 2**63, 2**20
+_LONGEST_NAME = 255
+"""Bytes of a file's name on Linux (NAME_MAX of <linux/limits.h>)."""
 _COMMITS_OF_A_LIFE = 20
 """Of one step: a trainer that writes it again and again is not followed for ever."""
 _MOST_TO_INDENT = 1000
@@ -151,7 +152,7 @@ def parse(text: str) -> Manifest:
         schema = document.pop("schema")
         files = tuple(StoredFile(**file) for file in document.pop("files"))
         manifest = Manifest(**document, files=files)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ManifestError(f"not a manifest: {error!r}") from error
     if schema not in (SCHEMA, SCHEMA_WITH_PACKS):
         raise ManifestError(f"schema: got {schema!r}; this agent reads {SCHEMA!r} and {SCHEMA_WITH_PACKS!r}")
@@ -286,89 +287,65 @@ def part_key(*, step: int, session: str, part: int) -> str:
 
 def _check(manifest: Manifest) -> None:
     """Types and values; a manifest comes from a bucket and is not trusted."""
-    integers: list[Any] = [manifest.attempt, manifest.step, manifest.parts]
-    texts: list[Any] = [manifest.run, manifest.folder, manifest.written_at]
-    if manifest.part is not None:
-        integers.append(manifest.part)
-    for file in manifest.files:
-        integers += [file.bytes, file.part, *([] if file.offset is None else [file.offset])]
-        texts += [file.path, file.sha256, file.key]
-    if any(type(value) is not int or value < 0 for value in integers) or any(type(value) is not str for value in texts):
-        raise ManifestError("not a manifest: a value has the wrong type")
-    if type(manifest.seconds) not in (int, float):
-        raise ManifestError("not a manifest: a value has the wrong type")
+    _check_values(manifest)
     if step_of_folder(manifest.folder) != manifest.step:
         raise ManifestError(
             f"folder: got {manifest.folder!r}; it must be step-{manifest.step} or checkpoint-{manifest.step}"
         )
+    if manifest.part is None and not manifest.files:
+        raise ManifestError("not a checkpoint: it lists no file")
     for file in manifest.files:
-        path = PurePosixPath(file.path)
-        if path.is_absolute() or ".." in path.parts or str(path) != file.path or file.path == "." or "\0" in file.path:
-            raise ManifestError(f"path: got {file.path!r}; it must lie below the checkpoint's folder")
-        if step_of_key(file.key) is None:
-            raise ManifestError(f"key of {file.path}: got {file.key!r}; it must lie below a step")
-        if not _SHA256.fullmatch(file.sha256):
-            raise ManifestError(f"sha256 of {file.path}: got {file.sha256!r}; it must be 64 hexadecimal digits")
+        _check_file(file)
+    _check_places(manifest)
 
 
-def dcp_shards(data: bytes) -> dict[str, int]:
-    """The shards that a PyTorch distributed checkpoint is made of.
+def _check_values(manifest: Manifest) -> None:
+    integers: list[Any] = [manifest.attempt, manifest.step, manifest.parts, manifest.part or 0]
+    texts: list[Any] = [manifest.run, manifest.folder, manifest.written_at]
+    for file in manifest.files:
+        integers += [file.bytes, file.part, 0 if file.offset is None else file.offset]
+        texts += [file.path, file.sha256, file.key]
+    if any(type(value) is not int for value in integers) or any(type(value) is not str for value in texts):
+        raise ManifestError("not a manifest: a value has the wrong type")
+    if type(manifest.seconds) not in (int, float) or not 0 <= manifest.seconds < _MOST:
+        raise ManifestError("not a manifest: a value has the wrong type")
+    parts = [manifest.part or 0, *(file.part for file in manifest.files)]
+    if not all(0 <= value < _MOST for value in integers) or not max(parts) < manifest.parts <= _MOST_PARTS:
+        raise ManifestError("not a manifest: a number is out of its bounds")
+    if not _is_utf8(texts):
+        raise ManifestError("not a manifest: a text is no UTF-8")
 
-    Args:
-        data: Content of its `.metadata`.
 
-    Returns:
-        For each shard, by its path below the checkpoint, how many bytes it must have at least.
+def _check_file(file: StoredFile) -> None:
+    path = PurePosixPath(file.path)
+    if path.is_absolute() or ".." in path.parts or str(path) != file.path or file.path == "." or "\0" in file.path:
+        raise ManifestError(f"path: got {file.path!r}; it must lie below the checkpoint's folder")
+    if any(len(name.encode()) > _LONGEST_NAME for name in path.parts):
+        raise ManifestError(f"path: got {file.path[:80]!r}...; a name may have {_LONGEST_NAME} bytes")
+    if step_of_key(file.key) is None:
+        raise ManifestError(f"key of {file.path}: got {file.key!r}; it must lie below a step")
+    if not _SHA256.fullmatch(file.sha256):
+        raise ManifestError(f"sha256 of {file.path}: got {file.sha256!r}; it must be 64 hexadecimal digits")
 
-    Raises:
-        ManifestError: It is not such metadata.
-    """
+
+def _check_places(manifest: Manifest) -> None:
+    """No path twice in one part, and none that is a folder of another: a node could not have written that."""
+    mine = [(file.part, file.path) for file in manifest.files]
+    if len(set(mine)) < len(mine):
+        raise ManifestError("not a manifest: a part lists a path twice")
+    paths = {file.path for file in manifest.files}
+    for path in paths:
+        above = path.rpartition("/")[0]
+        while above:
+            if above in paths:
+                raise ManifestError(f"path: {above!r} is a file and a folder at once")
+            above = above.rpartition("/")[0]
+
+
+def _is_utf8(texts: Iterable[str]) -> bool:
     try:
-        metadata = _InertUnpickler(io.BytesIO(data)).load()
-        entries = list(metadata.__dict__["storage_data"].values())
-        shards: dict[str, int] = {}
-        for entry in entries:
-            path, end = entry.__dict__["relative_path"], entry.__dict__["offset"] + entry.__dict__["length"]
-            shards[str(path)] = max(int(end), shards.get(str(path), 0))
-    except (
-        pickle.UnpicklingError,
-        ArithmeticError,
-        AttributeError,
-        EOFError,
-        ImportError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise ManifestError(f"not the metadata of a distributed checkpoint: {error!r}") from error
-    return shards
-
-
-class _Inert:
-    """Stands for every class and function in a pickle: takes whatever it is given, does nothing."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        """Take anything."""
-
-    def __new__(cls, *_: Any, **__: Any) -> "_Inert":  # noqa: PYI034  typing.Self came with Python 3.11
-        """Make one of anything."""
-        return super().__new__(cls)
-
-    def __setstate__(self, state: Any) -> None:
-        """Keep the attributes, which are all that is asked of it."""
-        if isinstance(state, dict):
-            self.__dict__.update(state)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """As a mapping of another kind: forget the item."""
-
-    def append(self, item: Any) -> None:
-        """As a list of another kind: forget the item."""
-
-
-class _InertUnpickler(pickle.Unpickler):
-    """Builds nothing but containers, numbers, strings and `_Inert`."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """An inert class, whatever is named."""
-        return type(name.rpartition(".")[2] or "Nameless", (_Inert,), {"__module__": module})
+        for text in texts:
+            text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

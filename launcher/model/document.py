@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from launcher.model import kinds
+from launcher.model.enums import Restart
 from launcher.model.plan import Place, Plan
 from launcher.model.request import NodeRange, PlanRequest
 
@@ -83,13 +84,17 @@ def resolve(request: PlanRequest, place: Place, base: Mapping[str, Any] | None =
     """The plan of a request at a place, with its digest.
 
     The digest leaves out `run.workdir`, since where the files lie on one machine is no part of the plan, and
-    `network.subnets`, which the launcher reads in the account: its free addresses change from hour to hour. `base` is
+    `network.subnets`, which the launcher reads in the account: its free addresses change from hour to hour; of
+    `checkpoint.restart` the default, so that plans from before there was one keep their digest. `base` is
     `document(request)`, for a caller that resolves one request at many places.
     """
     whole = pinned(request, place)
     data = dict(document(request) if base is None else base)
     data.update(target=_section(whole.target), purchase=_section(whole.purchase))
-    for section, key in (("run", "workdir"), ("network", "subnets")):
+    left_out = [("run", "workdir"), ("network", "subnets")]
+    if request.checkpoint.restart is Restart.AUTO:
+        left_out.append(("checkpoint", "restart"))
+    for section, key in left_out:
         data[section] = {name: value for name, value in data[section].items() if name != key}
     canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return Plan(request=whole, place=place, digest=hashlib.sha256(canonical.encode()).hexdigest())

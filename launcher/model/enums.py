@@ -130,6 +130,13 @@ class CheckpointMode(StrEnum):
     NONE = "none"
 
 
+class Restart(StrEnum):
+    """What a job does that finds checkpoints of which none can be used."""
+
+    AUTO = "auto"
+    FRESH = "fresh"
+
+
 class EfaLayout(StrEnum):
     """Which network interfaces ParallelCluster attaches."""
 

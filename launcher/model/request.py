@@ -12,6 +12,7 @@ from launcher.model.enums import (
     Payment,
     PlanKind,
     PurchaseOption,
+    Restart,
     TargetKind,
 )
 from launcher.model.kinds import (
@@ -221,6 +222,9 @@ class CheckpointPolicy:
     keep: int = setting(3, Whole(minimum=1), "whole checkpoints kept")
     grace_seconds: float = setting(90, Number(above=0), "from the signal to SIGTERM")
     max_mb_s: float | None = setting(None, Nullable(item=Number(above=0)), "upload bandwidth at most, MB/s")
+    restart: Restart = setting(
+        Restart.AUTO, Choice(words=Restart), "where no checkpoint can be read; fresh: begin at step 0"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

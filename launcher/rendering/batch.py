@@ -212,6 +212,7 @@ def _checkpoint(plan: Plan, *, names: ClusterNames, job: JobSettings) -> Checkpo
         grace_seconds=max(policy.grace_seconds, _LEAST_GRACE_S),
         mtbf_s=job.mtbf_s,
         max_mb_s=policy.max_mb_s,
+        restart=policy.restart.value,
     )
     return spec if job.checkpoint_interval_s is None else replace(spec, interval_s=job.checkpoint_interval_s)
 

@@ -67,7 +67,7 @@ def parse_owner(text: str) -> Owner | None:
         if document.pop("schema") != SCHEMA:
             return None
         owner = Owner(**document)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     kinds: list[tuple[Any, type]] = [(owner.run, str), (owner.attempt, int), (owner.node, str), (owner.token, str)]
     kinds += [(owner.beat, int), (owner.released, bool)]

@@ -161,15 +161,27 @@ def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Ma
     Raises:
         StoreError: The store cannot be read.
     """
+    wholes, reason = whole_checkpoints(store, step, sizes)
+    return (wholes[0], "") if wholes else (None, reason)
+
+
+def whole_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[list[Manifest], str]:
+    """All of a step's checkpoints that are whole by their sizes, the one written last first.
+
+    Returns:
+        The manifests, and why there is none.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
     wholes, reasons = [], []
     for key in manifests.commit_keys(step, sizes):
         found, reason = _judged(store, key, step, sizes)
         if found is not None:
             wholes.append(found)
         reasons.append(reason)
-    if wholes:
-        return max(wholes, key=lambda each: each.written_at), ""
-    return None, "; ".join(reasons) or "it has no manifest: its upload was not finished"
+    wholes.sort(key=lambda each: each.written_at, reverse=True)
+    return wholes, "; ".join(reasons) or "it has no manifest: its upload was not finished"
 
 
 def _judged(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:

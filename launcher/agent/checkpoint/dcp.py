@@ -10,15 +10,16 @@ superseded and never the newest whole one, and signals.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.retention import Judge, Kept
 from launcher.agent.checkpoint.tagging import Tagging
-from launcher.agent.errors import ManifestError, StoreError, TakenOverError
+from launcher.agent.dcp_metadata import check_size, dcp_shards
+from launcher.agent.errors import LostCheckpointsError, ManifestError, StoreError, TakenOverError
 from launcher.agent.events import EventLog
-from launcher.agent.manifest import DCP_METADATA_NAME, dcp_shards, step_of_folder
+from launcher.agent.manifest import DCP_METADATA_NAME, step_of_folder
 from launcher.agent.store.objects import Store
 
 _POLL_S = 10.0
@@ -69,6 +70,7 @@ def whole_dcp(store: Store, step: int, folder: str, sizes: dict[str, int]) -> tu
     if key not in sizes:
         return None, "it has no .metadata: its save was not finished"
     try:
+        check_size(sizes[key])
         shards = dcp_shards(store.read_bytes(key))
     except ManifestError as error:
         return None, f"its .metadata cannot be used: {error}"
@@ -87,7 +89,7 @@ def whole_dcp(store: Store, step: int, folder: str, sizes: dict[str, int]) -> tu
 
 
 def newest_dcp(
-    store: Store, *, at_most: int | None, on_skip: Callable[[int, str], None]
+    store: Store, *, at_most: int | None, on_skip: Callable[[int, str], None], fresh: bool = False
 ) -> tuple[DcpCheckpoint | None, bool]:
     """The whole checkpoint with the highest step, and whether newer ones were passed over.
 
@@ -98,9 +100,11 @@ def newest_dcp(
         store: The store.
         at_most: The highest step to look at; None: any.
         on_skip: Told of every newer step that is not whole, with the reason.
+        fresh: Begin anew where there are checkpoints and none can be used; else that is an error.
 
     Raises:
         StoreError: The store cannot be read.
+        LostCheckpointsError: There are checkpoints, and none of them can be used.
     """
     folders: dict[int, list[str]] = {}
     for name in store.folders():
@@ -108,17 +112,28 @@ def newest_dcp(
         if step is not None and (at_most is None or step <= at_most):
             folders.setdefault(step, []).append(name)
     skipped = False
+    broken: dict[str, str] = {}
     for step in sorted(folders, reverse=True):
         sizes = _sizes(store, folders[step])
         folder = folders_by_step(sizes).get(step, folders[step][-1])
         found, reason = whole_dcp(store, step, folder, sizes)
         if found is not None:
+            _disown(store, broken)
             return found, skipped
         skipped = True
         on_skip(step, reason)
         if sizes.get(f"{folder}/{DCP_METADATA_NAME}"):
-            store.write_text(f"{folder}/{DCP_METADATA_NAME}", "")
+            broken[folder] = reason
+    if broken and at_most is None and not fresh:
+        folder, reason = next(iter(broken.items()))
+        raise LostCheckpointsError(store.uri, f"{folder}: {reason}")
+    _disown(store, broken)
     return None, skipped
+
+
+def _disown(store: Store, folders: Iterable[str]) -> None:
+    for folder in folders:
+        store.write_text(f"{folder}/{DCP_METADATA_NAME}", "")
 
 
 def judge(store: Store) -> Judge:

@@ -4,19 +4,19 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from launcher.agent.checkpoint.commit import whole_checkpoint
+from launcher.agent.checkpoint.commit import whole_checkpoints
 from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, sha256_of
 from launcher.agent.checkpoint.packs import unpack
 from launcher.agent.checkpoint.unsent import Kept
 from launcher.agent.checkpoint.watch import FinishedFolder
-from launcher.agent.errors import AgentError, StoreError, UnusableCheckpointError
-from launcher.agent.manifest import Manifest, StoredFile, step_of_folder
+from launcher.agent.errors import AgentError, LostCheckpointsError, StoreError, UnusableCheckpointError
+from launcher.agent.manifest import Manifest, StoredFile, commit_keys, step_of_folder
 from launcher.agent.store.downloads import Downloads
 from launcher.agent.store.incoming import Incoming
 from launcher.agent.store.objects import Store
@@ -68,6 +68,8 @@ class Restore:
         kept: Finished checkpoints that have no other copy: they are not removed to make room.
         part: This node's number; where several nodes stored a path, it gets its own.
         on_skip: Told of every newer step that is not whole, with the reason.
+        on_again: Told of every object that did not come as it was stored and is read again.
+        fresh: Begin anew where there are checkpoints and none can be used; else that is an error.
     """
 
     store: Store
@@ -76,6 +78,8 @@ class Restore:
     kept: tuple[Kept, ...] = ()
     part: int
     on_skip: Callable[[int, str], None]
+    on_again: Callable[[str], None] = lambda _: None
+    fresh: bool = False
 
     def newest(self, *, at_most: int | None = None, finished_here: FinishedFolder | None = None) -> Restored | None:
         """Restore the checkpoint with the highest step that is whole: manifest, every object, its size and its SHA-256.
@@ -90,33 +94,38 @@ class Restore:
 
         Raises:
             StoreError: The store cannot be read; nothing is left in the folder.
+            LostCheckpointsError: There are checkpoints, and none of them can be used.
             AgentError: The folder cannot be written.
         """
         folders = [(step, name) for name in self.store.folders() if (step := step_of_folder(name)) is not None]
         steps = {step for step, _ in folders if at_most is None or step <= at_most}
         sizes: dict[str, int] = {}
-        skipped = False
+        skipped, lost = False, ""
         for step in sorted(steps, reverse=True):
             begun = time.monotonic()
             # Its own objects alone: on every start every node would read what the store holds of all steps.
             for name in [name for each, name in folders if each == step]:
                 sizes |= self.store.sizes(f"{name}/")
-            manifest, reason = whole_checkpoint(self.store, step, sizes)
-            if manifest is not None:
-                if finished_here is not None and finished_here.step > step:
-                    here = self._take_over(finished_here, manifest, begun, skipped=skipped)
-                    if here is not None:
-                        return here
-                    finished_here = None
+            wholes, reason = whole_checkpoints(self.store, step, sizes)
+            if wholes and finished_here is not None and finished_here.step > step:
+                here = self._take_over(finished_here, wholes[0], begun, skipped=skipped)
+                if here is not None:
+                    return here
+                finished_here = None
+            for manifest in wholes:
                 found = self._fetch(manifest, begun, skipped=skipped)
                 if isinstance(found, Restored):
                     return found
                 reason = found
             skipped = True
+            lost = lost or (f"step {step}: {reason}" if commit_keys(step, sizes) else "")
             self.on_skip(step, reason)
+        here = None
         if finished_here is not None:
-            return self._take_over(finished_here, None, time.monotonic(), skipped=skipped)
-        return None
+            here = self._take_over(finished_here, None, time.monotonic(), skipped=skipped)
+        if here is None and lost and at_most is None and not self.fresh:
+            raise LostCheckpointsError(self.store.uri, lost)
+        return here
 
     def _take_over(
         self, finished: FinishedFolder, manifest: Manifest | None, begun: float, *, skipped: bool
@@ -160,7 +169,7 @@ class Restore:
                 here = self._reuse(files, self.previous / manifest.folder, partial)
                 coming = [file for file in files if file not in here]
                 self._refuse_without_room(manifest.step, sum(file.bytes for file in coming))
-                reason = self._download(coming, partial)
+                reason = self._download(coming, partial, manifest)
                 if not reason:
                     shutil.rmtree(target, ignore_errors=True)
                     partial.rename(target)
@@ -220,35 +229,82 @@ class Restore:
             _copied(earlier, file.path, partial / file.path)
         return here
 
-    def _download(self, files: list[StoredFile], partial: Path) -> str:
-        """Download and check by hash; the reason why the checkpoint is not whole, or an empty string."""
-        alone = [file for file in files if file.offset is None]
-        packs: dict[str, list[StoredFile]] = {}
+    def _download(self, files: list[StoredFile], partial: Path, manifest: Manifest) -> str:
+        """Download and check by hash; the reason why the checkpoint is not whole, or an empty string.
+
+        What does not come as it was stored is read once more, then from where else the manifest has the same content.
+        """
+        copies = _by_content(manifest.files)
+        tries = {}
         for file in files:
-            if file.offset is not None:
-                packs.setdefault(file.key, []).append(file)
+            others = [each for key, each in copies[file.sha256, file.bytes].items() if key != file.key]
+            tries[file] = [file, file, *(replace(each, path=file.path) for each in others)]
+        while tries:
+            bad = self._bad({file: sources[0] for file, sources in tries.items()}, partial)
+            for file, reason in bad.items():
+                if len(tries[file]) == 1:
+                    return reason
+            for reason in dict.fromkeys(bad.values()):
+                self.on_again(reason)
+            tries = {file: tries[file][1:] for file in bad}
+        return ""
+
+    def _bad(self, sources: dict[StoredFile, StoredFile], partial: Path) -> dict[StoredFile, str]:
+        """Bring files from where they are to be taken; which did not come as they were stored, and why."""
+        alone = {file: source for file, source in sources.items() if source.offset is None}
+        packs: dict[str, dict[StoredFile, StoredFile]] = {}
+        for file, source in sources.items():
+            if source.offset is not None:
+                packs.setdefault(source.key, {})[file] = source
+        coming: list[Incoming] = []
+        gone = ""
         with TemporaryDirectory(prefix=f"{PARTIAL_NAME}-packs-", dir=self.checkpoints) as folder:
             paths = {key: Path(folder, str(number)) for number, key in enumerate(packs)}
             try:
                 with self.store.downloads() as downloads:
-                    coming = [self._start(downloads, file, partial / file.path) for file in alone]
+                    coming += [self._start(downloads, source, partial / source.path) for source in alone.values()]
                     for key, held in packs.items():
-                        downloads.download(key, paths[key], max((file.offset or 0) + file.bytes for file in held))
+                        size = max((source.offset or 0) + source.bytes for source in held.values())
+                        coming.append(downloads.download(key, paths[key], size))
                     downloads.wait()
             except StoreError as error:
-                if error.missing:
-                    return f"an object went away: {error}"
-                raise
-            for file, incoming in zip(alone, coming, strict=True):
-                if (digest := incoming.result()) != file.sha256:
-                    return f"{file.path} has SHA-256 {digest} instead of {file.sha256}"
+                if not error.missing:
+                    raise
+                gone = f"an object went away: {error}"
+            digests = [_digest(each) for each in coming]
+            bad = {
+                file: gone if digest is None else f"{file.path} has SHA-256 {digest} instead of {file.sha256}"
+                for file, digest in zip(alone, digests, strict=False)
+                if digest != file.sha256
+            }
+            there = dict(zip(packs, digests[len(alone) :], strict=True))
             with ThreadPoolExecutor(_HASHERS) as pool:
-                wrong = pool.map(lambda key: unpack(paths[key], packs[key], partial), packs)
-                return next((reason for reason in wrong if reason), "")
+                wrong = pool.map(
+                    lambda key: gone if there[key] is None else unpack(paths[key], packs[key].values(), partial), packs
+                )
+                for key, reason in zip(packs, wrong, strict=True):
+                    bad |= dict.fromkeys(packs[key], reason) if reason else {}
+        return bad
 
     def _start(self, downloads: Downloads, file: StoredFile, path: Path) -> Incoming:
         path.parent.mkdir(parents=True, exist_ok=True)
         return downloads.download(file.key, path, file.bytes)
+
+
+def _digest(incoming: Incoming) -> str | None:
+    """Of what arrived; None where it went away."""
+    try:
+        return incoming.result()
+    except Exception:  # noqa: BLE001  who waited for all of them has raised or said it
+        return None
+
+
+def _by_content(files: Iterable[StoredFile]) -> dict[tuple[str, int], dict[str, StoredFile]]:
+    """Where each content lies: its files by the keys of their objects."""
+    found: dict[tuple[str, int], dict[str, StoredFile]] = {}
+    for file in files:
+        found.setdefault((file.sha256, file.bytes), {}).setdefault(file.key, file)
+    return found
 
 
 def _copied(folder: Path, path: str, target: Path) -> None:

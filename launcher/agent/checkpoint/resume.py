@@ -124,7 +124,9 @@ class Resumption:
 
     def _restore(self, at_most: int | None) -> Start:
         if self.policy.mode == "dcp":
-            found, skipped = newest_dcp(self.store, at_most=at_most, on_skip=self._on_skip)
+            found, skipped = newest_dcp(
+                self.store, at_most=at_most, on_skip=self._on_skip, fresh=self.policy.restart == "fresh"
+            )
             if found is None:
                 return Start()
             if skipped and self.peers.part == 0:
@@ -139,6 +141,8 @@ class Resumption:
             kept=tuple(self.scratch.kept()),
             part=self.peers.part,
             on_skip=self._on_skip,
+            on_again=lambda reason: self.log.append("restore-again", reason=reason),
+            fresh=self.policy.restart == "fresh",
         ).newest(at_most=at_most, finished_here=finished)
         if restored is None:
             return Start()

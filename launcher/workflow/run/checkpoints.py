@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from launcher.agent.dcp_metadata import dcp_shards
 from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import (
     COMMIT_NAME,
     DCP_METADATA_NAME,
     StoredFile,
     commit_keys,
-    dcp_shards,
     parse,
     step_of_folder,
 )

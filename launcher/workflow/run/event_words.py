@@ -14,6 +14,7 @@ _TROUBLES = (
     "metrics-skipped",
     "peers-trouble",
     "requeue-failed",
+    "restore-again",
     "restore-retry",
     "restore-skipped",
     "retention-failed",

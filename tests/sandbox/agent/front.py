@@ -14,8 +14,8 @@ class Front(ThreadingHTTPServer):
 
     `rule(method, path)` says what happens to a request: None (nothing), a status to refuse it with, "before" or
     "after" (it is held: `held` is set, and it is let go when the front stops), "cut" (the connection is closed instead
-    of an answer), "cut-body" (closed in the middle of the answer) or "no-conditions" (conditional writes are not
-    implemented). `begun` has every request of which the first line came in.
+    of an answer), "cut-body" (closed in the middle of the answer), "flip" (a bit of the answer is turned over) or
+    "no-conditions" (conditional writes are not implemented). `begun` has every request of which the first line came in.
     """
 
     daemon_threads = True
@@ -92,6 +92,8 @@ class FrontHandler(BaseHTTPRequestHandler):
         status, headers, content = self.server.forward(self.method, self.path, body, dict(self.headers))
         if action == "after":
             self.server.hold()
+        if action == "flip" and content:
+            content = bytes([content[0] ^ 1]) + content[1:]
         self.answer(status, headers, content, cut=action == "cut-body")
 
     def answer(self, status, headers, content, *, cut=False):

@@ -1,5 +1,6 @@
 """Killed agents, failing S3, corrupt checkpoints: no restore sees a torn checkpoint, no whole one is lost."""
 
+import json
 import signal
 import sys
 
@@ -111,6 +112,64 @@ class TestCorrupt:
         node.job(command=("sh", "-c", "cat $SLIPWAY_RESUME_DIR/a/manifest.json"))
         assert node.run(attempt=4) == 0
         assert node.output()[-1] == "mine"
+
+    def test_one_bad_read_is_read_again(self, node, stored, front):
+        """A flipped bit on the way, once; the object itself is good."""
+        key, reads = self.key(stored), []
+
+        def rule(method, path):
+            if method == "GET" and path.endswith(key):
+                reads.append(path)
+                return "flip" if len(reads) == 1 else None
+            return None
+
+        front.rule = rule
+        node.job(command=("sh", "-c", 'echo "from $SLIPWAY_RESUME_DIR"'))
+        assert node.run(attempt=3) == 0
+        assert node.output()[-1].endswith("/checkpoints/step-2")
+        assert len(reads) == 2
+        assert "data has SHA-256" in node.events("restore-again")[0]["reason"]
+
+    def test_then_another_copy_is_taken(self, node, stored):
+        """Two files of the checkpoint have the same content, one of their objects is damaged."""
+        manifest = json.loads(stored.read("step-2/manifest.json"))
+        (data,) = [file for file in manifest["files"] if file["path"] == "data"]
+        twin = dict(data, path="twin", key="step-2/twin")
+        stored.write("step-2/twin", stored.read(data["key"]))
+        stored.write("step-2/manifest.json", json.dumps(manifest | {"files": [*manifest["files"], twin]}).encode())
+        stored.write(data["key"], b"x" * 1000)
+        node.job(3, 0, 1000)
+        assert node.run(attempt=3) == 0
+        assert node.restored(3) == 2
+        assert "torn" not in "".join(node.output())
+
+    def test_when_none_can_be_used_it_does_not_begin_anew_unless_it_is_told_to(self, node, stored):
+        for step in (1, 2):
+            (key,) = [file.key for file in stored.manifest(step).files if file.path == "data"]
+            stored.write(key, b"x" * 1000)
+        node.job(command=("sh", "-c", 'echo "from <$SLIPWAY_RESUME_DIR>"'))
+        assert node.run(attempt=3) == 74
+        assert "checkpoint.restart: fresh" in node.events()[-1]["reason"]
+        node.job(command=("sh", "-c", 'echo "from <$SLIPWAY_RESUME_DIR>"'), restart="fresh")
+        assert node.run(attempt=4) == 0
+        assert node.output()[-1] == "from <>"
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            {"files": []},
+            {"parts": 10**12},
+            {"seconds": "[" * 5000},
+        ],
+        ids=["no files", "parts", "text"],
+    )
+    def test_a_damaged_manifest_costs_one_checkpoint(self, node, stored, damage):
+        manifest = json.loads(stored.read("step-2/manifest.json")) | damage
+        stored.write("step-2/manifest.json", json.dumps(manifest).encode())
+        stored.write("claim.json", b'{"schema": "slipway.claim/1", "run": ' + b"[" * 100_000)
+        node.job(command=("sh", "-c", 'echo "from $SLIPWAY_RESUME_DIR"'))
+        assert node.run(attempt=3) == 0
+        assert node.output()[-1].endswith("/checkpoints/step-1")
 
     def test_it_is_protected_again(self, node, stored):
         for key in [*stored.keys()]:

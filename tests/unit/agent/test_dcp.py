@@ -2,13 +2,14 @@
 
 import os
 import pickle
+import resource
 from pathlib import Path
 
 import pytest
 
 from launcher.agent.checkpoint.dcp import folders_by_step
+from launcher.agent.dcp_metadata import dcp_shards
 from launcher.agent.errors import ManifestError
-from launcher.agent.manifest import dcp_shards
 
 
 class Info:
@@ -69,3 +70,22 @@ def test_steps_by_their_folders():
 def test_of_two_folders_of_a_step_the_finished_one_counts():
     sizes = dict.fromkeys(["step-07/.metadata", "step-07/a", "step-7/a"], 1)
     assert folders_by_step(sizes) == {7: "step-07"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x80\x04Nr\xff\xff\xff\x7f.",  # a place in the memo that takes 16 GiB
+        b"Np2000000000\n.",
+        b"\x80\x05\x96\xff\xff\xff\xff\x01\x00\x00\x00.",  # a bytearray of 8 GiB
+        b"\x80\x04\x8d\xff\xff\xff\xff\x01\x00\x00\x00.",
+        b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7f.",
+        b"(" * 100_000,
+    ],
+    ids=["memo", "memo in text", "bytearray", "string", "frame", "marks"],
+)
+def test_what_announces_more_than_it_has_takes_no_memory(data):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ManifestError):
+        dcp_shards(data)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024  # KiB

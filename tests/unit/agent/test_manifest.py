@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -79,7 +80,33 @@ class TestRefusal:
         with pytest.raises(ManifestError):
             parse(json.dumps(document))
 
-    @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}"])
+    @pytest.mark.parametrize(
+        "files,reason",
+        [
+            ((), "lists no file"),
+            ((stored("a"), stored("a/b")), "'a' is a file and a folder at once"),
+            ((stored("a"), stored("a/b/c")), "'a' is a file and a folder at once"),
+            ((stored("a"), stored("a")), "lists a path twice"),
+            ((stored("x" * 300),), "a name may have 255 bytes"),
+            ((stored("é" * 128),), "a name may have 255 bytes"),
+            ((stored("lone-\ud800"),), "a text is no UTF-8"),
+            ((stored(key="step-7/\ud800"),), "a text is no UTF-8"),
+            ((stored(part=1),), "out of its bounds"),
+            ((stored(size=10**400),), "out of its bounds"),
+        ],
+    )
+    def test_what_no_node_can_have_written(self, files, reason):
+        with pytest.raises(ManifestError, match=reason):
+            parse(manifest(files=files).to_json())
+
+    @pytest.mark.parametrize(
+        "change", [{"parts": 10**9}, {"parts": 0}, {"step": 10**400}, {"seconds": math.inf}], ids=str
+    )
+    def test_numbers_without_bounds(self, change):
+        with pytest.raises(ManifestError):
+            parse(json.dumps(json.loads(manifest().to_json()) | change))
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", "[" * 100_000, '{"files":' * 100_000])
     def test_torn_text(self, text):
         with pytest.raises(ManifestError):
             parse(text)
