@@ -24,6 +24,7 @@ from launcher.pricing.refusals import may_be_late
 from launcher.pricing.spot_prices import spot_price
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 from launcher.pricing.trust import trust_findings
+from launcher.pricing.uncounted import uncounted_assumptions
 
 MOST_INTERRUPTIONS = 1e9
 """What is more is a job that never ends."""
@@ -72,6 +73,7 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
             *bill_assumptions(context.request, place.target),
             *(tied.assumptions if tied else ()),
             *paid.assumptions,
+            *uncounted_assumptions(place, context.catalog),
         ),
         policies=policies(context.request, candidate.interval_s),
         cash_after_credits_usd=paid.after_credits_usd,

@@ -23,6 +23,7 @@ from launcher.pricing.serving.compile_job import compile_lines
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_words
 from launcher.pricing.spot_prices import SpotPrice, spot_price
 from launcher.pricing.trust import trust_findings
+from launcher.pricing.uncounted import uncounted_assumptions
 
 MILLION = Decimal(1_000_000)
 MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
@@ -194,8 +195,9 @@ def _ends(pool: Credit) -> tuple[bool, str]:
 def _assumptions(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> tuple[Assumption, ...]:
     """What the month rests on."""
     month = Assumption(name="a month", value=f"{HOURS_PER_MONTH:g}", unit="hours", source="8,760 hours a year over 12")
+    left_out = uncounted_assumptions(candidate.place, candidate.context.catalog)
     if candidate.estimate is None or candidate.fleet is None:
-        return (month,)
+        return (month, *left_out)
     return (
         *told,
         *fleet_lines(candidate.serve, candidate.estimate, candidate.fleet, candidate.stand),
@@ -203,6 +205,7 @@ def _assumptions(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> t
         month,
         *(candidate.hazard.assumptions if candidate.hazard is not None else ()),
         *around_assumptions(candidate.stand.mode),
+        *left_out,
     )
 
 
