@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from launcher import plan_file
@@ -31,6 +30,8 @@ from launcher.planning.pin import pinned_plan
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "synth.json"
+MOST = 1.6
+"""The ratio aimed at."""
 ONE_BUCKET = """
 from aws_cdk import App, Stack, aws_s3
 app = App()
@@ -51,7 +52,7 @@ def main() -> int:
         return 0
     RECORD.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     print(f"{result['example']}: {result['seconds']} s, one bucket: {result['bucket']} s, ratio {result['ratio']}")
-    return 0
+    return 0 if float(str(result["ratio"])) <= MOST else 1
 
 
 def measured(runs: int) -> dict[str, object]:
@@ -93,7 +94,9 @@ def example(path: Path) -> list[str]:
 
 def seconds_and_resources(words: list[str]) -> tuple[float, int]:
     """How long a program takes, and how many resources are in the templates it leaves."""
-    environment: Mapping[str, str] = {**os.environ, **toolchain.variables(os.environ), "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **toolchain.variables(os.environ), "PYTHONPATH": str(ROOT)}
+    # As installed: modules are compiled once, and the runs before the first that counts have done so.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
         subprocess.run(words, env={**environment, "CDK_OUTDIR": folder}, cwd=ROOT, check=True, capture_output=True)
