@@ -18,7 +18,7 @@ import pytest
 from launcher.cdk import toolchain
 
 TESTS = Path(__file__).resolve().parent
-FOLDER_MARKS = {"infra": ["cdk"], "live": ["aws"], "sandbox": ["server"]}
+FOLDER_MARKS = {"attack": ["server"], "infra": ["cdk"], "live": ["aws"], "sandbox": ["server"]}
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 STATE = pytest.StashKey[pytest.MonkeyPatch]()
 CACHES = pytest.StashKey[Path]()

@@ -1,0 +1,176 @@
+"""What stands in a bucket or in a metrics file may be anything: it is used, or passed over with a reason, and no more.
+
+Every document here begins as a good one and is damaged at random. Nothing but the agent's own errors may come of it, in
+bounded memory, and what is accepted must be a manifest that a node can restore.
+"""
+
+import json
+import pickle
+import random
+import resource
+
+import pytest
+
+from launcher.agent.checkpoint.claim import Owner, parse_owner
+from launcher.agent.dcp_metadata import dcp_shards
+from launcher.agent.errors import ManifestError
+from launcher.agent.manifest import Manifest, StoredFile, parse
+from launcher.agent.metrics import figures_in
+from tests.unit.agent.test_dcp import Info, Metadata
+
+ROUNDS = [500, pytest.param(20_000, marks=pytest.mark.slow)]
+ODD = (
+    *(
+        None,
+        True,
+        -1,
+        0,
+        2**63,
+        10**400,
+        1.5,
+        float("nan"),
+        float("inf"),
+        "",
+        "x" * 300,
+        "../x",
+        "/x",
+        "a/../b",
+        "a\0b",
+    ),
+    *("\ud800", "é" * 200, [], {}, [[]], {"a": {}}, "step-7/x", "step-99999999999999999999/x", "0" * 64),
+)
+KIB_AT_MOST = 200 * 1024
+
+
+def odd(rng):
+    return rng.choice(ODD)
+
+
+def damaged(value, rng):
+    """A JSON document with one of its values replaced, removed or doubled."""
+    value = json.loads(json.dumps(value))
+    at = value
+    while True:
+        keys = list(at) if isinstance(at, dict) else range(len(at))
+        key = rng.choice(list(keys))
+        below = at[key]
+        if isinstance(below, (dict, list)) and below and rng.random() < 0.8:
+            at = below
+            continue
+        match rng.randrange(4):
+            case 0:
+                del at[key]
+            case 1 if isinstance(at, list):
+                at.append(below)
+            case 2 if isinstance(at, dict):
+                at[str(odd(rng))] = below
+            case _:
+                at[key] = odd(rng)
+        return value
+
+
+def cut_up(data, rng):
+    """Bytes with some of them turned, cut off, doubled or put in."""
+    data = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(data)) if data else 0
+        match rng.randrange(4):
+            case 0 if data:
+                data[at] ^= 1 << rng.randrange(8)
+            case 1:
+                del data[at : at + rng.randint(1, 16)]
+            case 2:
+                data[at:at] = data[at : at + rng.randint(1, 16)]
+            case _:
+                data[at:at] = rng.randbytes(rng.randint(1, 8))
+    return bytes(data)
+
+
+def text_of(good, rng, *, whole):
+    """A damaged document: with another value in it, or with other bytes."""
+    return json.dumps(damaged(good, rng)) if whole else cut_up(json.dumps(good).encode(), rng).decode("latin-1")
+
+
+@pytest.fixture
+def rng(seed):
+    return random.Random(seed)
+
+
+@pytest.fixture(autouse=True)
+def bounded():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < KIB_AT_MOST
+
+
+def manifest():
+    files = [
+        StoredFile(path=path, bytes=size, sha256="ab" * 32, key=f"step-7/r.a1/{part}-x/{path}", part=part)
+        for part in (0, 1)
+        for path, size in (("weights", 10), ("deep/optimizer", 20))
+    ]
+    return Manifest(
+        run="r",
+        attempt=1,
+        step=7,
+        folder="step-7",
+        part=None,
+        parts=2,
+        files=tuple(files),
+        written_at="2026",
+        seconds=1,
+    )
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_manifests(rng, rounds, tmp_path):
+    good, taken = json.loads(manifest().to_json()), 0
+    for number in range(rounds):
+        text = (
+            json.dumps(damaged(good, rng)) if number % 2 else cut_up(json.dumps(good).encode(), rng).decode("latin-1")
+        )
+        try:
+            found = parse(text)
+        except ManifestError:
+            continue
+        taken += 1
+        assert parse(found.to_json()) == found
+        for part in range(min(found.parts, 3)):
+            for file in found.files_for(part):
+                path = tmp_path / str(number) / str(part) / file.path
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+                assert path.resolve().is_relative_to(tmp_path / str(number))
+    assert taken < rounds
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_metadata_of_distributed_checkpoints(rng, rounds):
+    good = pickle.dumps(Metadata({"a": Info("__0_0.distcp", 0, 120)}))
+    for _ in range(rounds):
+        try:
+            shards = dcp_shards(cut_up(good, rng))
+        except ManifestError:
+            continue
+        assert all(isinstance(path, str) and isinstance(size, int) for path, size in shards.items())
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_claims(rng, rounds):
+    good = json.loads(Owner(run="r", attempt=1, node="n", token="t").to_json())
+    for number in range(rounds):
+        text = (
+            json.dumps(damaged(good, rng)) if number % 2 else cut_up(json.dumps(good).encode(), rng).decode("latin-1")
+        )
+        owner = parse_owner(text)
+        assert owner is None or isinstance(owner.attempt, int)
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_metrics(rng, rounds):
+    good = {"step": 3, "loss": 2.5, "tokens": 10, "checkpoint_seconds": 1.0}
+    for number in range(rounds):
+        line = json.dumps(damaged(good, rng)).encode() if number % 2 else cut_up(json.dumps(good).encode(), rng)
+        figures, _ = figures_in(line)
+        json.dumps(figures, allow_nan=False)
+        assert all(abs(float(value)) < 1e30 for value in figures.values())
