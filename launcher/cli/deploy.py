@@ -50,9 +50,9 @@ def deploy(
     }
     output.result([f"  {name}: {value}" for name, value in sorted(shown.items())])
     if "Connect" in shown:
-        from launcher.workflow.deploy.ways_in import ways_in
+        from launcher.workflow.deploy.targets import cluster_of
 
-        ways = ways_in(quoted.plan, shown)
+        ways = cluster_of(quoted.plan).ways_in(quoted.plan, shown)
         output.result(["", "  ways in", *(f"    {what}: {command}" for what, command in ways)])
     if sandbox:
         output.say("\n  The sandbox has ended and all of this is gone; nothing was spent.")

@@ -7,24 +7,20 @@ from launcher.aws import hyperpod
 from launcher.aws.hyperpod import PlanState
 from launcher.aws.session import Session
 from launcher.aws.training_plans import TARGET
-from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.enums import PurchaseOption
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.finding import Finding, error
-from launcher.model.hyperpod import CONTROLLER, ml_name
+from launcher.model.hyperpod import CONTROLLER, is_prepaid, ml_name
 from launcher.model.plan import Plan
 from launcher.records.submission import HeadNode
-from launcher.rendering.cluster import cluster_name
-from launcher.rendering.hyperpod import USER
+from launcher.rendering.cluster import cluster_name, queue_name
+from launcher.rendering.hyperpod import SHARED_HOME, USER
+from launcher.rendering.slurm_job import BATCH_FILE
 from launcher.submit.session import connect_command, missing_program
 
 SAME_MOMENT = timedelta(minutes=1)
 USABLE = ("Scheduled", "Active")
 """States of a training plan that instances can be taken from, now or later."""
-
-
-def is_hyperpod(plan: Plan) -> bool:
-    """Whether a plan's cluster is HyperPod's."""
-    return plan.place.target is TargetKind.HYPERPOD_SLURM
 
 
 def refuse_job(plan: Plan, environment: Mapping[str, str]) -> None:
@@ -33,7 +29,7 @@ def refuse_job(plan: Plan, environment: Mapping[str, str]) -> None:
     Raises:
         ImpossibleError: the job is for HyperPod, and no way leads there; the hint says how to do it by hand.
     """
-    if not is_hyperpod(plan) or plan.request.target.ssh_host is not None:
+    if plan.request.target.ssh_host is not None:
         return
     if plan.request.target.cluster is not None:
         message = f"target.cluster: jobs for a HyperPod cluster of another plan are not sent, got {plan.cluster_name}"
@@ -48,7 +44,7 @@ def refuse_job(plan: Plan, environment: Mapping[str, str]) -> None:
         raise ImpossibleError(message, hint=hint)
 
 
-def controller(outputs: Mapping[str, str], session: Session) -> HeadNode:
+def controller(_plan: Plan, outputs: Mapping[str, str], session: Session) -> HeadNode:
     """The controller of a cluster that was deployed, by the outputs of its training stack.
 
     Raises:
@@ -62,6 +58,26 @@ def controller(outputs: Mapping[str, str], session: Session) -> HeadNode:
     return HeadNode(via="session", instance=target, region=outputs["Region"], user=USER)
 
 
+def words(plan: Plan, head: str, machines: str) -> str:
+    """What a deployment makes of the cluster, in a line."""
+    return f"HyperPod cluster {plan.cluster_name}: controller ml.{head}, workers {machines}, up from the start"
+
+
+def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Commands into the cluster, each with what it is for: its machines are reached by sessions alone."""
+    found = [
+        ("shell on the controller", f"{outputs['Connect']}, there: sudo su - {USER}"),
+        ("a shell on a worker, there", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash"),
+    ]
+    if plan.request.workload.train is not None:
+        found.append(
+            ("the job, there", f"sbatch {BATCH_FILE}   (in a folder of {SHARED_HOME}; slipway render writes it)")
+        )
+    if not is_prepaid(plan.place.option):
+        found.append(("workers again, after a stop", "the command in StartFleet, above"))
+    return found
+
+
 def refuse_unless_plan_fits(plan: Plan, session: Session, now: datetime) -> None:
     """Go on only with a training plan that holds what the plan file says of it: only AWS can tell.
 
@@ -70,7 +86,7 @@ def refuse_unless_plan_fits(plan: Plan, session: Session, now: datetime) -> None
         AwsError: it cannot be described.
     """
     bought = plan.request.purchase.training_plan
-    if not is_hyperpod(plan) or plan.place.option is not PurchaseOption.TRAINING_PLAN or bought is None:
+    if plan.place.option is not PurchaseOption.TRAINING_PLAN or bought is None:
         return
     found = tuple(plan_findings(plan, hyperpod.describe_plan(session, bought.arn), now))
     if found:

@@ -20,9 +20,10 @@ from launcher.model.quote import Quote
 from launcher.model.sizing import head_node
 from launcher.records.documents import quote_document
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.deploy.hyperpod import is_hyperpod, refuse_unless_plan_fits
+from launcher.workflow.deploy.hyperpod import refuse_unless_plan_fits
 from launcher.workflow.deploy.readback.reading import ClusterState
 from launcher.workflow.deploy.render import render_any
+from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.deploy.verify import Verification, verify
 
 Tell = Callable[[str], None]
@@ -111,9 +112,7 @@ def plan_words(plan: Plan) -> list[str]:
     where = place.az_id or place.region
     machines = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
     head = head_node(place.nodes, request.storage.head_node)
-    lines = [f"cluster {plan.cluster_name}: head node {head}, at most {machines}"]
-    if is_hyperpod(plan):
-        lines = [f"HyperPod cluster {plan.cluster_name}: controller ml.{head}, workers {machines}, up from the start"]
+    lines = [cluster_of(plan).words(plan, head, machines)]
     if request.network.vpc_id is None:
         lines.append(f"network {request.network.cidr}: one private subnet, a NAT gateway, an S3 endpoint")
     else:

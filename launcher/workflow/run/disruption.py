@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.plan import Plan
+from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.deploy.hyperpod import is_hyperpod
 from launcher.workflow.run.follow import Follower
 from launcher.workflow.run.submission_watch import RemoteWatch
 
@@ -58,7 +58,7 @@ def disruption_for(
     """
     if box is None or cluster is None or after_s is None:
         return Undisturbed()
-    kind = _NodeFailure if is_hyperpod(plan) else _Interruption
+    kind = _NodeFailure if target_of(plan.place.target).resumes_jobs else _Interruption
     return kind(box=box, cluster=cluster, watch=watch, folder=folder, after_s=after_s, tell=tell)
 
 

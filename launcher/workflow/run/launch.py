@@ -26,9 +26,9 @@ from launcher.submit.jobs import JobState, SchedulerError
 from launcher.submit.shell import Shell
 from launcher.submit.slurm import Slurm
 from launcher.workflow.deploy.deployment import DeployOptions, Ground, ground_for
-from launcher.workflow.deploy.hyperpod import refuse_job
 from launcher.workflow.deploy.render import render_quote
 from launcher.workflow.deploy.steps import record
+from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.run.disruption import disruption_for
 from launcher.workflow.run.event_words import tell_event
 from launcher.workflow.run.follow import Follower, Listeners, Progress
@@ -88,7 +88,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
     if plan.request.workload.train is None:
         raise ImpossibleError(f"{plan.name} has no job to launch", hint="slipway deploy FILE makes the cluster alone")
     if not options.sandbox:
-        refuse_job(plan, options.environment)
+        cluster_of(plan).refuse_job(plan, options.environment)
     folder = run_folder.create(plan.name, datetime.now(UTC), options.root)
     story = Story(folder=folder, quoted=quoted, simulated=options.sandbox, scheduler="slurm")
     try:

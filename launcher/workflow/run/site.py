@@ -13,10 +13,9 @@ from launcher.records.run_folder import RunFolder
 from launcher.records.submission import SANDBOX, HeadNode
 from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
 from launcher.workflow.deploy.deployment import Ground
-from launcher.workflow.deploy.hyperpod import controller, is_hyperpod
 from launcher.workflow.deploy.standing import cluster_for
 from launcher.workflow.deploy.steps import Deployed
-from launcher.workflow.run.submission import USERS
+from launcher.workflow.deploy.targets import cluster_of
 
 LOCAL = "local"
 """The `target.ssh_host` that stands for this machine."""
@@ -50,19 +49,16 @@ def site_for(quoted: Quote, bundle: Bundle, folder: RunFolder, ground: Ground) -
     return Site(
         head_node=_head_node(plan, done, session, ground),
         names=deployed_names(done.training),
-        parallelcluster=None if is_hyperpod(plan) else done.cluster_name,
+        parallelcluster=done.cluster_name if cluster_of(plan).has_fleet else None,
         deployed=done,
     )
 
 
 def _head_node(plan: Plan, done: Deployed, session: Session, ground: Ground) -> HeadNode:
-    """The head node of a cluster that slipway deployed, or the controller of HyperPod's."""
+    """What takes the jobs of a cluster that slipway deployed."""
     if ground.box is not None:
         return HeadNode(via=SANDBOX, host=done.cluster_name, region=plan.place.region)
-    if is_hyperpod(plan):
-        return controller(done.training, session)
-    user = USERS[plan.request.target.os]
-    return HeadNode(via="ssm", instance=done.training["HeadNodeInstanceId"], region=done.training["Region"], user=user)
+    return cluster_of(plan).head_node(plan, done.training, session)
 
 
 def site_over_ssh(plan: Plan, session: Session) -> Site:

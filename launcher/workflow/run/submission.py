@@ -13,7 +13,6 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.ssm import MachineCommands
 from launcher.model.bundle import Bundle
-from launcher.model.enums import OperatingSystem
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.upkeep import STAGED_FOLDER
 from launcher.records.run_folder import RunFolder
@@ -29,16 +28,6 @@ from launcher.submit.ssm import SsmShell
 from launcher.workflow.run.shipping import Shipment, job_archive
 
 Tell = Callable[[str], None]
-USERS = {
-    OperatingSystem.ALINUX2023: "ec2-user",
-    OperatingSystem.UBUNTU2204: "ubuntu",
-    OperatingSystem.UBUNTU2404: "ubuntu",
-    OperatingSystem.RHEL8: "ec2-user",
-    OperatingSystem.RHEL9: "ec2-user",
-    OperatingSystem.ROCKY8: "rocky",
-    OperatingSystem.ROCKY9: "rocky",
-}
-"""The user whose home all nodes share (OS_MAPPING in pcluster/constants.py of ParallelCluster 3.16.1)."""
 FLEET_S, FLEET_LOOK_S = 900.0, 10.0
 """pcluster waits 180 s for the daemon to take up the wish and 600 s for the start (compute_fleet_status_manager.py)."""
 FLEET_TRIES = 5

@@ -141,7 +141,7 @@ class TestJobs:
         with pytest.raises(ImpossibleError, match="another plan"):
             refuse_job(replace(plan, request=elsewhere), {"PATH": str(tmp_path)})
 
-    def test_the_controller_that_runs_is_asked_for(self, aws):
+    def test_the_controller_that_runs_is_asked_for(self, plan, aws):
         def listed(number, group, status):
             return {
                 "InstanceGroupName": group,
@@ -160,12 +160,12 @@ class TestJobs:
         ]
         sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes}, asked)
         outputs = {"ClusterName": "slipway-p5-plan", "ClusterId": "abcdefghijkl", "Region": "us-east-2"}
-        node = controller(outputs, session)
+        node = controller(plan, outputs, session)
         assert node.instance == "sagemaker-cluster:abcdefghijkl_controller-i-00000000000000002"
         assert (node.via, node.user) == ("session", "ubuntu")
         sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes[:1]}, asked)
         with pytest.raises(DeploymentFailedError, match="no controller"):
-            controller(outputs, session)
+            controller(plan, outputs, session)
 
 
 class TestReadBack:

@@ -12,7 +12,7 @@ from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
 from launcher.workflow.deploy.readback.reading import ClusterState, QueueState
 from launcher.workflow.deploy.readback.training import fits
 from launcher.workflow.deploy.standing import without_job
-from launcher.workflow.deploy.ways_in import ways_in
+from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 
@@ -80,7 +80,8 @@ def test_the_ways_in_name_region_node_login_and_queue():
         "HeadNodeInstanceId": "i-0123456789abcdef0",
         "Connect": "aws ssm start-session --region us-west-2 --target i-0123456789abcdef0",
     }
-    ways = dict(ways_in(quoted(EXAMPLES / "trn1-spot.yaml").plan, outputs))
+    plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
+    ways = dict(cluster_of(plan).ways_in(plan, outputs))
 
     assert ways["shell"].endswith("there: sudo su - ec2-user")
     assert "--document-name AWS-StartSSHSession" in ways["ssh, within a minute"]
