@@ -1,13 +1,13 @@
 """The doctor on credentials, region, bootstrap, rights and advice."""
 
 import pytest
-from launcher.workflow.run.launch_aws import LaunchSetting, launch_quote
 
 from launcher.model.diagnosis import Outcome
 from launcher.model.errors import ImpossibleError
 from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
+from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from tests.stand_ins.aws_account import DENIED, THROTTLED
 from tests.unit.workflow.doctor.conftest import NOW, REGION, actions_of, client, decision
 
@@ -164,7 +164,7 @@ def test_so_does_a_launch(account, plan, tmp_path):
     client(account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
     priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(sandbox=True))
     rank, quoted = pick(priced, None)
-    setting = LaunchSetting(
+    setting = LaunchOptions(
         root=tmp_path, environment=account.environment, tell=lambda text: None, progress=lambda now: None
     )
     with pytest.raises(ImpossibleError, match="not ready"):
