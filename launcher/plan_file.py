@@ -15,7 +15,7 @@ from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInput
 from launcher.model.finding import Finding
 from launcher.model.names import nearest_name
 from launcher.model.request import NodeRange, PlanRequest
-from launcher.model.values import FAILED, OUT_OF_RANGE, ScalarReader, describe
+from launcher.model.values import FAILED, OUT_OF_RANGE, ScalarReader, describe, is_plain
 
 MERGE = "tag:yaml.org,2002:merge"
 
@@ -265,7 +265,7 @@ class _Reader(ScalarReader):
             return self.refuse(OUT_OF_RANGE, path, f"{len(data)} of them, at most {kind.most} are allowed")
         values: dict[str, object] = {}
         for key, each in data.items():
-            if not isinstance(key, str) or (kind.keys and not re.fullmatch(kind.keys, key)):
+            if not isinstance(key, str) or not is_plain(key) or (kind.keys and not re.fullmatch(kind.keys, key)):
                 self.wrong(f"{path}.{key}", key, kind.form)
                 continue
             values[key] = self.value(kind.item, each, f"{path}.{key}")

@@ -13,6 +13,8 @@ from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError, DeploymentFailedError
 
 POLL_S = 5.0
+IDLE_LOOKS = 12
+"""Looks at a stack that stands and is not being removed, after which that is said: a minute."""
 REMOVED, NOT_REMOVED = "DELETE_COMPLETE", "DELETE_FAILED"
 BEING_REMOVED = "DELETE_IN_PROGRESS"
 
@@ -204,6 +206,7 @@ def remove(
         with translated(f"remove stack {stack.name}"):
             session.client("cloudformation").delete_stack(StackName=stack.id)
     failed: list[dict[str, Any]] = []
+    idle = 0
     while True:
         fresh = list(takewhile(partial(_is_not, seen), _events(session, stack)))
         for each in reversed(fresh):
@@ -214,8 +217,34 @@ def remove(
             return
         if NOT_REMOVED in ends:
             raise _failure(session, stack, failed)
+        if not fresh:
+            # Somebody else may have removed it between the look and the order: then no further event comes.
+            idle = 0 if (now := _status(session, stack)) == BEING_REMOVED else idle + 1
+            if now == REMOVED:
+                return
+            if (now == NOT_REMOVED and stack.status != NOT_REMOVED) or idle >= IDLE_LOOKS:
+                raise _failure(session, stack, failed) if failed else _stuck(session, stack, now)
         seen = str(fresh[0]["EventId"]) if fresh else seen
         pause(POLL_S)
+
+
+def _status(session: Session, stack: StackState) -> str:
+    """How a stack stands that is being removed; gone where CloudFormation does not know it any more.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    found = find(session, stack.id)
+    return REMOVED if found is None else found.status
+
+
+def _stuck(session: Session, stack: StackState, status: str) -> DeploymentFailedError:
+    """A stack that stands and is not being removed."""
+    return DeploymentFailedError(
+        f"stack {stack.name} is {status}, and its removal does not go on",
+        hint="run it again; the whole story: aws cloudformation "
+        f"describe-stack-events --region {session.region} --stack-name {stack.name}",
+    )
 
 
 def _is_not(seen: str | None, event: dict[str, Any]) -> bool:

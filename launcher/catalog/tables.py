@@ -5,14 +5,15 @@ beside it have the same files. `zone` is a zone id (spot), a local zone's name, 
 """
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal, InvalidOperation
 from io import StringIO
 from pathlib import Path
 
-from launcher.model.enums import Basis
+from launcher.model.enums import Basis, PlanKind
 from launcher.model.errors import UnreadableInputError
 
 SNAPSHOT = Path(__file__).parent / "data"
@@ -80,6 +81,15 @@ BILL_ITEMS = Table(
     columns=("item", "region", "unit", "tier_from", "tier_to", "usd", *_ORIGIN),
     keys=4,
 )
+_CLOSED = {
+    # Of the Spot Advisor: under 5 % a month, 5 to 10, 10 to 15, 15 to 20, above.
+    "band": re.compile("[0-4]"),
+    "savings_percent": re.compile("[0-9]{1,2}"),
+    "offering_class": re.compile("standard|convertible"),
+    "plan_kind": re.compile("|".join(member.value for member in PlanKind)),
+    "term_years": re.compile("1|3"),
+}
+"""Columns that hold one of a few words."""
 SOURCES = Table(path="sources.csv", columns=("id", "kind", "title", "note"), keys=1)
 
 PRICE_TABLES = (
@@ -125,6 +135,14 @@ def read_rows(path: str) -> list[list[str]]:
 def priced_columns(table: Table) -> tuple[str, ...]:
     """The columns that hold dollars."""
     return tuple(name for name in table.columns if name.startswith("usd") or name in _PAYMENTS)
+
+
+def _word_fault(cells: Mapping[str, str]) -> str:
+    """What is wrong with the cells that hold one of a few words."""
+    for name, words in _CLOSED.items():
+        if name in cells and not words.fullmatch(cells[name]):
+            return f"{name} is {cells[name] or 'empty'}, expected {words.pattern.replace('|', ' or ')}"
+    return ""
 
 
 def read_checked(table: Table, folder: Path, today: date | None = None) -> Iterator[list[str]]:
@@ -178,7 +196,7 @@ def fault(table: Table, row: Sequence[str]) -> str:
         return f"as_of is {cells['as_of'] or 'empty'}, expected a date such as 2026-11-20"
     if prices and cells.get("basis", Basis.LISTED.value) not in _BASES:
         return f"basis is {cells['basis'] or 'empty'}, expected one of {', '.join(_BASES)}"
-    return "" if cells["source"] else "source is empty, expected an id of sources.csv"
+    return _word_fault(cells) if cells["source"] else "source is empty, expected an id of sources.csv"
 
 
 def encode(table: Table, rows: Iterable[Sequence[str]]) -> str:

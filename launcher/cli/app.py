@@ -1,6 +1,7 @@
 """The command line: one command a file, one handler for everything that can go wrong."""
 
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -94,6 +95,10 @@ def _asked(words: Sequence[str]) -> typer.Typer:
 
 def main() -> None:
     """Run a command and leave with the exit code of the contract."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name from a file or a cluster may hold what cannot be encoded.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         # What a short command makes lives to its end: looking for garbage every few hundred objects finds none.
         gc.set_threshold(20_000, 50, 50)

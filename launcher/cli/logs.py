@@ -1,6 +1,7 @@
 """`slipway logs`: what the attempts of a run printed."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,7 +36,8 @@ def logs(
         refresh_logs(name, folder, os.environ, output.say)
     elif follow:
         raise UnreadableInputError(f"{name} has no job on a cluster to follow", hint=f"slipway logs {name}")
-    paths = sorted(folder.logs.glob("attempt-*.log"), key=lambda path: int(path.stem.rpartition("-")[2]))
+    found = [path for path in folder.logs.glob("attempt-*.log") if re.fullmatch("attempt-[0-9]{1,9}", path.stem)]
+    paths = sorted(found, key=lambda path: int(path.stem.rpartition("-")[2]))
     wanted = [path for path in paths if attempt is None or path.stem == f"attempt-{attempt}"]
     if not paths and (folder.path / "report.json").is_file():
         _refuse_endpoint(name, folder.read_json("report.json").get("endpoint"))

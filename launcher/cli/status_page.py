@@ -15,6 +15,11 @@ def page(found: Standing, width: int) -> list[str]:
         deployed = found.report.endpoint
         text = f"endpoint {deployed.name} in {deployed.region} came into service"
         lines += wrapped(f"  {text}; slipway endpoint test {found.name} asks how it is now", width)
+    elif found.status == NOT_SUBMITTED and found.stacks:
+        names = ", ".join(found.stacks)
+        stand = f"deployed by this run, and billed while they stand: {names}"
+        ways = f"slipway cost says what they cost an hour, slipway down {found.name} removes them"
+        lines += [piece for line in (f"  {stand}", f"  {ways}") for piece in wrapped(line, width)]
     elif found.status != NOT_SUBMITTED:
         lines.append("  a run that is over; slipway report shows what it came to")
     progress = _progress(found)

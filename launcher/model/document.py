@@ -83,15 +83,16 @@ def pinned(request: PlanRequest, place: Place) -> PlanRequest:
 def resolve(request: PlanRequest, place: Place, base: Mapping[str, Any] | None = None) -> Plan:
     """The plan of a request at a place, with its digest.
 
-    The digest leaves out `run.workdir`, since where the files lie on one machine is no part of the plan, and
-    `network.subnets`, which the launcher reads in the account: its free addresses change from hour to hour; of
-    `checkpoint.restart` the default, so that plans from before there was one keep their digest. `base` is
-    `document(request)`, for a caller that resolves one request at many places.
+    The digest leaves out `run.workdir`, since where the files lie on one machine is no part of the plan,
+    `run.plain_env`, which only says of values what they are not, and `network.subnets`, which the launcher reads in the
+    account: its free addresses change from hour to hour; of `checkpoint.restart` the default, so that plans from before
+    there was one keep their digest. `base` is `document(request)`, for a caller that resolves one request at many
+    places.
     """
     whole = pinned(request, place)
     data = dict(document(request) if base is None else base)
     data.update(target=_section(whole.target), purchase=_section(whole.purchase))
-    left_out = [("run", "workdir"), ("network", "subnets")]
+    left_out = [("run", "workdir"), ("run", "plain_env"), ("network", "subnets")]
     if request.checkpoint.restart is Restart.AUTO:
         left_out.append(("checkpoint", "restart"))
     for section, key in left_out:

@@ -273,6 +273,11 @@ class RunSpec:
         ),
         "environment by reference",
     )
+    plain_env: tuple[str, ...] = setting(
+        (),
+        Many(item=Text(pattern=r"[A-Za-z_][A-Za-z0-9_]*", form="a variable name")),
+        "variables of env that look like secrets and are none",
+    )
     setup: tuple[str, ...] = setting((), Many(item=Text()), "shell lines run before the command")
     retries: int = setting(0, Whole(minimum=0), "times a failed job is requeued")
     time_limit_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours after which it is stopped")

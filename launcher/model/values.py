@@ -11,14 +11,32 @@ from launcher.model.finding import Finding, error
 from launcher.model.names import nearest_name
 
 OUT_OF_RANGE = "out-of-range"
+YEARS = range(2000, 2200)
+"""Of any moment in a plan."""
+LARGEST = 1e18
+"""Of any number in a plan: whatever is counted, arithmetic with it stays finite."""
+SMALLEST_USD, LARGEST_USD = Decimal("1e-9"), Decimal(10**12)
 FAILED = object()
 """What a reader returns in place of a value that is wrong; the finding says why."""
 
 
 def describe(value: object) -> str:
     """A value as a message shows it: short, and in the file's own words."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return "what cannot be shown"  # a number of more than 4,300 digits, or lists in lists without end
+    text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= 60 else text[:57] + "..."  # noqa: PLR2004 - what fits a line
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text can be written to a file and handed to a program: no null character, no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
 
 
 class ScalarReader:
@@ -58,8 +76,8 @@ class ScalarReader:
         """A string of the wanted form."""
         if not isinstance(data, str):
             return self.wrong(path, data, kind.form, f'write "{data}"' if isinstance(data, int | float) else "")
-        if "\0" in data:
-            return self.wrong(path, data, "text without a null character")
+        if not is_plain(data):
+            return self.wrong(path, data, "text without a null character or half of a pair of surrogates")
         if kind.pattern and not re.fullmatch(kind.pattern, data):
             return self.wrong(path, data, kind.form)
         return data
@@ -82,6 +100,10 @@ class ScalarReader:
             moment = data if isinstance(data, datetime) else datetime.fromisoformat(str(data))
         except ValueError:
             return self.wrong(path, data, "an ISO 8601 time such as 2026-12-01T11:30:00Z")
+        if moment.year not in YEARS:
+            return self.refuse(
+                OUT_OF_RANGE, path, f"must lie in {YEARS.start} to {YEARS.stop - 1}, got {describe(data)}"
+            )
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
     def whole(self, kind: kinds.Whole, data: object, path: str) -> object:
@@ -102,8 +124,10 @@ class ScalarReader:
 
     def bounded(self, data: float, low: float | None, above: float | None, high: float | None, path: str) -> object:
         """The number itself, or a finding when it is out of bounds."""
-        if not math.isfinite(data):
+        if type(data) is float and not math.isfinite(data):
             return self.refuse(OUT_OF_RANGE, path, f"must be a finite number, got {data}")
+        if abs(data) > LARGEST:
+            return self.refuse(OUT_OF_RANGE, path, f"must be a number of at most {LARGEST:g}, got {describe(data)}")
         if low is not None and data < low:
             return self.refuse(OUT_OF_RANGE, path, f"must be at least {low:g}, got {data:g}")
         if above is not None and data <= above:
@@ -116,10 +140,13 @@ class ScalarReader:
         """An exact amount of dollars."""
         try:
             amount = Decimal(str(data)) if isinstance(data, str | int | float) and not isinstance(data, bool) else None
-        except InvalidOperation:
+        except (InvalidOperation, ValueError):
             amount = None
         if amount is None:
             return self.wrong(path, data, 'dollars, such as 120 or "18.10"')
+        if amount.is_finite() and amount and not SMALLEST_USD <= abs(amount) <= LARGEST_USD:
+            allowed = f"0, or between {SMALLEST_USD} and {LARGEST_USD:,} dollars"
+            return self.refuse(OUT_OF_RANGE, path, f"must be {allowed}, got {describe(data)}")
         if not amount.is_finite() or amount < kind.minimum:
             return self.refuse(OUT_OF_RANGE, path, f"must be at least {kind.minimum} dollars, got {data}")
         return amount

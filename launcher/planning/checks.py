@@ -10,6 +10,7 @@ from launcher.model.names import nearest_name
 from launcher.model.request import PlanRequest
 from launcher.model.target import training_targets
 from launcher.model.workload import ModelDimensions, TrainingWorkload
+from launcher.planning.secrets import secret_findings
 
 LUSTRE_THROUGHPUT = (125, 250, 500, 1000)
 LUSTRE_STEP_GIB = 2400
@@ -30,6 +31,7 @@ def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
     found: list[Finding] = []
     for rule in (_target, _types, _workload, _places, _purchase, _network, _storage, _checkpoint, _run):
         found.extend(rule(request, catalog))
+    found.extend(secret_findings(request))
     return tuple(found)
 
 

@@ -1,5 +1,6 @@
 """The JSON objects of the contract, from the model's values."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -14,6 +15,7 @@ from launcher.model.report import Attempt, Report, RunStatus
 from launcher.pricing.alternatives import Alternative
 from launcher.records import endpoint_documents
 from launcher.records.serving_documents import serving
+from launcher.records.shape import hold, moment
 
 Json = dict[str, Any]
 
@@ -288,6 +290,28 @@ def report_document(report: Report) -> Json:
     }
 
 
+_REPORT: dict[str, Any] = {
+    "name": str,
+    "status": str,
+    "scheduler": str,
+    "simulated": bool,
+    "attempts": [
+        {
+            "started_at": str,
+            "ended_at": (str, None),
+            "exit_code": (int, None),
+            "ended_by": (str, None),
+            "resumed_from_step": int,
+            "last_step": (int, None),
+        }
+    ],
+    "quoted": {"usd": (str, None), "hours": float, "prices_as_of": (str, None), "usd_per_hour": (str, None)},
+    "stacks": [{"name": str, "status": str}],
+    "verified_resources": [str],
+    "not_emulated": [str],
+}
+
+
 def parse_report(document: Mapping[str, Any]) -> Report:
     """A report read back from its JSON.
 
@@ -295,6 +319,7 @@ def parse_report(document: Mapping[str, Any]) -> Report:
         UnreadableInputError: it is not a report.
     """
     try:
+        hold(document, _REPORT)
         quoted, actual = document["quoted"], document["attempts"]
         return Report(
             name=document["name"],
@@ -311,7 +336,7 @@ def parse_report(document: Mapping[str, Any]) -> Report:
             not_emulated=tuple(document["not_emulated"]),
             endpoint=endpoint_documents.parse_endpoint(document.get("endpoint")),
         )
-    except (KeyError, TypeError, ValueError) as problem:
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as problem:
         raise UnreadableInputError(f"this is no report: {type(problem).__name__} {problem}") from problem
 
 
@@ -319,8 +344,8 @@ def _attempt(data: Mapping[str, Any]) -> Attempt:
     """One attempt read back."""
     ended = data["ended_at"]
     return Attempt(
-        started_at=datetime.fromisoformat(data["started_at"]),
-        ended_at=datetime.fromisoformat(ended) if ended else None,
+        started_at=moment(data["started_at"]),
+        ended_at=moment(ended) if ended else None,
         exit_code=data["exit_code"],
         ended_by=data["ended_by"],
         resumed_from_step=data["resumed_from_step"],
@@ -329,5 +354,13 @@ def _attempt(data: Mapping[str, Any]) -> Attempt:
 
 
 def _amount(text: str | None) -> Decimal | None:
-    """Dollars read back."""
-    return None if text is None else Decimal(text)
+    """Dollars read back.
+
+    Raises:
+        ValueError: it is no amount.
+    """
+    if text is None:
+        return None
+    if not re.fullmatch(r"-?[0-9]{1,15}([.][0-9]{1,30})?", text):
+        raise ValueError(f"no amount of dollars: {text[:60]!r}")
+    return Decimal(text)

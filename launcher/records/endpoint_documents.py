@@ -6,6 +6,7 @@ from typing import Any
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.report import EndpointReport
+from launcher.records.shape import hold
 
 Json = dict[str, Any]
 
@@ -51,6 +52,25 @@ def endpoint(report: EndpointReport | None) -> Json | None:
     }
 
 
+_ENDPOINT: dict[str, Any] = {
+    **dict.fromkeys(("name", "region", "mode", "status"), str),
+    "config": (str, None),
+    "instances": (int, None),
+    "url": (str, None),
+    "answer": (
+        {
+            "kind": str,
+            "input_tokens": (int, None),
+            "output_tokens": (int, None),
+            "ttft_ms": (float, None),
+            "latency_ms": float,
+            "shown": (str, None),
+        },
+        None,
+    ),
+}
+
+
 def parse_endpoint(document: Mapping[str, Any] | None) -> EndpointReport | None:
     """The endpoint of a report read back.
 
@@ -59,6 +79,7 @@ def parse_endpoint(document: Mapping[str, Any] | None) -> EndpointReport | None:
     """
     if document is None:
         return None
+    hold(document, _ENDPOINT)
     given = document["answer"]
     return EndpointReport(
         name=document["name"],

@@ -56,7 +56,7 @@ class RunFolder:
         """
         path = self.path / name
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
         except (OSError, ValueError, RecursionError) as problem:
             raise UnreadableInputError(f"cannot read {path}: {problem}") from problem
         if not isinstance(found, dict):
@@ -99,6 +99,11 @@ def write_whole(path: Path, text: str, *, shared: bool = False) -> None:
     with open(partial, "x", encoding="utf-8", opener=opener) as stream:
         stream.write(text)
     partial.replace(path)
+
+
+def _no_constant(word: str) -> float:
+    """Refuse NaN and the infinities, which Python reads and JSON has not."""
+    raise ValueError(f"{word} is no JSON")
 
 
 def _private(path: str, flags: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.job import Submitted
 from launcher.records.run_folder import RunFolder
+from launcher.records.shape import hold, moment
 
 FILE = "submission.json"
 SCHEMA = "slipway.submission/1"
@@ -86,6 +87,14 @@ class Submission:
         )
 
 
+_SUBMISSION: dict[str, Any] = {
+    **dict.fromkeys(("key", "cluster", "folder", "store_uri", "checkpoint_uri", "asked_at"), str),
+    "job": (str, None),
+    "head_node": {"via": str, **dict.fromkeys(("host", "instance", "region", "user"), (str, None))},
+    "work": {"files": int, "git": ({"revision": (str, None), "dirty": bool}, None)},
+}
+
+
 def recorded(folder: RunFolder) -> Submission | None:
     """What a run folder says of a submission that can be asked for; None where there was none outside a sandbox.
 
@@ -98,9 +107,7 @@ def recorded(folder: RunFolder) -> Submission | None:
     if found.get("schema") != SCHEMA:
         raise UnreadableInputError(f"{folder.path / FILE}: schema {found.get('schema')!r}, expected {SCHEMA!r}")
     try:
-        head_node = HeadNode(**found["head_node"])
-        if head_node.via == SANDBOX:
-            return None
+from launcher.records.shape import hold, moment
         return Submission(
             key=found["key"],
             job=found["job"],
@@ -110,7 +117,7 @@ def recorded(folder: RunFolder) -> Submission | None:
             store_uri=found["store_uri"],
             checkpoint_uri=found["checkpoint_uri"],
             work=found["work"],
-            asked_at=datetime.fromisoformat(found["asked_at"]),
+            asked_at=moment(found["asked_at"]),
         )
     except (KeyError, TypeError, ValueError) as problem:
         raise UnreadableInputError(f"{folder.path / FILE} is no submission: {problem}") from problem

@@ -31,6 +31,11 @@ ACCOUNTED = ("State", "Start", "End", "ExitCode", "NodeList", "JobName")
 
 _SUBMITTED = re.compile(r"(\d+)(?:;\S+)?\s*\Z")
 
+LAST_S = 253_402_300_800
+"""The end of the year 9999."""
+MOST_HOSTS = 65_536
+"""Of one expression: Slurm itself expands no longer one (MAX_SLURM_NODES in slurm.h.in of Slurm 24.05)."""
+
 
 def state_of(word: str) -> JobState:
     """The state that Slurm's word stands for; sacct adds who cancelled.
@@ -75,7 +80,7 @@ def described(printed: str) -> JobFacts:
     word = field(printed, "JobState")
     if word is None:
         raise SchedulerError(f"scontrol printed no job but {printed.strip()[:200]!r}")
-    state, restarts = state_of(word), int(field(printed, "Restarts") or 0)
+    state, restarts = state_of(word), _number(field(printed, "Restarts") or "") or 0
     reason = field(printed, "Reason") or ""
     nodes = hosts(field(printed, "NodeList") or "")
     attempt = None
@@ -106,7 +111,7 @@ def accounted(printed: str) -> tuple[JobFacts, tuple[Attempt, ...]] | None:
     rows = [line.split("|") for line in printed.splitlines() if line.count("|") == len(ACCOUNTED) - 1]
     if not rows:
         return None
-    rows.sort(key=lambda row: (row[1].isdigit(), int(row[1]) if row[1].isdigit() else 0))
+    rows.sort(key=lambda row: -1 if (began := _number(row[1])) is None else began)
     found: list[Attempt] = []
     for word, began, ended, code, nodes, _ in rows:
         over = state_of(word) is not JobState.RUNNING
@@ -135,20 +140,32 @@ def accounted(printed: str) -> tuple[JobFacts, tuple[Attempt, ...]] | None:
 
 def _attempt(*, number: int, began: str, ended: str, code: str, nodes: tuple[str, ...], word: str) -> Attempt | None:
     """An attempt from Slurm's texts; None for one that never began."""
-    if not began.isdigit():
+    started_at, ended_at = _moment(began), _moment(ended)
+    if started_at is None:
         return None
     status, _, signal = code.partition(":")
     # Slurm has no exit code for an attempt whose node is gone, and says 0.
-    lost, over = word in ("NODE_FAIL", "BOOT_FAIL"), ended.isdigit()
+    lost, over = word in ("NODE_FAIL", "BOOT_FAIL"), ended_at is not None
     return Attempt(
         number=number,
-        started_at=datetime.fromtimestamp(int(began), UTC),
-        ended_at=datetime.fromtimestamp(int(ended), UTC) if over else None,
-        exit_code=int(status) if over and status.isdigit() and not lost else None,
-        signal=int(signal) if over and signal.isdigit() else 0,
+        started_at=started_at,
+        ended_at=ended_at,
+        exit_code=_number(status) if over and not lost else None,
+        signal=(_number(signal) or 0) if over else 0,
         nodes=nodes,
         node_lost=lost,
     )
+
+
+def _number(text: str) -> int | None:
+    """A whole number as Slurm prints them; None for anything else."""
+    return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else None
+
+
+def _moment(text: str) -> datetime | None:
+    """Seconds since 1970 as a moment; None for anything else, and beyond what a calendar holds."""
+    seconds = _number(text)
+    return datetime.fromtimestamp(seconds, UTC) if seconds is not None and seconds < LAST_S else None
 
 
 def partition_of(printed: str, wanted: str, feature: str) -> str | None:
@@ -175,20 +192,32 @@ def hosts(expression: str) -> tuple[str, ...]:
     ('p5-dy-x-1', 'p5-dy-x-2', 'p5-dy-x-3', 'p5-dy-x-7')
     >>> hosts("a-1,b-2"), hosts("(null)"), hosts("None assigned")
     (('a-1', 'b-2'), (), ())
+
+    Raises:
+        SchedulerError: it names no hosts, or more than any cluster has.
     """
     if expression in ("(null)", "None assigned", "None"):
         return ()
     names: list[str] = []
     for prefix, ranges in re.findall(r"([^,\[]+)(?:\[([^\]]*)\])?", expression):
-        names.extend(_numbered(prefix, ranges.split(",") if ranges else ()))
+        for part in ranges.split(",") if ranges else ():
+            names.extend(_numbered(prefix, part))
+            if len(names) > MOST_HOSTS:
+                raise SchedulerError(f"Slurm names more than {MOST_HOSTS:,} nodes: {expression[:200]!r}")
         if not ranges:
             names.append(prefix)
     return tuple(names)
 
 
-def _numbered(prefix: str, ranges: Iterable[str]) -> Iterable[str]:
-    """The names that a prefix and its ranges stand for."""
-    for part in ranges:
-        first, _, last = part.partition("-")
-        for number in range(int(first), int(last or first) + 1):
-            yield f"{prefix}{number:0{len(first)}}"
+def _numbered(prefix: str, part: str) -> Iterable[str]:
+    """The names that a prefix and one of its ranges stand for.
+
+    Raises:
+        SchedulerError: it is no range, or longer than any cluster's.
+    """
+    first, dash, last = part.partition("-")
+    low = _number(first)
+    high = _number(last) if dash else low
+    if low is None or high is None or high - low >= MOST_HOSTS:
+        raise SchedulerError(f"Slurm names nodes that cannot be told: {prefix[:100]!r} with {part[:100]!r}")
+    return (f"{prefix}{number:0{len(first)}}" for number in range(low, high + 1))

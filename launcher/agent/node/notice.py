@@ -15,6 +15,8 @@ REBALANCE = "rebalance"
 SOURCES = (SPOT, CAPACITY_END, SIGNAL, CANCEL, FAILURE, TAKEN_OVER, REBALANCE)
 
 SPOT_NOTICE_S = 120.0
+_MOST = 1e9
+"""Of any number in a notice of another node: seconds, or an exit code."""
 """EC2 gives a spot notice two minutes ahead (EC2 User Guide, "Spot Instance interruption notices", read 2026-11-20)."""
 
 _ACTIONS = ("terminate", "stop", "hibernate")
@@ -75,6 +77,12 @@ def parse_notice(text: str, *, now: datetime) -> Notice:
         notice = Notice(**document)
     except TypeError as error:
         raise ValueError(f"not a notice: {error}") from error
+    texts: list[Any] = [notice.detail, notice.at, notice.node]
+    numbers: list[Any] = [notice.left_s, notice.code]
+    if any(each is not None and not isinstance(each, str) for each in texts) or any(
+        each is not None and (type(each) not in (int, float) or not abs(each) < _MOST) for each in numbers
+    ):
+        raise ValueError(f"got {text[:200]!r}; a value of the notice has the wrong type")
     left_s = notice.left_s
     if notice.source == SPOT:
         left_s = _left_s(notice.at, now)

@@ -3,30 +3,61 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from launcher.model.errors import UnreadableInputError
 from launcher.model.report import Attempt
+from launcher.records.shape import hold, moment
 
 ENDINGS = ("completed", "interrupted", "failed", "cancelled")
+_FORMS: dict[str, Any] = {
+    **dict.fromkeys(("attempt", "step"), int),
+    **dict.fromkeys(("event", "time"), str),
+    "steps": (int, None),
+    "ended_by": (str, None),
+    "exit_code": (int, None),
+    "loss": (float, None),
+}
+_NEEDED: dict[str, set[str]] = {
+    "attempt-started": {"attempt", "time"},
+    "restored": {"step"},
+    "attempt-progress": {"step"},
+    "checkpoint-uploaded": {"attempt", "step"},
+    **{each: {"time"} for each in ENDINGS},
+}
+"""What the reader of an event asks of it without looking."""
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """The events of a file, in order; a last line that is still being written is left out."""
+    """The events of a file, in order; a last line that is still being written, and what is no event, are left out.
+
+    Raises:
+        UnreadableInputError: the file is there and cannot be read.
+    """
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return []
-    events = []
-    for line in lines:
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(event, dict):
-            events.append(event)
-    return events
+    except OSError as problem:
+        raise UnreadableInputError(f"cannot read {path}: {problem.strerror or problem}") from problem
+    return [event for line in lines if (event := _event(line)) is not None]
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    """The event of a line; None where it is none, or a value of it is of another kind than the event's reader takes."""
+    try:
+        found = json.loads(line)
+        if not isinstance(found, dict):
+            return None
+        hold(found, {key: form for key, form in _FORMS.items() if key in found})
+        if found.get("event") in _NEEDED and not _NEEDED[found["event"]] <= set(found):
+            return None
+        if "time" in found:
+            moment(found["time"])
+    except (ValueError, RecursionError):
+        return None
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +87,7 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
 def _begun(event: Mapping[str, Any]) -> Attempt:
     """An attempt that has just started."""
     return Attempt(
-        started_at=datetime.fromisoformat(event["time"]),
+        started_at=moment(event["time"]),
         ended_at=None,
         exit_code=None,
         ended_by=None,
@@ -75,7 +106,7 @@ def _updated(attempt: Attempt, event: Mapping[str, Any]) -> Attempt:
     if kind in ENDINGS:
         return replace(
             attempt,
-            ended_at=datetime.fromisoformat(event["time"]),
+            ended_at=moment(event["time"]),
             exit_code=event.get("exit_code"),
             ended_by=event.get("ended_by"),
         )

@@ -37,7 +37,8 @@ class Standing:
     """How a run stands. `status` is pending, running, succeeded, failed, cancelled, unknown or not-submitted.
 
     `submission` and `facts` are None for a run of the sandbox, and for one that Slurm never took; `facts` also where
-    Slurm has forgotten the job. `step` of `steps` is what the trainer reported last.
+    Slurm has forgotten the job. `step` of `steps` is what the trainer reported last. `stacks` were deployed by a run
+    that submitted nothing, and stand unless somebody has removed them.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Standing:
     steps: int | None = None
     loss: float | None = None
     saved_step: int | None = None
+    stacks: tuple[str, ...] = ()
 
 
 def reached(submission: Submission, environment: Mapping[str, str]) -> Shell:
@@ -93,7 +95,13 @@ def _left(name: str, folder: RunFolder) -> Standing:
         report=report,
         attempts=report.attempts if report is not None else (),
         step=report.attempts[-1].last_step if report is not None and report.attempts else None,
+        stacks=_deployed(folder) if report is None or not report.simulated else (),
     )
+
+
+def _deployed(folder: RunFolder) -> tuple[str, ...]:
+    """The stacks whose outputs a deployment left in a run folder."""
+    return tuple(sorted(folder.read_json("outputs.json"))) if (folder.path / "outputs.json").is_file() else ()
 
 
 def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFacts | None) -> Standing:
@@ -187,6 +195,7 @@ def status_document(found: Standing) -> dict[str, Any]:
         "saved_step": found.saved_step,
         "checkpoint_uri": submission.checkpoint_uri if submission is not None else None,
         "work": submission.work if submission is not None else None,
+        "stacks": list(found.stacks),
         "attempts": report["attempts"] if report is not None else [],
         "quoted": report["quoted"] if report is not None else None,
         "actual": report["actual"] if report is not None else None,

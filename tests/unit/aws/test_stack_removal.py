@@ -49,6 +49,12 @@ def aws():
         stub.assert_no_pending_responses()
 
 
+def described_as(status):
+    """What CloudFormation says of the stack itself."""
+    found = {"StackName": "slipway-a-training", "StackId": ID, "StackStatus": status, "CreationTime": BEGAN}
+    return {"Stacks": [found]}
+
+
 def removed(session, stack):
     """The events that were told, and how often it waited."""
     told, waits = [], []
@@ -84,6 +90,7 @@ def test_a_failed_removal_before_this_one_does_not_count(aws):
     answer(stub, *old)
     stub.add_response("delete_stack", {}, {"StackName": ID})
     answer(stub, *old)
+    stub.add_response("describe_stacks", described_as("DELETE_FAILED"), {"StackName": ID})
     answer(stub, event(9, "DELETE_COMPLETE"), *old)
 
     assert removed(session, state("DELETE_FAILED")) == ([("slipway-a-training", "DELETE_COMPLETE")], 1)
@@ -140,3 +147,43 @@ def test_an_export_that_nobody_imports_has_no_importers(aws):
 
     assert stacks.importers(session, "net:VpcId") == frozenset()
     assert stacks.importers(session, "net:VpcId") == {"a", "b"}
+
+
+def described(stub, status):
+    """The next question is for the stack itself."""
+    stub.add_response("describe_stacks", described_as(status), {"StackName": ID})
+
+
+def test_a_stack_that_somebody_else_removed_meanwhile_is_not_waited_for(aws):
+    session, stub = aws
+    answer(stub, GONE, LEFT, BEGUN, CREATED)
+    stub.add_response("delete_stack", {}, {"StackName": ID})
+    answer(stub, GONE, LEFT, BEGUN, CREATED)
+    described(stub, "DELETE_COMPLETE")
+
+    assert removed(session, state()) == ([], 0)
+
+
+def test_a_stack_whose_removal_does_not_go_on_is_said(aws):
+    session, stub = aws
+    answer(stub, CREATED)
+    stub.add_response("delete_stack", {}, {"StackName": ID})
+    for _ in range(stacks.IDLE_LOOKS):
+        answer(stub, CREATED)
+        described(stub, "CREATE_COMPLETE")
+
+    with pytest.raises(DeploymentFailedError, match="is CREATE_COMPLETE, and its removal does not go on"):
+        removed(session, state())
+
+
+def test_a_removal_that_takes_long_without_a_word_is_waited_for(aws):
+    session, stub = aws
+    answer(stub, CREATED)
+    stub.add_response("delete_stack", {}, {"StackName": ID})
+    answer(stub, BEGUN, CREATED)
+    for _ in range(stacks.IDLE_LOOKS + 3):
+        answer(stub, BEGUN, CREATED)
+        described(stub, "DELETE_IN_PROGRESS")
+    answer(stub, GONE, BEGUN, CREATED)
+
+    assert removed(session, state())[1] == stacks.IDLE_LOOKS + 4

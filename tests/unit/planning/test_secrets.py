@@ -1,0 +1,81 @@
+"""Secrets in `run.env`: told by form or name, never shown, let through where the plan says that they are none."""
+
+import json
+
+import pytest
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.planning.checks import check
+from launcher.planning.pin import pinned_plan
+
+
+def request(env, plain=()):
+    return plan_file.loads(
+        json.dumps(
+            {
+                "slipway": 1,
+                "name": "x",
+                "workload": {"train": {"model": {"params_b": 0.1}, "hours": 1}},
+                "target": {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"},
+                "purchase": {"option": "on-demand"},
+                "run": {"env": env, "plain_env": list(plain)},
+            }
+        )
+    )
+
+
+def found(env, plain=()):
+    return [each for each in check(request(env, plain), load()) if each.code == "secret-in-env"]
+
+
+SECRETS = {
+    "HF_TOKEN": "hf_" + "aB3" * 12,
+    "AWS_ACCESS_KEY_ID": "AKIA" + "ABCDEFGH23456789",
+    "AWS_SECRET_ACCESS_KEY": "aB3/" * 10,
+    "X": "aB3+" * 10,
+    "GH": "ghp_" + "a1" * 18,
+    "OPENAI": "sk-proj-" + "a1" * 16,
+    "WANDB_API_KEY": "0123456789abcdef" * 2 + "01234567",
+    "DB_PASSWORD": "correct-horse",
+    "DATABASE_URL": "postgres://me:hunter2@db/x",
+    "KEY_FILE_TEXT": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl",
+    "JWT": "eyJhbGciOiJI.eyJzdWIiOiIx.abc-_1",
+    "client_secret": "not-so-short",
+}
+PLAIN = {
+    "TOKENIZERS_PARALLELISM": "false",
+    "MAX_TOKENS": "4096",
+    "HF_TOKEN": "/fsx/secrets/token",
+    "HF_HOME": "/fsx/hf",
+    "NCCL_DEBUG": "INFO",
+    "SECRET": "$FROM_ELSEWHERE",
+    "USE_AUTH": "true",
+    "GIT_REVISION": "0123456789abcdef0123456789abcdef01234567",
+    "MODEL": "meta-llama/Llama-3.1-8B-Instruct-with-a-long-n",
+    "ENDPOINT": "https://example.com:8443/path",
+    "TOKEN": "",
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_what_looks_like_a_secret_is_refused_and_not_shown(name):
+    (finding,) = found({name: SECRETS[name]})
+    assert (finding.path, finding.level) == (f"run.env.{name}", "error")
+    assert SECRETS[name] not in finding.message + finding.hint
+    assert "run.secrets" in finding.hint
+    assert f"run.plain_env: [{name}]" in finding.hint
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_does_not_is_let_through(name):
+    assert found({name: PLAIN[name]}) == []
+
+
+def test_the_plan_may_say_that_one_is_none():
+    assert [each.path for each in found(dict(list(SECRETS.items())[:2]), ["HF_TOKEN"])] == ["run.env.AWS_ACCESS_KEY_ID"]
+
+
+def test_saying_so_changes_no_digest():
+    env = {"NCCL_DEBUG": "INFO"}
+    assert len({pinned_plan(request(env, plain), load()).digest for plain in ((), ("NCCL_DEBUG",))}) == 1
