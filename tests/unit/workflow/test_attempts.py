@@ -40,5 +40,5 @@ def test_no_events_are_no_attempts() -> None:
 def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     assert read_events(path) == []
-    path.write_text('{"event": "attempt-started"}\n{"event": "rest')
-    assert read_events(path) == [{"event": "attempt-started"}]
+    path.write_text('{"event": "agent-built"}\n{"event": "rest')
+    assert read_events(path) == [{"event": "agent-built"}]
