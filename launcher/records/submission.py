@@ -107,7 +107,10 @@ def recorded(folder: RunFolder) -> Submission | None:
     if found.get("schema") != SCHEMA:
         raise UnreadableInputError(f"{folder.path / FILE}: schema {found.get('schema')!r}, expected {SCHEMA!r}")
     try:
-from launcher.records.shape import hold, moment
+        hold(found, _SUBMISSION)
+        head_node = HeadNode(**found["head_node"])
+        if head_node.via == SANDBOX:
+            return None
         return Submission(
             key=found["key"],
             job=found["job"],
