@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 
 from launcher.cli import words
 from launcher.cli.lines import finding_line, wrapped
@@ -98,11 +99,17 @@ def _notes_below(rows: Sequence[tuple[int, Quote]], lines: Sequence[str], width:
     A total without some of its lines is marked here too.
     """
     below: dict[str, list[str]] = {}
+
+    @cache
+    def has_room(note: str) -> bool:
+        """Whether the table shows a note whole; many rows share one."""
+        return any(line.endswith(note) for line in lines)
+
     for rank, quoted in rows:
         whole = quoted.plan.place.option in WHOLE
         grave = whole or quoted.commitment_usd is not None or quoted.gate.exit_code == IMPOSSIBLE
         note = _note(quoted)
-        if quoted.usd is not None and note and not any(line.endswith(note) for line in lines):
+        if quoted.usd is not None and note and not has_room(note):
             text = note if grave else INCOMPLETE if quoted.incomplete else ""
             below.setdefault(text, []).append(str(rank))
     below.pop("", None)
