@@ -1,7 +1,9 @@
 """What stands in AWS, and is paid, when a launch or a deployment ends early: looked up, not guessed."""
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from launcher.aws import stacks
@@ -47,6 +49,34 @@ def left_standing(plan: Plan, session: Session, catalog: Catalog, now: datetime)
     goes_on = " (CloudFormation goes on by itself)" if any(each.status.endswith(IN_PROGRESS) for each in found) else ""
     summary = f"{len(found)} stacks stand and cost {total}{goes_on}: {command} removes them"
     return LeftStanding(lines=(summary, *lines), stacks=tuple(status.items()))
+
+
+@contextmanager
+def telling_what_stands(
+    plan: Plan,
+    environment: Mapping[str, str],
+    catalog: Catalog,
+    tell: Callable[[str], None],
+    keep: Callable[[tuple[tuple[str, str], ...]], None] = lambda _: None,
+) -> Iterator[None]:
+    """A part of a story after which something may stand: where it ends early, that is told, and kept for its report.
+
+    Args:
+        plan: whose stacks are looked for.
+        environment: the credentials.
+        catalog: prices.
+        tell: is told each line.
+        keep: is given the stacks with their states.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SlipwayError):
+        session = Session(environment=environment, region=plan.place.region)
+        left = left_standing(plan, session, catalog, datetime.now(UTC))
+        for line in left.lines:
+            tell(line)
+        keep(left.stacks)
+        raise
 
 
 def _unknown(cost: StackCost) -> bool:

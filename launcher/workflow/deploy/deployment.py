@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from launcher.cdk.commands import deploy
 from launcher.cdk.runner import RecordingRunner, Runner, SubprocessRunner
 from launcher.model.errors import ImpossibleError
+from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.rendering.names import deployed_names
+from launcher.workflow.cost.left import telling_what_stands
 from launcher.workflow.deploy.readback.reading import ClusterState
 from launcher.workflow.deploy.render import render_quote
 from launcher.workflow.deploy.steps import Setting, Tell, bring_up, plan_words, record, show_difference, synthesise
@@ -78,12 +80,19 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
             outputs = folder.path / "outputs.json"
             return deploy(quoted, bundle, assembly, cdk, outputs=outputs, now=datetime.now(UTC), on_line=tell)
         show_difference(cdk, assembly, plan_words(quoted.plan), tell)
+        if not options.sandbox:
+            stack.enter_context(telling_what_stands(quoted.plan, options.environment, priced.catalog, tell))
         done = bring_up(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
         # The files once more, as they refer to the cluster that is there now.
         run = f"{quoted.plan.name}-{folder.path.name}".lower()
         names = deployed_names(done.training)
         folder.write_bundle(render_quote(quoted, setting.instances, names=names, run=run))
         return done.outputs
+
+
+def deploys(plan: Plan) -> bool:
+    """Whether a plan has stacks of its own: its jobs go to no cluster that exists."""
+    return plan.request.target.ssh_host is None and plan.request.target.cluster is None
 
 
 def ground_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: ExitStack) -> Ground:
@@ -103,8 +112,7 @@ def ground_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
         setting = setting_in(box, priced, plan, options.environment, options.tell)
         return Ground(setting=setting, box=box, stand_ins=stand_ins)
     runner: Runner = RecordingRunner() if options.dry_run else SubprocessRunner()
-    deploys = plan.request.target.ssh_host is None and plan.request.target.cluster is None
-    if not options.dry_run and options.account is None and deploys:
+    if not options.dry_run and options.account is None and deploys(plan):
         from launcher.workflow.doctor.diagnosis import refuse_unless_ready, subject_of
 
         where, now = plan.place.region, datetime.now(UTC)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from launcher.aws.objects import Objects
@@ -25,7 +26,8 @@ from launcher.rendering.names import checkpoint_uri
 from launcher.submit.jobs import JobState, SchedulerError
 from launcher.submit.shell import Shell
 from launcher.submit.slurm import Slurm
-from launcher.workflow.deploy.deployment import DeployOptions, Ground, ground_for
+from launcher.workflow.cost.left import telling_what_stands
+from launcher.workflow.deploy.deployment import DeployOptions, Ground, deploys, ground_for
 from launcher.workflow.deploy.render import render_quote
 from launcher.workflow.deploy.steps import record
 from launcher.workflow.deploy.targets import cluster_of
@@ -101,7 +103,8 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
         if options.sandbox:
             story.status = RunStatus.CANCELLED if isinstance(ended, KeyboardInterrupt) else RunStatus.FAILED
         elif story.status is RunStatus.RUNNING:
-            options.tell(f"the job goes on: slipway status {plan.name}, slipway cancel {plan.name}")
+            rate = f", at ${quoted.usd_per_hour:.2f} an hour" if quoted.usd_per_hour is not None else ""
+            options.tell(f"the job goes on{rate}: slipway status {plan.name}, slipway cancel {plan.name}")
         raise
     finally:
         report = story.write()
@@ -118,8 +121,21 @@ def _go(story: Story, priced: Priced, rank: int, options: LaunchOptions, stack: 
     options.tell(f"run folder {folder.path.relative_to(options.root)}")
     ground = ground_for(priced, quoted, options, stack)
     launch = _Launch(priced=priced, quoted=quoted, folder=folder, options=options, ground=ground)
-    site = site_for(quoted, bundle, folder, ground)
-    _take_note(story, site, ground)
+    with ExitStack() as unsubmitted:
+        if ground.box is None and deploys(quoted.plan):
+            keep = partial(setattr, story, "stacks")
+            told = telling_what_stands(quoted.plan, options.environment, priced.catalog, options.tell, keep)
+            unsubmitted.enter_context(told)
+        site = site_for(quoted, bundle, folder, ground)
+        _take_note(story, site, ground)
+        submission = _ready(launch, story, site, stack)
+    story.status = RunStatus.RUNNING
+    story.status = _follow(launch, submission)
+
+
+def _ready(launch: _Launch, story: Story, site: Site, stack: ExitStack) -> Submission:
+    """The job in the queue of a cluster that is there."""
+    ground, folder = launch.ground, launch.folder
     if ground.box is None:
         # A launcher that dies from here on leaves a run that `status` can complete.
         story.status = RunStatus.RUNNING
@@ -127,9 +143,7 @@ def _go(story: Story, priced: Priced, rank: int, options: LaunchOptions, stack: 
         story.status = RunStatus.FAILED
     else:
         stack.callback(_keep_requests, ground, folder)
-    submission = _submitted(launch, site)
-    story.status = RunStatus.RUNNING
-    story.status = _follow(launch, submission)
+    return _submitted(launch, site)
 
 
 def _take_note(story: Story, site: Site, ground: Ground) -> None:

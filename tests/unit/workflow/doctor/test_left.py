@@ -4,7 +4,8 @@ import pytest
 
 from launcher.aws.session import Session
 from launcher.catalog.load import load
-from launcher.workflow.cost.left import left_standing
+from launcher.model.errors import DeploymentFailedError
+from launcher.workflow.cost.left import left_standing, telling_what_stands
 from tests.stand_ins.aws_account import Refused
 from tests.unit.workflow.doctor.conftest import NOW, REGION, client
 from tests.unit.workflow.doctor.test_cost import stack
@@ -56,3 +57,23 @@ def test_a_look_that_fails_is_said_with_the_command(account, left):
     (line,) = left().lines
     assert "cannot be asked" in line
     assert "slipway down probe --region us-east-2" in line
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, DeploymentFailedError("the stack failed")])
+def test_a_story_that_ends_early_tells_what_stands_and_keeps_it(account, plan, end):
+    stack(account, "network", {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}})
+    told, kept = [], []
+    with (
+        pytest.raises((KeyboardInterrupt, DeploymentFailedError)),
+        telling_what_stands(plan(), account.environment, load(), told.append, kept.append),
+    ):
+        raise end
+    assert "slipway down probe --region us-east-2 removes them" in told[0]
+    assert kept == [(("slipway-probe-network", "CREATE_COMPLETE"),)]
+
+
+def test_a_story_that_ends_well_tells_nothing(account, plan):
+    told = []
+    with telling_what_stands(plan(), account.environment, load(), told.append):
+        pass
+    assert told == []
