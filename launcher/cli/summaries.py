@@ -16,6 +16,7 @@ SUMMARIES: Mapping[str, str] = {
     "portfolio": (
         "Several plans, each routed to its best option, with one total a month. Calls nothing and spends nothing."
     ),
+    "commit": ("Savings Plans and reservations for several plans: what to commit to, what it saves, what strands it."),
     "render": "Write the files a plan would deploy and submit, and execute nothing.",
     "deploy": "Price a plan and deploy its cluster without a job, or its endpoint. --sandbox tries it on this machine.",
     "launch": (

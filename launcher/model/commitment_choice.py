@@ -1,0 +1,77 @@
+"""What to commit to for several plans: their demand by the hour, and what each instrument would save of it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from launcher.model.enums import Payment, TargetKind
+from launcher.model.target import target_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """A part of a plan's demand: dollars an hour on demand while it runs, and the share of all hours that it does.
+
+    `share` is between 0 and 1; 1 runs all the time.
+    """
+
+    plan: str
+    instance_type: str
+    family: str
+    region: str
+    target: TargetKind
+    nodes: float
+    usd_per_hour: Decimal
+    share: float
+
+    @property
+    def managed(self) -> bool:
+        """Whether SageMaker bills it."""
+        return target_of(self.target).managed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitmentOption:
+    """One commitment: an instrument at a term and a payment, for a level of demand.
+
+    `usd_per_hour` is what is committed, every hour of the term; `covers_usd_per_hour` the demand on demand that it pays
+    for. `level` is "floor", 75 % of what runs in every hour, or "most saving", the level at which a further dollar no
+    longer pays. `saving_usd` is over the whole term against on demand, `utilisation` the share of it that is used,
+    `break_even` the use at which it costs what on demand does. `marginal` are levels of commitment in dollars an hour
+    with what one more dollar an hour there brings, dollars an hour.
+    """
+
+    instrument: str
+    covers: str
+    term_years: int
+    payment: Payment
+    level: str
+    usd_per_hour: Decimal
+    covers_usd_per_hour: Decimal
+    commitment_usd: Decimal
+    saving_usd: Decimal
+    utilisation: float
+    break_even: float
+    risks: tuple[str, ...]
+    command: str
+    marginal: tuple[tuple[Decimal, Decimal], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitmentChoice:
+    """The demand of several plans, every commitment to it, the best first, and the one to take.
+
+    `left_out` are plans whose machines no commitment covers, with the reason.
+    """
+
+    as_of: datetime
+    loads: tuple[Load, ...]
+    floor_usd_per_hour: Decimal
+    mean_usd_per_hour: Decimal
+    options: tuple[CommitmentOption, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+    @property
+    def choice(self) -> CommitmentOption | None:
+        """The best at the floor that saves anything; None where nothing runs all the time, or nothing saves."""
+        return next((each for each in self.options if each.level == "floor" and each.saving_usd > 0), None)

@@ -1,0 +1,265 @@
+"""What to commit to: the demand of plans as a distribution over the hours, and the level at which a commitment pays.
+
+A commitment of c dollars an hour pays for x = c / r of demand on demand, r being its rate over that of on demand. It
+saves E[min(D, x)] - r x an hour, and one more dollar of x brings P(D > x) - r: it pays up to the (1 - r) quantile of
+the demand D (the newsvendor's quantile). The guides of 2026 say less: 70 to 80 % of what runs in every hour.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal
+from typing import NamedTuple
+
+from launcher.catalog.load import Catalog
+from launcher.catalog.selector import Key
+from launcher.model.commitment_choice import CommitmentOption, Load
+from launcher.model.enums import Payment, PlanKind, PurchaseOption
+from launcher.model.money import Price
+from launcher.model.plan import Place
+from launcher.pricing.commitments import MOVES
+from launcher.pricing.compute import HOURS_A_YEAR
+from launcher.pricing.offers import price_key
+
+OF_THE_FLOOR = Decimal("0.75")
+"""The middle of the guides' 70 to 80 % of the floor of usage (buying guides of 2026, as gathered on 2026-11-20)."""
+TERMS = (1, 3)
+POINTS = 4_000
+"""Values that a distribution keeps: more plans than give so many are added up in steps of a few cents."""
+CENT = Decimal("0.001")
+"""Savings Plans are bought in steps of a tenth of a cent an hour (Savings Plans API reference, commitment)."""
+CONSOLE = {True: "Billing > Savings Plans > Purchase Savings Plans", False: "EC2 > Reserved Instances > Purchase"}
+
+
+class Step(NamedTuple):
+    """Demand of so many dollars an hour or less, in a share of the hours."""
+
+    usd_per_hour: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """Dollars an hour on demand over the hours, lowest first; plans run at any hour, independently of each other."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def floor(self) -> float:
+        """What runs in every hour."""
+        return self.steps[0].usd_per_hour
+
+    @property
+    def mean(self) -> float:
+        """Its mean over the hours."""
+        return sum(value * share for value, share in self.steps)
+
+    def used(self, level: float) -> float:
+        """The mean of what of a level is used.
+
+        >>> demand([(10.0, 1.0), (10.0, 0.5)]).used(15.0)
+        12.5
+        """
+        return sum(min(value, level) * share for value, share in self.steps)
+
+    def above(self, level: float) -> float:
+        """The share of hours with more demand than a level.
+
+        >>> demand([(10.0, 1.0), (10.0, 0.5)]).above(10.0)
+        0.5
+        """
+        return sum(share for value, share in self.steps if value > level + 1e-9)
+
+    def best(self, ratio: float) -> float:
+        """The level at which a further dollar brings nothing more: the (1 - ratio) quantile.
+
+        >>> demand([(10.0, 1.0), (10.0, 0.5)]).best(0.6), demand([(10.0, 1.0), (10.0, 0.7)]).best(0.6)
+        (10.0, 20.0)
+        """
+        level = 0.0
+        for value, _ in self.steps:
+            if self.above(level) > ratio:
+                level = value
+        return level
+
+
+def demand(loads: Iterable[tuple[float, float]]) -> Demand:
+    """The distribution of independent loads, each dollars an hour with the share of hours in which it runs."""
+    found: dict[float, float] = {0.0: 1.0}
+    for usd, share in loads:
+        grown: dict[float, float] = defaultdict(float)
+        for value, known in found.items():
+            grown[value] += known * (1 - share)
+            grown[value + usd] += known * share
+        found = _coarse({value: known for value, known in grown.items() if known > 0})
+    return Demand(steps=tuple(Step(value, found[value]) for value in sorted(found)))
+
+
+def _coarse(found: Mapping[float, float]) -> dict[float, float]:
+    """The same with fewer values: neighbours are joined at their lower end, so that nothing is promised too much."""
+    if len(found) <= POINTS:
+        return dict(found)
+    step = (max(found) - min(found)) / POINTS
+    least, joined = min(found), defaultdict[float, float](float)
+    for value, share in found.items():
+        joined[least + int((value - least) / step) * step] += share
+    return dict(joined)
+
+
+class _Instrument(NamedTuple):
+    """What can be committed to: a way of buying, and the loads that it covers."""
+
+    option: PurchaseOption
+    kind: PlanKind | None
+    covers: str
+    loads: tuple[Load, ...]
+
+
+def commitment_options(loads: Sequence[Load], catalog: Catalog) -> tuple[CommitmentOption, ...]:
+    """Every commitment that covers some of the loads, the one that saves most first."""
+    found = [
+        option
+        for instrument in _instruments(loads)
+        for years in TERMS
+        for payment in Payment
+        for option in _options(instrument, years, payment, catalog)
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.saving_usd, each.commitment_usd, each.instrument)))
+
+
+def _instruments(loads: Sequence[Load]) -> Iterator[_Instrument]:
+    """Each instrument with the loads that it covers.
+
+    Compute plans cover EC2 anywhere, instance plans one family in a region, reservations one type there, and
+    SageMaker's plans what it bills.
+    """
+    own, managed = [each for each in loads if not each.managed], [each for each in loads if each.managed]
+    plan = PurchaseOption.SAVINGS_PLAN
+    if own:
+        yield _Instrument(plan, PlanKind.COMPUTE, "EC2 of any type in any region", tuple(own))
+    if managed:
+        yield _Instrument(plan, PlanKind.SAGEMAKER, "SageMaker's machines in any region", tuple(managed))
+    for family, region in sorted({(each.family, each.region) for each in own}):
+        some = tuple(each for each in own if (each.family, each.region) == (family, region))
+        yield _Instrument(plan, PlanKind.EC2_INSTANCE, f"{family} in {region}", some)
+    for name, region in sorted({(each.instance_type, each.region) for each in own}):
+        some = tuple(each for each in own if (each.instance_type, each.region) == (name, region))
+        yield _Instrument(PurchaseOption.RESERVED, None, f"{name} in {region}", some)
+
+
+def _options(instrument: _Instrument, years: int, payment: Payment, catalog: Catalog) -> Iterator[CommitmentOption]:
+    """The instrument at 75 % of the floor, and at the level where a further dollar brings nothing more."""
+    ratios = [_ratio(each, instrument, years, payment, catalog) for each in instrument.loads]
+    covered = [(load, ratio) for load, ratio in zip(instrument.loads, ratios, strict=True) if ratio is not None]
+    if not covered:
+        return
+    curve = demand((float(load.usd_per_hour), load.share) for load, _ in covered)
+    paid = sum(float(load.usd_per_hour) * load.share for load, _ in covered)
+    # AWS applies a plan where it saves most first: one ratio for all of them is the mean, weighted by the dollars.
+    ratio = sum(float(load.usd_per_hour) * load.share * each for load, each in covered) / paid if paid else 1.0
+    levels = {"floor": OF_THE_FLOOR * Decimal(repr(curve.floor)), "most saving": Decimal(repr(curve.best(ratio)))}
+    for name, level in levels.items():
+        whole = _whole(level, covered[0][0]) if instrument.option is PurchaseOption.RESERVED else level
+        if whole > 0 and ratio < 1:
+            yield _option(instrument, years, payment, catalog, name=name, level=whole, ratio=ratio, curve=curve)
+
+
+def _whole(level: Decimal, load: Load) -> Decimal:
+    """A level in whole instances, which is how reservations are sold."""
+    each = load.usd_per_hour / Decimal(repr(load.nodes))
+    return (level / each).to_integral_value(ROUND_FLOOR) * each
+
+
+def _ratio(load: Load, instrument: _Instrument, years: int, payment: Payment, catalog: Catalog) -> float | None:
+    """The committed rate of a load's machines over that of on demand; None where either is not known."""
+    place = Place(
+        target=load.target,
+        instance_type=load.instance_type,
+        nodes=1,
+        region=load.region,
+        az_id=None,
+        option=instrument.option,
+        plan_kind=instrument.kind,
+        term_years=years,
+    )
+    key = price_key(place, payment)
+    price = catalog.price(key) if isinstance(key, Key) else key
+    each = load.usd_per_hour / Decimal(repr(load.nodes))
+    return float(price.usd / each) if isinstance(price, Price) and each else None
+
+
+def _option(
+    instrument: _Instrument,
+    years: int,
+    payment: Payment,
+    catalog: Catalog,
+    *,
+    name: str,
+    level: Decimal,
+    ratio: float,
+    curve: Demand,
+) -> CommitmentOption:
+    hours = HOURS_A_YEAR * years
+    usd_per_hour = (level * Decimal(repr(ratio))).quantize(CENT)
+    used = curve.used(float(level))
+    saving = Decimal(repr((used - float(level) * ratio) * hours)).quantize(Decimal(1))
+    total = usd_per_hour * hours
+    marks = sorted({0.0, curve.floor / 2, curve.floor, curve.mean, curve.best(ratio), curve.steps[-1].usd_per_hour})
+    return CommitmentOption(
+        instrument=f"{instrument.kind.value} savings plan" if instrument.kind else instrument.option.value,
+        covers=instrument.covers,
+        term_years=years,
+        payment=payment,
+        level=name,
+        usd_per_hour=usd_per_hour,
+        covers_usd_per_hour=level.quantize(CENT),
+        commitment_usd=total.quantize(Decimal(1)),
+        saving_usd=saving,
+        utilisation=used / float(level),
+        break_even=ratio,
+        risks=tuple(_risks(instrument, total, catalog)),
+        command=_command(instrument, years, payment, usd_per_hour, level),
+        marginal=tuple(
+            (Decimal(repr(mark * ratio)).quantize(CENT), Decimal(repr(curve.above(mark) / ratio - 1)).quantize(CENT))
+            for mark in marks
+        ),
+    )
+
+
+def _risks(instrument: _Instrument, total: Decimal, catalog: Catalog) -> Iterator[str]:
+    """What is lost when prices fall, or the next generation comes, halfway through the term."""
+    rest = total / 2
+    cut = max(catalog.price_cut(each.instance_type) for each in instrument.loads)
+    yield f"a price cut of {cut:.0%} halfway through (as in June 2025) strands ${rest * cut:,.0f}"
+    if instrument.kind not in MOVES:
+        yield f"a move to the next generation halfway through strands ${rest:,.0f}: it is bound to {instrument.covers}"
+    yield "it is paid every hour of the term, used or not, and cannot be sold back"
+
+
+def _command(instrument: _Instrument, years: int, payment: Payment, usd_per_hour: Decimal, level: Decimal) -> str:
+    """The commands that find the offering and buy it; a person types them, after a look at the console."""
+    words = {
+        Payment.NO_UPFRONT: "No Upfront",
+        Payment.PARTIAL_UPFRONT: "Partial Upfront",
+        Payment.ALL_UPFRONT: "All Upfront",
+    }
+    seconds = 365 * 24 * 3600 * years
+    if instrument.option is PurchaseOption.RESERVED:
+        load = instrument.loads[0]
+        count = level / (load.usd_per_hour / Decimal(repr(load.nodes)))
+        return (
+            f"{CONSOLE[False]}; or aws ec2 describe-reserved-instances-offerings --region {load.region} "
+            f"--instance-type {load.instance_type} --offering-class standard --min-duration {seconds} "
+            f"--max-duration {seconds} "
+            f"--offering-type '{words[payment]}' --no-include-marketplace, then aws ec2 "
+            f"purchase-reserved-instances-offering --region {load.region} --instance-count {count:.0f} "
+            "--reserved-instances-offering-id ID"
+        )
+    kinds = {PlanKind.COMPUTE: "Compute", PlanKind.EC2_INSTANCE: "EC2Instance", PlanKind.SAGEMAKER: "SageMaker"}
+    kind = kinds[instrument.kind or PlanKind.COMPUTE]
+    return (
+        f"{CONSOLE[True]}; or aws savingsplans describe-savings-plans-offerings --plan-types {kind} "
+        f"--durations {seconds} --payment-options '{words[payment]}', then aws savingsplans create-savings-plan "
+        f"--commitment {usd_per_hour} "
+        "--savings-plan-offering-id ID"
+    )
