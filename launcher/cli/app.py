@@ -14,7 +14,7 @@ from typer.main import get_command
 from launcher.cli import output
 from launcher.cli.coercion import lighten
 from launcher.cli.summaries import SUMMARIES
-from launcher.model.errors import SlipwayError
+from launcher.model.errors import DeclinedError, SlipwayError
 
 COMMANDS = tuple(SUMMARIES)
 INTERRUPTED, INTERNAL = 130, 1
@@ -105,6 +105,9 @@ def main() -> None:
         command = get_command(_asked(sys.argv[1:]))
         lighten(command)
         code = command(standalone_mode=False)
+    except DeclinedError as answer:
+        output.say(answer.message)
+        code = answer.exit_code
     except SlipwayError as problem:
         output.refusal(problem)
         code = problem.exit_code

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from launcher.model.errors import UnreadableInputError
+from launcher.model.errors import DeclinedError, UnreadableInputError
 
 
 def refuse_without_terminal(what: str, *, yes: bool, flags: str = "--yes") -> None:
@@ -27,11 +27,13 @@ def confirm(what: str, *, yes: bool) -> None:
 
     Raises:
         UnreadableInputError: there is no terminal and no --yes.
+        DeclinedError: the answer is no.
     """
     if yes:
         return
     refuse_without_terminal(what, yes=yes)
-    typer.confirm(f"{what}?", abort=True, err=True)
+    if not typer.confirm(f"{what}?", err=True):
+        raise DeclinedError("nothing was done")
 
 
 def confirm_by_name(what: str, name: str, *, given: str | None) -> None:

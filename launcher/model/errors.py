@@ -53,6 +53,12 @@ class DeploymentFailedError(SlipwayError):
     exit_code = 6
 
 
+class DeclinedError(SlipwayError):
+    """Somebody was asked and said no; nothing was done (exit 7)."""
+
+    exit_code = 7
+
+
 class QuoteMismatchError(ImpossibleError):
     """A quote was made for another plan than the one about to be deployed."""
 

@@ -1,5 +1,6 @@
 """What commands refuse before they do anything."""
 
+import io
 import sys
 
 import pytest
@@ -36,3 +37,24 @@ def test_a_command_in_one_word_is_an_error(monkeypatch, capsys, tmp_path):
     code, said = left(monkeypatch, capsys, "plan", str(plan))
     assert code == 5
     assert "write [python, train.py]" in said
+
+
+@pytest.mark.parametrize("answer,code", [("n\n", 7), ("\n", 7)])
+def test_no_at_the_question_is_no_error_and_has_a_code_of_its_own(monkeypatch, capsys, tmp_path, answer, code):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "slipway: 1\nname: a\nworkload: {train: {hours: 1}}\n"
+        "target: {instance_type: p5.48xlarge, nodes: 1, region: us-east-1}\n"
+        "purchase: {option: on-demand}\nrun: {workdir: .}\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
+    stdin = io.StringIO(answer)
+    stdin.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", stdin)
+    got, said = left(monkeypatch, capsys, "launch", str(plan), "--sandbox")
+    assert got == code
+    assert said.strip().endswith("nothing was done")
+    assert "error" not in said
+    assert not (tmp_path / ".slipway").exists()
