@@ -84,7 +84,7 @@ BILL_ITEMS = Table(
 _CLOSED = {
     # Of the Spot Advisor: under 5 % a month, 5 to 10, 10 to 15, 15 to 20, above.
     "band": re.compile("[0-4]"),
-    "savings_percent": re.compile("[0-9]{1,2}"),
+    "savings_percent": re.compile("-?[0-9]{1,3}"),
     "offering_class": re.compile("standard|convertible"),
     "plan_kind": re.compile("|".join(member.value for member in PlanKind)),
     "term_years": re.compile("1|3"),

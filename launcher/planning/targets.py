@@ -16,7 +16,6 @@ from launcher.planning.networks import network_findings
 from launcher.planning.reserved import REGION_FIELD
 
 Locations = tuple[tuple[str, str | None], ...]
-_ANY_TYPE = "p5.48xlarge"
 
 
 def _every(
@@ -83,12 +82,12 @@ def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, .
 
 
 def _asked(request: PlanRequest, kind: TargetKind, catalog: Catalog) -> Iterator[Place]:
-    """Every type in every way that a request names, in the least number; a p5 stands for any type."""
+    """Every type in every way that a request names, in the least number; one sold in all ways stands for any."""
     target, purchase = request.target, request.purchase
     options = purchase.option or (PurchaseOption.ON_DEMAND,)
     if purchase.training_plan is not None:
         options = (PurchaseOption.TRAINING_PLAN,)
-    for name in target.instance_type or (_ANY_TYPE,):
+    for name in target.instance_type or _sold_in_all_ways(catalog):
         for option in options:
             if name in catalog.instance_types:
                 held = purchase.training_plan.arn if purchase.training_plan is not None else None
@@ -102,6 +101,13 @@ def _asked(request: PlanRequest, kind: TargetKind, catalog: Catalog) -> Iterator
                     option=option,
                     plan_kind=purchase.plan_kind,
                 )
+
+
+def _sold_in_all_ways(catalog: Catalog) -> tuple[str, ...]:
+    """A type that trains and that nothing is against: on demand, on spot, in blocks and in training plans."""
+    types = (each for each in catalog.instance_types.values() if each.chip is not None and each.chip.trains)
+    found = (each.name for each in types if each.ml and each.training_plans and "spot" in each.usage_classes)
+    return tuple(found)[:1]
 
 
 def group_remarks(request: PlanRequest, groups: Iterable[CandidateGroup], catalog: Catalog) -> tuple[Finding, ...]:
