@@ -109,7 +109,7 @@ class Bucket:
         return {manifest.step: manifest for manifest in manifests}
 
 
-@pytest.mark.parametrize("kills", [50, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.slow)])
 def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, kills, capsys):
     (node.folder / "train.py").write_text(TRAINER)
     seed = random.randrange(1 << 32)

@@ -153,7 +153,8 @@ def of_storage(templates, configuration, quote, stands_h):
         (bool(rule.get("TagFilters")), rule["ExpirationInDays"])
         for bucket in resources(templates, "AWS::S3::Bucket")
         for rule in bucket["LifecycleConfiguration"]["Rules"]
-        if "ExpirationInDays" in rule
+        # Archives on their way are the job's folder, a line of nobody: they expire below a prefix of their own.
+        if "ExpirationInDays" in rule and "Prefix" not in rule
     ]
     uploads = quantity(quote, "S3 uploads")
     logged = sum(days for tagged, days in rules if not tagged) * 24 / MONTH_H

@@ -15,6 +15,8 @@ from tests.infra.conftest import HYPERPOD_FILES
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MONTH_H, OVERHEAD_H, START_UP_H = 730, 0.5, 0.15
+HEALTH_H = 1.0
+"""Deep health checks, of which AWS publishes no time: what the quote assumes of them."""
 NODE_METRICS, GUARD_METRICS, CONTROLLER_METRICS = 3, 3, 1
 REPORTS_AN_HOUR, GUARD_CALLS_AN_HOUR, GUARD_REQUESTS = 60, 12, 2
 
@@ -55,7 +57,9 @@ def deployed(templates, quote):
     planned = "TrainingPlanArn" in workers
     made = {f"{count} x {type_} {'training-plan' if planned else 'on-demand'}": None if planned else count * hours}
     if not planned:
-        made["start-up of the machines"] = count * START_UP_H
+        made["start-up of the machines"] = count * (
+            START_UP_H + (HEALTH_H if "OnStartDeepHealthChecks" in workers else 0)
+        )
     made[f"controller {groups['controller']['InstanceType']}"] = groups["controller"]["InstanceCount"] * stands
     if "login" in groups:
         logins = groups["login"]["InstanceCount"]

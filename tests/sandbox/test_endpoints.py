@@ -14,6 +14,7 @@ from launcher.aws.session import Session
 from launcher.cli.app import main
 from launcher.model.errors import DeploymentFailedError
 from launcher.sandbox.endpoint.model_server import Behaviour
+from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.deployment import DeployOptions
 from launcher.workflow.deploy.readback.endpoint import READERS
@@ -44,7 +45,11 @@ class World:
         self.path.write_text(text)
         priced = price(self.path, datetime.now(UTC), PriceOptions(sandbox=True))
         rank, quoted = pick(priced, None)
-        options = DeployOptions(root=self.root, sandbox=sandbox, dry_run=False, tell=self.tell, box=self.box)
+        # An account that is prepared: the doctor is not asked of a box that plays AWS.
+        account = None if sandbox else ACCOUNT
+        options = DeployOptions(
+            root=self.root, sandbox=sandbox, dry_run=False, tell=self.tell, box=self.box, account=account
+        )
         return run_endpoint(priced, rank, quoted, options, ask=ask)
 
     def outputs(self, name):

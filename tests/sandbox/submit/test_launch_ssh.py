@@ -105,7 +105,8 @@ def test_following_can_be_stopped_and_the_job_goes_on(far):
         far.launch(far.plan([sys.executable, "train.py"]), progress=stop)
     folder = latest("far", far.root)
     assert folder.read_json("report.json")["status"] == "running"
-    assert far.told[-1] == "the job goes on: slipway status far, slipway cancel far"
+    assert far.told[-1].startswith("the job goes on, at $")
+    assert far.told[-1].endswith(" an hour: slipway status far, slipway cancel far")
     job = folder.read_json("submission.json")["job"]
     assert [state for _, each, state in far.head.jobs() if each == job] == ["RUNNING"]
 
