@@ -157,7 +157,7 @@ class TestP5Spot:
             f"days that {group} is kept: planned 30, found 365",
             "event rules are on: planned yes, found no",
             "checkpoint bucket blocks public access: planned yes, found no",
-            "budget of a month, $: planned 800, found 4000",
+            "budget of a month, $: planned 1000, found 4000",
             "alarms on: planned",
             "topic: planned slipway p5-spot, found another",
             "nodes are open to nobody else: planned yes, found no",
