@@ -1,13 +1,13 @@
 """The metadata of a PyTorch distributed checkpoint: a pickle that names every shard. Both sides read it, without torch.
 
-It comes from a bucket. Nothing that a pickle can hold is run, and its opcodes are looked at before anything is made of
-them (`pickletools`): Python's unpickler sets aside memory for what an opcode announces, and nine bytes that put
-something into the memo under a large number cost gigabytes.
+It comes from a bucket, and whose it is cannot be known: so it is never unpickled. Its opcodes are taken one by one
+(`pickletools`) and only what describes data is made of them: numbers, texts, containers, and in place of every object
+one that has nothing but attributes. No name in it is looked up, nothing is called, nothing takes more memory than the
+bytes that describe it, and nothing is compared, hashed or printed that may be deeper, or longer, than it looks.
 """
 
-import io
-import pickle
 import pickletools
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from launcher.agent.errors import ManifestError
@@ -15,19 +15,8 @@ from launcher.agent.errors import ManifestError
 MOST_BYTES = 256 * 1024 * 1024
 """Of the metadata of a distributed checkpoint; that of a model with 10,000 tensors on 512 ranks has about a tenth."""
 
-_PUTS = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
 
-
-def _excess(data: bytes) -> str:
-    """What in a pickle goes beyond its own size, in words; empty if nothing does.
-
-    Raises:
-        ValueError: It is no pickle, or is cut off.
-    """
-    for opcode, argument, _ in pickletools.genops(data):
-        if opcode.name in _PUTS and isinstance(argument, int) and not 0 <= argument <= len(data):
-            return f"it numbers something {argument:,} in {len(data):,} bytes"
-    return ""
+_MOST = 2**62
 
 
 def check_size(size: int) -> None:
@@ -57,55 +46,162 @@ def dcp_shards(data: bytes) -> dict[str, int]:
     """
     check_size(len(data))
     try:
-        if beyond := _excess(data):
-            raise ManifestError(f"not the metadata of a distributed checkpoint: {beyond}")
-        metadata = _InertUnpickler(io.BytesIO(data)).load()
-        entries = list(metadata.__dict__["storage_data"].values())
+        metadata = _Reader().read(data)
+        entries = list(metadata.attributes["storage_data"].values())
         shards: dict[str, int] = {}
         for entry in entries:
-            path, end = entry.__dict__["relative_path"], entry.__dict__["offset"] + entry.__dict__["length"]
-            shards[str(path)] = max(int(end), shards.get(str(path), 0))
-    except (
-        pickle.UnpicklingError,
-        ArithmeticError,
-        AttributeError,
-        EOFError,
-        ImportError,
-        LookupError,
-        MemoryError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+            path, least = entry.attributes["relative_path"], _least(entry.attributes)
+            if type(path) is not str:
+                raise ManifestError("not the metadata of a distributed checkpoint: a shard's path is no text")
+            shards[path] = max(least, shards.get(path, 0))
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ManifestError(f"not the metadata of a distributed checkpoint: {error!r}") from error
     return shards
 
 
-class _Inert:
-    """Stands for every class and function in a pickle: takes whatever it is given, does nothing."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        """Take anything."""
-
-    def __new__(cls, *_: Any, **__: Any) -> "_Inert":  # noqa: PYI034  typing.Self came with Python 3.11
-        """Make one of anything."""
-        return super().__new__(cls)
-
-    def __setstate__(self, state: Any) -> None:
-        """Keep the attributes, which are all that is asked of it."""
-        if isinstance(state, dict):
-            self.__dict__.update(state)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """As a mapping of another kind: forget the item."""
-
-    def append(self, item: Any) -> None:
-        """As a list of another kind: forget the item."""
+def _least(attributes: dict[Any, Any]) -> int:
+    """Where an entry ends in its shard, in bytes."""
+    offset, length = attributes["offset"], attributes["length"]
+    if type(offset) is not int or type(length) is not int or not (0 <= offset < _MOST and 0 <= length < _MOST):
+        raise ManifestError("not the metadata of a distributed checkpoint: a place in a shard is no number of bytes")
+    return offset + length
 
 
-class _InertUnpickler(pickle.Unpickler):
-    """Builds nothing but containers, numbers, strings and `_Inert`."""
+class _Thing:
+    """Stands for every object, class and function that a pickle names."""
 
-    def find_class(self, module: str, name: str) -> Any:
-        """An inert class, whatever is named."""
-        return type(name.rpartition(".")[2] or "Nameless", (_Inert,), {"__module__": module})
+    __slots__ = ("attributes",)
+
+    def __init__(self) -> None:
+        self.attributes: dict[Any, Any] = {}
+
+
+class _Reader:
+    """Follows the opcodes of one pickle (`pickletools` describes each); objects stay `_Thing`s."""
+
+    def __init__(self) -> None:
+        self._stack: list[Any] = []
+        self._below: list[list[Any]] = []  # what lay on the stack at each mark
+        self._memo: dict[int, Any] = {}
+
+    def read(self, data: bytes) -> Any:
+        """What the pickle describes.
+
+        Raises:
+            ValueError: It is none, is cut off, or has an opcode that no such metadata needs.
+        """
+        for opcode, argument, _ in pickletools.genops(data):
+            name = opcode.name
+            if name in _VALUES:
+                self._stack.append(argument)
+            elif name in _CONSTANTS:
+                self._stack.append(_CONSTANTS[name]())
+            elif name in _PUTS:
+                self._memo[len(self._memo) if argument is None else int(argument)] = self._stack[-1]
+            elif name in _GETS:
+                self._stack.append(self._memo[int(argument or 0)])
+            elif name in _STEPS:
+                _STEPS[name](self)
+            elif name not in _IGNORED:
+                raise ValueError(f"opcode {name}")
+        return self._stack.pop()
+
+    def mark(self) -> None:
+        """Begin a group."""
+        self._below.append(self._stack)
+        self._stack = []
+
+    def group(self) -> list[Any]:
+        """End a group: what came since the mark."""
+        found, self._stack = self._stack, self._below.pop()
+        return found
+
+    def push(self, make: Callable[[Iterable[Any]], Any], number: int | None = None) -> None:
+        """Put something made of the last so many values on the stack; of the group where no number is given."""
+        values = self.group() if number is None else [self._stack.pop() for _ in range(number)][::-1]
+        self._stack.append(make(values))
+
+    def add(self, values: list[Any]) -> None:
+        """Add values to the list on top; to an object that is a list of another kind nothing is added."""
+        if isinstance(self._stack[-1], list):
+            self._stack[-1].extend(values)
+
+    def put(self, values: list[Any]) -> None:
+        """Set items, keys and values in turns, of the mapping on top."""
+        if isinstance(self._stack[-1], dict):
+            self._stack[-1].update(_pairs(values))
+
+    def build(self) -> None:
+        """Give the object on top its attributes."""
+        state = self._stack.pop()
+        for part in state if isinstance(state, tuple) else (state,):
+            if isinstance(part, dict) and isinstance(self._stack[-1], _Thing):
+                self._stack[-1].attributes.update(part)
+
+    def pop(self) -> Any:
+        """Take the top away."""
+        return self._stack.pop()
+
+    def again(self) -> None:
+        """The top once more."""
+        self._stack.append(self._stack[-1])
+
+
+def _pairs(values: Iterable[Any]) -> dict[Hashable, Any]:
+    """The items of a mapping. A key that is a container is left out: its hash may take for ever, or the stack."""
+    found = list(values)
+    return {
+        key: value
+        for key, value in zip(found[::2], found[1::2], strict=True)
+        if not isinstance(key, tuple | list | dict)
+    }
+
+
+def _thing(_: Iterable[Any]) -> _Thing:
+    return _Thing()
+
+
+_VALUES = frozenset(
+    (
+        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+        *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+        *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+    )
+)
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    "NONE": lambda: None,
+    "NEWTRUE": lambda: True,
+    "NEWFALSE": lambda: False,
+    "EMPTY_LIST": list,
+    "EMPTY_TUPLE": tuple,
+    "EMPTY_DICT": dict,
+    "EMPTY_SET": _Thing,
+    "GLOBAL": _Thing,
+}
+_PUTS = frozenset(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"))
+_GETS = frozenset(("GET", "BINGET", "LONG_BINGET"))
+_IGNORED = frozenset(("PROTO", "FRAME", "STOP"))
+_STEPS: dict[str, Callable[[_Reader], object]] = {
+    "MARK": _Reader.mark,
+    "POP": _Reader.pop,
+    "POP_MARK": _Reader.group,
+    "DUP": _Reader.again,
+    "LIST": lambda reader: reader.push(list),
+    "TUPLE": lambda reader: reader.push(tuple),
+    "TUPLE1": lambda reader: reader.push(tuple, 1),
+    "TUPLE2": lambda reader: reader.push(tuple, 2),
+    "TUPLE3": lambda reader: reader.push(tuple, 3),
+    "DICT": lambda reader: reader.push(_pairs),
+    "FROZENSET": lambda reader: reader.push(_thing),
+    "ADDITEMS": _Reader.group,
+    "APPEND": lambda reader: reader.add([reader.pop()]),
+    "APPENDS": lambda reader: reader.add(reader.group()),
+    "SETITEM": lambda reader: reader.put([reader.pop(), reader.pop()][::-1]),
+    "SETITEMS": lambda reader: reader.put(reader.group()),
+    "STACK_GLOBAL": lambda reader: reader.push(_thing, 2),
+    "REDUCE": lambda reader: reader.push(_thing, 2),
+    "NEWOBJ": lambda reader: reader.push(_thing, 2),
+    "NEWOBJ_EX": lambda reader: reader.push(_thing, 3),
+    "BUILD": _Reader.build,
+}
+"""What each opcode does; a set is a thing, for nothing is asked of one."""

@@ -1,21 +1,29 @@
 """How an attempt ended: the event, the exit code, the word of the report, and why."""
 
+import time
 from dataclasses import dataclass
 
 from launcher.agent import exits
 from launcher.agent.errors import AgentError, LostNodeError
-from launcher.agent.node.notice import CANCEL, CAPACITY_END, FAILURE, SIGNAL, SPOT, TAKEN_OVER, Notice
+from launcher.agent.node.notice import CANCEL, CAPACITY_END, FAILURE, POD_END, SIGNAL, SPOT, TAKEN_OVER, Notice
 from launcher.agent.supervision import Outcome
 
 ENDED_BY = {
     SPOT: "spot-interruption",
     CAPACITY_END: "capacity-end",
     SIGNAL: "scheduler-signal",
+    POD_END: "pod-end",
     CANCEL: "cancel",
     FAILURE: "failure",
     TAKEN_OVER: "failure",
 }
 NODE_LOST = "node-lost"
+
+_UPLOAD_AFTER_CANCEL_S = 10.0
+_UPLOAD_AFTER_SIGNAL_S = 300.0
+_UPLOAD_AFTER_FAILURE_S = 300.0
+_AFTER_THE_NODE_S = 15.0
+"""Another node of the job goes: its part is here by then or never comes, the commit may take this much longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,3 +89,23 @@ def of_command(outcome: Outcome) -> Ending:
     if outcome.defect:
         return failed(exits.INTERNAL, f"the command completed, but the agent failed in {outcome.defect}")
     return completed()
+
+
+def upload_patience_s(outcome: Outcome, *, final_s: float) -> float:
+    """How long the last checkpoints may take to reach the store.
+
+    Args:
+        outcome: How the command ended.
+        final_s: What a completed command's last checkpoint may take.
+    """
+    notice = outcome.notice
+    if notice is None:
+        return final_s if outcome.returncode == 0 and not outcome.hung else _UPLOAD_AFTER_FAILURE_S
+    if notice.source == CANCEL:
+        return _UPLOAD_AFTER_CANCEL_S
+    if notice.source == TAKEN_OVER:
+        return 0.0
+    if outcome.node_goes_at is not None:
+        later = 0.0 if notice.node is None else _AFTER_THE_NODE_S
+        return max(0.0, outcome.node_goes_at + later - time.monotonic())
+    return _UPLOAD_AFTER_SIGNAL_S

@@ -43,7 +43,7 @@ class EventLog:
         Args:
             path: The file; its folder is made.
             unprinted: Events that are written and not printed.
-            fields: Stand in every event (run, attempt, node).
+            fields: Are in every event (run, attempt, node).
         """
         self._path = path
         self._unprinted = unprinted

@@ -20,7 +20,9 @@ MODES = ("agent", "dcp", "none")
 RESTARTS = ("auto", "fresh")
 WRITERS = ("every-node", "first-node")
 
-_SELDOM = frozenset({"ends_at", "hung_minutes", "leave_before_s", "mtbf_s", "restart", "timeout_s"})
+_SELDOM = frozenset(
+    {"ends_at", "grace_s", "hung_minutes", "journal", "leave_before_s", "mtbf_s", "restart", "timeout_s"}
+)
 _URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()=/-]*)?")
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -85,6 +87,9 @@ class JobSpec:
             to end the instances of a Capacity Block 30 minutes before its end (EC2 User Guide, "Capacity Blocks for
             ML", read 2026-11-20), HyperPod those of a training plan 60 minutes before (read 2026-11-20): a quarter of
             an hour is added to that.
+        journal: `s3://bucket/prefix` of this run alone, for nodes that share no folder (pods): what they write down and
+            tell each other. None: the folder of the events does both.
+        grace_s: In a pod, the seconds from SIGTERM to its end, > 0: SIGTERM is then an interruption and no cancel.
         hung_minutes: Minutes without a new step in the metrics after which the command is ended, > 0; None: never.
     """
 
@@ -102,6 +107,8 @@ class JobSpec:
     imds_poll_s: float = 2.0
     ends_at: str | None = None
     leave_before_s: float = 2700.0
+    journal: str | None = None
+    grace_s: float | None = None
     hung_minutes: float | None = None
 
     def __post_init__(self) -> None:
@@ -232,6 +239,8 @@ _JOB_KEYS: dict[str, _Kind] = {
     "imds_poll_s": _number,
     "ends_at": str,
     "leave_before_s": _number,
+    "journal": str,
+    "grace_s": _number,
     "hung_minutes": _number,
 }
 _CHECKPOINT_KEYS: dict[str, _Kind] = {
@@ -312,9 +321,11 @@ def _job_problems(spec: JobSpec) -> list[str]:
     )
     problems.extend(
         f"{name}: got {value}; it must be above 0"
-        for name in ("imds_poll_s", "hung_minutes")
+        for name in ("imds_poll_s", "hung_minutes", "grace_s")
         if (value := getattr(spec, name)) is not None and not value > 0
     )
+    if spec.journal is not None and not _URI.fullmatch(spec.journal):
+        problems.append(f"journal: got {spec.journal!r}; it must be s3://bucket/prefix")
     if not spec.leave_before_s >= 0:
         problems.append(f"leave_before_s: got {spec.leave_before_s}; it must not be negative")
     try:

@@ -28,6 +28,8 @@ def main(arguments: Sequence[str], *, build: str = "source") -> int:
     options = parser.parse_args(arguments)
     try:
         spec = load(options.config)
+        if spec.journal is not None:
+            return int(import_module("launcher.agent.pod").run_in_pod(spec, spec.journal, dict(os.environ)))
         session = import_module("launcher.agent.session").Session(spec, dict(os.environ))
         return int(session.run())
     except AgentError as error:

@@ -22,23 +22,22 @@ from launcher.agent.errors import AgentError, JobSpecError
 from launcher.agent.events import ROUTINE, EventLog, events_path
 from launcher.agent.job import JobSpec, expand
 from launcher.agent.manifest import Manifest
-from launcher.agent.node.notice import CANCEL, FAILURE, TAKEN_OVER, Notice
+from launcher.agent.node.board import Board
+from launcher.agent.node.notice import FAILURE, TAKEN_OVER, Notice
 from launcher.agent.node.notices import Notices, heed
-from launcher.agent.node.peers import Peers
-from launcher.agent.node.placement import placement
+from launcher.agent.node.peers import Peers, in_folder
+from launcher.agent.node.placement import Placement, placement
 from launcher.agent.node.process import Command, start_failure_code
 from launcher.agent.node.progress import Metrics
 from launcher.agent.node.step_daemon import StepDaemon
 from launcher.agent.store.objects import Store
-from launcher.agent.supervision import Company, Outcome, Supervision
+from launcher.agent.supervision import AttemptServices, Outcome, Supervision
 
-_UPLOAD_AFTER_CANCEL_S = 10.0
-_UPLOAD_AFTER_SIGNAL_S = 300.0
-_UPLOAD_AFTER_FAILURE_S = 300.0
+MARKED_NAME = "checkpoints-are-marked"
+"""Beside the events, with the run's id: in this run a checkpoint was renamed into place, or got a `_DONE`."""
+
 _TAGGING_AT_THE_END_S = 60.0
 """After a completed command, for what is superseded; what is left then waits for `slipway checkpoints prune`."""
-_AFTER_THE_NODE_S = 15.0
-"""Another node of the job goes: its part is here by then or never comes, the commit may take this much longer."""
 _COMMIT_PATIENCE_S = 30.0
 _COMMIT_LOOK_S = 0.5
 
@@ -63,15 +62,30 @@ class Keepers:
 class Session:
     """Runs the command of one job once."""
 
-    def __init__(self, spec: JobSpec, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        spec: JobSpec,
+        environment: Mapping[str, str],
+        *,
+        place: Placement | None = None,
+        notices: Notices | None = None,
+        board: Board | None = None,
+    ) -> None:
         """Fill in the variables of the node.
+
+        Args:
+            spec: The job.
+            environment: The agent's.
+            place: Where this agent stands; None: the scheduler's variables say it.
+            notices: What has been heard of an end so far; None: nobody has listened yet.
+            board: Where the job's nodes tell each other things; None: in the folder of the events.
 
         Raises:
             JobSpecError: A variable that a path needs is not set, or a path is not absolute with it.
         """
         self._spec = spec
         self._environment = environment
-        self._place = place = placement(spec.run, environment)
+        self._place = place = place or placement(spec.run, environment)
         names = ("workdir", "metrics", "events", "scratch")
         paths = {name: Path(expand(getattr(spec, name), environment)) for name in names}
         relative = [
@@ -84,9 +98,13 @@ class Session:
         unprinted = ROUTINE if place.part else frozenset[str]()
         self._log = EventLog(log_path, unprinted=unprinted, run=spec.run, attempt=place.attempt, node=place.node)
         job = spec.name if place.parts == 1 else f"{spec.name}-part{place.part}"
-        self._scratch = Scratch(paths["scratch"], job=job, run=spec.run, uri=spec.checkpoint.uri or "")
-        self._notices = Notices()
-        self._peers = Peers(paths["events"].parent, place, self._log, on_notice=self._notices.put)
+        life = f"{place.session} on {place.parts}"
+        self._scratch = Scratch(paths["scratch"], job=job, run=spec.run, uri=spec.checkpoint.uri or "", life=life)
+        self._marked_path = paths["events"].with_name(f"{MARKED_NAME}-{spec.run}")
+        self._notices = notices or Notices()
+        self._peers = Peers(
+            board or in_folder(paths["events"].parent, place), place, self._log, on_notice=self._notices.put
+        )
         self._step_daemon = StepDaemon(environment, self._log, on_notice=self._notices.put)
 
     def run(self) -> int:
@@ -130,6 +148,7 @@ class Session:
             claim=checkpoints.claim,
             scratch=self._scratch,
             peers=self._peers,
+            identity=self._identity,
             notices=self._notices,
             log=self._log,
         )
@@ -153,7 +172,12 @@ class Session:
             self._peers.publish(notice)
             heed(notice, drain=self._spec.drain, log=self._log)
             return ending.announced(notice)
-        watch = CheckpointWatch(self._scratch.checkpoints, restored=start.folder, marked=start.marked)
+        watch = CheckpointWatch(
+            self._scratch.checkpoints,
+            restored=start.folder,
+            marked=start.marked or self._marked_path.exists(),
+            on_mark=self._remember_marks,
+        )
         metrics = Metrics(self._metrics_path)
         pace = self._pace(metrics)
         try:
@@ -164,7 +188,7 @@ class Session:
         tagging = self._tagging(checkpoints, start)
         uploader = self._uploader(checkpoints, start, pace, tagging)
         watcher = self._dcp_watch(checkpoints, start, tagging)
-        company = Company(
+        services = AttemptServices(
             notices=self._notices,
             peers=self._peers,
             scratch=self._scratch,
@@ -176,12 +200,19 @@ class Session:
             log=self._log,
         )
         try:
-            outcome = Supervision(command, self._spec, company).run()
+            outcome = Supervision(command, self._spec, services).run()
         except BaseException:
             command.signal(signal.SIGKILL)  # a defect of the agent's must not leave a command that nobody watches
             raise
         self._log.append("command-ended", code=exits.exit_code_of(outcome.returncode))
         return self._ending(outcome, Keepers(uploader=uploader, dcp=watcher, tagging=tagging))
+
+    def _remember_marks(self) -> None:
+        """The trainer renames or marks what it has finished: no later attempt, on whatever node, need guess."""
+        try:
+            self._marked_path.touch()
+        except OSError as error:
+            self._log.append("scratch-trouble", error=f"that checkpoints are marked was not written down: {error}")
 
     def _pace(self, metrics: Metrics) -> Pace:
         policy = self._spec.checkpoint
@@ -217,7 +248,7 @@ class Session:
         return command
 
     def _tagging(self, checkpoints: Checkpoints | None, start: Start) -> Tagging | None:
-        """What tags superseded checkpoints: on the first node alone, as it alone commits."""
+        """What tags superseded checkpoints: the first node, which alone commits, with the others' help."""
         if checkpoints is None:
             return None
         policy, store = self._spec.checkpoint, checkpoints.store
@@ -228,15 +259,20 @@ class Session:
         # One more on several nodes: a part that is on its way may point to what was newest when it began.
         keep = policy.keep + (policy.mode == "agent" and self._parts_of_a_checkpoint > 1)
         keeping = retention.Retention(store, keep=keep, judge=judge, newest=newest)
-        tagging = Tagging(store, self._log, checkpoints.claim, keeping)
+        tagging = Tagging(store, self._log, checkpoints.claim, keeping, self._peers)
+        tagging.start()
         if self._place.part == 0:
-            tagging.start()
             tagging.wake()  # for what an earlier life had no time for
         return tagging
 
     @property
     def _parts_of_a_checkpoint(self) -> int:
         return 1 if self._spec.checkpoint.writers == "first-node" else self._place.parts
+
+    @property
+    def _identity(self) -> Identity:
+        place, parts = self._place, self._parts_of_a_checkpoint
+        return Identity(run=self._spec.run, attempt=place.attempt, session=place.session, part=place.part, parts=parts)
 
     def _uploader(
         self, checkpoints: Checkpoints | None, start: Start, pace: Pace, tagging: Tagging | None
@@ -245,13 +281,6 @@ class Session:
         first_only = policy.writers == "first-node"
         if checkpoints is None or tagging is None or policy.mode != "agent" or (first_only and place.part > 0):
             return None
-        identity = Identity(
-            run=self._spec.run,
-            attempt=place.attempt,
-            session=place.session,
-            part=place.part,
-            parts=self._parts_of_a_checkpoint,
-        )
 
         def whole(manifest: Manifest) -> None:
             pace.uploaded(manifest.step, seconds=manifest.seconds, size_bytes=manifest.bytes)
@@ -260,12 +289,12 @@ class Session:
         uploader = Uploader(
             checkpoints.store,
             self._log,
-            identity,
+            self._identity,
             newest=start.newest,
             tagging=tagging,
             claim=checkpoints.claim,
             peers=self._peers,
-            reports=Reports(whole=whole, taken_over=self._taken_over),
+            reports=Reports(whole=whole, hashed=self._record_hashes, taken_over=self._taken_over),
         )
         uploader.start()
         if start.restored is not None and start.restored.only_here:
@@ -287,6 +316,13 @@ class Session:
         )
         watch.start()
         return watch
+
+    def _record_hashes(self, name: str, hashes: Mapping[str, str]) -> None:
+        """A finished folder was read: the next agent on this node can tell it by its content."""
+        try:
+            self._scratch.record_hashes(name, hashes)
+        except OSError as error:
+            self._log.append("scratch-trouble", error=f"what {name} holds was not written down: {error}")
 
     def _release(self, step: int) -> None:
         """A step is whole: the node need not keep it."""
@@ -319,7 +355,7 @@ class Session:
         found, uploader = ending.of_command(outcome), keepers.uploader
         if outcome.notice is None:
             self._published(found)
-        deadline = time.monotonic() + self._upload_patience_s(outcome)
+        deadline = time.monotonic() + ending.upload_patience_s(outcome, final_s=self._spec.checkpoint.final_upload_s)
         left = uploader.finish(deadline) if uploader is not None else []
         if uploader is not None and not left:
             self._hear_of_the_commit(deadline)
@@ -346,17 +382,3 @@ class Session:
         if found.is_failure:
             self._peers.publish(Notice(source=FAILURE, detail=found.reason, code=found.exit_code))
         return found
-
-    def _upload_patience_s(self, outcome: Outcome) -> float:
-        notice = outcome.notice
-        if notice is None:
-            completed = outcome.returncode == 0 and not outcome.hung
-            return self._spec.checkpoint.final_upload_s if completed else _UPLOAD_AFTER_FAILURE_S
-        if notice.source == CANCEL:
-            return _UPLOAD_AFTER_CANCEL_S
-        if notice.source == TAKEN_OVER:
-            return 0.0
-        if outcome.node_goes_at is not None:
-            later = 0.0 if notice.node is None else _AFTER_THE_NODE_S
-            return max(0.0, outcome.node_goes_at + later - time.monotonic())
-        return _UPLOAD_AFTER_SIGNAL_S

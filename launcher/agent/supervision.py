@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from launcher.agent import exits
+from launcher.agent.checkpoint.agreement import NONE
 from launcher.agent.checkpoint.pace import Pace
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import Tagging
@@ -61,8 +62,8 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Company:
-    """Who stands by the command.
+class AttemptServices:
+    """What an attempt has beside its command.
 
     Attributes:
         notices: What announces an end.
@@ -90,16 +91,16 @@ class Company:
 class Supervision:
     """Follows one command to its end."""
 
-    def __init__(self, command: Command, spec: JobSpec, company: Company) -> None:
+    def __init__(self, command: Command, spec: JobSpec, services: AttemptServices) -> None:
         """Begin to count."""
         self._command = command
         self._spec = spec
-        self._with = company
-        self._log = company.log
+        self._services = services
+        self._log = services.log
         now = time.monotonic()
         # On several nodes the first one watches for all: the steps are the same.
-        hung_s = None if spec.hung_minutes is None or company.peers.part > 0 else spec.hung_minutes * 60.0
-        self._watchdog = Watchdog(hung_s=hung_s, armed=company.metrics.reported_before, now=now)
+        hung_s = None if spec.hung_minutes is None or services.peers.part > 0 else spec.hung_minutes * 60.0
+        self._watchdog = Watchdog(hung_s=hung_s, armed=services.metrics.reported_before, now=now)
         self._metrics_at = now
         self._notice: Notice | None = None
         self._hung = ""
@@ -113,10 +114,10 @@ class Supervision:
 
     def run(self) -> Outcome:
         """Follow the command until it and everything it started have ended."""
-        watch = self._with.watch
-        self._with.peers.say(wrote=False)
+        watch = self._services.watch
+        self._services.peers.say(wrote=False)
         while self._command.group_lives():
-            notice = self._with.notices.next(wait_s=_LOOK_S)
+            notice = self._services.notices.next(wait_s=_LOOK_S)
             if notice is not None:
                 self._go_on("heeding a notice", lambda notice=notice: self._heed(notice))  # type: ignore[misc]
             self._go_on("looking for checkpoints", lambda: self._offer(watch.poll(time.monotonic())))
@@ -143,37 +144,38 @@ class Supervision:
             self._defect = defect
 
     def _look_for_the_last_time(self) -> None:
-        watch = self._with.watch
+        watch = self._services.watch
         # It may have come while the command ended; ranks in step leave all at once when one of them is told to.
-        self._with.peers.listen()
-        while (notice := self._with.notices.next(wait_s=0)) is not None:
+        self._services.peers.listen()
+        while (notice := self._services.notices.next(wait_s=0)) is not None:
             self._heed(notice)
         returncode = self._command.returncode or 0
         clean = returncode == 0 and self._kill_at is None
         self._offer(watch.settle(time.monotonic(), clean=clean))
-        self._with.peers.say(wrote=watch.wrote, clean=clean)
+        last = NONE if self._newest_step is None else self._newest_step
+        self._services.peers.say(wrote=watch.wrote, clean=clean, last=last)
         for name, reason in watch.unfinished().items():
             self._log.append("checkpoint-dropped", folder=name, reason=reason)
         if self._odd:
-            self._log.append("metrics-skipped", lines=self._with.metrics.odd, reason=_ODD)
+            self._log.append("metrics-skipped", lines=self._services.metrics.odd, reason=_ODD)
 
     def _offer(self, finished: list[FinishedFolder]) -> None:
-        for step, change in self._with.watch.changes():
+        for step, change in self._services.watch.changes():
             self._log.append("checkpoint-changed", step=step, reason=change)
-        if self._with.watch.wrote and not self._wrote:
+        if self._services.watch.wrote and not self._wrote:
             self._wrote = True
-            self._with.peers.say(wrote=True)
+            self._services.peers.say(wrote=True)
         for folder in finished:
             self._newest_step = max(folder.step, self._newest_step or 0)
             self._watchdog.checkpoint(time.monotonic())
-            self._with.pace.written(folder.step, folder.write_s)
-            if self._with.uploader is not None:
+            self._services.pace.written(folder.step, folder.write_s)
+            if self._services.uploader is not None:
                 self._remember(folder)
-                self._with.uploader.offer(folder)
+                self._services.uploader.offer(folder)
 
     def _remember(self, folder: FinishedFolder) -> None:
         try:
-            self._with.scratch.record_finished(folder.path, folder.files)
+            self._services.scratch.record_finished(folder.path, folder.files)
         except OSError as error:
             self._log.append("scratch-trouble", error=f"a finished checkpoint was not written down: {error}")
 
@@ -182,14 +184,14 @@ class Supervision:
         if now < self._metrics_at:
             return
         self._metrics_at = now + _METRICS_LOOK_S
-        lines = self._with.metrics.new_lines()
+        lines = self._services.metrics.new_lines()
         self._watchdog.steps(lines, now)
         for line in lines:
             if "checkpoint_seconds" in line and "checkpoint_step" not in line:
-                self._with.pace.reported(float(line["checkpoint_seconds"]))
-        if self._with.metrics.odd and not self._odd:
+                self._services.pace.reported(float(line["checkpoint_seconds"]))
+        if self._services.metrics.odd and not self._odd:
             self._odd = True
-            self._log.append("metrics-skipped", lines=self._with.metrics.odd, reason=_ODD)
+            self._log.append("metrics-skipped", lines=self._services.metrics.odd, reason=_ODD)
         if self._notice is None and not self._hung and self._watchdog.hangs(now):
             self._end_the_hung(now)
 
@@ -197,16 +199,16 @@ class Supervision:
         after = "the start" if self._watchdog.last_step is None else f"step {self._watchdog.last_step}"
         self._hung = f"no new step for {self._spec.hung_minutes:g} minutes after {after}"
         self._log.append("hung", step=self._watchdog.last_step, minutes=self._spec.hung_minutes)
-        self._with.peers.publish(Notice(source=FAILURE, detail=self._hung, code=exits.HUNG))
+        self._services.peers.publish(Notice(source=FAILURE, detail=self._hung, code=exits.HUNG))
         self._term_at = now
 
     def _heed(self, notice: Notice) -> None:
         """The first notice begins the end; a later one can only bring it closer."""
         now = time.monotonic()
-        self._with.peers.publish(notice)
+        self._services.peers.publish(notice)
         heed(notice, drain=self._spec.drain, log=self._log)
         if notice.source == REBALANCE:
-            self._with.pace.hasten()
+            self._services.pace.hasten()
             return
         if notice.left_s is not None:
             self._node_goes_at = min(now + notice.left_s, self._node_goes_at or now + notice.left_s)
@@ -215,12 +217,12 @@ class Supervision:
         if self._notice is not None:
             return
         self._notice = notice
-        if self._with.tagging is not None:
-            self._with.tagging.stop()
+        if self._services.tagging is not None:
+            self._services.tagging.stop()
         if notice.saves:
             self._signal(signal.SIGUSR1)
-        if self._with.uploader is not None:
-            self._with.uploader.hurry()
+        if self._services.uploader is not None:
+            self._services.uploader.hurry()
 
     def _grace_s(self, notice: Notice) -> float:
         grace_s = self._spec.checkpoint.grace_seconds

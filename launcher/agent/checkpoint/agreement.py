@@ -39,7 +39,7 @@ def agree(peers: Peers, restore: Callable[[int | None], int | None], *, over: Ca
         return
     peers.say(restored=own)
     while not over():
-        go, lowest = _collected(peers) if peers.part == 0 else _told(peers)
+        go, lowest = _collected(peers) if peers.part == 0 else _heard_from_first(peers)
         if go == own:
             return
         if lowest is None or lowest >= own:
@@ -72,7 +72,7 @@ def _collected(peers: Peers) -> tuple[int | None, int | None]:
     return None, found.lowest
 
 
-def _told(peers: Peers) -> tuple[int | None, int | None]:
+def _heard_from_first(peers: Peers) -> tuple[int | None, int | None]:
     """On the others, what the first node has said: the step that all have, and the lowest that one has.
 
     Raises:

@@ -93,6 +93,11 @@ class Claim(threading.Thread):
         self.may_tag_at = 0.0
         """Monotonic seconds from which objects may be tagged."""
 
+    @property
+    def token(self) -> str:
+        """What names this agent and no other."""
+        return self._own.token
+
     def take(self, *, over: Callable[[], bool]) -> None:
         """Become the owner; an owner of another run that gives no sign of life is waited for until it is stale.
 
@@ -130,6 +135,20 @@ class Claim(threading.Thread):
             other = owner if owner is not None and owner.token != self._own.token else None
         if other is not None:
             raise TakenOverError(f"attempt {other.attempt} of run {other.run} on {other.node} writes there now")
+
+    def check_holder(self, token: str) -> None:
+        """Make sure that another agent of this job, which told this one to do something, still is the owner.
+
+        Args:
+            token: Of its claim.
+
+        Raises:
+            TakenOverError: It is not, or it has ended.
+            StoreError: The store cannot be read.
+        """
+        owner = _owner_in(self._store.find_text(KEY))
+        if owner is None or owner.token != token or owner.released:
+            raise TakenOverError("the agent that asked for it does not write there any more")
 
     def _try_to_take(self) -> Owner | None:
         """Become the owner, or say who is and stays it for now.

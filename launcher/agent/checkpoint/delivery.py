@@ -1,6 +1,6 @@
 """What an upload came to, and who is told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from launcher.agent.checkpoint.watch import FinishedFolder
@@ -18,9 +18,16 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """Who is told: `whole` of every checkpoint that is whole, `taken_over` that another agent writes here now."""
+    """Who is told.
+
+    Attributes:
+        whole: Of every checkpoint that is whole.
+        hashed: Of what a folder holds, by its name: SHA-256 by path.
+        taken_over: That another agent writes here now.
+    """
 
     whole: Callable[[Manifest], None]
+    hashed: Callable[[str, Mapping[str, str]], None]
     taken_over: Callable[[str], None]
 
 

@@ -9,12 +9,15 @@ seen in its checkpoint folder, under whatever name, and
 - the command on the other node has ended by itself with exit code 0; or
 - it was found out already, for an earlier checkpoint of the run.
 
-A node that has written something, or of which nothing is known, is waited for.
+A node that has written something, or of which nothing is known, is waited for; one whose command has ended says with
+which checkpoint, and for what is newer nobody waits any more.
 """
 
 import time
+from collections.abc import Iterable
 
 from launcher.agent.checkpoint.commit import assemble, missing_parts
+from launcher.agent.checkpoint.confirmation import Question
 from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import Manifest
@@ -41,13 +44,14 @@ class Quorum:
         self._store = store
         self._peers = peers
         self._session = identity.session
+        self._question = Question(peers)
         self._passed_at: dict[int, float] = {}
         self._silent: set[int] = set()
         if newest is not None and (newest.run, newest.parts) == (identity.run, identity.parts):
             self._silent = set(range(identity.parts)) - {file.part for file in newest.files}
 
     def assembled(self, own: Manifest, *, newest: int, no_more: bool) -> Manifest | None:
-        """The whole checkpoint that `own` is the first node's part of, or None while a part is missing.
+        """The whole checkpoint that `own` is the first node's part of; None while a part or a node's word is missing.
 
         Args:
             own: What the first node uploaded.
@@ -66,11 +70,23 @@ class Quorum:
         empty = {part for part in missing if self._writes_none(part, found, own.step, newest)}
         missing -= empty
         ended = {part for part in missing if found.ended >> part & 1}
-        if missing and no_more and not missing & ended:
-            ended |= set(self._peers.lost())
+        if no_more:
+            ended |= set(found.silent)
         if never := missing & ended:
             raise ManifestError(f"node {min(never)} ended without its part")
-        return None if missing else assemble(self._store, own, session=self._session, empty=empty)
+        senders = set(range(1, own.parts)) - empty
+        if missing or not self._question.answered(own.step, senders, found):
+            return None
+        return assemble(self._store, own, session=self._session, empty=empty)
+
+    def withdraw(self, step: int) -> None:
+        """A step is dropped: nobody is asked about it any more."""
+        self._question.withdraw(step)
+
+    def beyond(self, steps: Iterable[int]) -> list[int]:
+        """Those of some steps that another node's command has ended without: they will never be whole."""
+        last = self._peers.gathered().last
+        return [] if last is None else [step for step in steps if step > last]
 
     def _writes_none(self, part: int, found: Gathered, step: int, newest: int) -> bool:
         """Whether there is proof that a node has no part of a step to give."""

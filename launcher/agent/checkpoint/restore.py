@@ -141,6 +141,9 @@ class Restore:
             why = changed_since(finished.files, files) or "files are missing"
             self.on_skip(step, f"it cannot be taken from this node: it changed after it was finished: {why}")
             return None
+        if other := _of_other_content(finished):
+            self.on_skip(step, f"it cannot be taken from this node: {other} is not what it was when it was finished")
+            return None
         size = sum(file.bytes for file in files)
         try:
             here = folder.rename(self.checkpoints / folder.name)
@@ -289,6 +292,20 @@ class Restore:
     def _start(self, downloads: Downloads, file: StoredFile, path: Path) -> Incoming:
         path.parent.mkdir(parents=True, exist_ok=True)
         return downloads.download(file.key, path, file.bytes)
+
+
+def _of_other_content(finished: FinishedFolder) -> str:
+    """A file of a folder whose hash is not that of the file which was finished there; empty if none is."""
+
+    def differs(file: LocalFile) -> bool:
+        try:
+            return sha256_of(finished.path / file.path) != finished.hashes.get(file.path)
+        except OSError:
+            return True
+
+    with ThreadPoolExecutor(_HASHERS) as pool:
+        found = zip(finished.files, pool.map(differs, finished.files), strict=True)
+        return next((file.path for file, bad in found if bad), "")
 
 
 def _digest(incoming: Incoming) -> str | None:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from launcher.agent.checkpoint.agreement import agree
+from launcher.agent.checkpoint.arrears import Arrears
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.dcp import DcpCheckpoint, newest_dcp
 from launcher.agent.checkpoint.restore import Restore, Restored
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import protect
+from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.checkpoint.watch import DONE_NAME
 from launcher.agent.errors import StoreError
 from launcher.agent.events import EventLog
@@ -71,6 +73,7 @@ class Resumption:
         claim: The claim to them, taken by the first node before anything else.
         scratch: The agent's folder on the node.
         peers: The job's other nodes.
+        identity: Who uploads from this node.
         notices: What may end the attempt before it begins.
         log: Where everything is written.
     """
@@ -80,6 +83,7 @@ class Resumption:
     claim: Claim
     scratch: Scratch
     peers: Peers
+    identity: Identity
     notices: Notices
     log: EventLog
 
@@ -95,6 +99,7 @@ class Resumption:
         """
         if self.peers.part == 0:
             self._claim()
+        self._settle_arrears()
         starts: list[Start] = []
 
         def restore(at_most: int | None) -> int | None:
@@ -121,6 +126,20 @@ class Resumption:
         except StoreError as error:
             self.log.append("claim-trouble", error=str(error))
         self.claim.start()
+
+    def _settle_arrears(self) -> None:
+        """On several nodes: what all have finished and none could store. One node alone goes on from it as it is."""
+        if self.policy.mode != "agent" or self.peers.alone:
+            return
+        Arrears(
+            store=self.store,
+            claim=self.claim,
+            scratch=self.scratch,
+            peers=self.peers,
+            identity=self.identity,
+            log=self.log,
+            over=self.notices.pending,
+        ).settle()
 
     def _restore(self, at_most: int | None) -> Start:
         if self.policy.mode == "dcp":

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -36,7 +37,7 @@ class Scratch:
     Other users of the machine can neither make nor change any of that: see `private_folder`.
     """
 
-    def __init__(self, scratch: Path, *, job: str, run: str, uri: str = "") -> None:
+    def __init__(self, scratch: Path, *, job: str, run: str, uri: str = "", life: str = "") -> None:
         """Name the folder; `__enter__` claims it.
 
         Args:
@@ -44,6 +45,7 @@ class Scratch:
             job: Name of the folder: the plan's name, and the node's number where there are several.
             run: Id of the run.
             uri: Where its checkpoints go.
+            life: Names this life of the job, on all its nodes alike.
         """
         self._place = scratch
         self.root = scratch / f"slipway-{os.geteuid()}" / job
@@ -55,6 +57,7 @@ class Scratch:
         self._may_empty = False
         self._run = run
         self._uri = uri
+        self._life = life
         self._lock = -1
 
     def __enter__(self) -> "Scratch":  # noqa: PYI034  typing.Self came with Python 3.11
@@ -112,7 +115,20 @@ class Scratch:
         Raises:
             OSError: It cannot be written.
         """
-        self._unsent.add(folder.name, Unsent(run=self._run, uri=self._uri, boot=_boot(), files=files))
+        entry = Unsent(run=self._run, uri=self._uri, boot=_boot(), files=files, life=self._life)
+        self._unsent.add(folder.name, entry)
+
+    def record_hashes(self, name: str, hashes: Mapping[str, str]) -> None:
+        """Write down what a finished checkpoint holds: by that alone the next agent believes it.
+
+        Args:
+            name: Of its folder.
+            hashes: SHA-256 by path.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        self._unsent.vouch(name, hashes)
 
     def release(self, step: int) -> None:
         """A step is whole in the store: neither it nor an older one has to be kept here.
@@ -129,12 +145,16 @@ class Scratch:
         return self._unsent.owes(self._uri)
 
     def newest_finished(self) -> FinishedFolder | None:
-        """The newest checkpoint in `previous` that was finished and has not changed since."""
+        """The newest checkpoint in `previous` that was finished and read, and looks as it did then."""
         found = self._unsent.newest(uri=self._uri, boot=_boot())
         step = None if found is None else step_of_folder(found[0].name)
         if found is None or step is None:
             return None
-        return FinishedFolder(step=step, path=found[0], files=found[1].files)
+        return FinishedFolder(step=step, path=found[0], files=found[1].files, hashes=found[1].hashes)
+
+    def life_of(self, finished: FinishedFolder) -> str:
+        """The life of the job in which a checkpoint of an earlier attempt was finished; empty where nobody knows."""
+        return self._unsent.life_of(finished.path.name)
 
     def kept(self) -> list[Kept]:
         """What is finished on this node, not in the store, and not what this job goes on from; of other jobs too."""

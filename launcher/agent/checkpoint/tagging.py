@@ -1,6 +1,8 @@
 """The thread that tags what is superseded, beside the uploads: several requests at once, and none after a notice.
 
-What is not tagged when it is stopped, the next life of the job tags: `retention` looks at the store, not at a list.
+The first node finds out what is superseded, for it alone commits. Of much it leaves a part to the other nodes, whose
+threads wait for that (`sheets`). What is not tagged when it is stopped, the next life of the job tags: `retention`
+looks at the store, not at a list.
 """
 
 import contextlib
@@ -13,24 +15,25 @@ from itertools import islice
 
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.retention import Retention, read_record, write_record
+from launcher.agent.checkpoint.sheets import PORTION, Hand, Sheet, Sheets
+from launcher.agent.checkpoint.tags import WORKERS, Tags
 from launcher.agent.errors import StoreError, TakenOverError
 from launcher.agent.events import EventLog
 from launcher.agent.manifest import step_of_key
+from launcher.agent.node.peers import Peers
 from launcher.agent.store.objects import Store
 
-WORKERS = 8
-"""Requests at once. S3 takes 3,500 writes a second below one prefix (S3 User Guide, "Best practices design patterns:
-optimizing Amazon S3 performance", read 2026-11-20); eight stay far below it and leave the uploads their connections."""
-_BATCH = 500
-"""Objects between two looks whether this agent still is the owner."""
 _RETRY_S = 30.0
+_LAST_RETRY_S = 1.0
+"""While the job waits for it to end."""
+_LOOK_S = 1.0
 _NICENESS = 10
 
 
 class Tagging(threading.Thread):
     """Tags what a retention finds superseded, whenever it is woken."""
 
-    def __init__(self, store: Store, log: EventLog, claim: Claim, retention: Retention) -> None:
+    def __init__(self, store: Store, log: EventLog, claim: Claim, retention: Retention, peers: Peers) -> None:
         """Prepare the thread.
 
         Args:
@@ -38,16 +41,19 @@ class Tagging(threading.Thread):
             log: Where it is said what was tagged, and what went wrong.
             claim: Asked before every batch.
             retention: Says what is superseded.
+            peers: The other nodes of the job.
         """
         super().__init__(name="tagging", daemon=True)
         self.retention = retention
-        self._store = store
         self._log = log
         self._claim = claim
+        self._part = peers.part
+        self._tags = Tags(store)
+        self._sheets = Sheets(store, peers, owner=claim.token)
+        self._hand = Hand(store, peers)
         self._changed = threading.Condition()
         self._wanted = False
         self._no_more = False
-        self._stopped = threading.Event()
 
     def wake(self) -> None:
         """Something has been superseded."""
@@ -57,17 +63,19 @@ class Tagging(threading.Thread):
 
     def stop(self) -> None:
         """A notice is pending: no request begins any more."""
-        self._stopped.set()
+        self._tags.stopped.set()
         with self._changed:
             self._no_more = True
             self._changed.notify()
 
     def finish(self, deadline: float) -> None:
-        """Tag what is left, and end the thread.
+        """Tag what is left, and end the thread; at once where nothing may be tagged before the deadline.
 
         Args:
             deadline: Monotonic seconds at which to stop.
         """
+        if self._claim.may_tag_at >= deadline:
+            self.stop()
         with self._changed:
             self._no_more = True
             self._changed.notify()
@@ -79,6 +87,9 @@ class Tagging(threading.Thread):
         """Tag until nothing more comes."""
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread, on Linux
+        if self._part > 0:
+            self._lend_a_hand()
+            return
         while self._waited():
             try:
                 while self._tag_what_is_superseded():
@@ -87,8 +98,17 @@ class Tagging(threading.Thread):
                 return  # whoever commits finds out, and says so
             except StoreError as error:
                 self._log.append("retention-failed", error=str(error))
-                if not self._stopped.wait(0.0 if self._no_more else _RETRY_S):
-                    self.wake()
+                if not self._paused(permanent=error.permanent):
+                    return
+                self.wake()
+
+    def _paused(self, *, permanent: bool) -> bool:
+        """Wait before the next try; whether there is to be one."""
+        with self._changed:
+            if self._no_more and permanent:
+                return False
+            self._changed.wait_for(lambda: self._no_more, timeout=_RETRY_S)
+        return not self._tags.stopped.wait(_LAST_RETRY_S if self._no_more else 0.0)
 
     def _waited(self) -> bool:
         """Whether there is something to do, once there is."""
@@ -98,39 +118,53 @@ class Tagging(threading.Thread):
             wanted, self._wanted = self._wanted, False
         pause = self._claim.may_tag_at - time.monotonic()
         if wanted and pause > 0:
-            self._stopped.wait(pause)
-        return wanted and not self._stopped.is_set()
+            self._tags.stopped.wait(pause)
+        return wanted and not self._tags.stopped.is_set()
 
     def _tag_what_is_superseded(self) -> bool:
         """Whether anything was tagged."""
         steps = []
-        with ThreadPoolExecutor(WORKERS) as pool:
-            for step, keys in self.retention.superseded():
-                left = iter(keys)
-                while batch := list(islice(left, _BATCH)):
-                    if self._stopped.is_set():
-                        return False
-                    self._claim.check()
-                    for done in pool.map(self._tag, batch):
-                        if done is not None:
-                            self.retention.tagged(done)
-                if self._stopped.is_set():
+        for step, keys in self.retention.superseded():
+            left = iter(keys)
+            while portion := list(islice(left, PORTION)):
+                self._tag_with_others(portion)
+                if self._tags.stopped.is_set():
                     return False
-                steps.append(step)
+            steps.append(step)
         if steps:
             self._log.append("checkpoints-superseded", steps=steps)
         return bool(steps)
 
-    def _tag(self, key: str) -> str | None:
-        """Tag one object; None: it was not, because everything is to stop."""
-        if self._stopped.is_set():
-            return None
-        try:
-            self._store.set_superseded(key, superseded=True)
-        except StoreError as error:
-            if not error.missing:  # it has expired, as it was to
-                raise
-        return key
+    def _tag_with_others(self, keys: list[str]) -> None:
+        """Tag some objects, with the other nodes if it is worth it; all of them, if nothing stops it."""
+        self._claim.check()
+        self._tag(self._sheets.share_out(keys))
+        while self._sheets.are_out and not self._tags.stopped.wait(_LOOK_S):
+            tagged, back = self._sheets.returned()
+            for key in tagged:
+                self.retention.tagged(key)
+            self._tag(back)
+
+    def _tag(self, keys: Iterable[str]) -> None:
+        for key in self._tags.put(keys, check=self._claim.check):
+            self.retention.tagged(key)
+
+    def _lend_a_hand(self) -> None:
+        """On another node than the first: tag what that one has left to it, until the job ends."""
+        while not self._tags.stopped.wait(_LOOK_S) and not self._no_more:
+            try:
+                sheet = self._hand.take()
+                if sheet is not None:
+                    self._tag_sheet(sheet)
+            except TakenOverError:
+                continue  # who asked for it has ended, or was replaced
+            except StoreError as error:  # the first node takes it back
+                self._log.append("retention-failed", error=str(error))
+
+    def _tag_sheet(self, sheet: Sheet) -> None:
+        tagged = list(self._tags.put(sheet.keys, check=lambda: self._claim.check_holder(sheet.owner)))
+        if len(tagged) == len(sheet.keys):
+            self._hand.give_back(sheet)
 
 
 def protect(store: Store, keys: Iterable[str]) -> None:

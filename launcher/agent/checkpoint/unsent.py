@@ -7,8 +7,8 @@ named.
 
 import json
 import threading
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,16 @@ class Unsent:
         uri: Where it was to go.
         boot: Of the machine: after a crash files may be shorter than they were said to be.
         files: What it held when it was finished.
+        life: Of the job, in which it was finished, and with how many nodes; empty where that was not written down.
+        hashes: SHA-256 by path, since the agent has read it; without them it is kept, and nothing goes on from it.
     """
 
     run: str
     uri: str
     boot: str
     files: tuple[LocalFile, ...]
+    life: str = ""
+    hashes: Mapping[str, str] = field(default_factory=dict)
 
     def is_in(self, folder: Path) -> bool:
         """Whether a folder is that checkpoint, unchanged."""
@@ -87,6 +91,17 @@ class UnsentRecord:
             }
             self._entries = there | {name: entry}
             self._write()
+
+    def vouch(self, name: str, hashes: Mapping[str, str]) -> None:
+        """Write down the content of what was written down as finished; nothing where it was not.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        with self._lock:
+            if name in self._entries:
+                self._entries[name] = replace(self._entries[name], hashes=hashes)
+                self._write()
 
     def release(self, step: int, *, uri: str) -> None:
         """Cross out a step that is whole in the store, and every older one that was to go there.
@@ -147,9 +162,16 @@ class UnsentRecord:
             boot: Of the machine now; only this boot's word counts.
         """
         for name, entry, path in self._there(self._places[1:]):
-            if entry.uri == uri and entry.boot == boot != "" and step_of_folder(name) is not None:
+            known = entry.hashes.keys() == {file.path for file in entry.files}
+            if known and entry.uri == uri and entry.boot == boot != "" and step_of_folder(name) is not None:
                 return path, entry
         return None
+
+    def life_of(self, name: str) -> str:
+        """The life of the job in which an entry was made; empty where nobody knows."""
+        with self._lock:
+            entry = self._entries.get(name)
+        return entry.life if entry is not None else ""
 
     def forget_what_is_gone(self) -> None:
         """Cross out what is not there any more, or not as it was.
@@ -189,8 +211,9 @@ def _read(path: Path) -> dict[str, Unsent]:
         entries = {}
         for name, fields in document.items():
             files = tuple(LocalFile(**file) for file in fields.pop("files"))
+            hashes = {str(path): str(digest) for path, digest in fields.pop("hashes", {}).items()}
             if _step(name) >= 0 and "/" not in name:
-                entries[name] = Unsent(**fields, files=files)
+                entries[name] = Unsent(**fields, files=files, hashes=hashes)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
     return entries

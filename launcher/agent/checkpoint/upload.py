@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, sha256_of, survey
+from launcher.agent.checkpoint.digests import Digests
+from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, survey
 from launcher.agent.checkpoint.packs import Contents, Pack, groups, known_packs, packed
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import UnusableCheckpointError
@@ -52,16 +53,25 @@ class Sender:
     already holds, are not sent again.
     """
 
-    def __init__(self, store: Store, identity: Identity, *, known: Iterable[StoredFile] = ()) -> None:
+    def __init__(
+        self,
+        store: Store,
+        identity: Identity,
+        *,
+        known: Iterable[StoredFile] = (),
+        digests: Digests | None = None,
+    ) -> None:
         """Keep the store.
 
         Args:
             store: Where to.
             identity: Who uploads.
             known: Files of the newest whole checkpoint.
+            digests: What finished folders hold.
         """
         self._store = store
         self._identity = identity
+        self._digests = digests or Digests(lambda *_: None)
         self._sent: dict[tuple[int, str], StoredFile] = {}
         self.remember(known)
 
@@ -133,7 +143,7 @@ class Sender:
     def _stored(self, folder: Path, local: LocalFile, base: str, step: int) -> StoredFile:
         """Where the file's content is, or will be: an object that holds it already, or a new key below `base`."""
         try:
-            digest = sha256_of(folder / local.path)
+            digest = self._digests.of(folder, local)
         except OSError as error:
             raise UnusableCheckpointError(f"{folder.name}: {error}") from error
         if not self._store.can_name(f"{base}/{local.path}"):

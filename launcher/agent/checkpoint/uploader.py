@@ -2,13 +2,15 @@
 
 import contextlib
 import os
-import random
 import threading
 import time
 
+from launcher.agent.checkpoint.backoff import FIRST_PAUSE_S, Backoff
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.commit import announce, commit, renounce
+from launcher.agent.checkpoint.confirmation import Answers
 from launcher.agent.checkpoint.delivery import Delivered, Reports, figures
+from launcher.agent.checkpoint.digests import Digests
 from launcher.agent.checkpoint.quorum import Quorum
 from launcher.agent.checkpoint.retention import kept
 from launcher.agent.checkpoint.tagging import Tagging
@@ -20,8 +22,6 @@ from launcher.agent.manifest import Manifest
 from launcher.agent.node.peers import Peers
 from launcher.agent.store.objects import Store
 
-_FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 60.0
 _COMMIT_LOOK_S = 1.0
 _DEFECTS = 3
 """So often a folder is tried in which the agent itself fails."""
@@ -69,19 +69,21 @@ class Uploader(threading.Thread):
         self._peers = peers
         self._reports = reports
         self._quorum = Quorum(store, peers, identity, newest=newest)
-        self._sender = Sender(store, identity, known=newest.files if newest else ())
+        self._digests = Digests(reports.hashed)
+        self._sender = Sender(store, identity, known=newest.files if newest else (), digests=self._digests)
         self._tagging = tagging
         self._changed = threading.Condition()
         self._waiting: dict[int, FinishedFolder] = {}
         self._uncommitted: dict[int, Delivered] = {}
-        self._retry_at = 0.0
-        self._failures = 0
+        self._backoff = Backoff()
         self._no_more = False
         self._hurry = False
         self._give_up = False
         self._last_whole = newest.step if newest else None
         self._last_delivered: int | None = None
         self._delivered: Manifest | None = None
+        self._sent: dict[int, FinishedFolder] = {}
+        """What another node than the first has sent since the last one that it knows to be whole."""
         self._newest_offered = -1
         self._defects: dict[int, int] = {}
         self._owed: set[int] = set()
@@ -91,8 +93,12 @@ class Uploader(threading.Thread):
 
     def has(self, step: int) -> bool:
         """Whether a step is kept as it was last offered, or a newer one; other nodes than the first: their parts."""
+        first = self._peers.first() if self._identity.part else {}
+        whole = first.get("whole")
         with self._changed:
             kept = self._last_delivered if self._identity.part else self._last_whole
+            if first.get("ended"):  # a part of what it has not made whole keeps nothing
+                kept = whole if isinstance(whole, int) else None
             return kept is not None and (kept > step or (kept == step and step not in self._owed))
 
     def offer(self, folder: FinishedFolder) -> None:
@@ -102,12 +108,13 @@ class Uploader(threading.Thread):
             self._waiting[folder.step] = folder
             self._newest_offered = max(folder.step, self._newest_offered)
             self._changed.notify()
+        self._digests.add(folder)
 
     def hurry(self) -> None:
         """A notice is pending: no bound on the rate, the newest checkpoint first, no long pauses."""
         with self._changed:
             self._hurry = True
-            self._retry_at = 0.0
+            self._backoff.hasten()
             self._changed.notify()
         self._store.lift_bound()
 
@@ -122,7 +129,7 @@ class Uploader(threading.Thread):
         """
         with self._changed:
             self._no_more = True
-            self._retry_at = 0.0
+            self._backoff.hasten()
             self._changed.notify()
         self.join(max(0.0, deadline - time.monotonic()))
         with self._changed:
@@ -137,6 +144,9 @@ class Uploader(threading.Thread):
         """Upload until there is nothing left and nothing more to come."""
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread, on Linux
+        self._digests.start()
+        if self._identity.part > 0:
+            Answers(self._peers, self._sent.get).start()
         try:
             while self._goes_on():
                 self._turn()
@@ -159,7 +169,7 @@ class Uploader(threading.Thread):
             raise
         except Exception as error:  # noqa: BLE001  whatever it is
             self._log.append("uploader-failed", error=repr(error))
-            time.sleep(_FIRST_PAUSE_S)
+            time.sleep(FIRST_PAUSE_S)
             if folder is not None:
                 self._defects[folder.step] = self._defects.get(folder.step, 0) + 1
                 if self._defects[folder.step] == _DEFECTS:
@@ -177,7 +187,7 @@ class Uploader(threading.Thread):
         with self._changed:
             if self._give_up or (self._no_more and not self._waiting and not self._uncommitted):
                 return None
-            pause = self._retry_at - time.monotonic()
+            pause = self._backoff.left_s
             step = None if pause > 0 else self._choice(lead)
             if step is not None:
                 folder = self._waiting[step]
@@ -208,7 +218,7 @@ class Uploader(threading.Thread):
             return None
         with self._changed:
             skipped = sending not in self._answered and sending not in self._waiting
-            late = any(step > sending for step in self._waiting) and time.monotonic() >= self._retry_at
+            late = any(step > sending for step in self._waiting) and self._backoff.left_s <= 0
         if skipped and late:
             self._give_up_on(sending, "this node has written a later one and not this")
         return sending
@@ -218,7 +228,10 @@ class Uploader(threading.Thread):
         if not self._waiting:
             return None
         if self._identity.part > 0:
-            return lead if lead in self._waiting else min(self._waiting) if lead is None else None
+            if lead is None or lead in self._waiting:
+                return min(self._waiting) if lead is None else lead
+            # Nothing newer comes, or may not come in time: what this node has is what the first one can still use.
+            return max(self._waiting) if self._no_more or self._hurry else None
         if self._identity.parts > 1 and self._uncommitted and not self._hurry:
             return None
         return max(self._waiting)
@@ -235,6 +248,8 @@ class Uploader(threading.Thread):
         try:
             self._learn_what_is_whole()
             part, sent_bytes = self._sender.send(folder)
+            if self._identity.part > 0:
+                self._sent[folder.step] = folder  # the first node may ask about it from here on
             if self._identity.parts > 1:
                 announce(self._store, part, session=self._identity.session)
         except StoreError as error:
@@ -246,7 +261,7 @@ class Uploader(threading.Thread):
         except UnusableCheckpointError as error:
             self._give_up_on(folder.step, str(error))
             return
-        self._failures = 0
+        self._backoff.succeeded()
         with self._changed:
             self._last_delivered, self._delivered = max(folder.step, self._last_delivered or 0), part
             self._waiting.pop(folder.step, None)
@@ -266,6 +281,8 @@ class Uploader(threading.Thread):
         self._sender.remember(part.files)
         with self._changed:
             self._last_whole = part.step
+        for step in [each for each in self._sent if each <= part.step]:
+            del self._sent[step]
 
     def _give_up_on(self, step: int, reason: str) -> None:
         """A folder cannot be stored; on several nodes the first one is told."""
@@ -281,9 +298,16 @@ class Uploader(threading.Thread):
 
     # --------------------------------------------------------------------------------------------------------- commit
 
+    def _drop_what_another_ended_without(self) -> None:
+        """On the first node of several: what another node's command has ended before is waited for no more."""
+        if self._identity.part == 0 and self._identity.parts > 1:
+            for step in self._quorum.beyond([*self._waiting, *self._uncommitted]):
+                self._drop(step, "the command of another node has ended without it")
+
     def _commit_what_is_complete(self) -> None:
+        self._drop_what_another_ended_without()
         with self._changed:
-            pending = sorted(self._uncommitted.items(), reverse=True) if time.monotonic() >= self._retry_at else []
+            pending = sorted(self._uncommitted.items(), reverse=True) if self._backoff.left_s <= 0 else []
         for step, delivered in pending:
             if self._last_whole is not None and step < self._last_whole:
                 self._drop(step, "a newer checkpoint is whole")
@@ -331,7 +355,8 @@ class Uploader(threading.Thread):
             del self._uncommitted[whole.step]
             self._owed.discard(whole.step)
             self._last_whole = whole.step
-        self._failures = 0
+        self._backoff.succeeded()
+        self._quorum.withdraw(whole.step)
         self._log.append("checkpoint-uploaded", **figures(whole, sent_bytes))
         self._reports.whole(whole)
         self._peers.say(whole=whole.step)
@@ -354,16 +379,11 @@ class Uploader(threading.Thread):
     # -------------------------------------------------------------------------------------------------------- trouble
 
     def _pause(self, step: int, error: StoreError) -> None:
-        """Report the trouble and pause before the next try: longer each time, and not in step with other nodes."""
+        """Report the trouble and pause before the next try."""
         with self._changed:
-            longest = _FIRST_PAUSE_S if self._hurry or self._no_more else _LONGEST_PAUSE_S
-            jitter = random.uniform(0.5, 1.0)  # noqa: S311  not a secret
-            pause = jitter * min(longest, _FIRST_PAUSE_S * 2.0 ** min(self._failures, 10))
-            self._failures += 1
-            self._retry_at = time.monotonic() + pause
-        self._log.append(
-            "upload-retry", step=step, error=str(error), retry_in_s=round(pause, 1), failures=self._failures
-        )
+            pause = round(self._backoff.failed(pressing=self._hurry or self._no_more), 1)
+        failures = self._backoff.failures
+        self._log.append("upload-retry", step=step, error=str(error), retry_in_s=pause, failures=failures)
 
     def _drop_below(self, step: int | None, reason: str) -> None:
         """Drop the waiting folders below a step; None: all of them."""
@@ -377,3 +397,4 @@ class Uploader(threading.Thread):
         with self._changed:
             self._uncommitted.pop(step, None)
             self._waiting.pop(step, None)
+        self._quorum.withdraw(step)

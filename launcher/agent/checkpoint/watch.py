@@ -17,7 +17,8 @@ who is to store it says why it does not.
 """
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from launcher.agent.checkpoint.files import LocalFile, Survey, changed_since, survey
@@ -39,6 +40,7 @@ class FinishedFolder:
         files: What it held when it was finished.
         guessed: Only that it was quiet speaks for its being finished.
         write_s: How long it was seen to grow, to the length of a look.
+        hashes: SHA-256 by path, of what an earlier agent left and had read.
     """
 
     step: int
@@ -46,6 +48,7 @@ class FinishedFolder:
     files: tuple[LocalFile, ...]
     guessed: bool = False
     write_s: float = 0.0
+    hashes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,17 +62,26 @@ class _Candidate:
 class CheckpointWatch:
     """Finds finished checkpoints in one folder, each once."""
 
-    def __init__(self, checkpoints: Path, *, restored: Path | None = None, marked: bool = False) -> None:
+    def __init__(
+        self,
+        checkpoints: Path,
+        *,
+        restored: Path | None = None,
+        marked: bool = False,
+        on_mark: Callable[[], None] = lambda: None,
+    ) -> None:
         """Begin to watch.
 
         Args:
             checkpoints: The checkpoint folder.
             restored: The checkpoint that came from the store; it is not reported.
             marked: Checkpoints of this run are known to be renamed into place or to get a `_DONE`.
+            on_mark: Called when that is seen for the first time.
         """
         self._folder = checkpoints
         self._renames = RenameWatch(checkpoints)
         self._marked = marked
+        self._on_mark = on_mark
         self._reported: dict[int, FinishedFolder | None] = {}
         self._candidates: dict[str, _Candidate] = {}
         self._first_seen: dict[int, float] = {}
@@ -137,7 +149,9 @@ class CheckpointWatch:
             guessed = not (path.name in renamed or any(file.path == DONE_NAME for file in inside.files))
             if not (inside.files or inside.obstacle) or (guessed and not all_of_them and not self._counts(now, ended)):
                 continue
-            self._marked = self._marked or not guessed
+            if not guessed and not self._marked:
+                self._marked = True
+                self._on_mark()
             self._candidates.pop(path.name, None)
             write_s = max(0.0, ended - begun.get(path, now))
             folder = FinishedFolder(step=step, path=path, files=inside.files, guessed=guessed, write_s=write_s)

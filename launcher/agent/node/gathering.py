@@ -10,7 +10,9 @@ Ages are lengths of time, counted where they are measured and added up on the wa
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import Any
 
 FAN_OUT = 16
@@ -46,6 +48,11 @@ class Gathered:
         wrote_none: Bits of the nodes in whose checkpoint folder nothing was ever seen.
         clean: Bits of the nodes whose command has ended by itself with exit code 0.
         ended: Bits of the nodes whose agent has ended.
+        last: The lowest of the newest checkpoints of nodes whose command has ended and that write any: nothing above it
+            will ever be whole. `agreement.NONE` where one has finished none; None while no such command has ended.
+        asked: The number of the newest question of the first node's that one has answered (`confirmation`).
+        confirmed: Bits of the nodes that have answered it with yes.
+        denied: Bits of those that have answered it with no.
         stopped: Name and exit code of an agent that has ended before its command was started.
         silent: Names by number of nodes that have given no sign of life for too long; a few, where there are many.
         silent_s: For how long the one that has been silent longest is.
@@ -58,6 +65,10 @@ class Gathered:
     wrote_none: int = 0
     clean: int = 0
     ended: int = 0
+    last: int | None = None
+    asked: int = 0
+    confirmed: int = 0
+    denied: int = 0
     stopped: tuple[str, int] | None = None
     silent: Mapping[int, str] = field(default_factory=dict)
     silent_s: float = 0.0
@@ -68,6 +79,8 @@ class Gathered:
         return {
             "spoken": [self.spoken, self.lowest, self.highest],
             "bits": [f"{bits:x}" for bits in (self.wrote_none, self.clean, self.ended)],
+            "last": self.last,
+            "answers": [self.asked, f"{self.confirmed:x}", f"{self.denied:x}"],
             "stopped": self.stopped,
             "silent": {str(part): name for part, name in self.silent.items()},
             "silent_s": round(self.silent_s, 1),
@@ -80,7 +93,8 @@ def parse(document: Any) -> Gathered:
     try:
         spoken, lowest, highest = document["spoken"]
         wrote_none, clean, ended = (int(bits, 16) for bits in document["bits"])
-        stopped = document["stopped"]
+        stopped, last = document["stopped"], document["last"]
+        asked, confirmed, denied = document["answers"]
         return Gathered(
             spoken=int(spoken),
             lowest=lowest if lowest is None else int(lowest),
@@ -88,6 +102,10 @@ def parse(document: Any) -> Gathered:
             wrote_none=wrote_none,
             clean=clean,
             ended=ended,
+            last=last if last is None else int(last),
+            asked=int(asked),
+            confirmed=int(confirmed, 16),
+            denied=int(denied, 16),
             stopped=None if stopped is None else (str(stopped[0]), int(stopped[1])),
             silent={int(part): str(name) for part, name in document["silent"].items()},
             silent_s=float(document["silent_s"]),
@@ -102,6 +120,8 @@ def own(part: int, state: Mapping[str, Any]) -> Gathered:
     restored, bit, code = state.get("restored"), 1 << part, state.get("exit_code")
     spoke = type(restored) is int
     stopped = bool(state.get("ended")) and "go" not in state
+    last = state.get("last")
+    asked, confirms = _answer(state.get("answer"))
     return Gathered(
         spoken=int(spoke),
         lowest=restored if spoke else None,
@@ -109,8 +129,19 @@ def own(part: int, state: Mapping[str, Any]) -> Gathered:
         wrote_none=bit if state.get("wrote") is False else 0,
         clean=bit if state.get("clean") is True else 0,
         ended=bit if state.get("ended") else 0,
+        last=last if type(last) is int and state.get("wrote") is True else None,
+        asked=asked,
+        confirmed=bit if asked and confirms else 0,
+        denied=bit if asked and not confirms else 0,
         stopped=(name_of(part, state), code if type(code) is int else 0) if stopped else None,
     )
+
+
+def _answer(value: Any) -> tuple[int, bool]:
+    """The number of the question that a node has answered, 0 for none, and whether with yes."""
+    if isinstance(value, list | tuple) and len(value) == len(("number", "yes")) and type(value[0]) is int:
+        return value[0], value[1] is True
+    return 0, False
 
 
 def name_of(part: int, state: Mapping[str, Any]) -> str:
@@ -121,6 +152,9 @@ def name_of(part: int, state: Mapping[str, Any]) -> str:
 def joined(one: Gathered, other: Gathered) -> Gathered:
     """Both together."""
     steps = [step for each in (one, other) for step in (each.lowest, each.highest) if step is not None]
+    lasts = [each.last for each in (one, other) if each.last is not None]
+    asked = max(one.asked, other.asked)
+    answers = [each for each in (one, other) if each.asked == asked]
     silent = dict(sorted({**one.silent, **other.silent}.items())[:_MOST_NAMED])
     return Gathered(
         spoken=one.spoken + other.spoken,
@@ -129,6 +163,10 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
         wrote_none=one.wrote_none | other.wrote_none,
         clean=one.clean | other.clean,
         ended=one.ended | other.ended,
+        last=min(lasts, default=None),
+        asked=asked,
+        confirmed=reduce(or_, (each.confirmed for each in answers)),
+        denied=reduce(or_, (each.denied for each in answers)),
         stopped=one.stopped or other.stopped,
         silent=silent,
         silent_s=max(one.silent_s, other.silent_s),
@@ -140,6 +178,11 @@ def later(found: Gathered, seconds: float) -> Gathered:
     """The same, told so much later."""
     silent_s = found.silent_s + seconds if found.silent else 0.0
     return joined(Gathered(silent_s=silent_s, age_s=found.age_s + seconds), found)
+
+
+def says_the_same(one: Gathered, other: Gathered) -> bool:
+    """Whether nothing is new in it but that time has passed."""
+    return replace(one, silent_s=0.0, age_s=0.0) == replace(other, silent_s=0.0, age_s=0.0)
 
 
 class Hearing:
@@ -159,6 +202,12 @@ class Hearing:
         self._changed_at = dict.fromkeys(children(part, parts), now)
         self._turn = 0
         self._rounds = 1
+        self._wanted = len(self._changed_at)
+
+    @property
+    def wide(self) -> int:
+        """How many nodes were to be heard at the last look."""
+        return self._wanted
 
     def wanted(self, most: int, now: float) -> list[int]:
         """The nodes to hear now: those directly below, and in place of one that has ended, those below it; in turns."""
@@ -171,7 +220,7 @@ class Hearing:
                 found.append(part)
         for part in found:
             self._changed_at.setdefault(part, now)
-        self._rounds = max(1, math.ceil(len(found) / most))
+        self._rounds, self._wanted = max(1, math.ceil(len(found) / most)), len(found)
         if self._rounds == 1:
             return found
         begin = self._turn % len(found)

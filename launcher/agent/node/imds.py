@@ -61,7 +61,7 @@ class SpotWatch(threading.Thread):
         self._on_trouble = on_trouble
         self._token = ""
         self._recommended = False
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._over = threading.Event()
 
     def stop(self) -> None:
@@ -86,7 +86,7 @@ class SpotWatch(threading.Thread):
             self._over.wait(self._poll_s)
 
     def _look(self, path: str, parse: Callable[[str], Notice]) -> Notice | None:
-        """What stands at a path, if anything does.
+        """What is at a path, if anything does.
 
         Raises:
             _TroubleError: The service did not say.
@@ -126,6 +126,6 @@ class SpotWatch(threading.Thread):
             connection.close()
 
     def _tell(self, trouble: _TroubleError) -> None:
-        if trouble.kind not in self._told:
-            self._told.add(trouble.kind)
+        if trouble.kind not in self._reported:
+            self._reported.add(trouble.kind)
             self._on_trouble(f"{trouble.kind}: {trouble.detail}" if trouble.detail else trouble.kind)

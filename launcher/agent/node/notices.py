@@ -10,7 +10,7 @@ from types import FrameType
 from launcher.agent.events import EventLog
 from launcher.agent.node.drain import drain_node
 from launcher.agent.node.imds import SpotWatch, endpoint
-from launcher.agent.node.notice import CANCEL, CAPACITY_END, SIGNAL, SPOT, Notice
+from launcher.agent.node.notice import CANCEL, CAPACITY_END, POD_END, SIGNAL, SPOT, Notice
 
 SIGNALS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """What the agent takes as a notice. The start of the program holds them back until `listen` lets them through."""
@@ -41,8 +41,13 @@ def heed(notice: Notice, *, drain: bool, log: EventLog) -> None:
 class Notices:
     """Notices in the order in which they came."""
 
-    def __init__(self) -> None:
-        """Nothing has come yet, and nobody listens."""
+    def __init__(self, *, pod_grace_s: float | None = None) -> None:
+        """Nothing has come yet, and nobody listens.
+
+        Args:
+            pod_grace_s: In a pod, the seconds from SIGTERM to its end; None: SIGTERM is a cancel.
+        """
+        self._pod_grace_s = pod_grace_s
         self._queue: queue.SimpleQueue[Notice] = queue.SimpleQueue()
         self._ends = False
         self._watch: SpotWatch | None = None
@@ -118,5 +123,8 @@ class Notices:
         return None
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        source = SIGNAL if number == signal.SIGUSR1 else CANCEL
-        self.put(Notice(source=source, detail=signal.Signals(number).name))
+        name = signal.Signals(number).name
+        if number == signal.SIGTERM and self._pod_grace_s is not None:
+            self.put(Notice(source=POD_END, detail=name, left_s=self._pod_grace_s))
+            return
+        self.put(Notice(source=SIGNAL if number == signal.SIGUSR1 else CANCEL, detail=name))

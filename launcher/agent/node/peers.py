@@ -11,12 +11,12 @@ every look sees the newest one on NFS too (close-to-open consistency; a name tha
 missing). Beats are counted, not timed: clocks of nodes need not agree.
 
 However many nodes there are, none does more than a few operations a second there: it reads the news and the first
-node's file once a second each, writes its own every five seconds and, with others below it, reads 32 of theirs at most
-and writes its own every 2.5 s (`python -m benchmarks.many_nodes`).
+node's file once a second each and writes its own every five seconds. With others below it, it reads 32 of theirs at
+most in 2.5 s, a few of them every second, and writes its own once a second where that brought something new, else every
+2.5 s (`python -m benchmarks.many_nodes`).
 """
 
 import json
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +26,7 @@ from typing import Any
 
 from launcher.agent.events import EventLog
 from launcher.agent.node import gathering, news
+from launcher.agent.node.board import Board, FolderBoard
 from launcher.agent.node.gathering import Gathered, Hearing
 from launcher.agent.node.notice import Notice, parse_notice
 from launcher.agent.node.placement import Placement
@@ -40,33 +41,38 @@ _GATHER_S = 2.5
 _MOST_HEARD = 32
 _LOST_LOOK_S = 1.0
 _NEWS_NAME = "news.json"
-_TEMPORARY = ".new"
+
+
+def in_folder(folder: Path, place: Placement) -> FolderBoard:
+    """The board of a job whose nodes share a folder, which belongs to that one job."""
+    return FolderBoard(folder / FOLDER_NAME / place.session)
 
 
 class Peers(threading.Thread):
     """One node's ear and voice. With a single node it does nothing."""
 
-    def __init__(self, folder: Path, place: Placement, log: EventLog, *, on_notice: Callable[[Notice], None]) -> None:
+    def __init__(self, board: Board, place: Placement, log: EventLog, *, on_notice: Callable[[Notice], None]) -> None:
         """Prepare the thread.
 
         Args:
-            folder: Where the events are.
+            board: Where they leave what they tell each other, this life's own.
             place: Which node this is.
             log: Where trouble is said, once.
             on_notice: Called with every notice of another node.
         """
         super().__init__(name="peers", daemon=True)
-        self._folder = folder / FOLDER_NAME / place.session
+        self._board = board
         self._place = place
         self._log = log
         self._on_notice = on_notice
         self._over = threading.Event()
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
         self._state: dict[str, Any] = {"node": place.node, "beat": 0}
         self._hearing = Hearing(place.part, place.parts, now=time.monotonic())
         self._first: dict[str, Any] = {}
         self._first_read_at = self._first_changed_at = time.monotonic()
-        self._told: dict[str, Notice] = {}
+        self._published: dict[str, Notice] = {}
         self._known: set[str] = set()
         self._troubled = False
 
@@ -90,10 +96,9 @@ class Peers(threading.Thread):
         if self.alone:
             return
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._folder.joinpath(_NEWS_NAME).touch()
+            self._board.open(_NEWS_NAME)
             if self.part == 0:
-                self._remove_earlier_lives()
+                self._board.remove_earlier()
         except OSError as error:
             self._tell(error)
         self._first_changed_at = time.monotonic()
@@ -121,7 +126,7 @@ class Peers(threading.Thread):
         if self.alone or notice.node is not None:
             return
         with self._lock:
-            self._told[notice.source] = Notice(
+            self._published[notice.source] = Notice(
                 source=notice.source,
                 detail=notice.detail,
                 at=notice.at,
@@ -169,10 +174,11 @@ class Peers(threading.Thread):
             found = gathering.joined(found, Gathered(silent={0: name}, silent_s=silent_s))
         return found
 
-    def lost(self, *, after_s: float = LOST_AFTER_S) -> dict[int, str]:
-        """The nodes that are gone: not ended, and without a beat for `after_s` seconds.
+    def lost(self, *, after_s: float | None = None) -> dict[int, str]:
+        """The nodes that are gone: not ended, and without a beat for `after_s` seconds (`LOST_AFTER_S`).
 
-        Waits for as long, and for the way of the news through the tree, at most.
+        Waits for as long, and for the way of the news through the tree, at most. Where the first node has ended, its
+        last word is all that will be known.
 
         Returns:
             Their names by their numbers (of many a few); empty as soon as every node has given a sign of life. One that
@@ -181,11 +187,12 @@ class Peers(threading.Thread):
         if self.alone:
             return {}
         asked = time.monotonic()
-        deadline = asked + after_s + 2 * _GATHER_S * gathering.depth(self.parts)
+        deadline = asked + (LOST_AFTER_S if after_s is None else after_s) + 2 * _GATHER_S * gathering.depth(self.parts)
         while True:
             found = self.overview()
             now = time.monotonic()
-            if found.silent or found.age_s < now - asked or now >= deadline:
+            final = self.part > 0 and bool(self.first().get("ended"))
+            if found.silent or final or found.age_s < now - asked or now >= deadline:
                 return dict(found.silent)
             time.sleep(min(_LOST_LOOK_S, max(0.01, deadline - now)))
 
@@ -193,14 +200,18 @@ class Peers(threading.Thread):
         """Listen, gather and beat until it is over."""
         hears = bool(gathering.children(self.part, self.parts))
         speaks_every_s = _GATHER_S if hears else BEAT_S
-        speak_at = time.monotonic()
+        speak_at = gather_at = time.monotonic()
         while not self._over.wait(_LOOK_S):
             self.listen()
             self.first()
+            if hears and time.monotonic() >= gather_at:
+                before = self.gathered()
+                self._gather()
+                gather_at = time.monotonic() + _GATHER_S * min(1.0, self._hearing.wide / _MOST_HEARD) - _LOOK_S / 10
+                speak_at = speak_at if gathering.says_the_same(before, self.gathered()) else 0.0
             if time.monotonic() < speak_at:
                 continue
             speak_at = time.monotonic() + speaks_every_s
-            self._gather()
             with self._lock:
                 self._state["beat"] += 1
             self._write_state()
@@ -221,7 +232,7 @@ class Peers(threading.Thread):
                 self._known.add(text)
             if not known and told.get("node") != self._place.node:
                 self._hear(text)
-        if self._told.keys() - found.keys():
+        if self._published.keys() - found.keys():
             self._tell_all()
 
     def _hear(self, text: str) -> None:
@@ -239,7 +250,7 @@ class Peers(threading.Thread):
         except (OSError, ValueError):
             found, before = {}, None
         with self._lock:
-            told = dict(self._told)
+            told = dict(self._published)
         for source, notice in told.items():
             if source == newest or source not in found:
                 found = news.with_notice(found, notice) or found
@@ -269,31 +280,27 @@ class Peers(threading.Thread):
         return state if isinstance(state, dict) else None
 
     def _write_state(self) -> None:
-        with self._lock:
-            below = {}
-            if gathering.children(self.part, self.parts):
-                below["below"] = self._of_those_below().to_json()
-            text = json.dumps({**self._state, **below}) + "\n"
+        # What is written last is what was said last; whoever only asks does not wait for the file system or the store.
+        with self._writing:
+            with self._lock:
+                below = {}
+                if gathering.children(self.part, self.parts):
+                    below["below"] = self._of_those_below().to_json()
+                text = json.dumps({**self._state, **below}) + "\n"
             self._replace(f"part-{self.part}.json", text)
 
     def _read(self, name: str) -> str:
-        return self._folder.joinpath(name).read_text(encoding="utf-8")
+        return self._board.read(name)
 
     def _replace(self, name: str, text: str) -> None:
-        partial = self._folder / f"{name}{_TEMPORARY}{self.part}"
         try:
-            partial.write_text(text, encoding="utf-8")
-            partial.replace(self._folder / name)
+            self._board.replace(name, text, by=self.part)
         except OSError as error:
             self._tell(error)
-
-    def _remove_earlier_lives(self) -> None:
-        """The folder of the events belongs to one job, so whatever else is here is of a life that is over."""
-        for folder in self._folder.parent.iterdir():
-            if folder != self._folder:
-                shutil.rmtree(folder, ignore_errors=True)
 
     def _tell(self, error: Exception) -> None:
         if not self._troubled:
             self._troubled = True
-            self._log.append("peers-trouble", error=f"other nodes cannot be reached through {self._folder}: {error}")
+            self._log.append(
+                "peers-trouble", error=f"other nodes cannot be reached through {self._board.words}: {error}"
+            )

@@ -29,9 +29,10 @@ class Placement:
 def placement(run: str, environment: Mapping[str, str]) -> Placement:
     """Read the placement.
 
-    Under Slurm the attempt is `SLURM_RESTART_COUNT` + 1; elsewhere it is `SLIPWAY_ATTEMPT`, or 1. An agent that `srun`
-    started on every node is one of many; one that the batch script started is alone, however many nodes the job has:
-    only in a step does Slurm set `SLURM_STEP_ID`.
+    In a pod SLIPWAY_PART of SLIPWAY_PARTS says which of the job's pods this is, and the attempt is found out when they
+    meet (`meeting`). Under Slurm the attempt is `SLURM_RESTART_COUNT` + 1; elsewhere it is `SLIPWAY_ATTEMPT`, or 1. An
+    agent that `srun` started on every node is one of many; one that the batch script started is alone, however many
+    nodes the job has: only in a step does Slurm set `SLURM_STEP_ID`.
 
     Args:
         run: Id of the run.
@@ -56,11 +57,13 @@ def placement(run: str, environment: Mapping[str, str]) -> Placement:
         parts = max(1, number("SLURM_STEP_NUM_NODES", number("SLURM_NNODES", 1)))
         part = number("SLURM_NODEID", 0)
         session = f"{session}.{number('SLURM_JOB_ID', 0)}.{number('SLURM_STEP_ID', 0)}"
+    elif "SLIPWAY_POD" in environment:
+        parts, part = max(1, number("SLIPWAY_PARTS", 1)), number("SLIPWAY_PART", 0)
     return Placement(
         attempt=attempt,
         part=part,
         parts=parts,
-        node=environment.get("SLURMD_NODENAME") or os.uname().nodename,
+        node=environment.get("SLURMD_NODENAME") or environment.get("SLIPWAY_POD") or os.uname().nodename,
         session=session,
     )
 

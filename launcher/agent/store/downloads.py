@@ -20,9 +20,10 @@ from launcher.agent.store.incoming import Incoming, Part
 from launcher.agent.store.transfers import CONCURRENCY, Transfers
 
 _READ_BYTES = 1024 * 1024
-_WRITE_BYTES = 16 * 1024
+_WRITE_BYTES = 64 * 1024
 """The kernel takes as much memory in one piece as a write has. Large pieces are those that a virtual machine's host has
-to find first: after other programs had filled the memory, writes of 1 MiB took up to twice as long in all."""
+to find first: after other programs had filled the memory, writes of 1 MiB took up to twice as long in all. Smaller ones
+cost calls: of 16 KiB a fifth more processor time for a download than of 64 (768 MiB, 1.24 s and 0.99 s)."""
 _LEAST_WORKERS = 3
 """Threads beyond the processors take the interpreter from one another: ten on two brought half of what three do."""
 _ATTEMPTS = 5

@@ -166,6 +166,23 @@ class Store:
             etag = self._put(key, text, {})
         return StoredText(text=text, etag=etag, age_s=0.0)
 
+    def put_new(self, key: str, data: bytes) -> bool:
+        """Put a small object where none is; whether it was this call that put it, or an earlier try of it.
+
+        Raises:
+            StoreError: The store did not take it.
+        """
+        try:
+            self._put(key, data, {"IfNoneMatch": "*"})
+        except StoreError as error:
+            if error.code in _NO_CONDITIONS:
+                self._put(key, data, {})
+            elif error.code in _CHANGED:
+                return self.read_bytes(key) == data
+            else:
+                raise
+        return True
+
     def write_text(self, key: str, text: str) -> None:
         """Put a small object: whole or not at all.
 
@@ -174,14 +191,14 @@ class Store:
         """
         self._put(key, text, {})
 
-    def _put(self, key: str, text: str, condition: Mapping[str, str]) -> str:
+    def _put(self, key: str, content: str | bytes, condition: Mapping[str, str]) -> str:
         """Put a small object; its ETag."""
         answer = self._ask(
             f"writing {key}",
             lambda: self._client.put_object(
                 Bucket=self._bucket,
                 Key=self._prefix + key,
-                Body=text.encode(),
+                Body=content.encode() if isinstance(content, str) else content,
                 ContentType="application/json",
                 **condition,
             ),

@@ -1,0 +1,109 @@
+"""Before the commit every node looks once more: is its part still what it was when it was finished?
+
+The first node sees that all parts are in the store and asks, in its own state: a number and the step. Every other node
+holds the folder it has sent against what it held then, and answers yes or no; the answers come up the tree. A no, and
+the checkpoint is dropped. A node that has ended or is gone changes nothing any more and is not waited for, and one that
+beats but does not answer for half a minute only so long.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Collection
+
+from launcher.agent.checkpoint.upload import hold
+from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.errors import ManifestError, UnusableCheckpointError
+from launcher.agent.node.gathering import Gathered
+from launcher.agent.node.peers import Peers
+
+_LOOK_S = 0.5
+_PATIENCE_S = 30.0
+_numbers = itertools.count(1)
+"""Of the questions of this process: an answer to an earlier one must not be taken for one to a later."""
+
+
+def next_number() -> int:
+    """The number of a new question."""
+    return next(_numbers)
+
+
+class Question:
+    """What the first node asks, about one step at a time."""
+
+    def __init__(self, peers: Peers) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            peers: The other nodes of the job.
+        """
+        self._peers = peers
+        self._number = 0
+        self._step: int | None = None
+        self._asked_at = 0.0
+
+    def answered(self, step: int, nodes: Collection[int], found: Gathered) -> bool:
+        """Whether the nodes that have sent a part of a step say that it is as it was; asks where that was not asked.
+
+        Args:
+            step: Of which all parts are in the store.
+            nodes: Those that have sent one.
+            found: What is known of all nodes.
+
+        Raises:
+            ManifestError: A part is not as it was.
+        """
+        if self._step is not None and step < self._step:
+            return False  # what is asked about is newer, and comes first
+        if self._step != step:
+            self._number, self._step, self._asked_at = next_number(), step, time.monotonic()
+            self._peers.say(question=[self._number, step])
+            return not nodes
+        confirmed, denied = (found.confirmed, found.denied) if found.asked == self._number else (0, 0)
+        if denied:
+            number = (denied & -denied).bit_length() - 1
+            raise ManifestError(f"the part of node {number} changed after it was finished")
+        missing = {node for node in nodes if not (confirmed | found.ended) >> node & 1} - found.silent.keys()
+        return not missing or time.monotonic() - self._asked_at >= _PATIENCE_S
+
+    def withdraw(self, step: int) -> None:
+        """A step is not to be committed any more."""
+        if self._step == step:
+            self._step = None
+
+
+class Answers(threading.Thread):
+    """Answers the first node's questions, on the others: while the uploads go on, and after them."""
+
+    def __init__(self, peers: Peers, sent: Callable[[int], FinishedFolder | None]) -> None:
+        """Prepare the thread.
+
+        Args:
+            peers: The other nodes of the job.
+            sent: The folder of a step that this node has sent, if it has sent one.
+        """
+        super().__init__(name="answers", daemon=True)
+        self._peers = peers
+        self._sent = sent
+        self._answered = 0
+
+    def run(self) -> None:
+        """Answer as long as this process lives: the first node may ask after the last upload."""
+        while True:
+            time.sleep(_LOOK_S)
+            question = self._peers.first().get("question")
+            if isinstance(question, list) and [type(each) for each in question] == [int, int]:
+                self._answer(*question)
+
+    def _answer(self, number: int, step: int) -> None:
+        if number == self._answered:
+            return
+        folder = self._sent(step)
+        try:
+            if folder is not None:
+                hold(folder)
+        except (UnusableCheckpointError, OSError):
+            self._peers.say(answer=[number, False])
+        else:
+            self._peers.say(answer=[number, True])
+        self._answered = number

@@ -1,0 +1,77 @@
+"""What finished folders hold, read as soon as they are finished: the SHA-256 of every file, each read once.
+
+An upload needs the hashes anyway. The thread here does not wait for an upload's turn: by its hashes alone the next
+agent on the node believes a folder that never came into the store.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+
+from launcher.agent.checkpoint.files import LocalFile, sha256_of
+from launcher.agent.checkpoint.watch import FinishedFolder
+
+_REMEMBERED = 4
+"""Folders; the uploads need that of the newest ones."""
+_NICENESS = 5
+
+
+class Digests(threading.Thread):
+    """Hashes of files in finished folders. Safe to use from every thread."""
+
+    def __init__(self, on_hashed: Callable[[str, Mapping[str, str]], None]) -> None:
+        """Prepare the thread.
+
+        Args:
+            on_hashed: Told of every folder that was read, by its name: SHA-256 by path.
+        """
+        super().__init__(name="digests", daemon=True)
+        self._on_hashed = on_hashed
+        self._changed = threading.Condition()
+        self._waiting: list[FinishedFolder] = []
+        self._known: dict[Path, dict[LocalFile, Future[str]]] = {}
+
+    def add(self, folder: FinishedFolder) -> None:
+        """Read a folder before those that came earlier."""
+        with self._changed:
+            self._known.pop(folder.path, None)  # of one that is taken anew nothing is known
+            self._waiting.append(folder)
+            self._changed.notify()
+
+    def of(self, folder: Path, file: LocalFile) -> str:
+        """SHA-256 of a file as it was found, hexadecimal.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        with self._changed:
+            files = self._known.setdefault(folder, {})
+            future = files.get(file)
+            mine = future is None
+            if future is None:
+                future = files[file] = Future()
+            for each in list(self._known)[:-_REMEMBERED]:
+                del self._known[each]
+        if mine:
+            try:
+                future.set_result(sha256_of(folder / file.path))
+            except OSError as error:
+                with self._changed:
+                    files.pop(file, None)
+                future.set_exception(error)
+        return future.result()
+
+    def run(self) -> None:
+        """Read what comes, as long as this process lives."""
+        with contextlib.suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread, on Linux
+        while True:
+            with self._changed:
+                while not self._waiting:
+                    self._changed.wait()
+                folder = self._waiting.pop()
+            with contextlib.suppress(OSError):  # it went away, or cannot be read: its upload says so
+                self._on_hashed(folder.path.name, {file.path: self.of(folder.path, file) for file in folder.files})

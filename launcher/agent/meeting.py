@@ -1,0 +1,213 @@
+"""How the pods of one job find out which life of it they belong to.
+
+Slurm starts all nodes of an attempt at once and counts attempts. Kubernetes starts pods one by one, again and again,
+and counts nothing that they could agree on. So the first pod begins a life, with the next number, in `life.json`; every
+pod takes its seat in it, and the life begins when all seats are taken. A seat is taken once: a pod that finds its own
+taken is in the place of one that is gone, so it declares that life over, which the others hear as they hear of any end
+(they save, leave, and come anew), and waits for the next. A first pod that comes anew declares it over and begins one.
+
+Conditional writes of the store decide between two that come at the same instant. Nobody waits for a clock.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from launcher.agent.errors import StoreError
+from launcher.agent.node import news
+from launcher.agent.node.notice import POD_END, Notice
+from launcher.agent.node.placement import Placement
+from launcher.agent.store.objects import Store, StoredText
+
+LIFE, OVER, NEWS = "life.json", "over.json", "news.json"
+_LOOK_S = 1.0
+_LOOKS_MOST_S = 5.0
+_SLOWER = 1.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """What `life.json` says: the number of the newest life, and whether the job has completed in it."""
+
+    number: int
+    completed: bool = False
+
+    def to_json(self) -> str:
+        """The text of `life.json`."""
+        return json.dumps({"life": self.number, "completed": self.completed}) + "\n"
+
+
+def folder_of(number: int) -> str:
+    """Where the pods of a life meet and tell each other things.
+
+    >>> folder_of(7)
+    'lives/000007'
+    """
+    return f"lives/{number:06d}"
+
+
+def parse_life(text: str) -> Life | None:
+    """The newest life; None for what cannot be read, which is as if there had been none."""
+    try:
+        document = json.loads(text)
+        return Life(number=int(document["life"]), completed=document["completed"] is True)
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+class Meeting:
+    """One pod on its way into a life."""
+
+    def __init__(self, store: Store, place: Placement, *, say: Callable[[str], None]) -> None:
+        """Name this process.
+
+        Args:
+            store: The run's own place.
+            place: Which pod this is; its attempt is not known yet.
+            say: Told what is waited for, once each.
+        """
+        self._store = store
+        self._place = place
+        self._say = say
+        self._token = secrets.token_hex(8)
+        self._said: set[str] = set()
+        self._number = 0
+        self.completed = False
+
+    def join(self, *, over: Callable[[], bool]) -> Placement | None:
+        """Take a seat, and wait until the life begins.
+
+        Args:
+            over: Whether this pod is to leave; then it does not wait any longer.
+
+        Returns:
+            The place with the number of the life as its attempt; None where the pod is to leave, or where nothing is
+            left to do because the job has `completed`.
+
+        Raises:
+            StoreError: The store refuses for good.
+        """
+        left: int | None = None
+        while not over():
+            try:
+                number = self._seat(left)
+                if self.completed:
+                    return None
+                if number is not None and self._begun(number, over=over):
+                    return replace(self._place, attempt=number, session=f"{self._place.session}.l{number}")
+                left = left if number is None else number
+            except StoreError as error:
+                if error.permanent:
+                    raise
+                self._once(f"the store does not answer, which is waited for: {error}")
+            time.sleep(_LOOK_S)
+        return None
+
+    def complete(self, *, over: Callable[[], bool]) -> bool:
+        """On the first pod: say that the job is done. On the others: wait until the first one has said it.
+
+        A pod that ends well is not started again. Were one to end before the job is done, the others would wait for it
+        for ever in the next life.
+
+        Args:
+            over: Whether this pod is to leave.
+
+        Returns:
+            Whether the job is done; False where another life has begun, or this pod is to leave.
+        """
+        while True:
+            try:
+                found = self._store.find_text(LIFE)
+                life = None if found is None else parse_life(found.text)
+                if life is None or life.number != self._number or life.completed:
+                    return life is not None and life.completed
+                done = replace(life, completed=True).to_json()
+                if self._place.part == 0 and self._store.swap_text(LIFE, done, before=found) is not None:
+                    return True
+                if self._place.part > 0:
+                    self._once("waiting for the first pod to end")
+            except StoreError as error:
+                self._once(f"whether the job is done cannot be written or read, which is tried again: {error}")
+            if over():
+                return False
+            time.sleep(_LOOK_S)
+
+    def _seat(self, left: int | None) -> int | None:
+        """The number of the life in which this pod has a seat now; None while there is none for it."""
+        found = self._store.find_text(LIFE)
+        life = None if found is None else parse_life(found.text)
+        if life is not None and life.completed:
+            self.completed = True
+            return None
+        if self._place.part == 0:
+            return self._begin(found, life)
+        if life is None:
+            self._once("waiting for the first pod of the job")
+            return None
+        if life.number == left:
+            self._declare_over(life.number)
+            return None
+        seat = f"{folder_of(life.number)}/seat-{self._place.part}"
+        if self._store.swap_text(seat, self._token, before=None) is None and not self._holds(seat):
+            self._declare_over(life.number)
+            return None
+        return life.number
+
+    def _begin(self, found: StoredText | None, life: Life | None) -> int | None:
+        """Begin the next life, on the first pod; None where somebody else changed it first."""
+        if life is not None:
+            self._declare_over(life.number)
+        number = 1 if life is None else life.number + 1
+        if self._store.swap_text(LIFE, Life(number=number).to_json(), before=found) is None:
+            return None
+        self._store.swap_text(f"{folder_of(number)}/seat-0", self._token, before=None)
+        return number
+
+    def _holds(self, seat: str) -> bool:
+        """Whether a seat is this process's own: the answer to an earlier try was lost."""
+        found = self._store.find_text(seat)
+        return found is not None and found.text == self._token
+
+    def _begun(self, number: int, *, over: Callable[[], bool]) -> bool:
+        """Wait for all seats of a life; False where it is over before that."""
+        pause = _LOOK_S
+        while not over():
+            keys = self._store.sizes(f"{folder_of(number)}/")
+            seats = sum(key.rpartition("/")[2].startswith("seat-") for key in keys)
+            if f"{folder_of(number)}/{OVER}" in keys:
+                return False
+            if seats >= self._place.parts:
+                self._number = number
+                return True
+            self._once(f"life {number}: waiting for {self._place.parts - seats} of {self._place.parts} pods")
+            if self._place.part == 0 and number > 1:
+                self._declare_over(number - 1)
+            newest = self._store.find_text(LIFE)
+            life = None if newest is None else parse_life(newest.text)
+            if life is not None and life.number != number:
+                return False
+            time.sleep(pause)
+            pause = min(_LOOKS_MOST_S, pause * _SLOWER)
+        return False
+
+    def _declare_over(self, number: int) -> None:
+        """Tell whoever is still in a life that it is over, again and again until they have left."""
+        folder = folder_of(number)
+        if self._store.find_text(f"{folder}/{OVER}") is None:
+            self._store.swap_text(f"{folder}/{OVER}", json.dumps({"by": self._place.node}) + "\n", before=None)
+        found = self._store.find_text(f"{folder}/{NEWS}")
+        try:
+            told = news.parse_news(found.text if found is not None else "")
+        except ValueError:
+            told = {}
+        notice = Notice(source=POD_END, detail="a pod of the job came anew", node=self._place.node)
+        more = news.with_notice(told, notice)
+        if more is not None:
+            self._store.swap_text(f"{folder}/{NEWS}", json.dumps(more) + "\n", before=found)
+
+    def _once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._say(text)

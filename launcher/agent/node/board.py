@@ -1,0 +1,83 @@
+"""Where the agents of one job leave what they tell each other: small texts by name, each replaced as a whole."""
+
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+_TEMPORARY = ".new"
+
+
+class Board(Protocol):
+    """The place of one life of a job."""
+
+    @property
+    def words(self) -> str:
+        """Where it is, for messages."""
+
+    def open(self, *names: str) -> None:
+        """Make it, with texts that are there, empty, from the start.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+
+    def read(self, name: str) -> str:
+        """A text.
+
+        Raises:
+            OSError: It is not there, or cannot be read.
+        """
+
+    def replace(self, name: str, text: str, *, by: int) -> None:
+        """Put a text in the place of what is there.
+
+        Args:
+            name: Which.
+            text: Its new content.
+            by: The node that writes it; several may write one at once, and the last one wins.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+
+    def remove_earlier(self) -> None:
+        """Remove what earlier lives have left.
+
+        Raises:
+            OSError: It cannot be looked through.
+        """
+
+
+class FolderBoard:
+    """A folder on a file system that the nodes share, in one that holds the folders of all lives."""
+
+    def __init__(self, folder: Path) -> None:
+        """Name it; `open` makes it."""
+        self._folder = folder
+
+    @property
+    def words(self) -> str:
+        """Where it is, for messages."""
+        return str(self._folder)
+
+    def open(self, *names: str) -> None:
+        """Make it, with texts that are there, empty, from the start."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            self._folder.joinpath(name).touch()
+
+    def read(self, name: str) -> str:
+        """A text."""
+        return self._folder.joinpath(name).read_text(encoding="utf-8")
+
+    def replace(self, name: str, text: str, *, by: int) -> None:
+        """Put a text in the place of what is there."""
+        partial = self._folder / f"{name}{_TEMPORARY}{by}"
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(self._folder / name)
+
+    def remove_earlier(self) -> None:
+        """Remove what earlier lives have left."""
+        for folder in self._folder.parent.iterdir():
+            if folder != self._folder:
+                shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,134 @@
+"""What a node writes down, kept in the store while it is written: a node that is lost takes the last seconds alone.
+
+Each file is a row of objects, `<name>/<offset>`, every one of which begins where the one before it ends. They are only
+added, so that a reader asks for what is new. Two writers at once, of which one does not know yet that it was replaced,
+cannot mix: of two objects at one offset the first stays, and the other writer goes on behind it.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.agent.errors import StoreError
+from launcher.agent.store.objects import Store
+
+FLUSH_S, LONGEST_FLUSH_S = 5.0, 60.0
+_SLOWER = 100.0
+"""The time between two looks is a hundredth of the time that the node has run: a month leaves some 100,000 objects."""
+_DIGITS = 15
+_CHUNK = 4_000_000
+
+
+@dataclass(slots=True, kw_only=True)
+class _Kept:
+    """One file: what reads its newest bytes, and how much of it is in the store, with all earlier lives' before it."""
+
+    read: Callable[[], bytes]
+    offset: int | None = None
+    pending: bytes = b""
+
+
+def key_of(name: str, offset: int) -> str:
+    """The key of a piece.
+
+    >>> key_of("events.jsonl", 4096)
+    'events.jsonl/000000000004096'
+    """
+    return f"{name}/{offset:0{_DIGITS}d}"
+
+
+def end_of(sizes: dict[str, int]) -> int:
+    """How long a file is, by the pieces of it.
+
+    >>> end_of({key_of("a", 0): 10, key_of("a", 10): 5})
+    15
+    """
+    return max((int(key.rpartition("/")[2]) + size for key, size in sizes.items()), default=0)
+
+
+class Journal(threading.Thread):
+    """Keeps files of this node in the store."""
+
+    def __init__(self, store: Store, on_trouble: Callable[[str], None]) -> None:
+        """Nothing is kept yet.
+
+        Args:
+            store: Where they are kept.
+            on_trouble: Told once when that fails; it is tried again at every look.
+        """
+        super().__init__(name="journal", daemon=True)
+        self._store = store
+        self._on_trouble = on_trouble
+        self._files: dict[str, _Kept] = {}
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._troubled = False
+
+    def keep(self, name: str, read: Callable[[], bytes]) -> None:
+        """Keep what `read` gives, which is what has come since it was last called."""
+        self._files[name] = _Kept(read=read)
+
+    def run(self) -> None:
+        """Look now and then, ever more seldom."""
+        begun = time.monotonic()
+        while not self._over.wait(min(LONGEST_FLUSH_S, max(FLUSH_S, (time.monotonic() - begun) / _SLOWER))):
+            self.flush()
+
+    def finish(self, *, within_s: float) -> None:
+        """Keep the rest, and stop; what the store does not take in time is lost."""
+        self._over.set()
+        deadline = time.monotonic() + within_s
+        while not self.flush() and time.monotonic() < deadline:
+            time.sleep(0.5)
+
+    def flush(self) -> bool:
+        """Keep what is new; whether all of it was taken."""
+        with self._lock:
+            try:
+                for name, kept in self._files.items():
+                    kept.pending += kept.read()
+                    self._send(name, kept)
+            except StoreError as error:
+                if not self._troubled:
+                    self._troubled = True
+                    self._on_trouble(str(error))
+                return False
+        return True
+
+    def _send(self, name: str, kept: _Kept) -> None:
+        """Bring the newest bytes of a file over.
+
+        Raises:
+            StoreError: The store does not take them.
+        """
+        while kept.pending:
+            if kept.offset is None:
+                kept.offset = end_of(self._store.sizes(f"{name}/"))
+            piece = kept.pending[:_CHUNK]
+            if not self._store.put_new(key_of(name, kept.offset), piece):
+                kept.offset = None  # another writer was here
+                continue
+            kept.offset += len(piece)
+            kept.pending = kept.pending[len(piece) :]
+
+
+class Tail:
+    """The bytes that a file has got since the last call."""
+
+    def __init__(self, path: Path) -> None:
+        """From its beginning, or from where it is made."""
+        self._path = path
+        self._offset = 0
+
+    def __call__(self) -> bytes:
+        """What is new; nothing where there is no file."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except OSError:
+            return b""
+        self._offset += len(data)
+        return data
