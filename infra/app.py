@@ -34,7 +34,7 @@ def main() -> int:
         _annotate(app, passed)
         app.synth()
     except SlipwayError as refusal:
-        print(_told(refusal), file=sys.stderr)
+        print(_refusal_text(refusal), file=sys.stderr)
         return refusal.exit_code
     return 0
 
@@ -87,7 +87,7 @@ def _plan_path(context: Node) -> Path:
     return Path(named)
 
 
-def _told(refusal: SlipwayError) -> str:
+def _refusal_text(refusal: SlipwayError) -> str:
     """A refusal as a person reads it: what, every finding with its path and fix, the way out."""
     lines = [f"error: {refusal.message}"]
     for each in refusal.findings:

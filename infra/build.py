@@ -7,7 +7,9 @@ from typing import Any
 
 from aws_cdk import App
 
+from infra.parts.encryption import encrypt
 from infra.parts.limits import Limits
+from infra.stacks.network import NetworkStack
 from infra.targets import builder_of
 from launcher.catalog.load import Catalog, load
 from launcher.model.errors import ImpossibleError, UnreadableInputError
@@ -46,7 +48,7 @@ def build_app(
     """
     catalog = catalog or load()
     builder = builder_of(plan.place.target)
-    found = _standing(plan) or builder.findings(plan, catalog)
+    found = _nothing_to_build(plan) or builder.findings(plan, catalog)
     if found:
         raise ImpossibleError(f"{plan.name} cannot be built", findings=found)
     if app is None:
@@ -55,10 +57,14 @@ def build_app(
         )
     tags = {each.key: each.value for each in cluster.tags(plan)}
     builder.build(app, plan=plan, catalog=catalog, account=account, tags=tags, limits=_limits(app, plan))
+    if plan.request.storage.kms_key_arn is not None:
+        # A network that several clusters share is made of its own part of the plan alone.
+        own = (each for each in app.node.children if not (isinstance(each, NetworkStack) and each.shared))
+        encrypt(own, plan.request.storage.kms_key_arn)
     return app
 
 
-def _standing(plan: Plan) -> tuple[Finding, ...]:
+def _nothing_to_build(plan: Plan) -> tuple[Finding, ...]:
     """What exists is not built again."""
     name = plan.request.target.cluster
     if name is None:

@@ -50,7 +50,7 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
     beside = path.with_name(RUN_QUOTE)
     if path.name != RUN_PLAN or not beside.is_file():
         hint = "slipway deploy FILE quotes first; or take a run folder's plan.json, with its quote.json beside it"
-        refusal = ImpossibleError(f"{path} passed no gate: no quote stands beside it", hint=hint)
+        refusal = ImpossibleError(f"{path} passed no gate: there is no quote beside it", hint=hint)
         return GateWord(words="passed no gate: nobody has priced this plan; slipway deploy FILE does", refusal=refusal)
     quote = _read(beside)
     if quote["digest"] != plan.digest:

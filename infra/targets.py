@@ -52,10 +52,17 @@ def _sagemaker_endpoint() -> Builder:
     return serving
 
 
+def _eks() -> Builder:
+    from infra.stacks import eks
+
+    return eks
+
+
 BUILDERS: Mapping[TargetKind, Callable[[], Builder]] = {
     TargetKind.PARALLELCLUSTER: _parallelcluster,
     TargetKind.HYPERPOD_SLURM: _hyperpod_slurm,
     TargetKind.SAGEMAKER_ENDPOINT: _sagemaker_endpoint,
+    TargetKind.EKS: _eks,
 }
 """What loads the builder of every target that is deployed."""
 

@@ -6,7 +6,14 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.parts.private_bucket import INCOMPLETE_DAYS, private_bucket
-from launcher.model.upkeep import ACCESS_LOG_DAYS, STAGED_DAYS, STAGED_FOLDER, STORE_TAG, SUPERSEDED, SUPERSEDED_DAYS
+from launcher.model.monitoring import (
+    ACCESS_LOG_DAYS,
+    STAGED_DAYS,
+    STAGED_FOLDER,
+    STORE_TAG,
+    SUPERSEDED,
+    SUPERSEDED_DAYS,
+)
 
 REPLACED = {STORE_TAG: SUPERSEDED}
 """The tag the agent puts on checkpoints that newer ones replace. A lifecycle rule by age could delete the newest."""

@@ -9,9 +9,11 @@ from constructs import Construct
 
 from infra.parts.guardrails import NAMESPACE
 from infra.parts.limits import Limits
+from launcher.model.eks import WORKERS
 from launcher.model.hyperpod import JOBS_METRIC
+from launcher.model.monitoring import GUARD_METRICS, NODE_METRICS, SPEND_METRIC
 from launcher.model.plan import Plan
-from launcher.model.upkeep import GUARD_METRICS, NODE_METRICS, SPEND_METRIC
+from launcher.model.target import target_of
 from launcher.rendering.cluster import cluster_name
 
 _WIDTH, _HEIGHT = 12, 6
@@ -40,7 +42,7 @@ class Dashboard(Construct):
             id_: construct id.
             plan: the plan.
             limits: money; a budget is drawn as a line.
-            own: the target's own widgets, see `parallelcluster_widgets` and `hyperpod_widgets`.
+            own: the target's own widgets, see `parallelcluster_widgets` and those beside it.
         """
         super().__init__(scope, id_)
         region, cluster = plan.place.region, plan.cluster_name
@@ -50,10 +52,11 @@ class Dashboard(Construct):
             spend = [NAMESPACE, SPEND_METRIC, "Cluster", cluster]
             line = [] if limits.max_usd is None else [{"label": "budget", "value": float(limits.max_usd)}]
             widgets.append(_graph("Estimated spend, $", region, [spend], stat="Maximum", lines=line))
-        widgets += [
-            _graph(title, region, [[_by_node(metric, cluster)]])
-            for metric, title in zip(NODE_METRICS, _ACCELERATORS, strict=True)
-        ]
+        if not target_of(plan.place.target).pods:
+            widgets += [
+                _graph(title, region, [[_by_node(metric, cluster)]])
+                for metric, title in zip(NODE_METRICS, _ACCELERATORS, strict=True)
+            ]
         name = f"{cluster_name(plan)}-{region}"
         body = {"widgets": [_placed(widget, index) for index, widget in enumerate([*widgets, *own])]}
         cloudwatch.CfnDashboard(
@@ -64,11 +67,11 @@ class Dashboard(Construct):
         )
 
 
-def parallelcluster_widgets(plan: Plan, head_node: str) -> list[dict[str, Any]]:
+def parallelcluster_widgets(plan: Plan, connect: str, head_node: str) -> list[dict[str, Any]]:
     """The head node of a ParallelCluster, by its instance id, and where to look further."""
     region, name = plan.place.region, cluster_name(plan)
     lines = (
-        f"A shell on the head node: `aws ssm start-session --region {region} --target {head_node}`",
+        f"A shell on the head node: `{connect}`",
         f"Logs of scheduler, jobs and nodes: the log group that begins with `/aws/parallelcluster/{name}-`",
         f"The fleet: `pcluster describe-compute-fleet --region {region} --cluster-name {name}`",
     )
@@ -86,6 +89,17 @@ def hyperpod_widgets(plan: Plan, cluster_id: str, connect: str) -> list[dict[str
     )
     jobs = [NAMESPACE, JOBS_METRIC, "Cluster", plan.cluster_name]
     return [_graph("Jobs in the queue", region, [jobs], stat="Maximum"), _words(plan, lines)]
+
+
+def eks_widgets(plan: Plan) -> list[dict[str, Any]]:
+    """Where to look further into an EKS cluster."""
+    region, name = plan.place.region, cluster_name(plan)
+    lines = (
+        f"Jobs and pods: `slipway status {plan.name}`",
+        f"Logs of the control plane: the log group `/aws/eks/{name}/cluster`",
+        f"The nodes: `aws eks describe-nodegroup --region {region} --cluster-name {name} --nodegroup-name {WORKERS}`",
+    )
+    return [_words(plan, lines)]
 
 
 def _placed(widget: Mapping[str, Any], index: int) -> dict[str, Any]:

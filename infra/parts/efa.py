@@ -15,7 +15,7 @@ class NodeSecurityGroup(Construct):
 
     Attributes:
         group: the security group.
-        rules: its rules; nodes must not start before they stand.
+        rules: its rules; nodes must not start before they exist.
     """
 
     def __init__(self, scope: Construct, id_: str, *, vpc_id: str, way_out: bool = False) -> None:

@@ -18,7 +18,7 @@ START_UP_S = 3600
 """SageMaker's limit, for a container to answer its health check and for its model to be downloaded: 70 B take half an
 hour on inf2.48xlarge (optimum-neuron, deploy-llama-3-3-70b)."""
 BAKE_S = 900
-"""How long the old version stands by while the alarms look at the new one; the bill has 15 minutes."""
+"""How long the old version runs on while the alarms look at the new one; the bill has 15 minutes."""
 SHIFT_S = {Rollout.ALL_AT_ONCE: 300, Rollout.CANARY: 600}
 """Of it, WaitIntervalInSeconds, the bake between two shifts of traffic; the rest is TerminationWaitInSeconds, after
 the last. All at once has one shift, which the developer guide (all at once traffic shifting) bakes by the second

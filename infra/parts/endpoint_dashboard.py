@@ -10,8 +10,8 @@ from infra.parts.endpoint import VARIANT
 from infra.parts.guardrails import NAMESPACE
 from infra.parts.limits import Limits
 from launcher.model.endpoint import Endpoint, EndpointMode
+from launcher.model.monitoring import GUARD_METRICS, SPEND_METRIC
 from launcher.model.plan import Plan
-from launcher.model.upkeep import GUARD_METRICS, SPEND_METRIC
 
 _WIDTH, _HEIGHT = 12, 6
 _SAGEMAKER = "AWS/SageMaker"
@@ -68,7 +68,7 @@ class EndpointDashboard(Construct):
         return found
 
     def _capacity(self, plan: Plan, limits: Limits) -> list[dict[str, Any]]:
-        """What stands, and what it has cost."""
+        """What runs, and what it has cost."""
         mine = ["Cluster", plan.cluster_name]
         found = [self._graph("Instances", [[NAMESPACE, GUARD_METRICS[0], *mine]], "Maximum")]
         if limits.usd_per_node_hour is not None:

@@ -19,7 +19,7 @@ class EndpointScaling(Construct):
     """The range, the policy that follows the traffic, the clock, and what wakes an endpoint that is at none.
 
     Attributes:
-        wake: the policy that an alarm starts; None where something always stands.
+        wake: the policy that an alarm starts; None where something always runs.
     """
 
     def __init__(self, scope: Construct, id_: str, *, endpoint: Endpoint, serves: Construct) -> None:

@@ -14,8 +14,8 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from launcher.catalog.assets import asset
+from launcher.model.monitoring import GUARD_MEMORY_MB
 from launcher.model.sizing import LOG_RETENTION_DAYS
-from launcher.model.upkeep import GUARD_MEMORY_MB
 
 _RUNTIME = "python3.14"
 
@@ -26,7 +26,8 @@ class GuardSettings:
 
     `module` of templates/guard watches it, `variable` tells it the cluster's `name` in the service that runs it.
     Times in hours and minutes, money in dollars; `ttl_h` and `usd_per_node_hour` None where there is none. `prepaid`
-    nodes are never stopped; `ends_at` is when their service takes them back, where it says so to nobody.
+    nodes are never stopped; `ends_at` is when their service takes them back, where it says so to nobody. `key_arn` is
+    what the topic is encrypted with; None: SNS's own way.
     """
 
     cluster: str
@@ -39,6 +40,7 @@ class GuardSettings:
     idle_minutes: float
     usd_per_node_hour: Decimal | None
     ends_at: datetime | None = None
+    key_arn: str | None = None
 
 
 class Rights(NamedTuple):
@@ -51,7 +53,7 @@ class Rights(NamedTuple):
 class GuardFunction(Construct):
     """The function of one cluster.
 
-    It belongs to the cluster's stack, so that it stands as long as the cluster does and can be removed with it alone.
+    It belongs to the cluster's stack, so that it exists as long as the cluster does and can be removed with it alone.
     """
 
     def __init__(self, scope: Construct, id_: str, *, settings: GuardSettings, rights: Rights, namespace: str) -> None:
@@ -142,7 +144,17 @@ class GuardFunction(Construct):
             iam.PolicyStatement(sid="OwnAge", actions=["cloudformation:DescribeStacks"], resources=[Aws.STACK_ID]),
             *rights.stop,
             iam.PolicyStatement(sid="Tell", actions=["sns:Publish"], resources=list(settings.topics)),
+            *_key_use(settings.key_arn),
             iam.PolicyStatement(
                 sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]
             ),
         ]
+
+
+def _key_use(key_arn: str | None) -> tuple[iam.PolicyStatement, ...]:
+    """What publishing to a topic with a key needs (SNS developer guide, permissions for encrypted topics)."""
+    if key_arn is None:
+        return ()
+    through = {"StringLike": {"kms:ViaService": f"sns.*.{Aws.URL_SUFFIX}"}}
+    actions = ["kms:Decrypt", "kms:GenerateDataKey"]
+    return (iam.PolicyStatement(sid="UseKey", actions=actions, resources=[key_arn], conditions=through),)

@@ -17,9 +17,9 @@ from infra.parts.limits import Limits
 from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import RECLAIM_MINUTES, is_prepaid
 from launcher.model.idle import idle_minutes
+from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS, SPEND_METRIC, Alarm, alarms
 from launcher.model.plan import Plan
 from launcher.model.target import Guard, target_of
-from launcher.model.upkeep import GUARD_EVERY_MINUTES, GUARD_METRICS, SPEND_METRIC, Alarm, alarms
 from launcher.rendering.cluster import cluster_name
 
 NAMESPACE = "Slipway"
@@ -135,6 +135,7 @@ class Guardrails(Construct):
             ttl_h=plan.request.guardrails.ttl_h,
             idle_minutes=idle_minutes(plan.request) or 0,
             usd_per_node_hour=limits.usd_per_node_hour,
+            key_arn=plan.request.storage.kms_key_arn,
         )
         self._function = GuardFunction(
             self, "Guard", settings=settings, rights=own.rights(plan, self), namespace=NAMESPACE

@@ -90,10 +90,10 @@ class HyperPodRole(Construct):
         ]
 
     def _interfaces(self, subnet_id: str, security_group_id: str) -> list[iam.PolicyStatement]:
-        """The machines stand in SageMaker's account; their network interfaces in this one (developer guide, HyperPod).
+        """The machines run in SageMaker's account; their network interfaces in this one (developer guide, HyperPod).
 
         EC2 can allow none of its descriptions by resource. An interface has no name before it is made, but it knows its
-        subnet: what is lent, tagged and deleted has to stand in the cluster's (service authorization reference, EC2:
+        subnet: what is lent, tagged and deleted has to be in the cluster's (service authorization reference, EC2:
         `ec2:Subnet` holds for each of these actions on an interface, and not on an instance).
         """
         interfaces, subnet = self._arn("network-interface/*"), self._arn(f"subnet/{subnet_id}")

@@ -13,7 +13,7 @@ from launcher.model.hyperpod import CONTROLLER, WORKERS
 class HyperPodSlurm(Construct):
     """The cluster.
 
-    What CloudFormation and the API call alike is taken over as it stands; tags come from the stack.
+    What CloudFormation and the API call alike is taken over as it is; tags come from the stack.
 
     Attributes:
         resource: the cluster.

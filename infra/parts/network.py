@@ -18,7 +18,7 @@ _ANYWHERE = "0.0.0.0/0"
 class Network(Construct):
     """A VPC, private subnets for every machine, and a public one for the NAT gateway alone.
 
-    A cluster's private subnet stands in the zone of its capacity: EFA does not cross zones. No subnet hands out public
+    A cluster's private subnet is in the zone of its capacity: EFA does not cross zones. No subnet hands out public
     addresses, which instances with several network cards could not have anyway. S3 and DynamoDB, where ParallelCluster
     keeps its state, are reached through gateway endpoints, which cost nothing and spare the NAT gateway's price per GB;
     all other services through NAT, but for those that the plan wants to pay an interface endpoint for.

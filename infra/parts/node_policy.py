@@ -7,7 +7,7 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from infra.parts.registry import pull_statements
-from launcher.model.upkeep import KEPT, STORE_TAG, SUPERSEDED
+from launcher.model.monitoring import JOURNAL_FOLDER, KEPT, STORE_TAG, SUPERSEDED
 
 PATH = "/parallelcluster/"
 """ParallelCluster's own provider may attach policies below this path alone (its policies.yaml, statement IamPolicy)."""
@@ -48,6 +48,7 @@ class NodePolicy(Construct):
         compile_cache: bool,
         image: str | None,
         path: str = PATH,
+        journal: bool = False,
     ) -> None:
         """Make the policy.
 
@@ -61,6 +62,7 @@ class NodePolicy(Construct):
             compile_cache: whether jobs keep a cache of compiled programs, whose lock files they delete.
             image: the container image of the plan's job, if it has one.
             path: of the policy's name.
+            journal: whether jobs keep what happens to them in the store, since their nodes share no folder.
         """
         super().__init__(scope, id_)
         statements = _store_statements(store)
@@ -68,6 +70,12 @@ class NodePolicy(Construct):
             statements.append(
                 iam.PolicyStatement(
                     sid="UnlockCompileCache", actions=["s3:DeleteObject"], resources=[store.objects(".compile-cache")]
+                )
+            )
+        if journal:
+            statements.append(
+                iam.PolicyStatement(
+                    sid="TidyJournal", actions=["s3:DeleteObject"], resources=[store.objects(JOURNAL_FOLDER)]
                 )
             )
         if kms_key_arn is not None:

@@ -4,14 +4,11 @@ from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.parts.block_end import announce_block
 from infra.parts.guard_function import Rights
 from infra.parts.guardrails import Guardrails
-from launcher.model.enums import PurchaseOption
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
-
-_BLOCK_ENDS = ("Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning")
-"""AWS's own documentation has both names for the event 40 minutes before a Capacity Block ends."""
 
 
 def rights(plan: Plan, scope: Construct) -> Rights:
@@ -29,9 +26,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
 def announce(plan: Plan, guardrails: Guardrails) -> None:
     """What ParallelCluster and EC2 announce."""
     _head_node(plan, guardrails)
-    reservation = plan.request.purchase.reservation
-    if plan.place.option is PurchaseOption.CAPACITY_BLOCK and reservation is not None:
-        _block(guardrails, reservation.id)
+    announce_block(plan, guardrails)
 
 
 def _head_node(plan: Plan, guardrails: Guardrails) -> None:
@@ -42,13 +37,3 @@ def _head_node(plan: Plan, guardrails: Guardrails) -> None:
         "detail": {"alarmName": [f"{cluster_name(plan)}-HeadNode"], "state": {"value": ["ALARM"]}},
     }
     guardrails.tell("HeadNode", "trouble on the head node", pattern)
-
-
-def _block(guardrails: Guardrails, reservation_id: str) -> None:
-    """The end of the Capacity Block, 40 minutes ahead; its nodes begin to go ten minutes later."""
-    pattern = {
-        "source": ["aws.ec2"],
-        "detail-type": list(_BLOCK_ENDS),
-        "detail": {"capacity-reservation-id": [reservation_id]},
-    }
-    guardrails.tell("BlockEnds", "the Capacity Block ends", pattern)

@@ -6,7 +6,7 @@ from dataclasses import fields
 from aws_cdk import App, CfnOutput
 from constructs import Construct
 
-from infra.ground import Ground, cluster_findings, ground
+from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
 from infra.parts import hyperpod_guard
 from infra.parts.dashboard import Dashboard, hyperpod_widgets
 from infra.parts.efa import NodeSecurityGroup
@@ -37,12 +37,12 @@ def build(
     app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
 ) -> None:
     """Add a plan's network, checkpoints and HyperPod cluster to an app."""
-    under = ground(app, plan=plan, catalog=catalog, account=account, tags=tags)
+    network = cluster_network(app, plan=plan, catalog=catalog, account=account, tags=tags)
     made = HyperPodStack(
-        app, plan=plan, account=account, tags=tags, instances=catalog.instance_types, under=under, limits=limits
+        app, plan=plan, account=account, tags=tags, instances=catalog.instance_types, network=network, limits=limits
     )
-    if under.network is not None:
-        made.add_stack_dependency(under.network)
+    if network.stack is not None:
+        made.add_stack_dependency(network.stack)
 
 
 class HyperPodStack(PlanStack):
@@ -60,7 +60,7 @@ class HyperPodStack(PlanStack):
         account: str | None,
         tags: Mapping[str, str],
         instances: Mapping[str, InstanceType],
-        under: Ground,
+        network: ClusterNetwork,
         limits: Limits,
     ) -> None:
         """Make a plan's cluster; `instances` are the catalog's types."""
@@ -73,13 +73,13 @@ class HyperPodStack(PlanStack):
             description=f"Slipway: HyperPod cluster {plan.cluster_name}",
         )
         # HyperPod's machines have no other group that could let them out.
-        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=under.vpc_id, way_out=True)
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
         group_id = group.group.attr_group_id
-        lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=under.subnet_id, security_group_id=group_id)
-        names, role, lifecycle = self._names(plan, instances, under, group_id, lustre)
+        lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=network.subnet_id, security_group_id=group_id)
+        names, role, lifecycle = self._names(plan, instances, network, group_id, lustre)
         context = hyperpod_context(plan, instances=instances, names=names)
         self.cluster = HyperPodSlurm(self, "HyperPod", request=cluster_request(context))
-        # Named by their keys, the scripts of a cluster that stands are no garbage to `cdk gc`.
+        # Named by their keys, the scripts of a cluster that exists are no garbage to `cdk gc`.
         self.cluster.resource.add_metadata("slipway:lifecycle", list(lifecycle.keys))
         # Machines fetch their scripts through the group and mount the file system when they are made.
         lustre.file_system.node.add_dependency(*group.rules)
@@ -97,7 +97,7 @@ class HyperPodStack(PlanStack):
         self,
         plan: Plan,
         instances: Mapping[str, InstanceType],
-        under: Ground,
+        network: ClusterNetwork,
         group_id: str,
         lustre: HyperPodLustre,
     ) -> tuple[ClusterNames, HyperPodRole, HyperPodLifecycle]:
@@ -108,7 +108,7 @@ class HyperPodStack(PlanStack):
         policy = NodePolicy(
             self,
             "NodePolicy",
-            store=under.store,
+            store=network.store,
             kms_key_arn=plan.request.storage.kms_key_arn,
             fetched=(),
             secrets=tuple(plan.request.run.secrets.values()),
@@ -122,15 +122,15 @@ class HyperPodStack(PlanStack):
             cluster=plan.cluster_name,
             lifecycle=lifecycle,
             node_policy=policy.resource,
-            subnet_id=under.subnet_id,
+            subnet_id=network.subnet_id,
             security_group_id=group_id,
             namespace=NAMESPACE,
         )
         names = ClusterNames(
-            subnet_id=under.subnet_id,
+            subnet_id=network.subnet_id,
             security_group_id=group_id,
             node_policy_arn=policy.arn,
-            store_uri=under.store_uri,
+            store_uri=network.store_uri,
             role_arn=role.role.role_arn,
             lifecycle_uri=lifecycle.uri,
             lustre_dns_name=lustre.dns_name,

@@ -7,8 +7,8 @@ from constructs import Construct
 
 from infra.parts.network import Network
 from infra.stacks.plan_stack import PlanStack
+from launcher.model.monitoring import interface_endpoints, nat_zones
 from launcher.model.plan import Plan
-from launcher.model.upkeep import interface_endpoints, nat_zones
 from launcher.planning.addresses import ranges
 
 
@@ -36,14 +36,14 @@ class NetworkStack(PlanStack):
             description=f"Slipway: network {request.name or f'of {plan.cluster_name}'}",
         )
         self._zone = zone
-        self._shared = request.name is not None
+        self.shared = request.name is not None
         self.network = Network(
             self,
             "Network",
             ranges=ranges(request.cidr),
             zone=zone,
             nat_zones=nat_zones(request, zone),
-            shared_zones=request.az_ids if self._shared else (),
+            shared_zones=request.az_ids if self.shared else (),
             endpoints=interface_endpoints(request),
         )
         CfnOutput(
@@ -51,15 +51,15 @@ class NetworkStack(PlanStack):
             "VpcId",
             value=self.network.vpc.ref,
             description="The VPC",
-            export_name=self._export("VpcId") if self._shared else None,
+            export_name=self._export("VpcId") if self.shared else None,
         )
         for az_id, subnet in self.network.private_subnets.items():
             CfnOutput(
                 self,
-                f"PrivateSubnetId{subnet.node.id.removesuffix('Subnet')}" if self._shared else "PrivateSubnetId",
+                f"PrivateSubnetId{subnet.node.id.removesuffix('Subnet')}" if self.shared else "PrivateSubnetId",
                 value=subnet.ref,
-                description=f"Every machine's subnet in {az_id}" if self._shared else "Every machine's subnet",
-                export_name=self._export(f"PrivateSubnetId:{az_id}") if self._shared else None,
+                description=f"Every machine's subnet in {az_id}" if self.shared else "Every machine's subnet",
+                export_name=self._export(f"PrivateSubnetId:{az_id}") if self.shared else None,
             )
 
     def _export(self, name: str) -> str:
@@ -69,11 +69,19 @@ class NetworkStack(PlanStack):
     @property
     def vpc_id(self) -> str:
         """The VPC's id, for another stack."""
-        return Fn.import_value(self._export("VpcId")) if self._shared else self.network.vpc.ref
+        return Fn.import_value(self._export("VpcId")) if self.shared else self.network.vpc.ref
 
     @property
     def subnet_id(self) -> str:
         """The id of the subnet in the zone of the plan's capacity, for another stack."""
-        if self._shared:
+        if self.shared:
             return Fn.import_value(self._export(f"PrivateSubnetId:{self._zone}"))
         return self.network.private_subnets[self._zone].ref
+
+    @property
+    def subnets_by_zone(self) -> dict[str, str]:
+        """The ids of a shared network's subnets by zone, for another stack; none of a cluster's own."""
+        if not self.shared:
+            return {}
+        zones = [each for each in self.network.private_subnets if each is not None]
+        return {each: Fn.import_value(self._export(f"PrivateSubnetId:{each}")) for each in zones}

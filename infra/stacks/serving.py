@@ -25,15 +25,15 @@ from launcher.model.finding import Finding
 from launcher.model.idle import idle_minutes
 from launcher.model.plan import Plan
 from launcher.model.sizing import LOG_RETENTION_DAYS
-from launcher.planning.endpoint import endpoint as decide
-from launcher.planning.endpoint import serving_of
+from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_checks import endpoint_findings
 from launcher.rendering.cluster import notify_findings
 
 
 def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
     """Why a plan's endpoint cannot be built; empty when it can. Its network is SageMaker's."""
-    found = endpoint_findings(plan, catalog, load_images(), load_serving())
+    served = ServingDeployment(plan=plan, catalog=catalog, images=load_images())
+    found = endpoint_findings(served, load_serving())
     return (*(each for each in found if each.level is Level.ERROR), *notify_findings(plan))
 
 
@@ -41,8 +41,8 @@ def build(
     app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
 ) -> None:
     """Add a plan's endpoint to an app."""
-    decided = decide(plan, catalog, load_images())
-    ServingStack(app, plan=plan, account=account, tags=tags, endpoint=decided, limits=limits)
+    served = ServingDeployment(plan=plan, catalog=catalog, images=load_images())
+    ServingStack(app, served=served, account=account, tags=tags, limits=limits)
 
 
 class ServingStack(PlanStack):
@@ -56,13 +56,13 @@ class ServingStack(PlanStack):
         self,
         scope: Construct,
         *,
-        plan: Plan,
+        served: ServingDeployment,
         account: str | None,
         tags: Mapping[str, str],
-        endpoint: Endpoint,
         limits: Limits,
     ) -> None:
         """Make a plan's endpoint."""
+        plan, serve, endpoint = served.plan, served.serve, served.endpoint
         super().__init__(
             scope,
             "serving",
@@ -71,7 +71,7 @@ class ServingStack(PlanStack):
             tags=tags,
             description=f"Slipway: endpoint {plan.cluster_name}",
         )
-        serve, key = serving_of(plan), plan.request.storage.kms_key_arn
+        key = plan.request.storage.kms_key_arn
         keeps = keeps_requests(serve, endpoint.mode)
         store = EndpointStore(self, "Store", kms_key_arn=key) if keeps else None
         idle = idle_minutes(plan.request)
@@ -100,7 +100,7 @@ class ServingStack(PlanStack):
         callers = InvokePolicy(self, "Callers", endpoint=endpoint, store=store)
         CfnOutput(self, "InvokePolicyArn", value=callers.policy.ref, description="For those who call the endpoint")
         self._watched(plan, endpoint, limits, topic=guardrails.topic.ref)
-        self._outputs(plan, endpoint, store)
+        self._outputs(served, store)
 
     def _scale(self, endpoint: Endpoint, alarms: EndpointAlarms) -> None:
         """A range that has any width is scaled; the alarm of one that reaches zero wakes it."""
@@ -128,8 +128,9 @@ class ServingStack(PlanStack):
         log.apply_removal_policy(RemovalPolicy.DESTROY)
         return log
 
-    def _outputs(self, plan: Plan, endpoint: Endpoint, store: EndpointStore | None) -> None:
+    def _outputs(self, served: ServingDeployment, store: EndpointStore | None) -> None:
         """What the launcher and a person need after a deployment."""
+        plan, endpoint = served.plan, served.endpoint
         CfnOutput(self, "EndpointName", value=endpoint.name, description="The endpoint in SageMaker")
         CfnOutput(
             self,
@@ -146,7 +147,7 @@ class ServingStack(PlanStack):
         if endpoint.mode is EndpointMode.ASYNCHRONOUS and store is not None:
             CfnOutput(self, "RequestsUri", value=store.uri(INPUT), description="Where requests are put")
             CfnOutput(self, "AnswersUri", value=store.uri(OUTPUT), description="Where answers come")
-        elif serving_of(plan).task is ServingTask.CHAT:
+        elif served.serve.task is ServingTask.CHAT:
             part = f"/inference-components/{endpoint.name}" if endpoint.mode is EndpointMode.COMPONENTS else ""
             host = f"https://runtime.sagemaker.{plan.place.region}.{Aws.URL_SUFFIX}"
             CfnOutput(

@@ -7,7 +7,7 @@ from aws_cdk import App, CfnOutput
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
-from infra.ground import Ground, cluster_findings, ground
+from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
 from infra.parts import parallelcluster_guard
 from infra.parts.dashboard import Dashboard, parallelcluster_widgets
 from infra.parts.efa import NodeSecurityGroup
@@ -16,6 +16,7 @@ from infra.parts.limits import Limits
 from infra.parts.node_policy import NodePolicy
 from infra.parts.parallelcluster import ParallelCluster
 from infra.parts.provider_access import ProviderAccess
+from infra.parts.session_log import SessionLog
 from infra.stacks.plan_stack import PlanStack
 from launcher.catalog.assets import asset
 from launcher.catalog.load import Catalog
@@ -37,12 +38,12 @@ def build(
     app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
 ) -> None:
     """Add a plan's network, checkpoints and ParallelCluster to an app."""
-    under = ground(app, plan=plan, catalog=catalog, account=account, tags=tags)
+    network = cluster_network(app, plan=plan, catalog=catalog, account=account, tags=tags)
     made = TrainingStack(
-        app, plan=plan, account=account, tags=tags, instances=catalog.instance_types, under=under, limits=limits
+        app, plan=plan, account=account, tags=tags, instances=catalog.instance_types, network=network, limits=limits
     )
-    if under.network is not None:
-        made.add_stack_dependency(under.network)
+    if network.stack is not None:
+        made.add_stack_dependency(network.stack)
 
 
 class TrainingStack(PlanStack):
@@ -50,6 +51,7 @@ class TrainingStack(PlanStack):
 
     Attributes:
         cluster: the cluster.
+        session_log: the log of sessions on its machines; None where none is kept.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class TrainingStack(PlanStack):
         account: str | None,
         tags: Mapping[str, str],
         instances: Mapping[str, InstanceType],
-        under: Ground,
+        network: ClusterNetwork,
         limits: Limits,
     ) -> None:
         """Make a plan's cluster; `instances` are the catalog's types."""
@@ -72,8 +74,9 @@ class TrainingStack(PlanStack):
             tags=tags,
             description=f"Slipway: cluster {plan.cluster_name}",
         )
-        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=under.vpc_id)
-        names = self._names(plan, instances, under, group)
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id)
+        self.session_log = self._session_log(plan)
+        names = self._names(plan, instances, network, group)
         context = cluster_context(plan, instances=instances, names=names)
         access = ProviderAccess(
             self,
@@ -93,16 +96,17 @@ class TrainingStack(PlanStack):
         self.cluster.resource.node.add_dependency(*group.rules)
         guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=parallelcluster_guard)
         head_node = self.cluster.resource.get_att_string("headNode.instanceId")
-        own = parallelcluster_widgets(plan, head_node)
+        connect = self._connect(plan, head_node)
+        own = parallelcluster_widgets(plan, connect, head_node)
         dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)
-        self._outputs(plan, names)
+        self._outputs(plan, names, connect)
         self._guard_outputs(plan, limits, topic=guardrails.topic.ref, dashboard=dashboard.url)
 
     def _names(
         self,
         plan: Plan,
         instances: Mapping[str, InstanceType],
-        under: Ground,
+        network: ClusterNetwork,
         group: NodeSecurityGroup,
     ) -> ClusterNames:
         """What the cluster refers to, as tokens; what its nodes fetch and may do is made on the way."""
@@ -115,7 +119,7 @@ class TrainingStack(PlanStack):
         policy = NodePolicy(
             self,
             "NodePolicy",
-            store=under.store,
+            store=network.store,
             kms_key_arn=plan.request.storage.kms_key_arn,
             fetched=tuple(each for each in (script, metrics) if each is not None),
             secrets=tuple(plan.request.run.secrets.values()),
@@ -123,37 +127,45 @@ class TrainingStack(PlanStack):
             image=plan.request.run.image,
         )
         return ClusterNames(
-            subnet_id=under.subnet_id,
+            subnet_id=network.subnet_id,
             security_group_id=group.group.attr_group_id,
             node_policy_arn=policy.arn,
-            store_uri=under.store_uri,
+            store_uri=network.store_uri,
             node_setup_uri=script.s3_object_url if script is not None else None,
             node_metrics_uri=metrics.s3_object_url if metrics is not None else None,
+            session_log_policy_arn=self.session_log.policy_arn if self.session_log is not None else None,
         )
+
+    def _session_log(self, plan: Plan) -> SessionLog | None:
+        """The log of sessions, where the plan keeps one."""
+        if not plan.request.security.session_log:
+            return None
+        return SessionLog(self, "SessionLog", keyed=plan.request.storage.kms_key_arn is not None)
+
+    def _connect(self, plan: Plan, head_node: str) -> str:
+        """The command of a shell on the head node."""
+        command = f"aws ssm start-session --region {plan.place.region} --target {head_node}"
+        return command if self.session_log is None else f"{command} --document-name {self.session_log.document}"
 
     def _script(self, id_: str, name: str) -> assets.Asset:
         """A script that nodes fetch, in S3."""
         return assets.Asset(self, id_, path=str(asset(name)))
 
-    def _outputs(self, plan: Plan, names: ClusterNames) -> None:
+    def _outputs(self, plan: Plan, names: ClusterNames, connect: str) -> None:
         """What the launcher and a person need after a deployment."""
         for each in fields(ClusterNames):
             value = getattr(names, each.name)
             if value is not None:
                 CfnOutput(self, OUTPUTS[each.name], value=value)
         head_node = self.cluster.resource.get_att_string("headNode.instanceId")
-        region = plan.place.region
         CfnOutput(
             self, "ClusterName", value=cluster_name(plan), description="The cluster, for pcluster and as stack name"
         )
         CfnOutput(self, "HeadNodeInstanceId", value=head_node, description="The head node")
-        CfnOutput(self, "Region", value=region)
-        CfnOutput(
-            self,
-            "Connect",
-            value=f"aws ssm start-session --region {region} --target {head_node}",
-            description="A shell on the head node",
-        )
+        CfnOutput(self, "Region", value=plan.place.region)
+        CfnOutput(self, "Connect", value=connect, description="A shell on the head node")
+        if self.session_log is not None:
+            CfnOutput(self, "SessionDocument", value=self.session_log.document, description="Shells by it are logged")
         CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
 
     def _guard_outputs(self, plan: Plan, limits: Limits, *, topic: str, dashboard: str) -> None:

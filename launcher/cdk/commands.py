@@ -119,19 +119,6 @@ class Cdk:
             )
         return made
 
-    def diff(self, assembly: Assembly) -> tuple[str, ...]:
-        """What a deployment would change, in CloudFormation's words.
-
-        Raises:
-            QuoteMismatchError: the assembly is not what was synthesised.
-            SlipwayError: the CLI failed.
-        """
-        assembly.refuse_if_changed()
-        done = self._run("diff", "--app", str(assembly.folder), "--no-change-set")
-        if done.code != 0:
-            raise SlipwayError("the difference could not be shown:\n" + "\n".join(done.lines[-SHOWN_LINES:]))
-        return done.lines
-
     def bootstrap(self, assembly: Assembly, account: str, region: str, qualifier: str | None) -> None:
         """Make the bucket and roles the CDK deploys with, where they are not there.
 

@@ -137,7 +137,7 @@ def install_cli(source: Path, cache: Path, node: Node, environ: Mapping[str, str
 
     Raises:
         ImpossibleError: there is no npm.
-        SlipwayError: npm failed, or something else stands in the folder's place.
+        SlipwayError: npm failed, or something else is in the folder's place.
     """
     lock = (source / "package-lock.json").read_bytes()
     folder = cache / f"cdk-{hashlib.sha256(lock).hexdigest()[:16]}"

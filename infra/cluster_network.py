@@ -1,4 +1,4 @@
-"""What every cluster stands in: the stacks of its network and of its checkpoints, or what the plan names of them."""
+"""What every cluster is deployed into: network and checkpoint store, made as stacks or named by the plan."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -19,17 +19,19 @@ JOBS_PREFIX = "jobs"
 """The part of the checkpoint bucket that jobs write to; nodes are allowed nothing beside it."""
 
 
-class Ground(NamedTuple):
-    """What a cluster stands in: ids of its VPC and subnet, its store's URI and policy view; tokens or text.
+class ClusterNetwork(NamedTuple):
+    """What a cluster is deployed into: ids of its VPC and subnet, its store's URI and policy view; tokens or text.
 
-    `network` is the stack that the two ids come from, None where the plan names ones that exist.
+    `stack` is the one that the two ids come from, None where the plan names ones that exist; `zone_subnets` are the
+    subnets of a network that clusters share, by zone.
     """
 
     vpc_id: str
     subnet_id: str
     store_uri: str
     store: StoreAccess
-    network: Stack | None
+    stack: Stack | None
+    zone_subnets: Mapping[str, str]
 
 
 def cluster_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
@@ -38,7 +40,9 @@ def cluster_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
     return found or tuple(network_findings(plan.request, plan.place, catalog))
 
 
-def ground(app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str]) -> Ground:
+def cluster_network(
+    app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str]
+) -> ClusterNetwork:
     """The network and the checkpoint store of a plan's cluster, made where the plan names none.
 
     Args:
@@ -49,9 +53,9 @@ def ground(app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags:
         tags: of the plan; what outlives it carries the cluster's and the plan file's own.
     """
     lasting = {key: value for key, value in tags.items() if key == "slipway:cluster" or key in plan.request.tags}
-    vpc_id, subnet, network = _network(app, plan, account=account, tags=lasting, zone=zone(plan.place, catalog))
+    vpc_id, subnet, stack = _network(app, plan, account=account, tags=lasting, zone=zone(plan.place, catalog))
     store_uri, store = _store(app, plan, account=account, tags=lasting)
-    return Ground(vpc_id, subnet, store_uri, store, network)
+    return ClusterNetwork(vpc_id, subnet, store_uri, store, stack, {} if stack is None else stack.subnets_by_zone)
 
 
 def _network(

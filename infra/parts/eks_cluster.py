@@ -1,0 +1,189 @@
+"""An EKS cluster: its control plane, who may ask it for something, and its add-ons."""
+
+from collections.abc import Sequence
+
+from aws_cdk import Aws, Fn, RemovalPolicy
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from launcher.model import sizing
+from launcher.model.eks import NEEDS_NODES
+from launcher.rendering.contexts import Tag
+from launcher.rendering.eks_contexts import EksContext
+
+_ADMIN = "cluster-access-policy/AmazonEKSClusterAdminPolicy"
+
+
+class ControlSubnets(Construct):
+    """Two small subnets in two zones, for the interfaces of the control plane alone.
+
+    They have no way out: the control plane speaks with nodes, in the VPC.
+
+    Attributes:
+        ids: of the subnets.
+    """
+
+    def __init__(
+        self, scope: Construct, id_: str, *, vpc_id: str, cidrs: Sequence[str], zones: Sequence[str | None]
+    ) -> None:
+        """Make them; a zone that is None is one of the region's first."""
+        super().__init__(scope, id_)
+        routes = ec2.CfnRouteTable(self, "Routes", vpc_id=vpc_id)
+        self.ids = []
+        for index, (cidr, zone) in enumerate(zip(cidrs, zones, strict=True)):
+            subnet = ec2.CfnSubnet(
+                self,
+                f"Subnet{index}",
+                vpc_id=vpc_id,
+                cidr_block=cidr,
+                map_public_ip_on_launch=False,
+                availability_zone_id=zone,
+                availability_zone=Fn.select(index, Fn.get_azs()) if zone is None else None,
+            )
+            ec2.CfnSubnetRouteTableAssociation(
+                self, f"Association{index}", route_table_id=routes.ref, subnet_id=subnet.ref
+            )
+            self.ids.append(subnet.ref)
+
+
+class EksCluster(Construct):
+    """The control plane. Whoever asks it for something has an access entry; there is no other way in.
+
+    Secrets and all else in its store are encrypted: with the key of the plan where it names one, else by EKS's own.
+
+    Attributes:
+        resource: the cluster.
+        access_role: what the launcher takes on to put jobs into it.
+        security_group_id: the group that EKS makes for control plane and nodes.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        context: EksContext,
+        subnet_ids: Sequence[str],
+        security_group_id: str,
+        key_arn: str | None,
+    ) -> None:
+        """Make the cluster.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            context: what was rendered.
+            subnet_ids: for the control plane's interfaces, in two zones at least.
+            security_group_id: of the nodes, whose members reach the control plane.
+            key_arn: encrypts secrets; None: EKS's own key.
+        """
+        super().__init__(scope, id_)
+        self._context = context
+        role = self._role()
+        log = logs.CfnLogGroup(
+            self,
+            "Log",
+            log_group_name=f"/aws/eks/{context.name}/cluster",
+            retention_in_days=sizing.LOG_RETENTION_DAYS,
+        )
+        log.apply_removal_policy(RemovalPolicy.DESTROY)
+        self.resource = eks.CfnCluster(
+            self,
+            "Cluster",
+            name=context.name,
+            version=context.version,
+            role_arn=role.role_arn,
+            resources_vpc_config=_network(context, subnet_ids, security_group_id),
+            access_config=eks.CfnCluster.AccessConfigProperty(
+                authentication_mode="API", bootstrap_cluster_creator_admin_permissions=False
+            ),
+            bootstrap_self_managed_addons=False,
+            upgrade_policy=eks.CfnCluster.UpgradePolicyProperty(support_type="STANDARD"),
+            logging=eks.CfnCluster.LoggingProperty(
+                cluster_logging=eks.CfnCluster.ClusterLoggingProperty(
+                    enabled_types=[eks.CfnCluster.LoggingTypeConfigProperty(type=each) for each in context.log_types]
+                )
+            ),
+            encryption_config=None if key_arn is None else [_secrets_with(key_arn)],
+        )
+        # EKS would make the group without an end to what it keeps.
+        self.resource.add_resource_dependency(log)
+        self.security_group_id = self.resource.attr_cluster_security_group_id
+        self.access_role = self._access()
+
+    def _role(self) -> iam.Role:
+        """What EKS does with in this account."""
+        return iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("eks.amazonaws.com"),
+            description=f"The control plane of {self._context.name}",
+            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name("AmazonEKSClusterPolicy")],
+        )
+
+    def _access(self) -> iam.Role:
+        """A role that whoever may take it on in this account puts jobs into the cluster with."""
+        role = iam.Role(
+            self,
+            "Access",
+            assumed_by=iam.AccountPrincipal(Aws.ACCOUNT_ID),
+            description=f"Jobs for {self._context.name}: an access entry of EKS, and no right in the account",
+        )
+        eks.CfnAccessEntry(
+            self,
+            "AccessEntry",
+            cluster_name=self.resource.ref,
+            principal_arn=role.role_arn,
+            access_policies=[
+                eks.CfnAccessEntry.AccessPolicyProperty(
+                    access_scope=eks.CfnAccessEntry.AccessScopeProperty(type="cluster"),
+                    policy_arn=f"arn:{Aws.PARTITION}:eks::aws:{_ADMIN}",
+                )
+            ],
+        )
+        return role
+
+    def add_ons(self, nodes: Sequence[Construct]) -> list[eks.CfnAddon]:
+        """Every add-on in its version; those that run on nodes come after some."""
+        made = []
+        for each in self._context.addons:
+            addon = self._add_on(each)
+            if each.key in NEEDS_NODES:
+                addon.node.add_dependency(*nodes)
+            made.append(addon)
+        return made
+
+    def _add_on(self, wanted: Tag) -> eks.CfnAddon:
+        """One add-on."""
+        return eks.CfnAddon(
+            self,
+            "".join(part.capitalize() for part in wanted.key.split("-")),
+            addon_name=wanted.key,
+            addon_version=wanted.value,
+            cluster_name=self.resource.ref,
+            resolve_conflicts="OVERWRITE",
+        )
+
+
+def _network(
+    context: EksContext, subnet_ids: Sequence[str], security_group_id: str
+) -> eks.CfnCluster.ResourcesVpcConfigProperty:
+    """Where the control plane's interfaces are, and from where its API is reached."""
+    public = bool(context.public_cidrs)
+    return eks.CfnCluster.ResourcesVpcConfigProperty(
+        subnet_ids=list(subnet_ids),
+        security_group_ids=[security_group_id],
+        endpoint_private_access=True,
+        endpoint_public_access=public,
+        public_access_cidrs=list(context.public_cidrs) if public else None,
+    )
+
+
+def _secrets_with(key_arn: str) -> eks.CfnCluster.EncryptionConfigProperty:
+    """Secrets under a key of one's own."""
+    return eks.CfnCluster.EncryptionConfigProperty(
+        provider=eks.CfnCluster.ProviderProperty(key_arn=key_arn), resources=["secrets"]
+    )

@@ -1,0 +1,173 @@
+"""Managed node groups: their role, how their machines are made, and the groups themselves."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_cdk import Fn
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from launcher.rendering.eks_contexts import NodeGroupContext
+
+_POLICIES = (
+    "AmazonEKSWorkerNodePolicy",
+    "AmazonEKS_CNI_Policy",
+    "AmazonEC2ContainerRegistryPullOnly",
+    "AmazonSSMManagedInstanceCore",
+)
+"""AWS's own: joining the cluster, pods' addresses, images, sessions of Systems Manager (EKS user guide, node role)."""
+_USER_DATA = """\
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="slipway"
+
+--slipway
+Content-Type: application/node.eks.aws
+
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  instance:
+    localStorage:
+      strategy: RAID0
+
+--slipway--
+"""
+"""Makes NVMe disks one volume under the folders of kubelet and containerd (EKS AMI, nodeadm, local storage)."""
+
+
+def node_role(scope: Construct, id_: str, *, cluster: str) -> iam.Role:
+    """The role of a cluster's machines; pods have one of their own, and reach this one on the host's network alone."""
+    return iam.Role(
+        scope,
+        id_,
+        assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
+        description=f"Nodes of {cluster}",
+        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(each) for each in _POLICIES],
+    )
+
+
+class NodeGroup(Construct):
+    """A managed node group and the launch template of its machines.
+
+    Attributes:
+        resource: the group.
+        template: the launch template.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        context: NodeGroupContext,
+        cluster: eks.CfnCluster,
+        role: iam.Role,
+        subnet_id: str,
+        security_group_ids: list[str],
+        tags: Mapping[str, str],
+    ) -> None:
+        """Make the group.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            context: what was rendered.
+            cluster: the control plane.
+            role: of its machines.
+            subnet_id: where they stand; one, since EFA does not cross zones.
+            security_group_ids: theirs, the cluster's own among them: EKS adds none to a launch template.
+            tags: of machines and volumes, which carry none of the stack's by themselves.
+        """
+        super().__init__(scope, id_)
+        self._context = context
+        self.template = ec2.CfnLaunchTemplate(
+            self, "Template", launch_template_data=self._machines(security_group_ids, tags)
+        )
+        self.resource = eks.CfnNodegroup(
+            self,
+            "Group",
+            cluster_name=cluster.ref,
+            nodegroup_name=context.name,
+            node_role=role.role_arn,
+            subnets=[subnet_id],
+            ami_type=context.ami_type,
+            capacity_type=context.capacity_type,
+            launch_template=eks.CfnNodegroup.LaunchTemplateSpecificationProperty(
+                id=self.template.ref, version=self.template.attr_latest_version_number
+            ),
+            scaling_config=eks.CfnNodegroup.ScalingConfigProperty(
+                min_size=context.minimum, max_size=context.count, desired_size=context.count
+            ),
+            node_repair_config=eks.CfnNodegroup.NodeRepairConfigProperty(enabled=context.repair),
+            labels={"slipway/group": context.name},
+        )
+
+    def _machines(self, groups: list[str], tags: Mapping[str, str]) -> ec2.CfnLaunchTemplate.LaunchTemplateDataProperty:
+        """How a machine of the group is made; nothing in it may be what the group itself says."""
+        context = self._context
+        together = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster") if context.placement_group else None
+        return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
+            instance_type=context.instance_type,
+            block_device_mappings=[_root(context.volume_gib)],
+            # Pods that are not on the host's network do not reach it: the hop limit.
+            metadata_options=ec2.CfnLaunchTemplate.MetadataOptionsProperty(
+                http_tokens="required", http_put_response_hop_limit=1
+            ),
+            security_group_ids=None if context.interfaces else groups,
+            network_interfaces=self._interfaces(groups),
+            placement=None if together is None else ec2.CfnLaunchTemplate.PlacementProperty(group_name=together.ref),
+            user_data=Fn.base64(_USER_DATA) if context.local_storage else None,
+            tag_specifications=[
+                ec2.CfnLaunchTemplate.TagSpecificationProperty(
+                    resource_type=kind, tags=[{"key": key, "value": value} for key, value in tags.items()]
+                )
+                for kind in ("instance", "volume")
+            ],
+            **self._capacity(),
+        )
+
+    def _interfaces(self, groups: list[str]) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty] | None:
+        """What EC2 is told of each network card; None leaves it to EC2."""
+        made = [
+            ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
+                network_card_index=each.card,
+                device_index=each.device,
+                interface_type=each.kind,
+                groups=groups,
+                delete_on_termination=True,
+            )
+            for each in self._context.interfaces
+        ]
+        return made or None
+
+    def _capacity(self) -> dict[str, Any]:
+        """The reservation that machines are taken from, and the market of a Capacity Block."""
+        found: dict[str, Any] = {}
+        if self._context.reservation_id is not None:
+            found["capacity_reservation_specification"] = (
+                ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty(
+                    capacity_reservation_target=ec2.CfnLaunchTemplate.CapacityReservationTargetProperty(
+                        capacity_reservation_id=self._context.reservation_id
+                    )
+                )
+            )
+        if self._context.capacity_type == "CAPACITY_BLOCK":
+            found["instance_market_options"] = ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty(
+                market_type="capacity-block"
+            )
+        return found
+
+
+def _root(gib: int) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
+    """The root volume of EKS's images (Amazon Linux 2023: /dev/xvda).
+
+    EBS's own key encrypts it: one of the plan's would need a grant for the service that starts the machines.
+    """
+    return ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
+        device_name="/dev/xvda",
+        ebs=ec2.CfnLaunchTemplate.EbsProperty(
+            volume_size=gib, volume_type="gp3", encrypted=True, delete_on_termination=True
+        ),
+    )

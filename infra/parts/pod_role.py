@@ -1,0 +1,43 @@
+"""The role that EKS lends the pods of a cluster's jobs, and to whom: Pod Identity."""
+
+from collections.abc import Sequence
+
+from aws_cdk import Aws
+from aws_cdk import aws_eks as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from launcher.rendering.kubernetes_job import SERVICE_ACCOUNT
+
+
+def pod_role(scope: Construct, id_: str, *, cluster: str, policy: iam.CfnManagedPolicy) -> iam.Role:
+    """The role; its trust lets EKS tag sessions with where a pod stands (EKS user guide, EKS Pod Identities)."""
+    role = iam.Role(
+        scope,
+        id_,
+        assumed_by=iam.SessionTagsPrincipal(
+            iam.ServicePrincipal(
+                "pods.eks.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+            )
+        ),
+        description=f"Pods of jobs on {cluster}",
+    )
+    role.add_managed_policy(iam.ManagedPolicy.from_managed_policy_arn(scope, f"{id_}Policy", policy.ref))
+    return role
+
+
+def lend(
+    scope: Construct, *, cluster: eks.CfnCluster, role: iam.Role, namespaces: Sequence[str]
+) -> list[eks.CfnPodIdentityAssociation]:
+    """Lend a role to the jobs' service account in some namespaces; they need not exist yet."""
+    return [
+        eks.CfnPodIdentityAssociation(
+            scope,
+            f"Lend{''.join(part.capitalize() for part in each.split('-'))}",
+            cluster_name=cluster.ref,
+            namespace=each,
+            service_account=SERVICE_ACCOUNT,
+            role_arn=role.role_arn,
+        )
+        for each in namespaces
+    ]

@@ -1,0 +1,69 @@
+"""Who went in, and what they saw: the log of Session Manager's shells on a cluster's machines, with its document."""
+
+from aws_cdk import Aws, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from infra.parts.node_policy import PATH
+from launcher.model.sizing import LOG_RETENTION_DAYS
+
+
+class SessionLog(Construct):
+    """A log group, the session document that writes to it, and the policy of machines that do.
+
+    The agent on the machine writes with the machine's own role, while the session goes on (Systems Manager user guide,
+    "Logging session activity"). The group outlives the stack: what somebody did is no secret after `slipway down`.
+
+    Attributes:
+        document: the document's name.
+        policy_arn: what the machines' roles need.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, keyed: bool) -> None:
+        """Make the three.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            keyed: whether the group is encrypted with a key of the plan's: only then does the agent take
+                `cloudWatchEncryptionEnabled`, and refuses a session where the group has none.
+        """
+        super().__init__(scope, id_)
+        log = logs.CfnLogGroup(self, "Log", retention_in_days=LOG_RETENTION_DAYS)
+        log.apply_removal_policy(RemovalPolicy.RETAIN)
+        self.document = ssm.CfnDocument(
+            self,
+            "Document",
+            document_type="Session",
+            document_format="JSON",
+            # The schema of session documents (Systems Manager user guide, "Session document schema").
+            content={
+                "schemaVersion": "1.0",
+                "description": "A shell whose input and output are logged",
+                "sessionType": "Standard_Stream",
+                "inputs": {
+                    "cloudWatchLogGroupName": log.ref,
+                    "cloudWatchEncryptionEnabled": keyed,
+                    "cloudWatchStreamingEnabled": True,
+                },
+            },
+        ).ref
+        self.policy_arn = iam.CfnManagedPolicy(
+            self,
+            "Policy",
+            path=PATH,
+            description="Slipway machines that people enter: the log of their sessions",
+            policy_document=iam.PolicyDocument(
+                statements=[
+                    iam.PolicyStatement(
+                        sid="WriteSessions",
+                        actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+                        resources=[f"arn:{Aws.PARTITION}:logs:{Aws.REGION}:{Aws.ACCOUNT_ID}:log-group:{log.ref}:*"],
+                    ),
+                    # The agent lists groups, to see that this one is there; the call takes no resource.
+                    iam.PolicyStatement(sid="FindLog", actions=["logs:DescribeLogGroups"], resources=["*"]),
+                ]
+            ),
+        ).ref

@@ -1,0 +1,193 @@
+"""A training cluster on EKS: control plane, node groups, what pods may do, and what watches it."""
+
+from collections.abc import Mapping
+
+from aws_cdk import App, CfnOutput
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
+from infra.parts import eks_guard
+from infra.parts.dashboard import Dashboard, eks_widgets
+from infra.parts.efa import NodeSecurityGroup
+from infra.parts.eks_cluster import ControlSubnets, EksCluster
+from infra.parts.eks_nodes import NodeGroup, node_role
+from infra.parts.guardrails import Guardrails, guardrail_words
+from infra.parts.limits import Limits
+from infra.parts.node_policy import NodePolicy
+from infra.parts.pod_role import lend, pod_role
+from infra.stacks.plan_stack import PlanStack
+from launcher.catalog.load import Catalog
+from launcher.model.eks import NAMESPACES, SYSTEM, WORKERS
+from launcher.model.finding import Finding
+from launcher.model.plan import Plan
+from launcher.planning.addresses import control_ranges, ranges
+from launcher.planning.networks import control_zones
+from launcher.planning.pin import zone
+from launcher.rendering.cluster import DIGEST_TAG, PLAN_TAG, cluster_name
+from launcher.rendering.eks import eks_context
+from launcher.rendering.eks_contexts import EksContext
+from launcher.rendering.names import OUTPUTS
+from launcher.rendering.neuron import keeps_compiled_programs
+
+
+def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
+    """Why a plan's cluster cannot be built; empty when it can."""
+    return cluster_findings(plan, catalog)
+
+
+def build(
+    app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
+) -> None:
+    """Add a plan's network, checkpoints and EKS cluster to an app."""
+    under = cluster_network(app, plan=plan, catalog=catalog, account=account, tags=tags)
+    made = EksStack(app, plan=plan, account=account, tags=tags, catalog=catalog, under=under, limits=limits)
+    if under.stack is not None:
+        made.add_stack_dependency(under.stack)
+
+
+class EksStack(PlanStack):
+    """An EKS cluster and what it needs of its own; network and checkpoints come from outside.
+
+    Attributes:
+        cluster: the control plane.
+        workers: the machines of the jobs.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        plan: Plan,
+        account: str | None,
+        tags: Mapping[str, str],
+        catalog: Catalog,
+        under: ClusterNetwork,
+        limits: Limits,
+    ) -> None:
+        """Make a plan's cluster."""
+        super().__init__(
+            scope,
+            "training",
+            plan=plan,
+            account=account,
+            tags=tags,
+            description=f"Slipway: EKS cluster {plan.cluster_name}",
+        )
+        context = eks_context(plan, catalog.instance_types)
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=under.vpc_id, way_out=True)
+        group_id = group.group.attr_group_id
+        self.cluster = EksCluster(
+            self,
+            "Eks",
+            context=context,
+            subnet_ids=control_subnets(self, plan, catalog, under),
+            security_group_id=group_id,
+            key_arn=plan.request.storage.kms_key_arn,
+        )
+        groups = self._groups(plan, context, under, group, tags)
+        self.workers = groups[WORKERS]
+        addons = self.cluster.add_ons([groups[SYSTEM]])
+        before = [each for each in addons if not each.node.dependencies]
+        for each in groups.values():
+            each.node.add_dependency(*group.rules, *before)
+        policy, role = pods_policy(self, plan, catalog, under)
+        lend(self, cluster=self.cluster.resource, role=role, namespaces=NAMESPACES)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=eks_guard)
+        dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=eks_widgets(plan))
+        self._outputs(plan, under, group_id=group_id, policy=policy.arn)
+        CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")
+        CfnOutput(self, "DashboardUrl", value=dashboard.url)
+        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, limits)))
+
+    def _groups(
+        self,
+        plan: Plan,
+        context: EksContext,
+        under: ClusterNetwork,
+        group: NodeSecurityGroup,
+        tags: Mapping[str, str],
+    ) -> dict[str, NodeGroup]:
+        """The node groups, by name."""
+        role = node_role(self, "NodeRole", cluster=plan.cluster_name)
+        # A new version of a launch template replaces the nodes: what changes with every plan is no part of it.
+        lasting = {key: value for key, value in tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
+        return {
+            each.name: NodeGroup(
+                self,
+                f"{each.name.capitalize()}Nodes",
+                context=each,
+                cluster=self.cluster.resource,
+                role=role,
+                subnet_id=under.subnet_id,
+                security_group_ids=[self.cluster.security_group_id, group.group.attr_group_id],
+                tags=lasting,
+            )
+            for each in context.groups
+        }
+
+    def _outputs(self, plan: Plan, under: ClusterNetwork, *, group_id: str, policy: str) -> None:
+        """What the launcher and a person need after a deployment."""
+        region, name = plan.place.region, cluster_name(plan)
+        values = {
+            "subnet_id": under.subnet_id,
+            "security_group_id": group_id,
+            "node_policy_arn": policy,
+            "store_uri": under.store_uri,
+        }
+        for key, value in values.items():
+            CfnOutput(self, OUTPUTS[key], value=value)
+        CfnOutput(self, "ClusterName", value=self.cluster.resource.ref, description="The cluster in EKS")
+        CfnOutput(self, "ClusterArn", value=self.cluster.resource.attr_arn)
+        CfnOutput(self, "ClusterEndpoint", value=self.cluster.resource.attr_endpoint, description="Its API")
+        CfnOutput(
+            self,
+            "AccessRoleArn",
+            value=self.cluster.access_role.role_arn,
+            description="What jobs are put into the cluster with",
+        )
+        CfnOutput(self, "Region", value=region)
+        CfnOutput(
+            self,
+            "Connect",
+            value=f"aws eks update-kubeconfig --region {region} --name {name}"
+            f" --role-arn {self.cluster.access_role.role_arn}",
+            description="Has kubectl reach the cluster",
+        )
+        CfnOutput(
+            self,
+            "StartFleet",
+            value=f"aws eks update-nodegroup-config --region {region} --cluster-name {name}"
+            f" --nodegroup-name {WORKERS} --scaling-config desiredSize={plan.place.nodes}",
+            description="Makes the nodes again after they were stopped",
+        )
+        CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
+
+
+def control_subnets(scope: Construct, plan: Plan, catalog: Catalog, under: ClusterNetwork) -> list[str]:
+    """Subnets of the control plane in two zones: small ones in a network of the cluster's own, else what exists."""
+    network = plan.request.network
+    if network.vpc_id is not None:
+        return list(network.subnet_ids)
+    if network.name is not None:
+        return list(under.zone_subnets.values())
+    cidrs = [str(each) for each in control_ranges(ranges(network.cidr))]
+    zones = control_zones(zone(plan.place, catalog))
+    return ControlSubnets(scope, "ControlSubnets", vpc_id=under.vpc_id, cidrs=cidrs, zones=zones).ids
+
+
+def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, under: ClusterNetwork) -> tuple[NodePolicy, iam.Role]:
+    """What jobs may do, and the role that EKS lends their pods."""
+    policy = NodePolicy(
+        scope,
+        "NodePolicy",
+        store=under.store,
+        kms_key_arn=plan.request.storage.kms_key_arn,
+        fetched=(),
+        secrets=tuple(plan.request.run.secrets.values()),
+        compile_cache=keeps_compiled_programs(catalog.instance_types[plan.place.instance_type]),
+        image=None,
+        path="/slipway/",
+        journal=True,
+    )
+    return policy, pod_role(scope, "PodRole", cluster=plan.cluster_name, policy=policy.resource)

@@ -1,0 +1,74 @@
+"""The CDK CLI as somebody runs it by hand: their words, with the app and the folders that they would have to know."""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from launcher.catalog.assets import root
+from launcher.cdk import toolchain
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+
+SYNTHESISING = ("deploy", "destroy", "diff", "list", "ls", "synth", "synthesize")
+"""Commands that run the app (cdk --help, CDK CLI 2.1148.1)."""
+_CONTEXT = ("-c", "--context")
+_APP, _OUTPUT = ("-a", "--app"), ("-o", "--output")
+
+
+def completed(words: Sequence[str], folder: Path) -> list[str]:
+    """The words for the CLI, which runs where cdk.json is: the app and the output named, the plan's path absolute.
+
+    Args:
+        words: as they were typed.
+        folder: where they were.
+
+    Raises:
+        UnreadableInputError: the command synthesises, and nothing names a plan.
+
+    >>> completed(["diff", "-c", "plan=job.yaml", "--app", "x"], Path("/home/ada"))
+    ['diff', '-c', 'plan=/home/ada/job.yaml', '--app', 'x', '--output', '/home/ada/cdk.out']
+    >>> completed(["bootstrap", "aws://123456789012/us-east-1"], Path("/home/ada"))
+    ['bootstrap', 'aws://123456789012/us-east-1']
+    """
+    found, plan = [], False
+    for before, word in zip(["", *words], words, strict=False):
+        option, _, value = word.partition("=")
+        given = word if before in _CONTEXT else value if option in _CONTEXT else ""
+        name, _, path = given.partition("=")
+        names_plan = name == "plan" and path != ""
+        plan = plan or names_plan
+        found.append(f"{word.removesuffix(path)}{folder / path}" if names_plan else word)
+    if not any(word in SYNTHESISING for word in words):
+        return found
+    if not plan:
+        raise UnreadableInputError(
+            f"cdk {words[0]} synthesises, and no plan is named", hint=f"slipway cdk -- {words[0]} -c plan=plan.yaml"
+        )
+    if not _has(words, _APP):
+        found += ["--app", shlex.join([sys.executable, "-P", "-m", "infra.app"])]
+    if not _has(words, _OUTPUT):
+        found += ["--output", str(folder / "cdk.out")]
+    return found
+
+
+def _has(words: Sequence[str], names: Sequence[str]) -> bool:
+    return any(word.partition("=")[0] in names for word in words)
+
+
+def become(words: Sequence[str], folder: Path) -> NoReturn:
+    """Replace this process by the CLI, so that signals and its exit code are its own.
+
+    Raises:
+        UnreadableInputError: nothing names a plan.
+        ImpossibleError: there is no Node, or the CLI cannot be started.
+        SlipwayError: the CLI could not be fetched.
+    """
+    whole = [*toolchain.cdk_command(), *completed(words, folder)]
+    environment = {**os.environ, **toolchain.variables(os.environ)}
+    os.chdir(root() if any(word in SYNTHESISING for word in words) else folder)
+    try:
+        os.execve(whole[0], whole, environment)  # noqa: S606 - it is the command that was asked for
+    except OSError as problem:
+        raise ImpossibleError(f"{whole[0]} cannot be started: {problem.strerror}") from problem

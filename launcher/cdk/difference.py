@@ -1,0 +1,241 @@
+"""What a deployment would change: the templates of an assembly held against those that exist.
+
+Nothing is asked here. A replacement goes on to what refers to the replaced resource, as in CloudFormation: its id is
+another one afterwards. What CloudFormation cannot do at all, changing or dropping an export that another stack imports,
+is found too.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from launcher.catalog.replacement import Replacing
+
+Template: TypeAlias = Mapping[str, Any]
+
+METADATA = "AWS::CDK::Metadata"
+JOB_TAGS = frozenset(("slipway:plan", "slipway:digest"))
+"""Tags that say which plan a cluster was deployed with (launcher/rendering/cluster.py)."""
+JOB_KEYS = frozenset(("PlanDigest", "USD_PER_NODE_HOUR"))
+"""The output of the plan's digest, and the guard's rate, which moves with every quote of a spot price."""
+KEPT = frozenset(("Retain", "RetainExceptOnCreate", "Snapshot"))
+"""Deletion policies under which something stays."""
+_IN_TEXT = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.[^}]*)?\}")
+"""A reference within Fn::Sub."""
+
+
+class Change(StrEnum):
+    """What happens to a resource."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    REPLACED = "replaced"
+    MAYBE_REPLACED = "may be replaced"
+    REMOVED = "removed"
+    KEPT = "left behind"
+
+
+REPLACING = frozenset((Change.REPLACED, Change.MAYBE_REPLACED))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceChange:
+    """One resource that changes; `because` are the properties that differ, those that replace it first."""
+
+    stack: str
+    logical_id: str
+    type: str
+    change: Change
+    because: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackChange:
+    """One stack: whether it is new, whether its template is the same but for the job, and what changes in it."""
+
+    name: str
+    new: bool
+    same: bool
+    resources: tuple[ResourceChange, ...]
+
+    def count(self, change: Change) -> int:
+        """How many resources have one fate."""
+        return sum(each.change is change for each in self.resources)
+
+
+def without_job(part: Any) -> Any:
+    """A template without what says which job its cluster was deployed with.
+
+    >>> tags = [{"Key": "slipway:digest", "Value": "4f"}, {"Key": "slipway:cluster", "Value": "a"}]
+    >>> without_job({"Tags": tags, "Outputs": {"PlanDigest": {"Value": "4f"}}})
+    {'Tags': [{'Key': 'slipway:cluster', 'Value': 'a'}], 'Outputs': {}}
+    """
+    if isinstance(part, Mapping):
+        return {key: without_job(value) for key, value in part.items() if key not in JOB_KEYS}
+    if isinstance(part, list):
+        return [without_job(each) for each in part if not (isinstance(each, Mapping) and each.get("Key") in JOB_TAGS)]
+    return part
+
+
+def stack_change(name: str, old: Template | None, new: Template, replacing: Replacing) -> StackChange:
+    """What changes in one stack, but for what only says which job it was deployed with.
+
+    Args:
+        name: its name.
+        old: the template that it was last deployed from, None where there is no such stack.
+        new: the one that would be deployed.
+        replacing: which changes replace a resource.
+    """
+    was, becomes = without_job(old or {}), without_job(new)
+    before, after = _resources(was), _resources(becomes)
+    fates = dict.fromkeys(after.keys() - before.keys(), Change.NEW)
+    reasons: dict[str, tuple[str, ...]] = {}
+    for key in before.keys() - after.keys():
+        fates[key] = Change.KEPT if before[key].get("DeletionPolicy") in KEPT else Change.REMOVED
+    for key in after.keys() & before.keys():
+        fate, why = _fate(before[key], after[key], replacing)
+        if fate is not None:
+            fates[key], reasons[key] = fate, why
+    _spread(after, fates, reasons, replacing)
+    everything = {**before, **after}
+    found = [
+        ResourceChange(
+            stack=name, logical_id=key, type=everything[key]["Type"], change=fates[key], because=reasons.get(key, ())
+        )
+        for key in sorted(fates)
+    ]
+    return StackChange(name=name, new=old is None, same=was == becomes, resources=tuple(found))
+
+
+def broken_exports(old: Template, new: Template, change: StackChange) -> dict[str, str]:
+    """The exports of a stack that go or change their value, each with why: CloudFormation refuses it while one is used.
+
+    Args:
+        old: the template that it was last deployed from.
+        new: the one that would be deployed.
+        change: what changes in it.
+    """
+    replaced = {each.logical_id for each in change.resources if each.change is Change.REPLACED}
+    wanted, found = _exports(new), {}
+    for name, value in _exports(old).items():
+        if name not in wanted:
+            found[name] = "it goes"
+        elif moved := sorted(replaced & set(references(wanted[name]))):
+            found[name] = f"{', '.join(moved)} is replaced"
+        elif wanted[name] != value:
+            found[name] = "its value changes"
+    return found
+
+
+def imports(part: Any) -> Iterator[str]:
+    """The names of the exports that a template imports, those that are plain words."""
+    if isinstance(part, Mapping):
+        name = part.get("Fn::ImportValue")
+        if isinstance(name, str):
+            yield name
+        for value in part.values():
+            yield from imports(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from imports(value)
+
+
+def references(part: Any) -> Iterator[str]:
+    """The logical ids that a part of a template refers to; pseudo parameters with them.
+
+    >>> list(references({"Fn::Sub": "${Topic.Arn}/x", "A": [{"Ref": "Vpc"}, {"Fn::GetAtt": ["Role", "Arn"]}]}))
+    ['Topic', 'Vpc', 'Role']
+    """
+    if isinstance(part, list):
+        for value in part:
+            yield from references(value)
+    elif isinstance(part, Mapping):
+        for key, value in part.items():
+            if key == "Ref":
+                yield str(value)
+            elif key == "Fn::GetAtt":
+                yield str(value[0] if isinstance(value, list) else value.partition(".")[0])
+            elif key == "Fn::Sub":
+                yield from _IN_TEXT.findall(value if isinstance(value, str) else value[0])
+                yield from references(value[1:] if isinstance(value, list) else [])
+            else:
+                yield from references(value)
+
+
+def _resources(template: Template) -> dict[str, Mapping[str, Any]]:
+    """The resources of a template but the CDK's own note."""
+    return {key: each for key, each in template.get("Resources", {}).items() if each["Type"] != METADATA}
+
+
+def _exports(template: Template) -> dict[str, Any]:
+    """What each export of a template says, by its name; names that are worked out are left out."""
+    outputs = template.get("Outputs", {}).values()
+    return {
+        each["Export"]["Name"]: each["Value"] for each in outputs if isinstance(each.get("Export", {}).get("Name"), str)
+    }
+
+
+def _fate(
+    old: Mapping[str, Any], new: Mapping[str, Any], replacing: Replacing
+) -> tuple[Change | None, tuple[str, ...]]:
+    """What happens to a resource that stays in the template; None where it stays as it is."""
+    if old["Type"] != new["Type"]:
+        return Change.REPLACED, ("Type",)
+    was, becomes = old.get("Properties", {}), new.get("Properties", {})
+    differing = sorted(key for key in was.keys() | becomes.keys() if was.get(key) != becomes.get(key))
+    if not differing:
+        return None, ()
+    rules = replacing.get(new["Type"], {})
+    moved = {path: certain for path, certain in rules.items() if _at(was, path) != _at(becomes, path)}
+    heads = {path.partition("/")[0] for path in moved}
+    because = (*sorted(moved), *(each for each in differing if each not in heads))
+    if any(moved.values()):
+        return Change.REPLACED, because
+    return (Change.MAYBE_REPLACED if moved else Change.CHANGED), because
+
+
+def _at(properties: Any, path: str) -> Any:
+    """What stands at a path; of a list, what stands there in each of its items."""
+    head, _, rest = path.partition("/")
+    if isinstance(properties, list):
+        return [_at(each, path) for each in properties]
+    found = properties.get(head) if isinstance(properties, Mapping) else None
+    return _at(found, rest) if rest and found is not None else found
+
+
+def _spread(
+    after: Mapping[str, Mapping[str, Any]],
+    fates: dict[str, Change],
+    reasons: dict[str, tuple[str, ...]],
+    replacing: Replacing,
+) -> None:
+    """Take along what refers to a replaced resource: replaced where that property cannot be changed, else changed."""
+    waiting = [key for key, fate in fates.items() if fate is Change.REPLACED]
+    while waiting:
+        moved = waiting.pop()
+        for key, each in after.items():
+            if fates.get(key) in (Change.NEW, Change.REPLACED):
+                continue
+            fate, why = _touched(each, frozenset((moved,)), replacing)
+            if fate is None:
+                continue
+            if fate is Change.REPLACED:
+                waiting.append(key)
+            fates[key] = fate if fate is Change.REPLACED else fates.get(key, fate)
+            said = f"{why}: {moved} is replaced"
+            reasons[key] = (*((said,) if said not in reasons.get(key, ()) else ()), *reasons.get(key, ()))
+
+
+def _touched(resource: Mapping[str, Any], moved: frozenset[str], replacing: Replacing) -> tuple[Change | None, str]:
+    """What a replacement of others does to a resource, and by which property."""
+    properties = resource.get("Properties", {})
+    rules = replacing.get(resource["Type"], {})
+    for path, certain in sorted(rules.items()):
+        if certain and moved & set(references(_at(properties, path))):
+            return Change.REPLACED, path
+    for key in sorted(properties):
+        if moved & set(references(properties[key])):
+            return Change.CHANGED, key
+    return None, ""
