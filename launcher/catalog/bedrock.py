@@ -1,7 +1,10 @@
 """What Bedrock charges, and which of its models have the same weights as a model of the catalog.
 
-bedrock.csv       dated prices per million tokens; a row without a source AWS stands behind is unverified
-same_weights.csv  Bedrock's ids of models whose weights anybody can serve
+bedrock.csv          dated prices per million tokens; a row without a source AWS stands behind is unverified
+bedrock_parts.csv    the same of cached tokens and long requests; of two copies of one price the dearer
+bedrock_imports.csv  prices of imported weights, by the custom model unit
+import_units.csv     custom model units of a copy, where AWS has named them
+same_weights.csv     Bedrock's ids of models whose weights anybody can serve
 """
 
 import csv
@@ -13,15 +16,31 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-from launcher.model.enums import Basis
-from launcher.model.serving import BedrockPrice
+from launcher.model.enums import Basis, BedrockProfile
+from launcher.model.serving import BedrockPrice, ImportPrice
 
 DATA = Path(__file__).parent / "data" / "serving"
 SOURCE = "litellm 1.109.1 of 2026-11-12"
-PROFILES = ("us", "eu", "apac", "au", "jp", "global")
+PROFILES = tuple(each.value for each in BedrockProfile if each is not BedrockProfile.NONE)
 """Cross-region inference profiles, as the first word of a model id."""
 AREAS = {"us": ("us",), "eu": ("eu",), "ap": ("apac",), "ca": ("us",)}
 """Profiles that requests of a region can use, by the first word of the region; `global` takes all of them."""
+NARROW = {
+    "ap-southeast-2": ("au",),
+    "ap-southeast-4": ("au",),
+    "ap-northeast-1": ("jp",),
+    "ap-northeast-3": ("jp",),
+}
+"""Profiles of one country, before those of its part of the world (Bedrock user guide, inference profiles)."""
+
+
+def profiles_of(region: str) -> tuple[str, ...]:
+    """The inference profiles that requests of a region can use, the narrowest first.
+
+    >>> profiles_of("ap-northeast-1"), profiles_of("eu-west-1")
+    (('jp', 'apac', 'global'), ('eu', 'global'))
+    """
+    return (*NARROW.get(region, ()), *AREAS.get(region.partition("-")[0], ()), "global")
 
 
 class BedrockCatalog:
@@ -35,15 +54,14 @@ class BedrockCatalog:
     def rows(self) -> Mapping[str, tuple[BedrockPrice, ...]]:
         """Every price by model id, whatever its day."""
         found: dict[str, list[BedrockPrice]] = {}
-        for each in _rows(DATA / "bedrock.csv"):
+        for each in _rows():
             found.setdefault(each.model_id, []).append(each)
         return MappingProxyType({name: tuple(rows) for name, rows in found.items()})
 
     @cached_property
     def same_weights(self) -> Mapping[str, str]:
         """The catalog's model by Bedrock's id."""
-        with (DATA / "same_weights.csv").open(encoding="utf-8", newline="") as file:
-            return MappingProxyType({row["model_id"]: row["model"] for row in csv.DictReader(file)})
+        return MappingProxyType({row["model_id"]: row["model"] for row in _table("same_weights.csv")})
 
     @cached_property
     def regions(self) -> frozenset[str]:
@@ -66,23 +84,65 @@ class BedrockCatalog:
         found = [key for key in self.rows if wanted in (_plain(key), _plain(key.partition(".")[2]))]
         return max(found, default=None)
 
-    def price(self, model_id: str, region: str, profile: str = "") -> BedrockPrice | None:
-        """The price of a model for requests of a region: of that very region, else of all, else of a wider profile.
+    def price(
+        self, model_id: str, region: str, profile: BedrockProfile | None = None, *, today: date = date.min
+    ) -> BedrockPrice | None:
+        """The price of a model for requests of a region; None where none is known.
+
+        Left open, it is that of the very region, else of the profile of its part of the world, else the one that names
+        no region, else of the global profile: one that names no region may be the global profile's. What AWS has
+        withdrawn comes last.
 
         Args:
             model_id: Bedrock's id.
             region: where the requests come from.
-            profile: an inference profile to use; "" takes the first that there is.
+            profile: the inference profile to use; NONE for the region alone.
+            today: the day on which it has to be offered.
         """
+        if profile is not None:
+            wanted = [("" if profile is BedrockProfile.NONE else profile.value, where) for where in (region, "")]
+        else:
+            wider = [(each, where) for each in profiles_of(region) for where in (region, "")]
+            wanted = [("", region), *wider[:-2], ("", ""), *wider[-2:]]
+        rows = self._known(model_id)
+        chosen = (_first([each for each in rows if (each.profile, each.region) == where]) for where in wanted)
+        found = [each for each in chosen if each is not None]
+        offered = (each for each in found if each.deprecation is None or each.deprecation > today)
+        return next(offered, found[0] if found else None)
+
+    def priced_profiles(self, model_id: str, region: str) -> tuple[BedrockPrice, ...]:
+        """The prices of a model through every inference profile that requests of a region can use."""
+        found = (self.price(model_id, region, BedrockProfile(each)) for each in profiles_of(region))
+        return tuple(each for each in found if each is not None)
+
+    def _known(self, model_id: str) -> Sequence[BedrockPrice]:
         until = self.prices_as_of or date.max
-        rows = [each for each in self.rows.get(model_id, ()) if each.as_of <= until]
-        wider = (profile,) if profile else ("", *AREAS.get(region.partition("-")[0], ()), "global")
-        for wanted in wider:
-            for where in (region, ""):
-                chosen = _first([each for each in rows if each.profile == wanted and each.region == where])
-                if chosen is not None:
-                    return chosen
-        return None
+        return [each for each in self.rows.get(model_id, ()) if each.as_of <= until]
+
+    def import_price(self, region: str) -> ImportPrice | None:
+        """What imported weights cost in a region; None where it is not known."""
+        until = self.prices_as_of or date.max
+        return next((each for each in self.imports if each.region == region and each.as_of <= until), None)
+
+    @cached_property
+    def imports(self) -> tuple[ImportPrice, ...]:
+        """Every price of imported weights."""
+        return tuple(
+            ImportPrice(
+                region=row["region"],
+                usd_per_unit_minute=Decimal(row["usd_per_unit_minute"]),
+                usd_per_unit_month=Decimal(row["usd_per_unit_month"]),
+                source=row["source"],
+                basis=Basis(row["basis"]),
+                as_of=date.fromisoformat(row["as_of"]),
+            )
+            for row in _table("bedrock_imports.csv")
+        )
+
+    @cached_property
+    def import_units(self) -> Mapping[str, int]:
+        """Custom model units of a copy, by the catalog's model."""
+        return MappingProxyType({row["model"]: int(row["units"]) for row in _table("import_units.csv")})
 
 
 def _first(rows: Sequence[BedrockPrice]) -> BedrockPrice | None:
@@ -100,24 +160,40 @@ def _plain(model_id: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text)
 
 
-def _rows(path: Path) -> Iterator[BedrockPrice]:
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            cited = f", which cites {row['cited']}" if row["cited"] else ", without a source"
-            yield BedrockPrice(
-                model_id=row["model_id"],
-                profile=row["profile"],
-                region=row["region"],
-                embedding=row["task"] == "embedding",
-                input_usd=Decimal(row["input_usd"]),
-                output_usd=Decimal(row["output_usd"]),
-                batch_input_usd=_usd(row["batch_input_usd"]),
-                batch_output_usd=_usd(row["batch_output_usd"]),
-                deprecation=date.fromisoformat(row["deprecation"]) if row["deprecation"] else None,
-                source=f"{SOURCE}{cited}",
-                basis=Basis(row["basis"]),
-                as_of=date.fromisoformat(row["as_of"]),
-            )
+def _table(name: str) -> Iterator[dict[str, str]]:
+    with (DATA / name).open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def _parts() -> Mapping[tuple[str, str, str], dict[str, Decimal]]:
+    """Prices of parts of a request, by model, profile and region; those without a source AWS stands behind left out."""
+    found: dict[tuple[str, str, str], dict[str, Decimal]] = {}
+    for row in _table("bedrock_parts.csv"):
+        if Basis(row["basis"]) is not Basis.UNVERIFIED:
+            key = (row["model_id"], row["profile"], row["region"])
+            found.setdefault(key, {})[row["part"]] = Decimal(row["usd"])
+    return found
+
+
+def _rows() -> Iterator[BedrockPrice]:
+    parts = _parts()
+    for row in _table("bedrock.csv"):
+        cited = f", which cites {row['cited']}" if row["cited"] else ", without a source"
+        yield BedrockPrice(
+            model_id=row["model_id"],
+            profile=row["profile"],
+            region=row["region"],
+            embedding=row["task"] == "embedding",
+            input_usd=Decimal(row["input_usd"]),
+            output_usd=Decimal(row["output_usd"]),
+            batch_input_usd=_usd(row["batch_input_usd"]),
+            batch_output_usd=_usd(row["batch_output_usd"]),
+            deprecation=date.fromisoformat(row["deprecation"]) if row["deprecation"] else None,
+            source=f"{SOURCE}{cited}",
+            basis=Basis(row["basis"]),
+            as_of=date.fromisoformat(row["as_of"]),
+            parts=parts.get((row["model_id"], row["profile"], row["region"]), {}),
+        )
 
 
 def _usd(text: str) -> Decimal | None:

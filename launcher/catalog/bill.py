@@ -1,5 +1,6 @@
 """The rest of the bill: unit prices with their quantity tiers."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -10,6 +11,9 @@ from launcher.catalog.store import Store, TierRow
 from launcher.catalog.tables import BILL_ITEMS, FREE, read_cells
 from launcher.model.enums import Basis
 from launcher.model.money import Price, Tier, Unpriced
+
+REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
+"""A region's own code, which the Key Management Service has before its usage types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +37,16 @@ class UsageType:
         >>> hours = UsageType(item="", service="", name="NatGateway-Hours", unit="", units=1, starts_at=0)
         >>> [hours.names(each) for each in ("USE2-NatGateway-Hours", "NatGateway-Hours", "NatGateway-Hours-Free")]
         [True, True, False]
+        >>> keys = UsageType(item="", service="", name="KMS-Keys", unit="", units=1, starts_at=0)
+        >>> [keys.names(each) for each in ("us-east-1-KMS-Keys", "Unmanaged-KMS-Keys")]
+        [True, False]
         """
         if usage_type == self.name:
             return True
         prefix = usage_type.removesuffix(f"-{self.name}")
-        return prefix != usage_type and prefix.isalnum() and prefix.isupper()
+        if prefix == usage_type:
+            return False
+        return (prefix.isalnum() and prefix.isupper()) or REGION.fullmatch(prefix) is not None
 
 
 def usage_types() -> tuple[UsageType, ...]:

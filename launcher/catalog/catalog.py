@@ -5,6 +5,7 @@ read on first use and kept, which is why a plan with one pinned type costs a few
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
@@ -16,7 +17,7 @@ from launcher.catalog.market import InterruptionBand, SpotRange, band_of
 from launcher.catalog.selection import FOREVER, PRICING, price_of
 from launcher.catalog.selector import SAGEMAKER, Key, OfferingClass, RowSelector, usd_of
 from launcher.catalog.store import Row, Store
-from launcher.model.enums import Market, Payment, PlanKind, PurchaseOption
+from launcher.model.enums import Market, Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.model_spec import ModelSpec
 from launcher.model.money import Price, Unpriced
@@ -36,6 +37,7 @@ class Catalog:
         self.selector = RowSelector(store, self.until)
         self._prices: dict[Key, Price | Unpriced] = {}
         self._bill: dict[tuple[str, str], Price | Unpriced] = {}
+        self._dearest: dict[str, Price | None] = {}
 
     def at(self, day: date | None) -> "Catalog":
         """The same data on another day."""
@@ -221,11 +223,11 @@ class Catalog:
         return self.price(Key(kind, instance_type, region, "", offering_class, term_years, payment.value))
 
     def savings_plan(
-        self, instance_type: str, region: str, kind: PlanKind, term_years: int, payment: Payment
+        self, instance_type: str, region: str, kind: SavingsPlanKind, term_years: int, payment: Payment
     ) -> Price | Unpriced:
         """The hourly rate under a Savings Plan, read from AWS or derived from the Reserved Instance it should equal."""
-        plan = PurchaseOption.SAVINGS_PLAN.value
-        return self.price(Key(plan, instance_type, region, "", kind.value, term_years, payment.value))
+        option = PurchaseOption.SAVINGS_PLAN.value
+        return self.price(Key(option, instance_type, region, "", kind.value, term_years, payment.value))
 
     def sagemaker(self, instance_type: str, region: str, component: str) -> Price | Unpriced:
         """The rate of an `ml.` type for one of COMPONENTS, read for it or derived from another's."""
@@ -236,8 +238,26 @@ class Catalog:
         key = (item, region)
         if key not in self._bill:
             rows = self.store.bill_items.get(key) or self.store.bill_items.get((item, EVERYWHERE), [])
-            self._bill[key] = price_item(item, rows, self.store, self.until)
+            found = price_item(item, rows, self.store, self.until)
+            self._bill[key] = found if isinstance(found, Price) else replace(found, elsewhere=self._dearest_item(item))
         return self._bill[key]
+
+    def _dearest_item(self, item: str) -> Price | None:
+        """The highest price of an item in any region."""
+        if item not in self._dearest:
+            rows = (rows for (name, _), rows in self.store.bill_items.items() if name == item)
+            found = (price_item(item, each, self.store, self.until) for each in rows)
+            self._dearest[item] = max((each for each in found if isinstance(each, Price)), key=_usd, default=None)
+        return self._dearest[item]
+
+    def machine(self, instance_type: str, region: str) -> Price | Unpriced:
+        """The on-demand price of a machine beside the accelerators; without one, with the dearest of other regions."""
+        found = self.on_demand(instance_type, region)
+        if isinstance(found, Price):
+            return found
+        elsewhere = (self.on_demand(instance_type, each) for each in self.regions_of(instance_type))
+        dearest = max((each for each in elsewhere if isinstance(each, Price)), key=_usd, default=None)
+        return replace(found, elsewhere=dearest)
 
     def bill_unit(self, item: str) -> str:
         """What `bill_item` prices one of, such as "GB-month" or "1000 requests".
@@ -313,3 +333,8 @@ def _words(kind: str) -> str:
 
 def _plain(name: str) -> str:
     return name.strip().lower().replace("_", "-")
+
+
+def _usd(price: Price) -> Decimal:
+    """Dollars of one unit, to compare prices by."""
+    return price.usd

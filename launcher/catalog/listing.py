@@ -172,7 +172,7 @@ def _term_keys(kind: str, terms: Iterable[tuple[str, str, str, str]]) -> Iterato
 def _compute(catalog: Catalog, key: Key) -> Iterator[PriceRow]:
     """The rows of one price of compute, those of other SageMaker components only where one is the price.
 
-    A spot price of the region stands under the region, not again under each zone it speaks for.
+    A spot price of the region is listed under the region, not again under each zone it speaks for.
     """
     winner, every = catalog.selector.row(key), catalog.selector.rows(key)
     if key.kind == PurchaseOption.SPOT.value:

@@ -16,7 +16,7 @@ def load(*, prices_as_of: date | None = None, overlay: Path | None = None, today
 
     Args:
         prices_as_of: what was known on that day: newer rows do not exist, and older history wins. None: all rows.
-        overlay: a folder of price files in the snapshot's format (`prices refresh` writes it). Its rows stand beside
+        overlay: a folder of price files in the snapshot's format (`prices refresh` writes it). Its rows are used beside
             the shipped ones, so the newest wins; a missing folder or file adds nothing.
         today: the UTC day after which no row of `overlay` can have been read; None: that is not looked at.
 

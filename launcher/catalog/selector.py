@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from launcher.catalog.market import market_of
 from launcher.catalog.selection import PRICING, newest, unverified
 from launcher.catalog.store import RangeRow, Row, Store, TermRow, Zoned
-from launcher.model.enums import Basis, Market, Payment, PlanKind, PurchaseOption
+from launcher.model.enums import Basis, Market, Payment, PurchaseOption, SavingsPlanKind
 
 OfferingClass = Literal["standard", "convertible"]
 
@@ -20,7 +20,10 @@ SAGEMAKER = "sagemaker"
 APART = "cluster"
 """The SageMaker component with a rate of its own, HyperPod: 1.18 to 1.25 times EC2's where the others are 1.15."""
 
-PARITY: dict[PlanKind, OfferingClass] = {PlanKind.EC2_INSTANCE: "standard", PlanKind.COMPUTE: "convertible"}
+PARITY: dict[SavingsPlanKind, OfferingClass] = {
+    SavingsPlanKind.EC2_INSTANCE: "standard",
+    SavingsPlanKind.COMPUTE: "convertible",
+}
 """Which class of Reserved Instance a Savings Plan costs as much as: an assumption, not read from a price file."""
 
 UNSTATED = "unstated"
@@ -52,6 +55,7 @@ class RowSelector:
         self.store = store
         self.until = until
         self._chosen: dict[Key, Row | None] = {}
+        self._contradictions: dict[Key, Row | None] = {}
 
     def row(self, key: Key) -> Row | None:
         """The row that prices a thing; None where none may."""
@@ -85,6 +89,11 @@ class RowSelector:
 
     def contradiction(self, key: Key) -> Row | None:
         """An unverified row that is newer than the one that prices; rows without a region speak for all of them."""
+        if key not in self._contradictions:
+            self._contradictions[key] = self._contradiction(key)
+        return self._contradictions[key]
+
+    def _contradiction(self, key: Key) -> Row | None:
         priced = self.row(key)
         everywhere = self.rows(key._replace(region=UNSTATED))
         seen = unverified([*self.rows(key), *everywhere], usd_of, self.until)
@@ -98,7 +107,7 @@ class RowSelector:
     def spot_zones(self, name: str, region: str) -> tuple[str | None, ...]:
         """Where a region's spot is to be looked for: the zones whose own price holds, and None for any zone.
 
-        None stands where a price without a zone was ever read, whatever is newer: what was picked before the prices
+        None is in use where a price without a zone was ever read, whatever is newer: what was picked before the prices
         were read anew is found again. A zone that only such a price speaks for is no place of its own.
         """
         key = Key(PurchaseOption.SPOT.value, name, region)
@@ -135,7 +144,7 @@ class RowSelector:
 
     def _at_parity(self, key: Key) -> Iterator[Row]:
         """The rates of the Reserved Instance that a Savings Plan should equal."""
-        equal = PARITY.get(PlanKind(key.detail))
+        equal = PARITY.get(SavingsPlanKind(key.detail))
         if equal is not None:
             for row in self._terms(key._replace(kind=PurchaseOption.RESERVED.value, detail=equal)):
                 if row.basis in PRICING:

@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from io import StringIO
 from pathlib import Path
 
-from launcher.model.enums import Basis, PlanKind
+from launcher.model.enums import Basis, SavingsPlanKind
 from launcher.model.errors import UnreadableInputError
 
 SNAPSHOT = Path(__file__).parent / "data"
@@ -86,7 +86,7 @@ _CLOSED = {
     "band": re.compile("[0-4]"),
     "savings_percent": re.compile("-?[0-9]{1,3}"),
     "offering_class": re.compile("standard|convertible"),
-    "plan_kind": re.compile("|".join(member.value for member in PlanKind)),
+    "plan_kind": re.compile("|".join(member.value for member in SavingsPlanKind)),
     "term_years": re.compile("1|3"),
 }
 """Columns that hold one of a few words."""

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
+from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.plan import Place
 
-Term = tuple[PlanKind | None, int | None]
+Term = tuple[SavingsPlanKind | None, int | None]
 """Kind and years of a commitment."""
 
 

@@ -80,22 +80,66 @@ def pinned(request: PlanRequest, place: Place) -> PlanRequest:
     return replace(request, target=target, purchase=purchase)
 
 
-def resolve(request: PlanRequest, place: Place, base: Mapping[str, Any] | None = None) -> Plan:
-    """The plan of a request at a place, with its digest.
+class PlanBase:
+    """One request, of which plans are made at many places: what no place changes is written once.
 
     The digest leaves out `run.workdir`, since where the files lie on one machine is no part of the plan,
     `run.plain_env`, which only says of values what they are not, and `network.subnets`, which the launcher reads in the
-    account: its free addresses change from hour to hour; of `checkpoint.restart` the default, so that plans from before
-    there was one keep their digest. `base` is `document(request)`, for a caller that resolves one request at many
-    places.
+    account: its free addresses change from hour to hour; of `checkpoint.restart` and `purchase.support_percent` the
+    default, so that plans from before there was one keep their digest.
     """
-    whole = pinned(request, place)
-    data = dict(document(request) if base is None else base)
-    data.update(target=_section(whole.target), purchase=_section(whole.purchase))
-    left_out = [("run", "workdir"), ("run", "plain_env"), ("network", "subnets")]
-    if request.checkpoint.restart is Restart.AUTO:
-        left_out.append(("checkpoint", "restart"))
-    for section, key in left_out:
-        data[section] = {name: value for name, value in data[section].items() if name != key}
-    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return Plan(request=whole, place=place, digest=hashlib.sha256(canonical.encode()).hexdigest())
+
+    def __init__(self, request: PlanRequest) -> None:
+        """The parts of the request's document."""
+        self.request = request
+        data = document(request)
+        left_out = [("run", "workdir"), ("run", "plain_env"), ("network", "subnets")]
+        if request.checkpoint.restart is Restart.AUTO:
+            left_out.append(("checkpoint", "restart"))
+        if request.purchase.support_percent is None:
+            left_out.append(("purchase", "support_percent"))
+        for section, key in left_out:
+            data[section] = {name: value for name, value in data[section].items() if name != key}
+        self._open = {name: data[name] for name in OF_A_PLACE}
+        self._fixed = {name: _canonical(value) for name, value in data.items() if name not in OF_A_PLACE}
+        self._names = sorted(data)
+
+    def at(self, place: Place) -> Plan:
+        """The plan at a place, with its digest."""
+        parts = {name: _canonical({**self._open[name], **keys}) for name, keys in _decided(place).items()}
+        parts |= self._fixed
+        text = ",".join(f'"{name}":{parts[name]}' for name in self._names)
+        digest = hashlib.sha256(f"{{{text}}}".encode()).hexdigest()
+        return Plan(request=pinned(self.request, place), place=place, digest=digest)
+
+
+def _decided(place: Place) -> dict[str, dict[str, Any]]:
+    """What `pinned` decides, as the document of the pinned request has it."""
+    return {
+        "target": {
+            "kind": str(place.target),
+            "region": place.region,
+            "az_id": place.az_id,
+            "instance_type": place.instance_type or "any",
+            "nodes": place.nodes,
+        },
+        "purchase": {
+            "option": str(place.option),
+            "plan_kind": "any" if place.plan_kind is None else str(place.plan_kind),
+            "term_years": place.term_years or "any",
+        },
+    }
+
+
+OF_A_PLACE = ("target", "purchase")
+"""The sections that a place decides."""
+
+
+def plan_at(request: PlanRequest, place: Place) -> Plan:
+    """The plan of a request at a place, with its digest: the SHA-256 of its canonical JSON."""
+    return PlanBase(request).at(place)
+
+
+def _canonical(value: Any) -> str:
+    """JSON that is the same for equal data."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

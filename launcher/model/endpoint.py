@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from launcher.model.enums import Rollout
 from launcher.model.instance_type import InstanceType
+from launcher.model.schedule import ScheduledRange
 from launcher.model.workload import ServingWorkload
 
 FILLED = 0.7
@@ -15,7 +16,7 @@ IMAGE_GIB = 30.0
 VOLUME_STEP_GIB = 10.0
 GB_PER_GIB = 1.073741824
 FEW, HALF, QUARTER = 4, 50, 25
-"""A deployment replaces a quarter of what stands at once, half of fewer than four; SageMaker takes 5 to 50 %."""
+"""A deployment replaces a quarter of what runs at once, half of fewer than four; SageMaker takes 5 to 50 %."""
 LARGEST_QUEUE = 1000
 """MaxConcurrentInvocationsPerInstance at most (API reference, AsyncInferenceClientConfig)."""
 KEPT_DAYS = 30
@@ -32,16 +33,6 @@ class EndpointMode(StrEnum):
     VARIANT = "variant"
     COMPONENTS = "components"
     ASYNCHRONOUS = "asynchronous"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduledRange:
-    """A range of instances from a moment on: `when` as Application Auto Scaling takes it, `timezone` None is UTC."""
-
-    when: str
-    least: int
-    most: int
-    timezone: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +75,7 @@ class Endpoint:
 
 
 class EndpointAlarm(StrEnum):
-    """The alarms of an endpoint beside those of every target (launcher.model.upkeep)."""
+    """The alarms of an endpoint beside those of every target (launcher.model.monitoring)."""
 
     ERRORS = "Errors"
     REFUSED = "Refused"
@@ -121,12 +112,12 @@ def endpoint_mode(serve: ServingWorkload, *, neuron: bool, copies: int) -> Endpo
 
 
 def least_instances(serve: ServingWorkload) -> int:
-    """Instances that always stand: the minimum, or one a zone where there is any."""
+    """Instances that always run: the minimum, or one a zone where there is any."""
     return max(serve.min_instances, serve.zones) if serve.min_instances else 0
 
 
 def rollout_of(serve: ServingWorkload, mode: EndpointMode = EndpointMode.VARIANT) -> Rollout:
-    """How a new version replaces the old: where two instances always stand they roll, else both versions stand at once.
+    """How a new version replaces the old: where two instances always run they roll, else both versions run at once.
 
     What counts is the fewest there may be, since a deployment comes at any hour. Components are replaced in steps,
     whatever their number.
@@ -142,7 +133,7 @@ def rollout_of(serve: ServingWorkload, mode: EndpointMode = EndpointMode.VARIANT
 
 
 def batch_percent(units: int) -> int:
-    """The share of instances or copies that a step of a deployment replaces; `units` of them always stand.
+    """The share of instances or copies that a step of a deployment replaces; `units` of them always run.
 
     >>> batch_percent(3), batch_percent(4)
     (50, 25)

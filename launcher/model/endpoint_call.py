@@ -105,7 +105,7 @@ class LoadTest:
     """A ramp of steps, beside the quote where there is one: dollars an hour of the instances that served it.
 
     `input_tokens` and `output_tokens` are what was asked for; `setting` is None where no run here tells it.
-    `instances` stood when it began and `instances_after` when it ended.
+    `instances` ran when it began and `instances_after` when it ended.
     """
 
     name: str

@@ -22,6 +22,7 @@ class TargetKind(StrEnum):
     HYPERPOD_SLURM = "hyperpod-slurm"
     SAGEMAKER_ENDPOINT = "sagemaker-endpoint"
     EKS = "eks"
+    HYPERPOD_EKS = "hyperpod-eks"
 
 
 class Method(StrEnum):
@@ -99,14 +100,30 @@ class Rollout(StrEnum):
 
 
 class BedrockMode(StrEnum):
-    """How Bedrock is paid: by the token, by the token within a day, or by the hour for a share of its capacity."""
+    """How Bedrock is paid: by the token, by the token within a day, or by time for a share of its capacity.
+
+    That share is of a model of Bedrock's (provisioned), or holds a copy of weights of your own (custom-import).
+    """
 
     ON_DEMAND = "on-demand"
     BATCH = "batch"
     PROVISIONED = "provisioned"
+    CUSTOM_IMPORT = "custom-import"
 
 
-class PlanKind(StrEnum):
+class BedrockProfile(StrEnum):
+    """Which regions may answer: those of a cross-region inference profile, or the region that is asked and no other."""
+
+    US = "us"
+    EU = "eu"
+    APAC = "apac"
+    AU = "au"
+    JP = "jp"
+    GLOBAL = "global"
+    NONE = "none"
+
+
+class SavingsPlanKind(StrEnum):
     """The kinds of Savings Plan."""
 
     COMPUTE = "compute"
@@ -192,3 +209,11 @@ class Availability(StrEnum):
     NO_MARKET = "no-market"
     LEAD_TIME = "lead-time"
     UNKNOWN = "unknown"
+
+
+class Operator(StrEnum):
+    """What runs a job's pods on Kubernetes: HyperPod's training operator, Kubeflow's, or Kubernetes' own Job."""
+
+    HYPERPOD_PYTORCHJOB = "hyperpod-pytorchjob"
+    PYTORCHJOB = "pytorchjob"
+    JOB = "job"

@@ -53,10 +53,18 @@ class DeploymentFailedError(SlipwayError):
     exit_code = 6
 
 
+class NothingMeasuredError(DeploymentFailedError):
+    """A run that was to be measured said too little of its rate."""
+
+
 class DeclinedError(SlipwayError):
     """Somebody was asked and said no; nothing was done (exit 7)."""
 
     exit_code = 7
+
+
+class InterruptedAtQuestionError(KeyboardInterrupt):
+    """Somebody interrupted instead of answering (exit 130): nothing was done."""
 
 
 class QuoteMismatchError(ImpossibleError):

@@ -10,7 +10,7 @@ class Finding:
     """One remark: how bad, which rule, where in the plan file, what, and the fix.
 
     `code` is a stable lower-kebab name, `path` a dotted path in the plan file ("" for the whole plan). `line` and
-    `column`, from 1, are where that path stands in the file; None where nobody knows.
+    `column`, from 1, are where that path is in the file; None where nobody knows.
     """
 
     level: Level

@@ -1,10 +1,12 @@
 """The instances that an autoscaler keeps for a load, hour by hour, and what new versions take beside them."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from launcher.model.endpoint import FILLED, EndpointMode, batch_percent, endpoint_mode, least_instances, rollout_of
 from launcher.model.enums import Rollout
+from launcher.model.schedule import Slot, hours_of_day
 from launcher.model.serving import Instances
 from launcher.model.workload import HOURS_A_DAY, ServingWorkload
 
@@ -15,21 +17,21 @@ AWAKE_H = 0.5
 """Hours an instance stays up for one request that woke it: 20 minutes to start and load, 10 of cooldown; assumed."""
 DEPLOYMENTS_PER_MONTH = 2.0
 DEPLOYMENT_H = 0.75
-"""Hours that both versions stand: half an hour to serve, as Hugging Face reports for 70 B, and 15 minutes of bake."""
+"""Hours that both versions run: half an hour to serve, as Hugging Face reports for 70 B, and 15 minutes of bake."""
 
 
-class Stand(NamedTuple):
-    """How copies of a model stand on instances: in an endpoint of a mode, or as pods of Kubernetes (None)."""
+class Hosting(NamedTuple):
+    """How copies of a model run on instances: in an endpoint of a mode, or as pods of Kubernetes (None)."""
 
     mode: EndpointMode | None = EndpointMode.VARIANT
     copies: int = 1
 
 
-ONE_EACH = Stand()
+ONE_EACH = Hosting()
 
 
-def stand_of(workload: ServingWorkload, *, endpoint: bool, neuron: bool, copies: int) -> Stand:
-    """How copies stand on a machine of an endpoint, or of Kubernetes.
+def hosting_of(workload: ServingWorkload, *, endpoint: bool, neuron: bool, copies: int) -> Hosting:
+    """How copies run on a machine of an endpoint, or of Kubernetes.
 
     Args:
         workload: the workload.
@@ -37,45 +39,106 @@ def stand_of(workload: ServingWorkload, *, endpoint: bool, neuron: bool, copies:
         neuron: whether the chips are Neuron's.
         copies: of the model on an instance.
     """
-    return Stand(endpoint_mode(workload, neuron=neuron, copies=copies) if endpoint else None, copies)
+    return Hosting(endpoint_mode(workload, neuron=neuron, copies=copies) if endpoint else None, copies)
+
+
+class Short(NamedTuple):
+    """The hour of the day in which a load needs most above what the schedule allows then."""
+
+    hour: int
+    needed: int
+    allowed: int
 
 
 class Fleet(NamedTuple):
     """What an endpoint runs: instances over the day, and instance-hours a month.
 
-    `used_hours` is what the requests would take of full instances; `deployment_hours` what new versions add.
+    `used_hours` is what the requests would take of full instances; `deployment_hours` what new versions add. `short` is
+    None where the schedule, if there is one, leaves room for every request.
     """
 
     instances: Instances
     hours: float
     used_hours: float
     deployment_hours: float
+    short: Short | None = None
 
 
-def fleet(workload: ServingWorkload, requests_per_s: float, stand: Stand = ONE_EACH) -> Fleet:
+def served_per_s(workload: ServingWorkload) -> tuple[float, ...]:
+    """Requests per second that are taken in each hour of the day.
+
+    In hours for which the schedule allows no instance nobody is served, and nobody asks; in a queue requests wait.
+    """
+    ranges = hours_of_day(workload.schedule)
+    if not ranges or workload.asynchronous:
+        return workload.hourly
+    opened = (sum(slot.share for slot in hour if slot.most) for hour in ranges)
+    return tuple(per_s * share for per_s, share in zip(workload.hourly, opened, strict=True))
+
+
+def fleet(workload: ServingWorkload, requests_per_s: float, hosting: Hosting = ONE_EACH) -> Fleet:
     """The instances for a load.
 
     Every hour has as many as its requests fill to FILLED, and never fewer than `min_instances`, nor than one a zone
     where any is always there. With a minimum of 0 an hour without enough requests to keep one instance up is paid for
-    by the share of time that a request was there within AWAKE_H before: 1 - exp(-requests x AWAKE_H / hour).
+    by the share of time that a request was there within AWAKE_H before: 1 - exp(-requests x AWAKE_H / hour). On an
+    endpoint with a schedule the range of the hour takes the place of the minimum. What waits in a queue while nothing
+    may run is served afterwards: the hours are never fewer than the requests take.
 
     Args:
-        workload: traffic, minimum, zones and the way of deploying.
+        workload: traffic, minimum, zones, schedule and the way of deploying.
         requests_per_s: what one instance serves when it is full, above 0.
-        stand: how its copies are deployed.
+        hosting: how its copies are deployed.
     """
-    floor = least_instances(workload)
-    load = workload.hourly
-    counts = [max(floor, _needed(each, requests_per_s, scales_to_zero=not floor)) for each in load]
-    most = math.ceil(max(counts))
-    extra = _extra(workload, stand, max(1, most)) if most else 0
-    mean = sum(counts) / HOURS_A_DAY
+    counts, short = _counts(workload, requests_per_s, hosting)
+    most = math.ceil(max(count for _, count in counts))
+    extra = _extra(workload, hosting, max(1, most)) if most else 0
+    mean = sum(share * count for share, count in counts) / HOURS_A_DAY
+    used_hours = sum(served_per_s(workload)) / HOURS_A_DAY / requests_per_s * HOURS_PER_MONTH
+    if workload.asynchronous:
+        mean = max(mean, used_hours / HOURS_PER_MONTH)
     return Fleet(
-        instances=Instances(least=min(counts), mean=mean, most=most),
+        instances=Instances(least=min(count for _, count in counts), mean=mean, most=most),
         hours=mean * HOURS_PER_MONTH,
-        used_hours=sum(load) / HOURS_A_DAY / requests_per_s * HOURS_PER_MONTH,
+        used_hours=used_hours,
         deployment_hours=extra * DEPLOYMENT_H * DEPLOYMENTS_PER_MONTH,
+        short=short,
     )
+
+
+def _counts(
+    workload: ServingWorkload, requests_per_s: float, hosting: Hosting
+) -> tuple[list[tuple[float, float]], Short | None]:
+    """Shares of hours of the day with the instances they have, and the worst hour of a schedule that is too tight.
+
+    Pods of Kubernetes have no schedule.
+    """
+    ranges = hours_of_day(workload.schedule) if hosting.mode is not None else ()
+    if not ranges:
+        floor = least_instances(workload)
+        always = (_needed(each, requests_per_s, scales_to_zero=not floor) for each in workload.hourly)
+        return [(1.0, max(floor, each)) for each in always], None
+    counts: list[tuple[float, float]] = []
+    shorts: list[Short] = []
+    for hour, (per_s, slots) in enumerate(zip(workload.hourly, ranges, strict=True)):
+        for slot in slots:
+            needed = _needed(per_s, requests_per_s, scales_to_zero=not slot.least) if slot.most else 0.0
+            counts.append((slot.share, max(slot.least, needed)))
+            if slot.most and needed > slot.most:
+                shorts.append(Short(hour, math.ceil(needed), slot.most))
+    if workload.asynchronous:
+        return counts, _queue_short(workload, requests_per_s, ranges)
+    return counts, max(shorts, key=lambda each: each.needed - each.allowed, default=None)
+
+
+def _queue_short(workload: ServingWorkload, requests_per_s: float, ranges: Sequence[Sequence[Slot]]) -> Short | None:
+    """Whether a queue grows for ever: the day's requests take more instance-hours than the schedule allows."""
+    needed = sum(workload.hourly) / requests_per_s
+    allowed = sum(slot.share * slot.most for hour in ranges for slot in hour)
+    if needed <= allowed:
+        return None
+    hour = max(range(HOURS_A_DAY), key=workload.hourly.__getitem__)
+    return Short(hour, math.ceil(needed / HOURS_A_DAY), math.floor(allowed / HOURS_A_DAY))
 
 
 def _needed(per_s: float, full: float, *, scales_to_zero: bool) -> float:
@@ -88,12 +151,12 @@ def _needed(per_s: float, full: float, *, scales_to_zero: bool) -> float:
     return -math.expm1(-per_s * SECONDS_PER_HOUR * AWAKE_H)
 
 
-def _extra(workload: ServingWorkload, stand: Stand, most: int) -> int:
+def _extra(workload: ServingWorkload, hosting: Hosting, most: int) -> int:
     """Instances beside the running ones while a new version is deployed, at the busiest hour."""
-    if stand.mode is None:
+    if hosting.mode is None:
         # Pods give way to new ones on the same node, but for the only one (templates/kubernetes/service.yaml.j2).
-        return 0 if most * stand.copies > 1 else 1
-    if rollout_of(workload, stand.mode) is not Rollout.ROLLING:
+        return 0 if most * hosting.copies > 1 else 1
+    if rollout_of(workload, hosting.mode) is not Rollout.ROLLING:
         return most
-    unit = stand.copies if stand.mode is EndpointMode.COMPONENTS else 1
+    unit = hosting.copies if hosting.mode is EndpointMode.COMPONENTS else 1
     return math.ceil(batch_percent(least_instances(workload) * unit) / 100 * most)

@@ -7,7 +7,7 @@ CONTROLLER, LOGIN, WORKERS = "controller", "login", "workers"
 """The instance groups of a cluster."""
 JOBS_METRIC = "QueuedJobs"
 """Custom metric of the controller: jobs in Slurm's queue (templates/hyperpod/on_create.sh.j2)."""
-PLAN_COUNTS = (1, 2, 4, 8, 16, 32, 64)
+TRAINING_PLAN_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 """Instances that a SageMaker training plan can have (a study with read-only calls, 2026-10-04, of the developer guide's
 training plans)."""
 BLOCK_RECLAIM_MINUTES = 30

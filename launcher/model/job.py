@@ -1,6 +1,8 @@
-"""A job on a cluster, as its submission names it."""
+"""A job on a cluster, as its submission names it and as its scheduler knows it: a script whose life is attempts."""
 
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,3 +12,52 @@ class Submitted:
     job: str
     key: str
     folder: str
+
+
+class JobState(StrEnum):
+    """The state of a job. A job that waits for another attempt is pending."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing more happens to it."""
+        return self in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One run of a job's batch script. `number` counts from 1; what is not over has neither end nor exit code.
+
+    `signal` is the signal that ended the script, 0 for none. `nodes` are names. An attempt that ended because a node
+    was lost (`node_lost`) has no exit code either.
+    """
+
+    number: int
+    started_at: datetime
+    ended_at: datetime | None
+    exit_code: int | None
+    signal: int
+    nodes: tuple[str, ...]
+    node_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFacts:
+    """A job as its scheduler knows it now.
+
+    `word` is the scheduler's own for the state, `reason` why a job waits (empty where it does not), `restarts` how
+    often it has been put back into the queue, `nodes` where it runs. `attempt` is the last one that is known, None for
+    a job that has never run.
+    """
+
+    state: JobState
+    word: str
+    reason: str
+    restarts: int
+    nodes: tuple[str, ...]
+    attempt: Attempt | None

@@ -34,11 +34,13 @@ class Tier:
 class Unpriced:
     """A price that is not there, and why. Never a zero.
 
-    `seen` is an unverified row, kept to be shown beside the reason; it prices nothing.
+    `seen` is an unverified row, kept to be shown beside the reason; it prices nothing. `elsewhere` is the dearest that
+    the same thing costs in a region that has a price: candidates are ranked by it, and no total holds it.
     """
 
     reason: str
     seen: Price | None = None
+    elsewhere: Price | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,10 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostComponent:
-    """One line of a bill. `usd` is the middle estimate, or None with `unpriced` saying why."""
+    """One line of a bill. `usd` is the middle estimate, or None with `unpriced` saying why.
+
+    `elsewhere_usd` is what an unpriced line comes to at the dearest price that is known of another region.
+    """
 
     name: str
     group: str
@@ -102,3 +107,4 @@ class CostComponent:
     source: str
     basis: Basis | None
     as_of: date | None
+    elsewhere_usd: Decimal | None = None

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
+from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 
@@ -22,7 +22,7 @@ class Place:
     region: str
     az_id: str | None
     option: PurchaseOption
-    plan_kind: PlanKind | None = None
+    plan_kind: SavingsPlanKind | None = None
     term_years: int | None = None
 
     @property

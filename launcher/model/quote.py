@@ -69,7 +69,7 @@ class Gate:
 class Quote:
     """The money for one Plan.
 
-    `price` is one instance's. `usd` is None when the compute is unpriced; `incomplete` names lines without a price.
+    `price` is one instance's. `usd` is None when the compute is unpriced; `incomplete` says that lines have none.
     `hours` is the job's wall time; `billed_hours` what an instance is paid for. `commitment_usd` is the whole cash of a
     commitment that is not owned. `total` sums the components, which are middle estimates. `cash_usd` is what the job
     makes somebody pay now: less for what is owned, more for a new commitment. `work` is None for a month of serving;
@@ -111,6 +111,11 @@ class Quote:
     def incomplete(self) -> bool:
         """Whether a line beside the compute has no price, so that the true total is higher."""
         return any(each.unpriced is not None and each.group != "compute" for each in self.components)
+
+    @property
+    def missing_usd(self) -> Decimal:
+        """What those lines come to at the dearest prices that are known of other regions; it is in no total."""
+        return sum((each.elsewhere_usd for each in self.components if each.elsewhere_usd is not None), Decimal(0))
 
     @property
     def unpriced(self) -> str | None:

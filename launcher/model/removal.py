@@ -35,8 +35,8 @@ class Kept:
 class Removal:
     """A cluster or an endpoint taken down, or about to be.
 
-    `stacks` are the names of those that go, in the order of their going, and how each stands; `instances` the cluster's
-    running machines by type before it went. `endpoint` says that it is one.
+    `stacks` are the names of those that go, in the order of their going, and the state of each; `instances` the
+    cluster's running machines by type before it went. `endpoint` says that it is one.
     """
 
     cluster: str

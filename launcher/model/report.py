@@ -10,7 +10,7 @@ from launcher.model.endpoint_call import Reply
 
 
 class RunStatus(StrEnum):
-    """How a run stands."""
+    """The state of a run."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"

@@ -9,10 +9,11 @@ from launcher.model.enums import (
     CheckpointMode,
     EfaLayout,
     OperatingSystem,
+    Operator,
     Payment,
-    PlanKind,
     PurchaseOption,
     Restart,
+    SavingsPlanKind,
     TargetKind,
 )
 from launcher.model.kinds import (
@@ -44,10 +45,13 @@ MOST_TAGS = 40
 NAME = Text(pattern=r"[a-z0-9-]{1,40}", form="1 to 40 of a-z, 0-9 and -")
 S3_URI = Text(pattern=r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", form="s3://bucket/prefix")
 SUBNET_ID = Text(pattern=r"subnet-[0-9a-f]{8,17}", form="subnet-...")
+SECURITY_GROUP_ID = Text(pattern=r"sg-[0-9a-f]{8,17}", form="sg-...")
 ENDPOINT = Text(
     pattern="ec2|ec2messages|ecr.api|ecr.dkr|kms|logs|monitoring|secretsmanager|sns|ssm|ssmmessages|sts",
     form="a service such as ssm, ssmmessages, ec2 or logs",
 )
+KUBERNETES_NAME = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+"""What Kubernetes calls a label of DNS: names of namespaces, and of Kueue's queues and priorities."""
 RESERVATION_ID = Text(pattern=r"cr-[0-9a-f]{8,17}", form="cr- and 8 to 17 hexadecimal digits")
 
 
@@ -74,6 +78,20 @@ class TargetRequest:
     instance_type: tuple[str, ...] | None = setting(None, Open(item=Text()), "EC2 instance type")
     nodes: NodeRange | None = setting(None, NodeCount(), "number of instances")
     cluster: str | None = setting(None, Nullable(item=NAME), "a cluster that exists: the job goes there")
+    context: str | None = setting(None, Nullable(item=Text()), "kubeconfig context of a Kubernetes cluster that exists")
+    queue: str | None = setting(
+        None,
+        Nullable(
+            item=Text(
+                pattern=f"({KUBERNETES_NAME}/)?{KUBERNETES_NAME}",
+                form="a local queue of Kueue, with or without its namespace: team-a/gpus",
+            )
+        ),
+        "Kueue's local queue",
+    )
+    priority: str | None = setting(
+        None, Nullable(item=Text(pattern=KUBERNETES_NAME, form="a priority class of Kueue")), "priority in that queue"
+    )
     fallback_types: tuple[str, ...] = setting((), Many(item=Text()), "further queues of the same cluster")
     os: OperatingSystem = setting(
         OperatingSystem.UBUNTU2404, Choice(words=OperatingSystem), "operating system of the nodes"
@@ -112,12 +130,20 @@ class NetworkRequest:
         None, Nullable(item=Text(pattern=r"vpc-[0-9a-f]{8,17}", form="vpc-...")), "existing VPC"
     )
     subnet_ids: tuple[str, ...] = setting((), Many(item=SUBNET_ID), "existing private subnets")
+    security_group_ids: tuple[str, ...] = setting(
+        (), Many(item=SECURITY_GROUP_ID), "existing security groups that every machine gets beside the cluster's own"
+    )
     subnets: tuple[SubnetFacts, ...] = setting(
         (), Many(item=Section(of=SubnetFacts)), "facts about subnet_ids, written by the launcher"
     )
     cidr: str = setting("10.0.0.0/16", Text(pattern=r"[0-9.]+/[0-9]+", form="a.b.c.d/n"), "address range of a new VPC")
     endpoints: tuple[str, ...] = setting(
         (), Many(item=ENDPOINT), "services reached through an interface endpoint, each paid by the hour"
+    )
+    api_cidrs: tuple[str, ...] = setting(
+        (),
+        Many(item=Text(pattern=r"[0-9.]+/[0-9]+", form="a.b.c.d/n")),
+        "who reaches a Kubernetes API over the internet; none: it is private",
     )
 
 
@@ -143,6 +169,7 @@ class SecurityRequest:
     qualifier: str | None = setting(
         None, Nullable(item=Text(pattern=r"[A-Za-z0-9_-]{1,10}", form="1 to 10 letters")), "CDK bootstrap qualifier"
     )
+    session_log: bool = setting(False, Flag(), "keep what Session Manager's shells show in a log group of the stack's")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +217,7 @@ class PurchaseRequest:
     option: tuple[PurchaseOption, ...] | None = setting(
         None, Open(item=Choice(words=PurchaseOption)), "purchase option"
     )
-    plan_kind: PlanKind | None = setting(None, AnyOf(item=Choice(words=PlanKind)), "kind of Savings Plan")
+    plan_kind: SavingsPlanKind | None = setting(None, AnyOf(item=Choice(words=SavingsPlanKind)), "kind of Savings Plan")
     term_years: int | None = setting(None, AnyOf(item=Whole(minimum=1, maximum=3)), "1 or 3")
     payment: Payment = setting(Payment.NO_UPFRONT, Choice(words=Payment), "when a commitment is paid")
     owned: bool = setting(False, Flag(), "the commitment is already paid for")
@@ -210,6 +237,9 @@ class PurchaseRequest:
     )
     discount_percent: float = setting(0, Number(minimum=0, maximum=100), "off every compute price")
     credits: tuple[Credit, ...] = setting((), Many(item=Section(of=Credit)), "credits that pay before cash")
+    support_percent: float | None = setting(
+        None, Nullable(item=Number(minimum=0, maximum=100)), "what AWS Support takes of the account's bill"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,6 +311,9 @@ class RunSpec:
     setup: tuple[str, ...] = setting((), Many(item=Text()), "shell lines run before the command")
     retries: int = setting(0, Whole(minimum=0), "times a failed job is requeued")
     time_limit_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours after which it is stopped")
+    operator: Operator | None = setting(
+        None, Auto(item=Choice(words=Operator)), "what runs pods on Kubernetes; auto: what the cluster has"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,16 @@ from launcher.model import kinds
 from launcher.model.request import PlanRequest
 from launcher.model.workload import ServingWorkload, TrainingWorkload
 
+SCHEMA_ID = "urn:slipway:plan:1"
+"""The name of the plan file's schema; it lies at no address."""
+SCHEMA_FILE = "slipway-plan.schema.json"
+"""What a plan file's first line calls the schema that an editor reads: `slipway schema` prints it."""
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a plan file."""
-    return {"$schema": _DRAFT, "title": "Slipway plan file", **_object(PlanRequest)}
+    return {"$schema": _DRAFT, "$id": SCHEMA_ID, "title": "Slipway plan file", **_object(PlanRequest)}
 
 
 def _object(owner: type) -> dict[str, Any]:
@@ -112,14 +116,14 @@ workload:
 
 
 def commented_file(name: str, *, serve: bool = False) -> str:
-    """A plan file that works as it stands, with every other key below it as a comment: default and meaning.
+    """A plan file that works as it is, with every other key below it as a comment: default and meaning.
 
     Args:
         name: the plan's name.
         serve: for a serving load; for a training job without.
     """
     starter, owner = (_SERVING_STARTER, ServingWorkload) if serve else (_STARTER, TrainingWorkload)
-    lines = [starter.format(name=name).rstrip("\n")]
+    lines = [f"# yaml-language-server: $schema={SCHEMA_FILE}", starter.format(name=name).rstrip("\n")]
     stated = {"model", "tokens_b"} if not serve else {"model", "input_tokens", "output_tokens", "requests_per_s"}
     written = {"slipway", "name", "workload"}
     lines += _comments(owner, depth=2, without=stated)

@@ -1,7 +1,7 @@
 """What serving is computed from and what comes out: a model as it is served, coefficients, measured rows, estimates."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 
@@ -155,7 +155,8 @@ class BedrockPrice:
     """What Bedrock charges for a model, dollars per million tokens; None where no price is known.
 
     `profile` is the inference profile ("us", "eu", "global") or nothing; `region` is empty where one price holds
-    wherever the model is offered. `deprecation` is the day after which AWS no longer offers it.
+    wherever the model is offered. `deprecation` is the day after which AWS no longer offers it. `parts` are the prices
+    of tokens that come from a prompt cache or are written to it, and of long requests, by the names of the data file.
     """
 
     model_id: str
@@ -167,6 +168,19 @@ class BedrockPrice:
     batch_input_usd: Decimal | None
     batch_output_usd: Decimal | None
     deprecation: date | None
+    source: str
+    basis: Basis
+    as_of: date
+    parts: Mapping[str, Decimal] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportPrice:
+    """What imported weights cost in a region, dollars a custom model unit: a minute that a copy runs, and a month."""
+
+    region: str
+    usd_per_unit_minute: Decimal
+    usd_per_unit_month: Decimal
     source: str
     basis: Basis
     as_of: date
@@ -185,6 +199,15 @@ class BedrockTerms:
     output_usd_per_million: Decimal | None
     region_seen: bool = True
     """Whether some price of Bedrock names the region."""
+    cached_usd_per_million: Decimal | None = None
+    """Of input that a prompt cache holds; None where no price of it is known, or none is asked for."""
+    cheaper: str = ""
+    """A profile at a lower price that the plan leaves open, in words."""
+
+    @property
+    def inference_id(self) -> str:
+        """What a request names: the model, or its inference profile."""
+        return f"{self.profile}.{self.model_id}" if self.profile else self.model_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What stands in an account and what it costs."""
+"""What exists in an account and what it costs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Targets: what is known of each kind of deployment, one row a kind.
 
-A row says what a target is. How it is planned, rendered, built and reached stands in a module of each layer, which the
+A row says what a target is. How it is planned, rendered, built and reached is in a module of each layer, which the
 layer's own `targets` module names by the kind. Nothing else asks which kind a plan has: it asks the row.
 """
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from launcher.model.enums import EfaLayout, PlanKind, PurchaseOption, TargetKind
-from launcher.model.upkeep import DNS_ZONES, HEAD_NODE_ALARMS, HEAD_NODE_METRICS, IDLE_METRICS
+from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.monitoring import DNS_ZONES, HEAD_NODE_ALARMS, HEAD_NODE_METRICS, IDLE_METRICS
 
 CLUSTER, HOSTING = "cluster", "hosting"
 """What SageMaker bills machines as: those of HyperPod, those of an endpoint (catalog, prices/sagemaker.csv)."""
@@ -70,16 +70,20 @@ class Target:
     where it does not do it; `deployed` is what this version has stacks for, `savings_plans` the kinds of Savings Plan
     that cover its machines. `sagemaker` is what SageMaker bills its machines as, None where EC2 does.
     `least_shared_gib` is the size of the file system that it cannot do without, `login_balancer` whether login nodes
-    stand behind a load balancer, `efa_layout` the layout that addresses are counted by whatever the plan says.
-    `resumes_jobs` says that it starts a job again itself when it replaces a node. `policies` name what CloudFormation
-    may do for its stacks beside what it may for all (catalog, permissions/). `example` is a plan file below examples/
-    that pins it.
+    are behind a load balancer, `efa_layout` the layout that addresses are counted by whatever the plan says.
+    `logs_sessions` says that sessions on its machines can be logged by a document of the stack's own, and
+    `joins_groups` that its machines take security groups that exist beside their own. `resumes_jobs` says that it
+    starts a job again itself when it replaces a node, `pods` that what it runs are pods of Kubernetes, `joins` that a
+    cluster which exists takes jobs though this version makes none, `spot_like_ec2` that its spot instances have no
+    published rate and are priced by EC2's; `control_plane` is the item of the bill of a control plane that the service
+    charges for. `policies` name what CloudFormation may do for its stacks beside what it may for all (catalog,
+    permissions/). `example` is a plan file below examples/ that pins it.
     """
 
     kind: TargetKind
     title: str
     example: str
-    savings_plans: tuple[PlanKind, ...]
+    savings_plans: tuple[SavingsPlanKind, ...]
     trains: tuple[PurchaseOption, ...] = ()
     serves: tuple[PurchaseOption, ...] = ()
     deployed: tuple[Runs, ...] = ()
@@ -89,12 +93,18 @@ class Target:
     least_shared_gib: int = 0
     login_balancer: bool = False
     efa_layout: EfaLayout | None = None
+    logs_sessions: bool = False
+    joins_groups: bool = False
     resumes_jobs: bool = False
+    pods: bool = False
+    joins: bool = False
+    spot_like_ec2: bool = False
+    control_plane: str | None = None
     policies: tuple[str, ...] = ()
 
     @property
     def managed(self) -> bool:
-        """Whether its machines stand in SageMaker's account: it bills them, their root volumes included."""
+        """Whether its machines run in SageMaker's account: it bills them, their root volumes included."""
         return self.sagemaker is not None
 
     @property
@@ -119,7 +129,7 @@ class Target:
         return lustre_gib or self.least_shared_gib
 
 
-_EC2_PLANS = (PlanKind.COMPUTE, PlanKind.EC2_INSTANCE)
+_EC2_PLANS = (SavingsPlanKind.COMPUTE, SavingsPlanKind.EC2_INSTANCE)
 
 _ROWS = (
     # The first of those that train is taken where a plan leaves the choice.
@@ -152,6 +162,8 @@ _ROWS = (
             metrics_a_node=IDLE_METRICS,
         ),
         login_balancer=True,
+        logs_sessions=True,
+        joins_groups=True,
         policies=("network", "parallelcluster"),
     ),
     Target(
@@ -166,7 +178,7 @@ _ROWS = (
             PurchaseOption.SAVINGS_PLAN,
         ),
         deployed=(Runs.TRAINING,),
-        savings_plans=(PlanKind.SAGEMAKER,),
+        savings_plans=(SavingsPlanKind.SAGEMAKER,),
         sagemaker=CLUSTER,
         head=HeadNode(name="controller", metrics=1),
         guard=Guard(
@@ -192,7 +204,7 @@ _ROWS = (
         example="serve/pinned/llama31-8b-inf2.yaml",
         serves=(PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN),
         deployed=(Runs.SERVING,),
-        savings_plans=(PlanKind.SAGEMAKER,),
+        savings_plans=(SavingsPlanKind.SAGEMAKER,),
         sagemaker=HOSTING,
         policies=("endpoint",),
         guard=Guard(
@@ -206,6 +218,26 @@ _ROWS = (
         kind=TargetKind.EKS,
         title="pods on an EKS cluster",
         example="serve/pinned/llama31-8b-eks.yaml",
+        trains=(
+            PurchaseOption.ON_DEMAND,
+            PurchaseOption.SPOT,
+            PurchaseOption.CAPACITY_BLOCK,
+            PurchaseOption.SAVINGS_PLAN,
+            PurchaseOption.RESERVED,
+        ),
+        deployed=(Runs.TRAINING,),
+        head=HeadNode(name="system node"),
+        control_plane="eks.cluster",
+        guard=Guard(
+            module="eks",
+            variable="EKS",
+            events=(),
+            spot_notices=True,
+            idle="nodes that do nothing",
+            metrics_a_node=IDLE_METRICS,
+            alone=True,
+        ),
+        policies=("network", "eks"),
         serves=(
             PurchaseOption.ON_DEMAND,
             PurchaseOption.SPOT,
@@ -213,6 +245,25 @@ _ROWS = (
             PurchaseOption.RESERVED,
         ),
         savings_plans=_EC2_PLANS,
+        pods=True,
+    ),
+    Target(
+        kind=TargetKind.HYPERPOD_EKS,
+        title="a HyperPod cluster with EKS",
+        example="kubernetes/p5en-hyperpod-spot.yaml",
+        trains=(
+            PurchaseOption.ON_DEMAND,
+            PurchaseOption.SPOT,
+            PurchaseOption.TRAINING_PLAN,
+            PurchaseOption.SAVINGS_PLAN,
+        ),
+        joins=True,
+        savings_plans=(SavingsPlanKind.SAGEMAKER,),
+        sagemaker=CLUSTER,
+        spot_like_ec2=True,
+        efa_layout=EfaLayout.CLASSIC,
+        resumes_jobs=True,
+        pods=True,
     ),
 )
 
@@ -229,9 +280,11 @@ def training_targets() -> tuple[TargetKind, ...]:
     """The targets that jobs can be deployed to, in the order in which a plan that leaves the choice takes them.
 
     >>> [each.value for each in training_targets()]
-    ['parallelcluster', 'hyperpod-slurm']
+    ['parallelcluster', 'hyperpod-slurm', 'eks', 'hyperpod-eks']
     """
-    return tuple(kind for kind, each in TARGETS.items() if each.trains and Runs.TRAINING in each.deployed)
+    return tuple(
+        kind for kind, each in TARGETS.items() if each.trains and (Runs.TRAINING in each.deployed or each.joins)
+    )
 
 
 def serving_targets() -> tuple[TargetKind, ...]:

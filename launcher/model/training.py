@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from launcher.model.measurement import Measurement
 from launcher.model.money import Assumption, Range
 
 
@@ -86,7 +87,8 @@ class TrainingFacts:
     """The fitted and sourced numbers behind every training estimate; compared by identity, made once by the catalog.
 
     `coefficients` are by the name of their term (`launcher.planning.utilisation.TERMS`). `spreads` are by class of job;
-    `quantile_low` and `quantile_high` are how many scales below and above the estimate the range reaches.
+    `quantile_low` and `quantile_high` are how many scales below and above the estimate the range reaches. `measured`
+    are one's own runs.
     """
 
     coefficients: Mapping[str, float]
@@ -102,6 +104,7 @@ class TrainingFacts:
     fitted_rows: int
     fitted_families: int
     batches: tuple[PublishedBatch, ...] = ()
+    measured: tuple[Measurement, ...] = ()
 
     def largest_batch(self, params_b: float, *, moe: bool) -> PublishedBatch | None:
         """The largest batch that published runs of a model's size used; None where nothing is known."""

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 from launcher.model.enums import (
     BedrockMode,
+    BedrockProfile,
     CustomKernels,
     Method,
     Precision,
@@ -108,11 +109,31 @@ class BedrockRequest:
     model: str | None = setting(
         None, Nullable(item=Text()), "Bedrock model id; none: the one with the same weights, or of the same name"
     )
-    mode: BedrockMode | None = setting(None, AnyOf(item=Choice(words=BedrockMode)), "how it is paid")
+    mode: BedrockMode | None = setting(
+        None,
+        AnyOf(item=Choice(words=BedrockMode)),
+        "how it is paid; any: by the token, in a batch where asynchronous, and the others where their price is known",
+    )
+    profile: BedrockProfile | None = setting(
+        None,
+        Auto(item=Choice(words=BedrockProfile)),
+        "inference profile; none: the region alone; auto: the region, else its part of the world, else global",
+    )
     provisioned_usd_per_hour: Decimal | None = setting(
         None, Nullable(item=Usd()), "your price of one model unit; none is public for current models"
     )
     provisioned_units: int = setting(1, Whole(minimum=1, maximum=10_000), "model units the load needs, as AWS told you")
+    import_copies: int | None = setting(
+        None,
+        Nullable(item=Whole(minimum=1, maximum=10_000)),
+        "copies of imported weights that run while there are requests (CloudWatch's ModelCopy); offers custom-import",
+    )
+    import_units: int | None = setting(
+        None, Auto(item=Whole(minimum=1, maximum=10_000)), "custom model units of a copy, as GetImportedModel tells"
+    )
+    import_usd_per_unit_minute: Decimal | None = setting(
+        None, Nullable(item=Usd()), "your price of a custom model unit; none: the one that is known of the region"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +152,15 @@ class ServingWorkload:
         ServingPrecision.BF16, Choice(words=ServingPrecision), "format of the weights"
     )
     input_tokens: int = setting(1000, Whole(minimum=1), "tokens in a request")
+    cached_input_fraction: float = setting(
+        0.0, Number(minimum=0, maximum=1), "share of a request that all have in common, read from a prompt cache"
+    )
     output_tokens: int = setting(250, Whole(minimum=0), "tokens in an answer")
     requests_per_s: float | None = setting(None, Nullable(item=Number(minimum=0)), "requests per second, all day")
     hourly_requests_per_s: tuple[float, ...] | None = setting(
-        None, Nullable(item=Many(item=Number(minimum=0), exactly=24)), "requests per second by hour of the day"
+        None,
+        Nullable(item=Many(item=Number(minimum=0), exactly=24)),
+        "requests per second by hour of the day, in the time zone of schedule",
     )
     max_ttft_ms: float | None = setting(None, Nullable(item=Number(above=0)), "limit on the time to the first token")
     max_tpot_ms: float | None = setting(None, Nullable(item=Number(above=0)), "limit on the time per output token")
@@ -148,7 +174,9 @@ class ServingWorkload:
     sequence_length: int | None = setting(None, Auto(item=Whole(minimum=1)), "longest request with its answer")
     image: str | None = setting(None, Auto(item=Text()), "container image")
     deployment: Rollout = setting(Rollout.AUTO, Choice(words=Rollout), "how a new version replaces the old")
-    schedule: tuple[str, ...] = setting((), Many(item=Text()), "scheduled scaling")
+    schedule: tuple[str, ...] = setting(
+        (), Many(item=Text()), "ranges of instances by the clock: cron(0 7 ? * MON-FRI *) 2-6 Europe/Berlin"
+    )
     data_capture: bool = setting(False, Flag(), "keep requests and answers in S3")
     bedrock: BedrockRequest = setting(BedrockRequest, Section(of=BedrockRequest), "Bedrock instead of machines")
     port_weeks: float | None = setting(None, Nullable(item=Number(minimum=0)), "engineer-weeks to port to Neuron")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 
 from launcher.model.enums import EfaLayout
@@ -37,6 +38,7 @@ class Ranges:
     private: IPv4Network
 
 
+@cache
 def ranges(cidr: str) -> Ranges:
     """A VPC's range, cut: the second half is private, the first /28 public, the rest of the first half stays free.
 
@@ -58,6 +60,18 @@ def ranges(cidr: str) -> Ranges:
         raise ImpossibleError("the network cannot be laid out", findings=[found])
     lower, upper = vpc.subnets()
     return Ranges(vpc=vpc, public=next(lower.subnets(new_prefix=PUBLIC_PREFIX)), private=upper)
+
+
+def control_ranges(cut: Ranges) -> tuple[IPv4Network, IPv4Network]:
+    """The two subnets of an EKS control plane: the /28s after the public one.
+
+    >>> [str(each) for each in control_ranges(ranges("10.0.0.0/16"))]
+    ['10.0.0.16/28', '10.0.0.32/28']
+    """
+    lower = next(cut.vpc.subnets())
+    pieces = lower.subnets(new_prefix=PUBLIC_PREFIX)
+    next(pieces)
+    return next(pieces), next(pieces)
 
 
 def zone_range(cut: Ranges, az_id: str) -> IPv4Network:

@@ -10,7 +10,9 @@ from launcher.model.names import nearest_name
 from launcher.model.request import PlanRequest
 from launcher.model.target import training_targets
 from launcher.model.workload import ModelDimensions, TrainingWorkload
+from launcher.planning.kubernetes import key_findings
 from launcher.planning.secrets import secret_findings
+from launcher.planning.security import group_findings
 
 LUSTRE_THROUGHPUT = (125, 250, 500, 1000)
 LUSTRE_STEP_GIB = 2400
@@ -32,6 +34,7 @@ def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
     for rule in (_target, _types, _workload, _places, _purchase, _network, _storage, _checkpoint, _run):
         found.extend(rule(request, catalog))
     found.extend(secret_findings(request))
+    found.extend(key_findings(request))
     return tuple(found)
 
 
@@ -95,7 +98,7 @@ def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     workload = request.workload
     if workload.train and workload.serve:
         yield error(
-            "two-workloads", "workload", "train and serve stand together", "keep one; portfolio takes several files"
+            "two-workloads", "workload", "train and serve are both given", "keep one; portfolio takes several files"
         )
     if request.guardrails.ttl_h is not None and request.guardrails.ttl_h > MOST_HOURS:
         yield error(
@@ -143,7 +146,7 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
 def _amount(train: TrainingWorkload, path: str) -> Iterator[Finding]:
     """Tokens or hours, one of the two, and not beyond all measure."""
     if train.tokens_b is not None and train.hours is not None:
-        yield error("tokens-and-hours", f"{path}.hours", "tokens_b and hours stand together", "keep one")
+        yield error("tokens-and-hours", f"{path}.hours", "tokens_b and hours are both given", "keep one")
     if train.tokens_b is None and train.hours is None:
         yield error("no-amount", path, "neither tokens_b nor hours is given", "say how many tokens, or how many hours")
     if train.hours is not None and train.hours > MOST_HOURS:
@@ -312,7 +315,7 @@ def _reservation(request: PlanRequest) -> Iterator[Finding]:
     if nodes is not None and count is not None and nodes.minimum > count:
         yield error("reservation-count", "target.nodes", f"{nodes.minimum} nodes, but the reservation has {count}")
     if purchase.training_plan is not None:
-        yield error("two-reservations", "purchase", "reservation and training_plan stand together", "keep one")
+        yield error("two-reservations", "purchase", "reservation and training_plan are both given", "keep one")
 
 
 def _network(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
@@ -324,6 +327,7 @@ def _network(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
         )
     if network.subnet_ids and not network.vpc_id:
         yield error("subnets-without-vpc", "network.vpc_id", "subnets are named and no VPC", "name the VPC")
+    yield from group_findings(request)
 
 
 def _storage(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:

@@ -4,34 +4,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from launcher.catalog.load import Catalog
 from launcher.model.endpoint import LARGEST_QUEUE, EndpointMode, least_instances, rollout_of
 from launcher.model.enums import Level, PurchaseOption, Rollout
 from launcher.model.finding import Finding, error, warning
 from launcher.model.plan import Plan
+from launcher.model.schedule import SCHEDULE_FORM, scheduled
 from launcher.model.serving import ServingEstimate, ServingFacts
-from launcher.model.serving_image import ServingImages
-from launcher.model.target import target_of
 from launcher.model.workload import ServingWorkload
-from launcher.planning.endpoint import (
-    MOST_VOLUME_GIB,
-    SCHEDULE_FORM,
-    chip_of,
-    chips_of,
-    copies_of,
-    engine_image,
-    hub_id,
-    image_uri,
-    mode_of,
-    model_uri,
-    scheduled,
-    serving_of,
-    volume_gib,
-)
+from launcher.planning.endpoint import MOST_VOLUME_GIB, ServingDeployment, ServingPlan
+from launcher.planning.security import security_findings
 from launcher.planning.serving.layout import layouts
 from launcher.planning.serving.measured import parts
 from launcher.planning.serving.reach import beyond
-from launcher.planning.serving.resolve import model_of
 
 PATH = "workload.serve"
 WITHOUT_URI = "model-without-uri"
@@ -50,58 +34,51 @@ FEWEST_TO_ROLL = 2
 SOLD = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN)
 
 
-def endpoint_findings(plan: Plan, catalog: Catalog, images: ServingImages, facts: ServingFacts) -> tuple[Finding, ...]:
+def endpoint_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Finding, ...]:
     """Everything against an endpoint of a plan, warnings included; an endpoint can be made when none is an error.
 
     Args:
-        plan: a plan of a serving workload.
-        catalog: types, chips and models.
-        images: the pinned images.
+        served: a plan of a serving workload.
         facts: what the time of an answer is estimated by.
     """
-    found = list(container_findings(plan, catalog, images))
-    if not target_of(plan.place.target).managed:
-        found.append(error("not-an-endpoint", "target.kind", f"{plan.place.target} is no SageMaker endpoint"))
+    found = list(container_findings(served))
+    if not served.managed:
+        found.append(error("not-an-endpoint", "target.kind", f"{served.plan.place.target} is no SageMaker endpoint"))
     # Where the weights are changes nothing of what follows.
     if any(each.level is Level.ERROR and each.code != WITHOUT_URI for each in found):
         return tuple(found)
-    serve = serving_of(plan)
-    found += _bought(plan)
-    found += layout_findings(plan, catalog)
-    found += _zero(plan, catalog)
-    found += _counts(plan, serve)
-    found += _answer(plan, catalog, facts)
-    found += _storage(plan, catalog)
+    found += _bought(served)
+    found += layout_findings(served)
+    found += _zero(served)
+    found += _counts(served.plan, served.serve)
+    found += _answer(served, facts)
+    found += _storage(served)
     return tuple(found)
 
 
-def layout_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
-    """What is against an endpoint for how its copies stand on an instance; another layout may have nothing of it."""
-    return (*_mode(plan, catalog), *_rollout(serving_of(plan), mode_of(plan, catalog)))
+def layout_findings(served: ServingPlan) -> tuple[Finding, ...]:
+    """What is against an endpoint for how its copies run on an instance; another layout may have nothing of it."""
+    return (*_mode(served), *_rollout(served.serve, served.mode))
 
 
-def quoted_findings(plan: Plan, catalog: Catalog, images: ServingImages, facts: ServingFacts) -> tuple[Finding, ...]:
+def quoted_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Finding, ...]:
     """What a quote says of a plan's deployment: everything, but that a place for the weights may follow.
 
     What it costs is asked before they are copied to S3; without them a deployment is refused.
     """
-    found = deployment_findings(plan, catalog, images, facts)
+    found = deployment_findings(served, facts)
     return tuple(replace(each, level=Level.WARNING) if each.code == WITHOUT_URI else each for each in found)
 
 
-def deployment_findings(
-    plan: Plan, catalog: Catalog, images: ServingImages, facts: ServingFacts
-) -> tuple[Finding, ...]:
+def deployment_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Finding, ...]:
     """Everything against a serving plan on its target, warnings included."""
-    if target_of(plan.place.target).managed:
-        return endpoint_findings(plan, catalog, images, facts)
-    return container_findings(plan, catalog, images)
+    return endpoint_findings(served, facts) if served.managed else container_findings(served)
 
 
-def container_findings(plan: Plan, catalog: Catalog, images: ServingImages) -> tuple[Finding, ...]:
+def container_findings(served: ServingDeployment) -> tuple[Finding, ...]:
     """What is against the container of a plan, on an endpoint and on Kubernetes alike."""
-    serve = plan.request.workload.serve
-    if serve is None:
+    plan, catalog = served.plan, served.catalog
+    if plan.request.workload.serve is None:
         return (error("nothing-to-serve", "workload.serve", f"{plan.name} serves nothing", "give workload.serve"),)
     if plan.place.instance_type not in catalog.instance_types:
         message = f"no instance type {plan.place.instance_type or '(none)'} in the catalog"
@@ -109,25 +86,26 @@ def container_findings(plan: Plan, catalog: Catalog, images: ServingImages) -> t
     if catalog.instance_types[plan.place.instance_type].accelerator is None:
         message = f"{plan.place.instance_type} has no accelerator"
         return (error("no-accelerator", "target.instance_type", message, "a type such as inf2.48xlarge"),)
-    found = list(_layout(plan, catalog, serve))
+    found = list(_layout(served))
     if plan.cluster_name.endswith("-") or plan.name.endswith("-"):
         message = f"endpoints and pods have names that end in a letter or a digit, got {plan.name}"
         found.append(error("name-with-dash", "name", message, "drop the dash at its end"))
     if not found:
-        found += _image(plan, catalog, images, serve)
-        found += _model(plan, catalog, serve)
+        found += _image(served)
+        found += _model(served)
     return tuple(found)
 
 
-def _layout(plan: Plan, catalog: Catalog, serve: ServingWorkload) -> Iterator[Finding]:
+def _layout(served: ServingPlan) -> Iterator[Finding]:
     """A layout that is decided, and that the chips and their software take."""
+    serve = served.serve
     for name in ("tensor_parallel", "batch_size", "sequence_length"):
         if getattr(serve, name) is None:
             yield error("shape-open", f"{PATH}.{name}", "must be a number, got auto", "`slipway plan` decides it")
     degree = serve.tensor_parallel
     if degree is None:
         return
-    chip, facts = chip_of(plan, catalog), catalog.instance_types[plan.place.instance_type]
+    chip, facts = served.chip, served.facts
     cores = parts(facts, chip)
     allowed = [each for each in chip.serving_groups if each <= cores]
     path = f"{PATH}.tensor_parallel"
@@ -139,21 +117,21 @@ def _layout(plan: Plan, catalog: Catalog, serve: ServingWorkload) -> Iterator[Fi
         yield error("half-a-chip", path, message, f"set it to {chip.cores}")
 
 
-def _image(plan: Plan, catalog: Catalog, images: ServingImages, serve: ServingWorkload) -> Iterator[Finding]:
+def _image(served: ServingDeployment) -> Iterator[Finding]:
     """An image for the chip, the task, the model and the region; of a user's own image only the SDK is judged."""
-    chip, path = chip_of(plan, catalog), f"{PATH}.image"
+    chip, serve, path = served.chip, served.serve, f"{PATH}.image"
     if serve.image is not None:
-        yield from _own_image(serve.image, chip.name, neuron=chip.family == "neuron")
+        yield from _own_image(serve.image, chip.name, neuron=served.neuron)
         return
-    pinned = engine_image(plan, catalog, images)
+    pinned = served.engine_image
     if pinned is None:
         message = f"no pinned image serves {serve.task} on {chip.name}"
         yield error("no-image", path, message, "another instance type, or an image of your own")
         return
-    yield from _architecture(plan, catalog, serve, pinned.families, pinned.repository)
-    if image_uri(plan, catalog, images) is None:
+    yield from _architecture(served, pinned.families, pinned.repository)
+    if served.image is None:
         regions = ", ".join(pinned.regions) or "the regions of AWS's registry"
-        message = f"{pinned.repository} is not in {plan.place.region}, but in {regions}"
+        message = f"{pinned.repository} is not in {served.plan.place.region}, but in {regions}"
         yield error("image-not-in-region", "target.region", message, "one of these, or an image of your own")
 
 
@@ -169,32 +147,29 @@ def _own_image(image: str, chip: str, *, neuron: bool) -> Iterator[Finding]:
         yield error("image-sdk", path, message, "an image of SDK 2.28 or earlier, or auto (2.26.1)")
 
 
-def _architecture(
-    plan: Plan, catalog: Catalog, serve: ServingWorkload, families: tuple[str, ...], image: str
-) -> Iterator[Finding]:
+def _architecture(served: ServingPlan, families: tuple[str, ...], image: str) -> Iterator[Finding]:
     """A model that the image has code for."""
-    spec = catalog.find_model(serve.model) if isinstance(serve.model, str) else None
-    model, path = model_of(serve, catalog), f"{PATH}.model"
+    serve, model, path = served.serve, served.model, f"{PATH}.model"
+    spec = served.catalog.find_model(serve.model) if isinstance(serve.model, str) else None
     if model is None:
         message = f"{serve.model} is a closed model: its weights are on Bedrock alone"
         yield error("closed-model", path, message, "purchase.option: bedrock")
     elif spec is not None and families and spec.family not in families:
         message = f"{spec.name} is of the family {spec.family}, which {image} does not serve: {', '.join(families)}"
         yield error("wrong-architecture", path, message, "another model, a GPU type, or an image of your own")
-    elif (reason := beyond(model, chip_of(plan, catalog), embedding=not serve.answer_tokens)) is not None:
+    elif (reason := beyond(model, served.chip, embedding=not serve.answer_tokens)) is not None:
         yield error("wrong-architecture", path, reason, "another model or instance type")
 
 
-def _model(plan: Plan, catalog: Catalog, serve: ServingWorkload) -> Iterator[Finding]:
+def _model(served: ServingPlan) -> Iterator[Finding]:
     """Where the model comes from, and whether it was compiled for its shape."""
-    neuron = chip_of(plan, catalog).family == "neuron"
-    if serve.artifacts_uri is not None and not neuron:
-        message = f"{plan.place.instance_type} takes weights, and nothing that was compiled for Neuron"
+    serve = served.serve
+    if serve.artifacts_uri is not None and not served.neuron:
+        message = f"{served.facts.name} takes weights, and nothing that was compiled for Neuron"
         yield error("compiled-for-neuron", f"{PATH}.artifacts_uri", message, "give model_uri instead")
         return
-    if model_uri(serve) is None:
-        name = hub_id(plan, catalog)
-        path = f"{PATH}.model_uri"
+    if served.model_uri is None:
+        name, path = served.hub_id, f"{PATH}.model_uri"
         if name is None:
             message = f"the weights of {serve.model} are given with a token, which an endpoint would show to everybody"
             yield error(WITHOUT_URI, path, message, "copy them to S3 and give model_uri or artifacts_uri")
@@ -203,7 +178,7 @@ def _model(plan: Plan, catalog: Catalog, serve: ServingWorkload) -> Iterator[Fin
         yield warning(
             "model-from-hub", path, message, "copy it to S3 and give model_uri: starts are faster and private"
         )
-    if neuron and serve.artifacts_uri is None:
+    if served.neuron and serve.artifacts_uri is None:
         shape = f"tensor parallel {serve.tensor_parallel}, batch {serve.batch_size}, {serve.sequence_length} tokens"
         message = (
             f"{shape}: neither compiled nor known to be in Hugging Face's cache;"
@@ -213,9 +188,9 @@ def _model(plan: Plan, catalog: Catalog, serve: ServingWorkload) -> Iterator[Fin
         yield warning("shape-not-compiled", f"{PATH}.artifacts_uri", message, hint)
 
 
-def _bought(plan: Plan) -> Iterator[Finding]:
+def _bought(served: ServingPlan) -> Iterator[Finding]:
     """Ways of buying, registries and networks that endpoints have."""
-    image = serving_of(plan).image
+    plan, image = served.plan, served.serve.image
     if image is not None and not ECR.match(image):
         message = f"SageMaker pulls images from private registries of ECR alone, got {image}"
         hint = "push it to <account>.dkr.ecr.<region>.amazonaws.com, or set it to auto"
@@ -225,21 +200,19 @@ def _bought(plan: Plan) -> Iterator[Finding]:
         yield error("ec2-only", "purchase.option", message, "set target.kind to eks, or purchase.option to on-demand")
     if plan.request.network.vpc_id is not None or plan.request.network.name is not None:
         path = "network.vpc_id" if plan.request.network.vpc_id is not None else "network.name"
-        message = "an endpoint stands in SageMaker's own network and uses none of yours"
+        message = "an endpoint runs in SageMaker's own network and uses none of yours"
         yield error("network-unused", path, message, "drop it: isolated containers reach no network at all")
+    yield from security_findings(plan.request, plan.place)
 
 
-def _mode(plan: Plan, catalog: Catalog) -> Iterator[Finding]:
+def _mode(served: ServingPlan) -> Iterator[Finding]:
     """A queue in front of one container an instance."""
-    serve = serving_of(plan)
-    if mode_of(plan, catalog) is not EndpointMode.ASYNCHRONOUS:
+    serve, copies = served.serve, served.copies
+    if served.mode is not EndpointMode.ASYNCHRONOUS:
         return
-    copies = copies_of(plan, catalog)
-    if chip_of(plan, catalog).family == "neuron" and copies > 1:
+    if served.neuron and copies > 1:
         message = f"{copies} copies an instance are components, which take nothing from a queue"
-        whole = max(
-            each for each in chip_of(plan, catalog).serving_groups if each <= copies * (serve.tensor_parallel or 1)
-        )
+        whole = max(each for each in served.chip.serving_groups if each <= copies * (serve.tensor_parallel or 1))
         hint = f"set it to {whole}, or take a smaller type: one copy an instance"
         yield error("copies-behind-a-queue", f"{PATH}.tensor_parallel", message, hint)
     if serve.data_capture:
@@ -250,10 +223,10 @@ def _mode(plan: Plan, catalog: Catalog) -> Iterator[Finding]:
         yield error("too-many-at-once", f"{PATH}.batch_size", message, f"set it to {LARGEST_QUEUE // copies} or less")
 
 
-def _zero(plan: Plan, catalog: Catalog) -> Iterator[Finding]:
+def _zero(served: ServingPlan) -> Iterator[Finding]:
     """No instance at all, where the region takes it."""
-    serve, region = serving_of(plan), plan.place.region
-    if least_instances(serve) > 0 or mode_of(plan, catalog) is EndpointMode.ASYNCHRONOUS:
+    region = served.plan.place.region
+    if least_instances(served.serve) > 0 or served.mode is EndpointMode.ASYNCHRONOUS:
         return
     path, hint = f"{PATH}.min_instances", "set asynchronous to true (requests are queued), or min_instances to 1"
     if region in ZERO_REFUSED:
@@ -308,30 +281,28 @@ def answer_seconds(serve: ServingWorkload, told: ServingEstimate) -> float:
     return ((told.ttft_ms or 0.0) + serve.answer_tokens * (told.tpot_ms or 0.0)) / 1000
 
 
-def _answer(plan: Plan, catalog: Catalog, facts: ServingFacts) -> Iterator[Finding]:
+def _answer(served: ServingPlan, facts: ServingFacts) -> Iterator[Finding]:
     """An answer within the time that SageMaker gives it."""
-    serve, model = serving_of(plan), model_of(serving_of(plan), catalog)
+    serve, model = served.serve, served.model
     if serve.streaming or serve.asynchronous or model is None:
         return
-    chip = chip_of(plan, catalog)
-    told = layouts(serve, model, catalog.instance_types[plan.place.instance_type], chip, facts).estimate
+    told = layouts(serve, model, served.facts, served.chip, facts).estimate
     if told is not None and (seconds := answer_seconds(serve, told)) > ANSWER_S:
         most = int((ANSWER_S * 1000 - (told.ttft_ms or 0.0)) / told.tpot_ms) if told.tpot_ms else 0
         message = (
-            f"{serve.output_tokens} tokens take {seconds:.0f} s on a full {plan.place.instance_type};"
+            f"{serve.output_tokens} tokens take {seconds:.0f} s on a full {served.facts.name};"
             f" an answer that is not streamed has {ANSWER_S:.0f} s, {most} tokens"
         )
         yield error("answer-too-slow", f"{PATH}.output_tokens", message, "set streaming or asynchronous to true")
 
 
-def _storage(plan: Plan, catalog: Catalog) -> Iterator[Finding]:
+def _storage(served: ServingPlan) -> Iterator[Finding]:
     """A model that a volume holds, on chips that are whole."""
-    size = volume_gib(plan, catalog)
+    size = served.volume_gib
     if size is not None and size > MOST_VOLUME_GIB:
         message = f"{size} GiB for the image and the model twice over are more than SageMaker's {MOST_VOLUME_GIB}"
         yield error("volume-too-large", f"{PATH}.model", message, "a type with disks of its own, or target.kind eks")
-    chips = chips_of(plan, catalog) * copies_of(plan, catalog)
-    held = catalog.instance_types[plan.place.instance_type].accelerators
+    chips, held = served.chips * served.copies, served.facts.accelerators
     if chips < held:
-        message = f"{held - chips} of {held} chips of {plan.place.instance_type} are left unused and paid for"
+        message = f"{held - chips} of {held} chips of {served.facts.name} are left unused and paid for"
         yield warning("chips-unused", f"{PATH}.tensor_parallel", message)

@@ -5,17 +5,16 @@ from dataclasses import replace
 
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import Catalog
-from launcher.model.document import resolve
+from launcher.model.document import plan_at
 from launcher.model.enums import Level, ServingTask
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
-from launcher.model.fleet import fleet, stand_of
+from launcher.model.fleet import fleet, hosting_of
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
 from launcher.model.serving import Layout, ServingEstimate, ServingFacts
-from launcher.model.target import target_of
 from launcher.model.workload import ServingWorkload
-from launcher.planning.endpoint import chip_of, serving_of
+from launcher.planning.endpoint import ServingPlan
 from launcher.planning.endpoint_checks import layout_findings
 from launcher.planning.serving.checks import check
 from launcher.planning.serving.layout import layouts
@@ -57,7 +56,7 @@ def _with(layout: Layout, request: PlanRequest, serve: ServingWorkload) -> Plan:
     decided = replace(
         serve, tensor_parallel=layout.tensor_parallel, batch_size=layout.batch, sequence_length=layout.sequence
     )
-    return resolve(replace(request, workload=replace(request.workload, serve=decided)), _place(request, serve))
+    return plan_at(replace(request, workload=replace(request.workload, serve=decided)), _place(request, serve))
 
 
 def _order(plan: Plan, told: ServingEstimate, catalog: Catalog) -> tuple[bool, float]:
@@ -65,14 +64,11 @@ def _order(plan: Plan, told: ServingEstimate, catalog: Catalog) -> tuple[bool, f
 
     That is the quote's choice too, where every instance-hour costs the same.
     """
-    serve = serving_of(plan)
-    endpoint, neuron = target_of(plan.place.target).managed, chip_of(plan, catalog).family == "neuron"
-    refused = endpoint and any(each.level is Level.ERROR for each in layout_findings(plan, catalog))
-    load = fleet(
-        serve,
-        told.requests_per_s,
-        stand_of(serve, endpoint=endpoint, neuron=neuron, copies=told.layout.copies),
-    )
+    served = ServingPlan(plan=plan, catalog=catalog)
+    refused = served.managed and any(each.level is Level.ERROR for each in layout_findings(served))
+    copies = told.layout.copies
+    hosting = hosting_of(served.serve, endpoint=served.managed, neuron=served.neuron, copies=copies)
+    load = fleet(served.serve, told.requests_per_s, hosting)
     return refused, load.hours + load.deployment_hours
 
 

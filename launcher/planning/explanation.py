@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from launcher.model.enums import Precision, Recompute, Stack
 from launcher.model.money import Assumption, Range
 from launcher.model.training import Constant, TrainingEstimate, TrainingFacts
-from launcher.planning import flops, goodput, throughput, utilisation
+from launcher.planning import flops, goodput, posterior, throughput, utilisation
 from launcher.planning.shape import ADAPTER_FRACTION, TrainingShape, known_hidden, known_layers
 
 FEW_ROWS = 5
@@ -27,10 +27,9 @@ def assumptions(
     found = [_flops(shape)]
     found.extend(_gaps(shape, facts))
     found.append(
-        _utilisation(shape, facts, estimate)
-        if shape.measured_tokens_per_s is None
-        else _measured(shape, facts, estimate)
+        _utilisation(shape, facts) if shape.measured_tokens_per_s is None else _measured(shape, facts, estimate)
     )
+    found.extend(_own_runs(shape, facts))
     found.append(_rate(shape, estimate))
     found.append(_steady(tokens, estimate))
     found.append(_checkpoint(shape, facts, estimate))
@@ -91,7 +90,8 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
         yield Assumption(name="precision", value="fp8", unit="", source=source)
 
 
-def _utilisation(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEstimate) -> Assumption:
+def _utilisation(shape: TrainingShape, facts: TrainingFacts) -> Assumption:
+    mfu = utilisation.estimate(shape, facts)
     values = dict(zip(utilisation.TERMS, utilisation.terms(shape, facts), strict=True))
     steps = []
     for name, value in values.items():
@@ -102,15 +102,14 @@ def _utilisation(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingE
             steps.append(f"times {factor:.3f}: {utilisation.MEANINGS[name]}")
     if shape.stack is Stack.UNTUNED:
         steps.append(f"times {facts.constants['untuned_factor'].mid:.3f}: software that nobody tuned")
-    spread = utilisation.spread(shape, facts)
-    steps.append(f"together {estimate.mfu.mid:.3f} of the dense bf16 peak")
+    steps.append(f"together {mfu.mid:.3f} of the dense bf16 peak")
     steps.append(
-        f"range: a spread of {spread:.2f} in logarithms, {facts.quantile_low:.2f} of it down to {estimate.mfu.low:.3f}"
-        f" and {facts.quantile_high:.2f} up to {estimate.mfu.high:.3f}"
+        f"range: a spread of {mfu.scale:.2f} in logarithms, {facts.quantile_low:.2f} of it down to {mfu.low:.3f}"
+        f" and {facts.quantile_high:.2f} up to {mfu.high:.3f}"
     )
     return Assumption(
         name="model FLOPs utilisation",
-        value=_three(estimate.mfu, 3),
+        value=_three(Range(low=mfu.low, mid=mfu.mid, high=mfu.high), 3),
         unit="of the bf16 peak",
         source=f"fitted to {facts.fitted_rows} published rows of {facts.fitted_families} sources on {facts.fitted_on}",
         steps=tuple(steps),
@@ -129,6 +128,31 @@ def _measured(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEsti
     )
     return Assumption(
         name="measured throughput", value=f"{measured:.6g}", unit="tokens/s on one node", source="user", steps=steps
+    )
+
+
+def _own_runs(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
+    """What one's own measurements made of the estimate; nothing where none counts."""
+    if shape.measured_tokens_per_s is not None or not facts.measured:
+        return
+    prior = utilisation.estimate(shape, facts)
+    learned = posterior.posterior(shape, facts, prior.scale)
+    if learned is None:
+        return
+    steps = [f"the estimate alone: {prior.mid:.3f} of the peak, a spread of {prior.scale:.2f} in logarithms"]
+    for cell in learned.cells:
+        count = f"{len(cell.runs)} runs" if len(cell.runs) > 1 else cell.runs[0]
+        seen = f"measured {math.exp(cell.error):.2f} times its estimate, spread {math.sqrt(cell.variance):.3f}"
+        steps.append(f"{cell.words} ({count}): {seen}; discounted by {cell.discount:.3f} for what differs")
+    if learned.contradiction:
+        steps.append("they contradict each other by more than their spreads: the range is wider for it")
+    steps.append(f"together {math.exp(learned.shift):.3f} times the estimate, a spread of {learned.scale:.3f}")
+    yield Assumption(
+        name="own measurements",
+        value=f"{math.exp(learned.shift):.3f}",
+        unit="times the estimate",
+        source="runs of this folder, weighted by the inverse of their variances",
+        steps=tuple(steps),
     )
 
 

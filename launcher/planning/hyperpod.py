@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from launcher.catalog.load import Catalog
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
-from launcher.model.hyperpod import PLAN_COUNTS, RECLAIM_MINUTES, deep_health_checks
+from launcher.model.hyperpod import RECLAIM_MINUTES, TRAINING_PLAN_COUNTS, deep_health_checks
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest, TrainingPlanReference
@@ -43,7 +43,7 @@ def locations(
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """Every reason why a place cannot be HyperPod; empty when it can."""
-    rules = (_type(request, place, instances), _capacity(request, place), _unused(request))
+    rules = (_type(request, place, instances), capacity_refusals(request, place), _unused(request))
     return tuple(finding for rule in rules for finding in rule)
 
 
@@ -56,8 +56,8 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
             " quota of spot instances is 0 until it is raised"
         )
         found.append(warning("hyperpod-spot-unconfirmed", "purchase.option", message, "on-demand is confirmed"))
-    plan = request.purchase.training_plan
-    if place.option is PurchaseOption.TRAINING_PLAN and plan is not None and plan.ends_at is None:
+    bought = request.purchase.training_plan
+    if place.option is PurchaseOption.TRAINING_PLAN and bought is not None and bought.ends_at is None:
         message = (
             "its end is not given, so that jobs do not save before instances are taken back,"
             f" {RECLAIM_MINUTES} minutes before that"
@@ -80,7 +80,7 @@ def _type(request: PlanRequest, place: Place, instances: Mapping[str, InstanceTy
     name = place.instance_type
     if not instances[name].ml:
         message = f"HyperPod has no ml.{name}"
-        yield error("not-on-hyperpod", "target.instance_type", message, _instead(instances[name], instances))
+        yield error("not-on-hyperpod", "target.instance_type", message, way_out(instances[name], instances))
     if place.option is PurchaseOption.TRAINING_PLAN and not instances[name].training_plans:
         yield error("no-training-plan", "purchase.option", f"{name} is not sold in training plans")
     head = head_node(place.nodes, request.storage.head_node)
@@ -97,7 +97,7 @@ def _type(request: PlanRequest, place: Place, instances: Mapping[str, InstanceTy
         )
 
 
-def _instead(facts: InstanceType, instances: Mapping[str, InstanceType]) -> str:
+def way_out(facts: InstanceType, instances: Mapping[str, InstanceType]) -> str:
     """What to take in place of a type that HyperPod lacks: one with the same chip, or another target."""
     if facts.chip is not None and not facts.chip.trains:
         return f"{facts.chip.name} serves: target.kind sagemaker-endpoint or eks; to train, take a trn or p type"
@@ -106,9 +106,9 @@ def _instead(facts: InstanceType, instances: Mapping[str, InstanceType]) -> str:
     return ", or ".join((*kin[:1], *other)) or "a trn or p type that it has"
 
 
-def _capacity(request: PlanRequest, place: Place) -> Iterator[Finding]:
+def capacity_refusals(request: PlanRequest, place: Place) -> Iterator[Finding]:
     """Capacity that HyperPod cannot use, and training plans that do not fit."""
-    purchase, plan = request.purchase, request.purchase.training_plan
+    purchase, bought = request.purchase, request.purchase.training_plan
     if purchase.reservation is not None or place.option is PurchaseOption.CAPACITY_BLOCK:
         named = purchase.reservation.id if purchase.reservation is not None else "a Capacity Block"
         message = f"HyperPod uses neither Capacity Blocks nor capacity reservations of EC2, got {named}"
@@ -122,25 +122,25 @@ def _capacity(request: PlanRequest, place: Place) -> Iterator[Finding]:
         message = f"a Savings Plan of kind {place.plan_kind} does not cover ml. instances"
         yield error("savings-plan-kind", "purchase.plan_kind", message, "set it to sagemaker")
     if place.option is PurchaseOption.TRAINING_PLAN:
-        yield from _plan(plan, place) if plan is not None else _count(None, place)
+        yield from _training_plan(bought, place) if bought is not None else _count(None, place)
 
 
-def _plan(plan: TrainingPlanReference, place: Place) -> Iterator[Finding]:
+def _training_plan(bought: TrainingPlanReference, place: Place) -> Iterator[Finding]:
     """A training plan by its ARN: arn:partition:sagemaker:region:account:training-plan/name."""
-    region = plan.arn.split(":")[REGION_FIELD]
+    region = bought.arn.split(":")[REGION_FIELD]
     if region != place.region:
-        message = f"{plan.arn} is of {region}, the plan is for {place.region}"
+        message = f"{bought.arn} is of {region}, the plan file is for {place.region}"
         yield error("training-plan-region", "purchase.training_plan.arn", message, f"set target.region to {region}")
-    yield from _count(plan.count, place)
+    yield from _count(bought.count, place)
 
 
 def _count(bought: int | None, place: Place) -> Iterator[Finding]:
     """Instances that a training plan has, None where the plan file does not say, and those that are asked for."""
-    path, allowed = "purchase.training_plan.count", ", ".join(str(each) for each in PLAN_COUNTS)
-    if bought is not None and bought not in PLAN_COUNTS:
+    path, allowed = "purchase.training_plan.count", ", ".join(str(each) for each in TRAINING_PLAN_COUNTS)
+    if bought is not None and bought not in TRAINING_PLAN_COUNTS:
         message = f"training plans have {allowed} instances, got {bought}"
         yield error("training-plan-size", path, message, "take one of these numbers")
-    elif bought is None and place.nodes not in PLAN_COUNTS:
+    elif bought is None and place.nodes not in TRAINING_PLAN_COUNTS:
         message = f"training plans have {allowed} instances, got {place.nodes}"
         hint = f"take one of these numbers, or give {path} if the plan has more instances than the job takes"
         yield error("training-plan-size", "target.nodes", message, hint)

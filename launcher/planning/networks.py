@@ -1,8 +1,9 @@
-"""The network a cluster stands in, and what is wrong with it: its own, one that clusters share, or one that exists."""
+"""The network a cluster is in, and what is wrong with it: its own, one that clusters share, or one that exists."""
 
 from collections.abc import Iterator
 
 from launcher.catalog.load import Catalog
+from launcher.model.eks import UNSUPPORTED_ZONES
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Place, Plan
@@ -22,6 +23,20 @@ def subnet_id(plan: Plan) -> str | None:
 def _chosen(network: NetworkRequest, az_id: str | None) -> str | None:
     in_zone = (each.id for each in network.subnets if az_id is not None and each.az_id == az_id)
     return next(in_zone, next(iter(network.subnet_ids), None))
+
+
+def control_zones(nodes_zone: str | None) -> tuple[str | None, str | None]:
+    """The zones of an EKS control plane: that of the nodes where it can be, and another; None twice: the first two.
+
+    >>> control_zones("use1-az6"), control_zones("usw1-az3")
+    (('use1-az6', 'use1-az1'), ('usw1-az3', 'usw1-az1'))
+    """
+    if nodes_zone is None:
+        return None, None
+    prefix = nodes_zone.rpartition("-az")[0]
+    every = [nodes_zone, *(f"{prefix}-az{number}" for number in (1, 2, 4, 3))]
+    first, second, *_ = (each for each in dict.fromkeys(every) if each not in UNSUPPORTED_ZONES)
+    return first, second
 
 
 def layout_findings(network: NetworkRequest) -> tuple[Finding, ...]:
@@ -70,7 +85,7 @@ def _contradictions(network: NetworkRequest) -> Iterator[Finding]:
         message = "only a network that clusters share has several zones"
         yield error("zones-without-name", "network.az_ids", message, "give network.name, or pin target.az_id")
     if len(set(network.az_ids)) < len(network.az_ids):
-        yield error("zone-twice", "network.az_ids", "a zone stands twice", "name every zone once")
+        yield error("zone-twice", "network.az_ids", "a zone is given twice", "name every zone once")
 
 
 def _shared(network: NetworkRequest, place: Place, catalog: Catalog) -> Iterator[Finding]:

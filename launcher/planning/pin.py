@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from launcher.catalog.load import Catalog
-from launcher.model.document import resolve
+from launcher.model.document import plan_at
 from launcher.model.enums import Level, PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
@@ -42,7 +42,7 @@ def pinned_plan(request: PlanRequest, catalog: Catalog) -> Plan:
         plan_kind=purchase.plan_kind,
         term_years=purchase.term_years,
     )
-    return resolve(request, place)
+    return plan_at(request, place)
 
 
 def _open(request: PlanRequest) -> Iterator[Finding]:

@@ -64,7 +64,7 @@ def quota_needs(
 def _ec2(
     plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]
 ) -> Iterator[QuotaNeed | UnnamedQuota]:
-    """The vCPUs of the nodes and of what stands beside them; queues of further types are used one at a time."""
+    """The vCPUs of the nodes and of what runs beside them; queues of further types are used one at a time."""
     place, storage = plan.place, plan.request.storage
     beside = {head_node(place.nodes, storage.head_node): 1}
     if storage.login_nodes:

@@ -14,12 +14,12 @@ REGION_FIELD = 3
 def reserved_group(request: PlanRequest, catalog: Catalog) -> tuple[CandidateGroup | None, list[Finding]]:
     """The one way of a request that names a reservation or a training plan, and what was taken for granted.
 
-    Count and window stand as the file has them; a type or region that is open is taken as the first that is sold so.
+    Count and window stay as the file has them; a type or region that is open is taken as the first that is sold so.
     None without either.
     """
-    plan, held = request.purchase.training_plan, request.purchase.reservation
-    if plan is not None:
-        return _group(request, catalog, plan, PurchaseOption.TRAINING_PLAN)
+    bought, held = request.purchase.training_plan, request.purchase.reservation
+    if bought is not None:
+        return _group(request, catalog, bought, PurchaseOption.TRAINING_PLAN)
     if held is not None:
         asked = request.purchase.option
         option = asked[0] if asked is not None else PurchaseOption.CAPACITY_BLOCK
@@ -62,9 +62,9 @@ def _group(
 
 def _sold_ahead(catalog: Catalog, option: PurchaseOption) -> tuple[str, ...]:
     """Types that are sold in training plans, or in Capacity Blocks."""
-    plans = option is PurchaseOption.TRAINING_PLAN
+    in_training_plans = option is PurchaseOption.TRAINING_PLAN
     types = (each for each in catalog.instance_types.values() if each.accelerator and each.targets)
-    return tuple(each.name for each in types if (each.training_plans if plans else each.block_counts))
+    return tuple(each.name for each in types if (each.training_plans if in_training_plans else each.block_counts))
 
 
 def _region(

@@ -7,9 +7,9 @@ from itertools import pairwise, product
 
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
-from launcher.model.enums import Level, PlanKind, PurchaseOption, TargetKind
+from launcher.model.enums import Level, PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.finding import Finding, error
-from launcher.model.hyperpod import PLAN_COUNTS
+from launcher.model.hyperpod import TRAINING_PLAN_COUNTS
 from launcher.model.instance_type import InstanceType
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of, training_targets
@@ -44,7 +44,7 @@ class Resolution:
         return tuple(each for each in self.findings if each.level is Level.ERROR)
 
 
-def resolve(request: PlanRequest, catalog: Catalog, facts: TrainingFacts) -> Resolution:
+def resolve_training(request: PlanRequest, catalog: Catalog, facts: TrainingFacts) -> Resolution:
     """The ways of a request.
 
     A request with errors has none; one that no machine can serve has an error that says why.
@@ -169,7 +169,7 @@ def _counts(request: PlanRequest, facts: InstanceType, option: PurchaseOption) -
     if option is PurchaseOption.CAPACITY_BLOCK:
         return tuple(each for each in counts if each in facts.block_counts)
     if option is PurchaseOption.TRAINING_PLAN:
-        return tuple(each for each in counts if each in PLAN_COUNTS)
+        return tuple(each for each in counts if each in TRAINING_PLAN_COUNTS)
     return counts
 
 
@@ -195,7 +195,7 @@ def _locations(
 
 def _terms(
     request: PlanRequest, option: PurchaseOption, target: TargetKind
-) -> Iterator[tuple[PlanKind | None, int | None]]:
+) -> Iterator[tuple[SavingsPlanKind | None, int | None]]:
     """The commitments of one option: kind and years, or nothing."""
     years = (request.purchase.term_years,) if request.purchase.term_years else (1, 3)
     if option is PurchaseOption.SAVINGS_PLAN:

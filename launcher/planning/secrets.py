@@ -36,7 +36,7 @@ def secret_findings(request: PlanRequest) -> Iterator[Finding]:
     for name, value in request.run.env.items():
         looks = _looks_like(name, value)
         if looks is not None and name not in request.run.plain_env:
-            message = f"looks like {looks}: it would stand in the run folder and on the cluster for all to read"
+            message = f"looks like {looks}: it would be in the run folder and on the cluster for all to read"
             hint = f"store it and name its ARN: run.secrets: {{{name}: arn:...}}; it is none: run.plain_env: [{name}]"
             yield error("secret-in-env", f"run.env.{name}", message, hint)
 

@@ -11,9 +11,10 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import CLUSTER, TARGETS, target_of, training_targets
-from launcher.planning import hyperpod
+from launcher.planning import eks, hyperpod, hyperpod_eks
 from launcher.planning.networks import network_findings
 from launcher.planning.reserved import REGION_FIELD
+from launcher.planning.security import security_findings
 
 Locations = tuple[tuple[str, str | None], ...]
 
@@ -48,6 +49,10 @@ RULES: Mapping[TargetKind, Rules] = {
     TargetKind.HYPERPOD_SLURM: Rules(
         locations=hyperpod.locations, refusals=hyperpod.refusals, remarks=hyperpod.remarks
     ),
+    TargetKind.EKS: Rules(locations=eks.locations, refusals=eks.refusals),
+    TargetKind.HYPERPOD_EKS: Rules(
+        locations=hyperpod_eks.locations, refusals=hyperpod_eks.refusals, remarks=hyperpod_eks.remarks
+    ),
 }
 """The rules of every target that trains."""
 
@@ -75,7 +80,7 @@ def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, .
     if kinds is None or len(kinds) != 1 or kinds[0] not in RULES:
         return ()
     places = list(_asked(request, kinds[0], catalog))
-    found = [RULES[kinds[0]].refusals(request, each, catalog.instance_types) for each in places]
+    found = [_refusals(request, each, catalog) for each in places]
     whole = {(each.code, each.path): each for group in found for each in group}
     say = error if places and all(found) else warning
     return tuple(say(each.code, each.path, each.message, each.hint) for each in whole.values())
@@ -129,4 +134,9 @@ def place_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tupl
         ImpossibleError: the address range of its network cannot be cut.
     """
     found = network_findings(request, place, catalog)
-    return (*found, *RULES[place.target].refusals(request, place, catalog.instance_types))
+    return (*found, *_refusals(request, place, catalog))
+
+
+def _refusals(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:
+    """What the place's target refuses, and what the account demands that it cannot give."""
+    return (*security_findings(request, place), *RULES[place.target].refusals(request, place, catalog.instance_types))

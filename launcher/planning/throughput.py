@@ -1,10 +1,14 @@
-"""The steady rate of a job in tokens per second: from utilisation, or scaled from what was measured on one node."""
+"""The steady rate of a job in tokens per second: from utilisation and one's own measurements, or scaled from one node.
+
+What a plan says was measured on one node (`throughput_tokens_per_s`) replaces the estimate; what runs of the folder
+were measured at corrects it (`posterior.py`).
+"""
 
 import math
 from typing import NamedTuple
 
 from launcher.model.training import TrainingFacts
-from launcher.planning import flops, utilisation
+from launcher.planning import flops, posterior, utilisation
 from launcher.planning.shape import TrainingShape
 
 
@@ -26,7 +30,21 @@ def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
     if shape.measured_tokens_per_s is not None:
         return _measured(shape, facts, capacity)
     mfu = utilisation.estimate(shape, facts)
+    learned = posterior.posterior(shape, facts, mfu.scale) if facts.measured else None
+    if learned is not None:
+        mfu = _learned(mfu, learned, facts)
     return Rate(capacity * mfu.low, capacity * mfu.mid, capacity * mfu.high, mfu.low, mfu.mid, mfu.high, mfu.scale)
+
+
+def _learned(mfu: utilisation.Mfu, learned: posterior.Posterior, facts: TrainingFacts) -> utilisation.Mfu:
+    """The utilisation after one's own measurements, with the range that they leave."""
+    mid = mfu.mid * math.exp(learned.shift)
+    return utilisation.Mfu(
+        low=mid * math.exp(-facts.quantile_low * learned.scale),
+        mid=mid,
+        high=mid * math.exp(facts.quantile_high * learned.scale),
+        scale=learned.scale,
+    )
 
 
 def _measured(shape: TrainingShape, facts: TrainingFacts, capacity: float) -> Rate:

@@ -14,7 +14,9 @@ from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import duration, goodput, memory
 from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, Overhead
+from launcher.planning.posterior import Posterior, posterior
 from launcher.planning.shape import MOE_ACTIVE_FRACTION, TrainingShape
+from launcher.planning.utilisation import spread
 
 CLUSTER_ONLY_H = 1.0
 """A cluster without a job and without a TTL is priced for one hour."""
@@ -44,6 +46,14 @@ class Estimator:
             self.known[key] = self._estimate(self.catalog.instance_types[instance_type], nodes)
         return self.known[key]
 
+    def learned(self, instance_type: str, nodes: int) -> Posterior | None:
+        """What one's own measurements make of the rate on these machines; None where they say nothing of it."""
+        train = self.request.workload.train
+        if train is None or train.tokens_b is None or train.throughput_tokens_per_s is not None:
+            return None
+        shape = self.shape(train, self.catalog.instance_types[instance_type], nodes)
+        return posterior(shape, self.facts, spread(shape, self.facts)) if self.facts.measured else None
+
     def explained(self, work: Work) -> Work:
         """The same work with the arithmetic of every number, for a quote that is shown."""
         train = self.request.workload.train
@@ -55,7 +65,7 @@ class Estimator:
         return replace(work, training=told, assumptions=(*told.assumptions, *own, _memory_line(memory.fits(shape))))
 
     def _estimate(self, facts: InstanceType, nodes: int) -> Work:
-        """The work, from tokens, from hours, or of a cluster that only stands."""
+        """The work, from tokens, from hours, or of a cluster that only runs."""
         train = self.request.workload.train
         if train is None or train.tokens_b is None:
             return self._given_hours(facts, nodes, train)
@@ -104,11 +114,11 @@ class Estimator:
         return self.facts.constants["restart_minutes"].mid * MINUTE_S / SECONDS_PER_HOUR
 
     def _given_hours(self, facts: InstanceType, nodes: int, train: TrainingWorkload | None) -> Work:
-        """A job of so many hours, or a cluster that stands for its TTL."""
+        """A job of so many hours, or a cluster that runs for its TTL."""
         hours = cluster_hours(self.request) if train is None or train.hours is None else train.hours
         source = "workload.train.hours" if train is not None else "guardrails.ttl_h, or one hour without it"
         shape = self.shape(train, facts, nodes) if train is not None and train.model is not None else None
-        name = "hours of progress, ordinary checkpoints included" if train is not None else "hours the cluster stands"
+        name = "hours of progress, ordinary checkpoints included" if train is not None else "hours the cluster runs"
         return Work(
             instance_type=facts.name,
             nodes=nodes,

@@ -15,13 +15,13 @@ ALLOWED_DAYS = {
     PurchaseOption.CAPACITY_BLOCK: 14,
     PurchaseOption.SPOT: 2,
 }
-"""Days a price stands: list prices change a few times a year, Capacity Block rates by the quarter and without notice,
+"""Days a price holds: list prices change a few times a year, Capacity Block rates by the quarter and without notice,
 spot by the hour. A policy of this project, stated in its contract."""
 
 ALLOWED_BILL_DAYS = 365
-"""Days a price of the rest of the bill stands before it is warned of: most have not moved in years."""
+"""Days a price of the rest of the bill holds before it is warned of: most have not moved in years."""
 ALLOWED_BAND_DAYS = 180
-"""Days a band of the Spot Advisor stands before it is warned of; AWS has gone months without a new one."""
+"""Days a band of the Spot Advisor holds before it is warned of; AWS has gone months without a new one."""
 
 
 class Age(NamedTuple):

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.enums import CheckpointMode, TargetKind
+from launcher.model.hyperpod import is_prepaid
 from launcher.model.money import Assumption
+from launcher.model.monitoring import ACCESS_LOG_DAYS, SUPERSEDED_DAYS, nat_zones, node_metrics
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.sizing import (
@@ -18,19 +20,19 @@ from launcher.model.sizing import (
     head_node,
 )
 from launcher.model.target import Target, target_of
-from launcher.model.upkeep import ACCESS_LOG_DAYS, SUPERSEDED_DAYS
 from launcher.model.work import Work
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, HOURS_PER_MONTH, JobSize, Line, Prices, total_usd
-from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, standing_watch
+from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
 from launcher.pricing.bill_network import (
     LOG_GB_PER_NODE_HOUR,
     log_gb_per_hour,
     network_assumptions,
     network_data,
-    standing_network,
+    network_lines,
 )
 from launcher.pricing.compute import BOOT_H
 from launcher.pricing.hyperpod import machine_price, volume_assumption
+from launcher.pricing.rest import Rest
 
 KEPT_MONTHS = 1.0
 """Months that the kept checkpoints are priced for; they cost on until they are deleted."""
@@ -49,8 +51,8 @@ FSX = {
 GB_PER_GIB = 1.073741824
 
 
-class _Standing(NamedTuple):
-    """Lines of what stands as long as a cluster does, whatever machines it has."""
+class _ClusterLines(NamedTuple):
+    """Lines of what exists as long as a cluster does, whatever machines it has."""
 
     storage: tuple[Line, ...] = ()
     network: tuple[Line, ...] = ()
@@ -68,47 +70,67 @@ class Bill:
         """Nothing is worked out yet."""
         self.request = request
         self.catalog = catalog
-        self._own = _stands(request) is None
-        self._standing: dict[tuple[str, TargetKind], _Standing] = {}
+        self._own = _existing_cluster(request) is None
+        self._cluster_lines: dict[tuple[str, TargetKind], _ClusterLines] = {}
+        self._rests: dict[tuple[object, ...], Rest] = {}
+
+    def rest(self, place: Place, work: Work) -> Rest:
+        """The lines beside the compute, worked out once for all machines of which they say the same at a place."""
+        reports = bool(node_metrics(self.catalog.instance_types[place.instance_type]))
+        key = (
+            *(place.target, place.nodes, place.region, self._beside_gateway(place)),
+            *(reports, is_prepaid(place.option), work.checkpoint_gb),
+        )
+        if key not in self._rests:
+            self._rests[key] = Rest(self.lines(place, work))
+        return self._rests[key]
 
     def lines(self, place: Place, work: Work) -> tuple[Line, ...]:
         """The lines beside the compute."""
         prices, request = Prices(place.region, self.catalog), self.request
         facts = self.catalog.instance_types[place.instance_type]
         target = target_of(place.target)
-        standing = self._standing_in(prices, target) if self._own else _Standing()
-        found = [*standing.storage]
+        cluster = self._lines_of_cluster(prices, target) if self._own else _ClusterLines()
+        found = [*cluster.storage]
         if not target.managed:
             found.append(_root_volumes(prices, place, request, own=self._own))
-        found += (*_checkpoints(prices, request, work), *standing.network)
+        found += (*_checkpoints(prices, request, work), *cluster.network)
         if self._own:
-            zone = place.az_id or self.catalog.first_zone(place.instance_type, place.region)
-            found += network_data(prices, place, request, zone)
+            found += network_data(prices, place, request, self._zone(place))
         found += _transfer(prices, request)
         if self._own and target.head is not None:
             name = head_node(place.nodes, request.storage.head_node)
             found.append(_machine(prices, target.head.name, name, 1, target))
-        found += (*standing.machines, *_logs(prices, place))
+        found += (*cluster.machines, *_logs(prices, place))
         found += metrics(prices, place, facts, own=self._own, start_up_h=BOOT_H)
-        return (*found, *standing.watch)
+        return (*found, *cluster.watch)
 
-    def _standing_in(self, prices: Prices, target: Target) -> _Standing:
-        """What stands as long as a cluster does, worked out once for a region and a target."""
+    def _beside_gateway(self, place: Place) -> bool:
+        """Whether data reach the way out without leaving their zone: always, unless the network's zones are named."""
+        network = self.request.network
+        return not network.az_ids or (zone := self._zone(place)) in nat_zones(network, zone)
+
+    def _zone(self, place: Place) -> str | None:
+        """The zone of the machines, where one is known."""
+        return place.az_id or self.catalog.first_zone(place.instance_type, place.region)
+
+    def _lines_of_cluster(self, prices: Prices, target: Target) -> _ClusterLines:
+        """What exists as long as a cluster does, worked out once for a region and a target."""
         key = (prices.region, target.kind)
-        if key not in self._standing:
+        if key not in self._cluster_lines:
             storage = self.request.storage
             gib = target.shared_gib(storage.lustre_gib)
             logins = storage.login_nodes
-            self._standing[key] = _Standing(
+            self._cluster_lines[key] = _ClusterLines(
                 storage=(_file_system(prices, gib, storage.lustre_mb_s_per_tib),) if gib else (),
-                network=tuple(standing_network(prices, self.request, target)),
-                machines=(_login_nodes(prices, logins, target),) if logins else (),
-                watch=tuple(standing_watch(prices, self.request, target)),
+                network=tuple(network_lines(prices, self.request, target)),
+                machines=tuple(_standing_machines(prices, logins, target)),
+                watch=tuple(monitoring_lines(prices, self.request, target)),
             )
-        return self._standing[key]
+        return self._cluster_lines[key]
 
 
-def _stands(request: PlanRequest) -> tuple[str, str] | None:
+def _existing_cluster(request: PlanRequest) -> tuple[str, str] | None:
     """The cluster that exists and takes the job, in words, and where the plan names it; None for one of its own."""
     target = request.target
     if target.cluster is not None:
@@ -130,13 +152,13 @@ def checkpoints_and_data_usd(region: str, request: PlanRequest, work: Work, hour
 def bill_assumptions(request: PlanRequest, target: TargetKind) -> tuple[Assumption, ...]:
     """What the rest of the bill rests on, for the quote."""
     lines = [_assumed("logs", f"{LOG_GB_PER_NODE_HOUR:g}", "GB a node-hour")]
-    stands = _stands(request)
-    if stands is None:
-        lines.append(_assumed("cluster stands before and after the job", f"{CLUSTER_OVERHEAD_H:g}", "h"))
+    existing = _existing_cluster(request)
+    if existing is None:
+        lines.append(_assumed("cluster runs before and after the job", f"{CLUSTER_OVERHEAD_H:g}", "h"))
         lines += network_assumptions(request)
         lines += monitoring_assumptions()
     else:
-        what, (cluster, source) = "head node, network, file system and what watches them", stands
+        what, (cluster, source) = "head node, network, file system and what watches them", existing
         lines.append(Assumption(name=what, value="paid by", unit=cluster, source=source))
     if target_of(target).managed:
         lines.append(volume_assumption())
@@ -154,11 +176,19 @@ def _assumed(name: str, value: str, unit: str) -> Assumption:
 
 
 def _machine(prices: Prices, name: str, instance_type: str, count: int, target: Target) -> Line:
-    """Machines on demand that stand as long as the cluster."""
-    price = prices.catalog.on_demand(instance_type, prices.region)
+    """Machines on demand that run as long as the cluster."""
+    price = prices.catalog.machine(instance_type, prices.region)
     if target.managed:
         price = machine_price(prices.catalog, instance_type, prices.region)
-    return Line(f"{name} {target.billed_name(instance_type)}", "other", "instance-hour", price).standing(count)
+    return Line(f"{name} {target.billed_name(instance_type)}", "other", "instance-hour", price).while_up(count)
+
+
+def _standing_machines(prices: Prices, logins: int, target: Target) -> Iterator[Line]:
+    """The machines that people log in to, and a control plane that the service bills."""
+    if target.control_plane is not None:
+        yield prices.line("control plane", "other", target.control_plane, "hour").while_up(1)
+    if logins:
+        yield _login_nodes(prices, logins, target)
 
 
 def _login_nodes(prices: Prices, count: int, target: Target) -> Line:
@@ -169,20 +199,20 @@ def _login_nodes(prices: Prices, count: int, target: Target) -> Line:
 def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own: bool) -> Line:
     """The root volumes: a node's lasts as long as the node, those of head and login nodes as long as the cluster."""
     nodes = COMPUTE_ROOT_GIB * place.nodes / HOURS_PER_MONTH
-    standing = 0.0
+    cluster = 0.0
     if own:
         # An image of one's own must not be larger than the nodes' volumes.
         login = LOGIN_ROOT_GIB if request.target.ami is None else COMPUTE_ROOT_GIB
         head = HEAD_ROOT_GIB if target_of(place.target).head is not None else 0
-        standing = (head + login * request.storage.login_nodes) / HOURS_PER_MONTH
+        cluster = (head + login * request.storage.login_nodes) / HOURS_PER_MONTH
     line = prices.line("EBS gp3 root volumes", "storage", "ebs.gp3-storage", "GB-month")
-    return line._replace(once=standing * CLUSTER_OVERHEAD_H + nodes * BOOT_H, an_hour=standing + nodes)
+    return line._replace(once=cluster * CLUSTER_OVERHEAD_H + nodes * BOOT_H, an_hour=cluster + nodes)
 
 
 def _file_system(prices: Prices, gib: int, speed: int) -> Line:
     """The file system: its size, and its speed in MB/s per TiB."""
     line = prices.line(f"FSx Lustre {gib} GiB, {speed} MB/s/TiB", "storage", FSX[speed], "GB-month")
-    return line.standing(gib / HOURS_PER_MONTH)
+    return line.while_up(gib / HOURS_PER_MONTH)
 
 
 def _checkpoints(prices: Prices, request: PlanRequest, work: Work) -> Iterator[Line]:
@@ -212,6 +242,6 @@ def _transfer(prices: Prices, request: PlanRequest) -> Iterator[Line]:
 def _logs(prices: Prices, place: Place) -> Iterator[Line]:
     """Logs of the cluster, the jobs and the network, and their keeping."""
     an_hour = log_gb_per_hour(place)
-    yield prices.line("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB").standing(an_hour)
+    yield prices.line("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB").while_up(an_hour)
     kept = an_hour * LOG_RETENTION_DAYS * 24 / HOURS_PER_MONTH
-    yield prices.line("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month").standing(kept)
+    yield prices.line("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month").while_up(kept)

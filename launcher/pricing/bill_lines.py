@@ -1,7 +1,8 @@
 """A line of the bill: how its quantity grows with the job, and what that comes to, tier by tier."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from launcher.model.money import CostComponent, Price, Unpriced
 HOURS_PER_MONTH = 730.0
 """AWS's own month: 8,760 hours over 12."""
 CLUSTER_OVERHEAD_H = 0.5
-"""Hours that the head node and the network stand before and after the job: an assumption, not measured."""
+"""Hours that the head node and the network run before and after the job: an assumption, not measured."""
 FREE_ZONE_H = 12.0
 """A DNS zone that is deleted within this time is not billed; any other pays whole months (Route 53 developer guide)."""
 CENT_FRACTION = Decimal("0.0001")
@@ -58,15 +59,15 @@ class Line(NamedTuple):
     def quantity(self, size: JobSize) -> float:
         """What there is of it in a job of a size."""
         if self.zones:
-            stands_h = size.hours + CLUSTER_OVERHEAD_H
-            return float(self.zones * math.ceil(stands_h / HOURS_PER_MONTH)) if stands_h > FREE_ZONE_H else 0.0
+            up_h = size.hours + CLUSTER_OVERHEAD_H
+            return float(self.zones * math.ceil(up_h / HOURS_PER_MONTH)) if up_h > FREE_ZONE_H else 0.0
         found = self.once + self.an_hour * size.hours
         if self.a_save:
             found += self.a_save * max(0.0, size.saves - self.saves_free)
         return min(found, MOST)
 
-    def standing(self, count: float) -> "Line":
-        """The line of something of which `count` stand as long as the cluster does, quantities being hours."""
+    def while_up(self, count: float) -> "Line":
+        """The line of something of which `count` are billed as long as the cluster runs, quantities being hours."""
         return self._replace(once=count * CLUSTER_OVERHEAD_H, an_hour=count)
 
     def of(self, quantity: float) -> CostComponent:
@@ -87,7 +88,9 @@ class Prices(NamedTuple):
     def past_allowance(self, item: str) -> Price | Unpriced:
         """The price of an item beyond what an account has free: other clusters and services use that up too."""
         price = self.catalog.bill_item(item, self.region)
-        return price if isinstance(price, Unpriced) else _flat(price)
+        if isinstance(price, Unpriced):
+            return replace(price, elsewhere=None if price.elsewhere is None else _flat(price.elsewhere))
+        return _flat(price)
 
 
 def _flat(price: Price) -> Price:
@@ -100,10 +103,26 @@ def combined(parts: Iterable[tuple[float, Price | Unpriced]]) -> Price | Unprice
 
     Unpriced with the first part that is.
     """
+    known, priced = tuple(parts), []
+    for amount, price in known:
+        if isinstance(price, Unpriced):
+            return price if price.elsewhere is None else replace(price, elsewhere=_sum(_elsewhere(known)))
+        priced.append((amount, price))
+    return _sum(priced)
+
+
+def _elsewhere(parts: Iterable[tuple[float, Price | Unpriced]]) -> Iterator[tuple[float, Price]]:
+    """The parts at their own prices, or at those of other regions; what has none at all is left out."""
+    for amount, price in parts:
+        found = price.elsewhere if isinstance(price, Unpriced) else price
+        if found is not None:
+            yield amount, found
+
+
+def _sum(parts: Iterable[tuple[float, Price]]) -> Price:
+    """The price of so much of each part."""
     usd, priced = Decimal(0), []
     for amount, price in parts:
-        if isinstance(price, Unpriced):
-            return price
         usd += price.usd * _exact(amount)
         priced.append(price)
     return Price(
@@ -132,6 +151,17 @@ def total_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
     )
 
 
+def missing_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
+    """What the unpriced ones among the lines come to at the dearest prices that other regions have."""
+    months = size.months
+    known = (
+        (each.price.elsewhere, each.quantity(size))
+        for each in lines
+        if isinstance(each.price, Unpriced) and each.price.elsewhere is not None
+    )
+    return sum((_usd(price, quantity, months) for price, quantity in known), Decimal(0))
+
+
 def component(
     name: str, group: str, unit: str, quantity: float, price: Price | Unpriced, *, months: float = 1.0
 ) -> CostComponent:
@@ -152,6 +182,7 @@ def component(
             source="",
             basis=None,
             as_of=None,
+            elsewhere_usd=None if price.elsewhere is None else _usd(price.elsewhere, quantity, months),
         )
     return CostComponent(
         name=name,

@@ -6,10 +6,7 @@ from typing import NamedTuple
 from launcher.model.hyperpod import is_prepaid
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Price, Unpriced
-from launcher.model.plan import Place
-from launcher.model.request import PlanRequest
-from launcher.model.target import HeadNode, Target, target_of
-from launcher.model.upkeep import (
+from launcher.model.monitoring import (
     DASHBOARDS,
     GUARD_EVERY_MINUTES,
     GUARD_MEMORY_MB,
@@ -19,6 +16,9 @@ from launcher.model.upkeep import (
     guard_metrics,
     node_metrics,
 )
+from launcher.model.plan import Place
+from launcher.model.request import PlanRequest
+from launcher.model.target import HeadNode, Target, target_of
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, HOURS_PER_MONTH, Line, Prices, combined
 
 GUARD_SECONDS = 3.0
@@ -33,13 +33,13 @@ NO_HEAD_NODE = HeadNode(name="")
 
 
 class Watch(NamedTuple):
-    """Something that watches: its line without a quantity, and how many of it stand."""
+    """Something that watches: its line without a quantity, and how many of it there are."""
 
     line: Line
-    standing: int
+    number: int
 
 
-def standing_watch(prices: Prices, request: PlanRequest, target: Target) -> Iterator[Line]:
+def monitoring_lines(prices: Prices, request: PlanRequest, target: Target) -> Iterator[Line]:
     """What watches a cluster of its own, and what its head node sets beside that."""
     head = target.head or NO_HEAD_NODE
     found = list(watch(prices, request, own_alarms=head.alarms))
@@ -48,13 +48,13 @@ def standing_watch(prices: Prices, request: PlanRequest, target: Target) -> Iter
         line = prices.line(f"composite alarm of the {head.name}", "other", item, "alarm-month")
         found.insert(1, Watch(line, head.composite_alarms))
     for each in found:
-        yield each.line.standing(each.standing * PER_MONTH)
+        yield each.line.while_up(each.number * PER_MONTH)
 
 
 def watch(prices: Prices, request: PlanRequest, *, own_alarms: int) -> Iterator[Watch]:
     """What the guardrails of every target are: alarms, a dashboard, the guard, an AWS Budget.
 
-    The launcher passes on the quoted rate, so the alarm on spending stands wherever there is a budget.
+    The launcher passes on the quoted rate, so the alarm on spending exists wherever there is a budget.
 
     Args:
         prices: the region's prices.
@@ -82,28 +82,29 @@ def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, sta
         own: whether the cluster is made for the job.
         start_up_h: hours that a node runs beside those of the job.
     """
-    of_nodes = len(node_metrics(facts)) * place.nodes
+    # Nothing on a node of Kubernetes reports its accelerators to CloudWatch.
+    of_nodes = 0 if target_of(place.target).pods else len(node_metrics(facts)) * place.nodes
     calls = NODE_REPORTS_PER_HOUR * place.nodes if of_nodes else 0.0
-    standing = standing_calls = 0.0
+    of_cluster = cluster_calls = 0.0
     target = target_of(place.target)
     head, guard = target.head or NO_HEAD_NODE, target.guard
     if own:
-        standing = len(guard_metrics(rated=True)) + head.metrics
+        of_cluster = len(guard_metrics(rated=True)) + head.metrics
         reports = HEAD_NODE_REPORTS_PER_HOUR if head.metrics else 0
-        standing_calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS + reports
+        cluster_calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS + reports
         # Only a fleet that may be stopped is looked at for idleness.
         if guard is not None and not is_prepaid(place.option):
             calls += GUARD_CALLS_PER_HOUR * (guard.metrics_a_look + guard.metrics_a_node * place.nodes)
-    if not of_nodes and not standing:
+    if not of_nodes and not of_cluster:
         return
     line = prices.line("custom metrics", "other", "cloudwatch.custom-metric", "metric-month")
-    yield _while_up(line, standing * PER_MONTH, of_nodes * PER_MONTH, start_up_h)
+    yield _while_up(line, of_cluster * PER_MONTH, of_nodes * PER_MONTH, start_up_h)
     line = prices.line("CloudWatch requests", "other", "cloudwatch.requests", "1000 requests")
-    yield _while_up(line, standing_calls / 1000, calls / 1000, start_up_h)
+    yield _while_up(line, cluster_calls / 1000, calls / 1000, start_up_h)
 
 
 def _while_up(line: Line, of_cluster: float, of_nodes: float, start_up_h: float) -> Line:
-    """A line with so much an hour that the cluster stands, and so much an hour that its nodes run."""
+    """A line with so much an hour that the cluster runs, and so much an hour that its nodes run."""
     return line._replace(once=of_cluster * CLUSTER_OVERHEAD_H + of_nodes * start_up_h, an_hour=of_cluster + of_nodes)
 
 

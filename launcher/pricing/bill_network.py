@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from launcher.model.money import Assumption
+from launcher.model.monitoring import interface_endpoints, nat_zones
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import Target
-from launcher.model.upkeep import interface_endpoints, nat_zones
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, Line, Prices
 
 NAT_GB_PER_NODE = 20.0
@@ -17,19 +17,19 @@ LOGS = "logs"
 """The service whose endpoint takes the logs past the NAT gateway."""
 
 
-def standing_network(prices: Prices, request: PlanRequest, target: Target) -> Iterator[Line]:
-    """What stands as long as the cluster does: the network's own, and what the target puts into it."""
+def network_lines(prices: Prices, request: PlanRequest, target: Target) -> Iterator[Line]:
+    """What exists as long as the cluster does: the network's own, and what the target puts into it."""
     gateways = len(nat_zones(request.network, None))
     if gateways:
-        yield prices.line("NAT gateway", "network", "vpc.nat-gateway", "hour").standing(gateways)
-        yield prices.line("public IPv4 address of the NAT", "network", "vpc.public-ipv4", "hour").standing(gateways)
+        yield prices.line("NAT gateway", "network", "vpc.nat-gateway", "hour").while_up(gateways)
+        yield prices.line("public IPv4 address of the NAT", "network", "vpc.public-ipv4", "hour").while_up(gateways)
     endpoints = len(interface_endpoints(request.network))
     if endpoints:
         name = f"{endpoints} interface endpoint{'s' if endpoints > 1 else ''}"
-        yield prices.line(name, "network", "vpc.interface-endpoint", "AZ-hour").standing(endpoints)
+        yield prices.line(name, "network", "vpc.interface-endpoint", "AZ-hour").while_up(endpoints)
     if request.storage.login_nodes and target.login_balancer:
         item = "elb.network-load-balancer"
-        yield prices.line("load balancer of the login nodes", "network", item, "hour").standing(1)
+        yield prices.line("load balancer of the login nodes", "network", item, "hour").while_up(1)
     if target.head is not None and target.head.dns_zones:
         zone = prices.line("private DNS zone", "network", "route53.hosted-zone", "zone-month")
         yield zone._replace(zones=target.head.dns_zones)
@@ -60,7 +60,7 @@ def log_gb_per_hour(place: Place) -> float:
 
 
 def _logged(line: Line, gb_per_hour: float, once: float) -> Line:
-    """A line with a quantity of logs as long as the cluster stands, and something once."""
+    """A line with a quantity of logs as long as the cluster runs, and something once."""
     return line._replace(once=once + gb_per_hour * CLUSTER_OVERHEAD_H, an_hour=gb_per_hour)
 
 

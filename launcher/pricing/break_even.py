@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from launcher.model.money import Price
-from launcher.pricing.bill_lines import JobSize, total_usd
+from launcher.pricing.bill_lines import JobSize
 from launcher.pricing.compute import FOREVER_H, start_hours
 from launcher.pricing.idle_tail import tail_hours
 from launcher.pricing.interruptible import on_spot
@@ -47,4 +47,4 @@ def _total(candidate: TrainingCandidate, rate: float) -> float:
     size = JobSize(hours=hours, checkpoint_interval_s=told.interval_s)
     start = start_hours(candidate.place)
     billed = hours + start + tail_hours(candidate.place, request, hours + start)
-    return float(price.usd) * candidate.place.nodes * billed + float(total_usd(candidate.rest, size))
+    return float(price.usd) * candidate.place.nodes * billed + float(candidate.rest.total_usd(size))

@@ -1,13 +1,15 @@
 """One way to buy a workload, with its middle total: enough to rank them all; quotes are made of the few shown."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from datetime import date
 from decimal import Decimal
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent
 from launcher.model.plan import Place, Plan
 from launcher.pricing.context import PricingContext
+from launcher.pricing.derived_spot import is_derived
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer
 
@@ -44,8 +46,16 @@ class Candidate(Protocol):
         """Every line of the bill."""
 
     @property
+    def line_dates(self) -> Collection[tuple[date, str]]:
+        """The dates of the prices beside the compute, with the names of their lines."""
+
+    @property
     def usd(self) -> Decimal | None:
         """The whole bill in the middle case; None when the compute is unpriced."""
+
+    @property
+    def missing_usd(self) -> Decimal:
+        """What the lines without a price come to at the dearest prices of other regions; in no total."""
 
     @property
     def refusals(self) -> tuple[Finding, ...]:
@@ -60,19 +70,30 @@ AnyCandidate = TypeVar("AnyCandidate", bound=Candidate)
 
 
 def ranked(candidates: Iterable[AnyCandidate]) -> list[AnyCandidate]:
-    """Drafts in the order they are shown: possible before impossible, priced before unpriced, then by the total."""
-    return sorted(candidates, key=_order)
+    """Drafts in the order they are shown: possible before impossible, priced before unpriced, then by the total.
+
+    Lines that have no price in a region count at the dearest of the others, so that what is unknown is not cheap.
+    """
+    return sorted(candidates, key=order)
 
 
-def _order(each: Candidate) -> tuple[bool, bool, Decimal, float, float, str, str, int]:
-    """Ties go to the shorter, then by name, so that the order is stable."""
+Order: TypeAlias = tuple[bool, bool, Decimal, bool, float, float, str, str, int]
+"""What candidates are sorted by."""
+
+
+def order(each: Candidate) -> Order:
+    """What candidates are sorted by.
+
+    Ties go to what has a price that somebody published, then to the shorter, then by name, so that the order is stable.
+    """
     instance_hours = 0.0 if each.usd is not None else each.hours * each.place.nodes
     place = each.place
     where = f"{place.region} {place.az_id or ''} {place.option} {place.plan_kind or ''} {place.term_years or ''}"
     return (
         each.usd is None,
         bool(each.refusals),
-        each.usd or Decimal(0),
+        Decimal(0) if each.usd is None else each.usd + each.missing_usd,
+        is_derived(place),
         instance_hours,
         each.hours,
         place.instance_type,

@@ -32,7 +32,8 @@ def cash(candidate: TrainingCandidate, cost: ComputeCost | None) -> Cash:
     )
     usd, lines = candidate.usd, []
     owned = candidate.context.request.purchase.owned and candidate.place.option.value in ("savings-plan", "reserved")
-    if owned or bought(candidate.context.request.purchase, candidate.place.option) is not None:
+    held = bought(candidate.context.request.purchase, candidate.place.option) is not None and not candidate.to_buy
+    if owned or held:
         usd -= compute
         lines.append(_line("compute that is paid for already", f"{compute:.2f}", "no further cash"))
     elif cost.commitment_usd is not None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import Key
 from launcher.model.commitment_choice import CommitmentOption, Load
-from launcher.model.enums import Payment, PlanKind, PurchaseOption
+from launcher.model.enums import Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price
 from launcher.model.plan import Place
 from launcher.pricing.commitments import MOVES
@@ -110,7 +110,7 @@ class _Instrument(NamedTuple):
     """What can be committed to: a way of buying, and the loads that it covers."""
 
     option: PurchaseOption
-    kind: PlanKind | None
+    kind: SavingsPlanKind | None
     covers: str
     loads: tuple[Load, ...]
 
@@ -130,18 +130,18 @@ def commitment_options(loads: Sequence[Load], catalog: Catalog) -> tuple[Commitm
 def _instruments(loads: Sequence[Load]) -> Iterator[_Instrument]:
     """Each instrument with the loads that it covers.
 
-    Compute plans cover EC2 anywhere, instance plans one family in a region, reservations one type there, and
-    SageMaker's plans what it bills.
+    Compute Savings Plans cover EC2 anywhere, EC2 Instance ones one family in a region, reservations one type there, and
+    SageMaker ones what it bills.
     """
     own, managed = [each for each in loads if not each.managed], [each for each in loads if each.managed]
-    plan = PurchaseOption.SAVINGS_PLAN
+    savings_plan = PurchaseOption.SAVINGS_PLAN
     if own:
-        yield _Instrument(plan, PlanKind.COMPUTE, "EC2 of any type in any region", tuple(own))
+        yield _Instrument(savings_plan, SavingsPlanKind.COMPUTE, "EC2 of any type in any region", tuple(own))
     if managed:
-        yield _Instrument(plan, PlanKind.SAGEMAKER, "SageMaker's machines in any region", tuple(managed))
+        yield _Instrument(savings_plan, SavingsPlanKind.SAGEMAKER, "SageMaker's machines in any region", tuple(managed))
     for family, region in sorted({(each.family, each.region) for each in own}):
         some = tuple(each for each in own if (each.family, each.region) == (family, region))
-        yield _Instrument(plan, PlanKind.EC2_INSTANCE, f"{family} in {region}", some)
+        yield _Instrument(savings_plan, SavingsPlanKind.EC2_INSTANCE, f"{family} in {region}", some)
     for name, region in sorted({(each.instance_type, each.region) for each in own}):
         some = tuple(each for each in own if (each.instance_type, each.region) == (name, region))
         yield _Instrument(PurchaseOption.RESERVED, None, f"{name} in {region}", some)
@@ -255,8 +255,12 @@ def _command(instrument: _Instrument, years: int, payment: Payment, usd_per_hour
             f"purchase-reserved-instances-offering --region {load.region} --instance-count {count:.0f} "
             "--reserved-instances-offering-id ID"
         )
-    kinds = {PlanKind.COMPUTE: "Compute", PlanKind.EC2_INSTANCE: "EC2Instance", PlanKind.SAGEMAKER: "SageMaker"}
-    kind = kinds[instrument.kind or PlanKind.COMPUTE]
+    kinds = {
+        SavingsPlanKind.COMPUTE: "Compute",
+        SavingsPlanKind.EC2_INSTANCE: "EC2Instance",
+        SavingsPlanKind.SAGEMAKER: "SageMaker",
+    }
+    kind = kinds[instrument.kind or SavingsPlanKind.COMPUTE]
     return (
         f"{CONSOLE[True]}; or aws savingsplans describe-savings-plans-offerings --plan-types {kind} "
         f"--durations {seconds} --payment-options '{words[payment]}', then aws savingsplans create-savings-plan "

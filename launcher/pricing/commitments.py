@@ -2,14 +2,14 @@
 
 from decimal import Decimal
 
-from launcher.model.enums import Market, PlanKind, PurchaseOption
+from launcher.model.enums import Market, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Assumption, Price
 from launcher.model.quote import Commitment
 from launcher.pricing.compute import HOURS_A_YEAR, ComputeCost
 from launcher.pricing.training_candidate import TrainingCandidate
 
 HOURS_PER_MONTH = 730.0
-MOVES = (PlanKind.COMPUTE, PlanKind.SAGEMAKER)
+MOVES = (SavingsPlanKind.COMPUTE, SavingsPlanKind.SAGEMAKER)
 """Savings Plans that pay for any type; an EC2 Instance Savings Plan and a Reserved Instance are bound to one family
 (Savings Plans user guide; buying guides of 2026)."""
 CUT_SOURCE = "the cut of June 2025, aws/karpenter-provider-aws price tables of 2025-03-31 and 2025-06-23"

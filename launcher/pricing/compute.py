@@ -231,26 +231,26 @@ def _offering(place: Place, work: Work, per_hour: Decimal, request: PlanRequest,
 
 def _whole_line(place: Place) -> Assumption:
     """The rules of whole offerings as a line of the quote."""
-    plan = place.option is PurchaseOption.TRAINING_PLAN
+    in_training_plan = place.option is PurchaseOption.TRAINING_PLAN
     return Assumption(
         name="instances are taken back before the end, at 11:30 UTC, by",
         value=f"{lost_h(place.option) * 60:g}",
         unit="minutes",
         source="SageMaker HyperPod developer guide"
-        if plan
+        if in_training_plan
         else "EC2 user guide, Capacity Blocks for ML; paid up front",
     )
 
 
 def _wait_line(place: Place) -> Assumption:
     """When an offering that is still to be bought begins, as a line of the quote."""
-    plan = place.option is PurchaseOption.TRAINING_PLAN
+    in_training_plan = place.option is PurchaseOption.TRAINING_PLAN
     return Assumption(
         name="wait until it begins",
         value="not in the hours",
         unit="",
         source="a training plan begins when SageMaker offers one"
-        if plan
+        if in_training_plan
         else f"EC2 user guide: a block begins when AWS offers one, up to {LEAD_WEEKS} weeks ahead",
     )
 

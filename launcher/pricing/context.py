@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
 from launcher.catalog.load import Catalog
-from launcher.model.document import document
+from launcher.model.document import PlanBase
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.pricing.bill import Bill
@@ -24,9 +23,9 @@ class PricingContext:
     rules: GateRules
 
     @cached_property
-    def document(self) -> dict[str, Any]:
-        """The request as plain data, from which every candidate's digest is made."""
-        return document(self.request)
+    def base(self) -> PlanBase:
+        """The request, as every candidate's plan is made of it."""
+        return PlanBase(self.request)
 
     @cached_property
     def bill(self) -> Bill:

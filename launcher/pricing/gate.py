@@ -47,7 +47,7 @@ def judge(
     rules: GateRules,
     commitment: NewCommitment | None = None,
 ) -> Gate:
-    """What the gate says; where several reasons hold, 5 stands before 4 before 3."""
+    """What the gate says; where several reasons hold, 5 comes before 4 before 3."""
     option = plan.place.option
     stopping = [each for each in findings if each.level is Level.ERROR]
     if stopping:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from launcher.model.enums import PlanKind, PurchaseOption
+from launcher.model.enums import PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.pricing.bill_lines import HOURS_PER_MONTH
@@ -19,7 +19,7 @@ class _Key(NamedTuple):
     instance_type: str
     region: str
     option: PurchaseOption
-    plan_kind: PlanKind | None
+    plan_kind: SavingsPlanKind | None
     term_years: int | None
     usd_per_hour: Decimal
 
@@ -31,7 +31,7 @@ class HeldCommitment:
     instance_type: str
     region: str
     option: PurchaseOption
-    plan_kind: PlanKind | None
+    plan_kind: SavingsPlanKind | None
     term_years: int
     instances: int
     usd_per_month: Decimal

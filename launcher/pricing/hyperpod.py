@@ -41,7 +41,7 @@ def volume_assumption() -> Assumption:
         name="root volumes of HyperPod's machines",
         value="in their rate",
         unit="",
-        source="they stand in SageMaker's account; not confirmed",
+        source="they run in SageMaker's account; not confirmed",
     )
 
 
@@ -49,7 +49,7 @@ def surcharge(place: Place, work: Work, price: Price, hours: float, catalog: Cat
     """What HyperPod costs above EC2 on demand for the same job, and how much sooner a failure must be over to pay.
 
     The break-even needs no guess of how long a recovery takes: surcharge = failures x minutes saved x cluster rate.
-    Failures are those of machines alone: what software breaks, no other machine mends. Beside it stands what the
+    Failures are those of machines alone: what software breaks, no other machine mends. Beside it is what the
     minutes are worth that the estimate counts for a restart, were all of them saved. The finding is None for other
     ways of buying, and where EC2 has no price or the dearer one.
     """

@@ -7,10 +7,10 @@ offerings are paid for to their end whatever runs.
 
 from launcher.model.idle import idle_minutes
 from launcher.model.money import Assumption
+from launcher.model.monitoring import GUARD_AFTER_SLURM_MINUTES, GUARD_EVERY_MINUTES
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
-from launcher.model.upkeep import GUARD_AFTER_SLURM_MINUTES, GUARD_EVERY_MINUTES
 
 NEVER_H = 24.0
 """Hours that nodes which nothing stops are taken to stay: somebody looks once a day. An assumption, not measured."""

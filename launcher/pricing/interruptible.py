@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 from launcher.agent.interval import daly_interval_s, overhead_fraction
+from launcher.model.durations import HOUR_S, spoken
 from launcher.model.enums import CheckpointMode
 from launcher.model.money import Assumption
 from launcher.model.request import PlanRequest
@@ -55,7 +56,7 @@ def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnS
     bare_h = work_h / (1 + work.failure_overhead)
     counted = work.training is None and (lossless or request.checkpoint.interval is not None)
     share = 0.0 if counted else _overhead(write_s, interval_s, work)
-    # A segment of work stretches by what failures add to it; its own checkpoint stands apart, at its end.
+    # A segment of work stretches by what failures add to it; its own checkpoint is counted apart, at its end.
     stall_h = min(write_s, interval_s * share) / 3600
     job = Interruptible(
         work=bare_h * (1 + share - stall_h * 3600 / interval_s),
@@ -120,14 +121,14 @@ def spot_lines(told: OnSpot) -> tuple[Assumption, ...]:
     return (
         Assumption(
             name="checkpoint written and stored",
-            value=f"{job.write * 3600:.3g}",
-            unit="s",
+            value=spoken(job.write * HOUR_S),
+            unit="",
             source=f"against {NOTICE_H * 3600:.0f} s of notice (EC2 user guide): the job {kept}",
         ),
         Assumption(
             name="checkpoint interval",
-            value=f"{told.interval_s:.4g}",
-            unit="s",
+            value=spoken(told.interval_s),
+            unit="",
             source="Young 1974, Daly 2006",
         ),
         restart,

@@ -21,6 +21,7 @@ stays an atom. The derivation is this project's own, held against `benchmarks/sp
 
 import math
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from launcher.pricing.segments import LESS_THAN_ONE, Segments, cut_off, lost
@@ -104,6 +105,7 @@ class _Mixture(NamedTuple):
         )
 
 
+@lru_cache(maxsize=4096)
 def loss_quantile(parts: Segments, pause: float, probability: float) -> float:
     """The least number of lost hours that is not exceeded with at least this probability.
 

@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import SAGEMAKER, Key
-from launcher.model.enums import Availability, Basis, Market, Payment, PlanKind, PurchaseOption
+from launcher.model.enums import Availability, Basis, Market, Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 from launcher.pricing.blocks import bought
+from launcher.pricing.derived_spot import derived_price, is_derived
 
 _NOT_MANAGED = {
     PurchaseOption.SAVINGS_PLAN: "EC2 and Compute Savings Plans do not cover ml. instances",
@@ -35,6 +36,8 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
         return Offer(price=own, availability=Availability.UNKNOWN)
     key = price_key(place, request.purchase.payment)
     price = key if isinstance(key, Unpriced) else catalog.price(key)
+    if is_derived(place):
+        price = derived_price(price, place, catalog)
     availability = Availability.UNKNOWN
     if isinstance(price, Price):
         availability = Availability.OFFERED
@@ -76,19 +79,19 @@ def price_key(place: Place, payment: Payment) -> Key | Unpriced:
             return Key(option.value, place.instance_type, region)
         case PurchaseOption.ON_DEMAND if target.sagemaker is not None:
             return Key(SAGEMAKER, name, region, detail=target.sagemaker)
-        case _ if target.managed or option is PurchaseOption.BEDROCK:
+        case _ if (target.managed and not is_derived(place)) or option is PurchaseOption.BEDROCK:
             return Unpriced(reason=_NOT_MANAGED.get(option, f"no {option.value} price of {name} is known"))
         case PurchaseOption.RESERVED:
             return Key(option.value, name, region, "", "standard", place.term_years or 1, payment.value)
     zone = place.az_id if option is PurchaseOption.SPOT else None
-    return Key(option.value, name, region, zone or "")
+    return Key(option.value, place.instance_type, region, zone or "")
 
 
 def _plan_key(place: Place, payment: Payment) -> Key | Unpriced:
     """The key of a Savings Plan's rate: a SageMaker plan covers what SageMaker bills, the others what EC2 does."""
     target = target_of(place.target)
-    kind = place.plan_kind or PlanKind.COMPUTE
-    if target.managed is not (kind is PlanKind.SAGEMAKER):
+    kind = place.plan_kind or SavingsPlanKind.COMPUTE
+    if target.managed is not (kind is SavingsPlanKind.SAGEMAKER):
         words = (
             _NOT_MANAGED[place.option] if target.managed else "a SageMaker Savings Plan does not cover EC2 instances"
         )

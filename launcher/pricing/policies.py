@@ -1,5 +1,6 @@
 """The safety policies of a plan as a quote shows them, the ones that are off included."""
 
+from launcher.model.durations import spoken
 from launcher.model.enums import CheckpointMode
 from launcher.model.idle import idle_minutes
 from launcher.model.quote import Policy
@@ -11,7 +12,7 @@ def policies(request: PlanRequest, interval_s: float | None) -> tuple[Policy, ..
     budget, rails, saves = request.budget, request.guardrails, request.checkpoint
     idle = idle_minutes(request)
     kept = saves.mode is not CheckpointMode.NONE
-    every = f"every {interval_s:.0f} s, " if interval_s else ""
+    every = f"every {spoken(interval_s)}, " if interval_s else ""
     return (
         _policy("checkpoints", f"{every}{saves.keep} kept, by {saves.mode.value}" if kept else None),
         _policy("budget", None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate"),

@@ -1,7 +1,7 @@
 """A request with its candidates, best first: ranks, quotes and digests of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -58,6 +58,16 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         """The quote of a rank, from 1; one over the budget names the best that is not."""
         return self._with_way_out(self._own(rank))
 
+    def row(self, rank: int) -> Quote:
+        """What a row of a table shows of a rank: its quote, which may lack lines, assumptions, policies and cash."""
+        made = self._made[rank] if rank in self._made else self._outline(rank)
+        return self._with_way_out(made)
+
+    @property
+    def rows(self) -> Iterator[Quote]:
+        """The rows of all candidates, each made when it is asked for and kept by nobody."""
+        return (self.row(rank) for rank in range(1, len(self.candidates) + 1))
+
     def quote_at_any_age(self, rank: int) -> Quote:
         """The same quote, judged without a look at the age of its price: a current one is read before it counts."""
         made, rules = self._own(rank), replace(self.context.rules, sandbox=True)
@@ -83,6 +93,10 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     @abstractmethod
     def _make(self, rank: int) -> Quote:
         """The quote of a rank, from 1."""
+
+    def _outline(self, rank: int) -> Quote:
+        """The row of a rank, from 1: its quote, where nothing shorter is known."""
+        return self._own(rank)
 
     def digest(self, rank: int) -> str:
         """The digest of a rank's plan, without making its quote."""

@@ -12,7 +12,7 @@ from launcher.model.target import target_of
 from launcher.model.work import Work
 from launcher.pricing.ages import expiry
 from launcher.pricing.bill import bill_assumptions
-from launcher.pricing.bill_lines import CENT_FRACTION, JobSize, total_usd
+from launcher.pricing.bill_lines import CENT_FRACTION, JobSize
 from launcher.pricing.break_even import break_even
 from launcher.pricing.cash import cash
 from launcher.pricing.commitments import commitment
@@ -38,52 +38,78 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
         work: its work with the arithmetic of every number.
         rival_usd: the cheapest total that is not on spot, for the break-even of one that is.
     """
+    context, place = candidate.context, candidate.place
+    cost = _compute(candidate, work)
+    made = _outlined(candidate, cost, rival_usd)
+    paid = cash(candidate, cost)
+    return replace(
+        made,
+        work=work,
+        components=candidate.components,
+        assumptions=(
+            *work.assumptions,
+            *(cost.assumptions if cost else ()),
+            *bill_assumptions(context.request, place.target),
+            *(made.commitment.assumptions if made.commitment else ()),
+            *paid.assumptions,
+            *uncounted_assumptions(place, context.request, context.catalog, made.usd),
+        ),
+        policies=policies(context.request, candidate.interval_s),
+        cash_after_credits_usd=paid.after_credits_usd,
+        cash_usd=paid.usd,
+    )
+
+
+def outline(candidate: TrainingCandidate, rival_usd: Decimal | None) -> Quote:
+    """The same without what a row of a table does not show: lines that have a price, assumptions, policies, cash.
+
+    There are thousands of rows, and a few quotes.
+    """
+    return _outlined(candidate, _compute(candidate, candidate.work), rival_usd)
+
+
+def _compute(candidate: TrainingCandidate, work: Work) -> ComputeCost | None:
+    """The compute of a candidate with its range; None without a price."""
     context, price, place = candidate.context, candidate.offer.price, candidate.place
-    plan = candidate.plan
-    cost = None
-    if candidate.charge is not None and isinstance(price, Price):
-        spot = None
-        if candidate.hazard is not None:
-            spot = spot_price(place, price, context.catalog, context.rules.today)
-        cost = compute_cost(
-            place, work, price, context.request, middle=candidate.charge, hazard=candidate.hazard, spot=spot
-        )
-    hours = _hours(candidate, cost)
+    if candidate.charge is None or not isinstance(price, Price):
+        return None
+    spot = None
+    if candidate.hazard is not None:
+        spot = spot_price(place, price, context.catalog, context.rules.today)
+    return compute_cost(
+        place, work, price, context.request, middle=candidate.charge, hazard=candidate.hazard, spot=spot
+    )
+
+
+def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd: Decimal | None) -> Quote:
+    """The money of a candidate, what is to be said of it, and the gate's word."""
+    context, price, place = candidate.context, candidate.offer.price, candidate.place
+    plan, hours = candidate.plan, _hours(candidate, cost)
     usd = None if cost is None else _total(candidate, cost, hours)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
     findings = _findings(candidate, hours)
-    tied = commitment(candidate, cost)
-    paid = cash(candidate, cost)
     return Quote(
         plan=plan,
-        work=work,
+        work=candidate.work,
         availability=candidate.offer.availability,
         price=price,
         usd_per_hour=per_hour,
         hours=hours,
         billed_hours=candidate.charge.billed_hours if candidate.charge else hours.mid,
         usd=usd,
-        components=candidate.components,
+        components=candidate.rest.summary(candidate.size).unpriced,
         commitment_usd=None if cost is None else cost.commitment_usd,
         spot=_outlook(candidate, usd, rival_usd),
         checkpoint_interval_s=candidate.interval_s,
-        assumptions=(
-            *work.assumptions,
-            *(cost.assumptions if cost else ()),
-            *bill_assumptions(context.request, place.target),
-            *(tied.assumptions if tied else ()),
-            *paid.assumptions,
-            *uncounted_assumptions(place, context.catalog),
-        ),
-        policies=policies(context.request, candidate.interval_s),
-        cash_after_credits_usd=paid.after_credits_usd,
+        assumptions=(),
+        policies=(),
+        cash_after_credits_usd=None,
         findings=findings,
         as_of=context.now,
         expires_at=expiry(price, place.option, context.now) if isinstance(price, Price) else None,
         gate=judge(plan, price, usd, per_hour, findings, rules=context.rules, commitment=_new(candidate, cost)),
-        note=cost.note if cost else "",
-        commitment=tied,
-        cash_usd=paid.usd,
+        note="; ".join(each for each in (candidate.offered, cost.note if cost else "") if each),
+        commitment=commitment(candidate, cost),
         accelerator=candidate.accelerator,
         price_range=cost.price_range if cost else None,
     )
@@ -115,7 +141,7 @@ def _total(candidate: TrainingCandidate, cost: ComputeCost, hours: Range) -> Usd
 
 def _rest_usd(candidate: TrainingCandidate, hours: float) -> Decimal:
     """The priced part of the rest of the bill when the job takes `hours`."""
-    return total_usd(candidate.rest, JobSize(hours=hours, checkpoint_interval_s=candidate.interval_s))
+    return candidate.rest.total_usd(JobSize(hours=hours, checkpoint_interval_s=candidate.interval_s))
 
 
 def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Decimal | None) -> SpotOutlook | None:
@@ -160,7 +186,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
 
 def _unpriced(candidate: TrainingCandidate) -> Iterator[Finding]:
     """One warning for all lines beside the compute that have no price; the bill gives the reason of each."""
-    missing = [each for each in candidate.components if each.unpriced is not None and each.group != "compute"]
+    missing = candidate.rest.summary(candidate.size).unpriced
     if len(missing) == 1:
         yield warning("unpriced-line", "", f"{missing[0].name}: {missing[0].unpriced}; the total is incomplete")
     elif missing:

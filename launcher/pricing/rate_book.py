@@ -12,6 +12,7 @@ from launcher.model.enums import Market, PurchaseOption
 from launcher.model.money import Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
+from launcher.pricing.derived_spot import factor, is_derived
 from launcher.pricing.offers import asked_for, override_names, price_key
 
 
@@ -42,6 +43,9 @@ class RateBook:
         row = None if isinstance(key, Unpriced) else self.selector.row(key)
         if row is None or (place.option is PurchaseOption.SPOT and not self._is_offer(row, place)):
             return None
+        if is_derived(place):
+            times = factor(place, self.selector)
+            return None if times is None else float(row.usd) * times
         return float(row.usd)
 
     def _is_offer(self, row: Row, place: Place) -> bool:

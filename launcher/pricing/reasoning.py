@@ -35,7 +35,7 @@ CLOSE = 0.15
 """Totals nearer than this, as a share of the GPU total, are too close to call: the time estimate's own error is larger
 than that in half of all cases (docs/accuracy.md)."""
 CLOSE_WHEN_MEASURED = 0.05
-"""The same when one side's throughput was measured."""
+"""The same when one side's throughput is the plan's own, or both sides' rest on one's own measurements."""
 
 
 class Rule(NamedTuple):

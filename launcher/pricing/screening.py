@@ -1,6 +1,9 @@
 """Thousands of places down to the best of every type and option, on plain numbers."""
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
+from operator import itemgetter
 from typing import NamedTuple
 
 from launcher.model.candidate_group import CandidateGroup, Term
@@ -8,9 +11,12 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.plan import Place
 from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
+from launcher.pricing.bill_lines import JobSize
+from launcher.pricing.candidate import AnyCandidate, Order, order
 from launcher.pricing.compute import charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.rate_book import RateBook
+from launcher.pricing.rest import NEARLY
 
 
 class Row(NamedTuple):
@@ -30,32 +36,101 @@ class Row(NamedTuple):
     location: int
     nodes: int
     term: int
+    interval_s: float | None
 
 
 class _Size(NamedTuple):
-    """One number of nodes: the hours of the job and the instance-hours that are paid for."""
+    """One number of nodes: the hours of the job, the instance-hours that are paid for, seconds between checkpoints."""
 
     nodes: int
     hours: float
     instance_hours: float
+    interval_s: float | None
 
 
-def best_places(groups: Iterable[CandidateGroup], estimator: Estimator, context: PricingContext) -> list[Place]:
-    """The best place of every type and purchase option: the cheapest that has a rate, or else the smallest.
+def best_candidates(
+    groups: Iterable[CandidateGroup],
+    estimator: Estimator,
+    context: PricingContext,
+    draft: Callable[[Place], AnyCandidate],
+) -> list[AnyCandidate]:
+    """The best candidate of every type and purchase option: the cheapest that has a rate, or else the smallest.
 
-    A plan that names its targets gets one of each; where any will do, the dearer one is folded away.
+    A plan that names its targets gets one of each; where any will do, the dearer one is folded away. `draft` prices a
+    place whole, which is done for those alone whose compute and least rest could still be part of the least total.
     """
     named = context.request.target.kind is not None
-    best: dict[tuple[str, str, str], tuple[Row, CandidateGroup]] = {}
+    rows: dict[tuple[str, str, str], list[tuple[Row, CandidateGroup]]] = {}
     book = RateBook(context.request, context.catalog)
     moved = _Transfers(context)
     for number, group in enumerate(groups):
-        row = min(_rows(number, group, estimator, book, moved), default=None)
-        row = row or min(_unpriced(number, group, estimator, context), default=None)
-        key = (group.target if named else "", group.instance_type, group.option)
-        if row is not None and (key not in best or row < best[key][0]):
-            best[key] = (row, group)
-    return [group.place(row.location, row.nodes, row.term) for row, group in best.values()]
+        found = [(each, group) for each in _rows(number, group, estimator, book, moved)]
+        if not found:
+            found = [(each, group) for each in sorted(_unpriced(number, group, estimator, context))[:1]]
+        rows.setdefault((group.target if named else "", group.instance_type, group.option), []).extend(found)
+    discounted = 1 - context.request.purchase.discount_percent / 100
+
+    def rest(row: Row, place: Place) -> float:
+        known = context.bill.rest(place, estimator.work(place.instance_type, row.nodes))
+        return known.least_usd(JobSize(row.hours, row.interval_s))
+
+    return [_best(found, draft, rest, discounted) for found in rows.values() if found]
+
+
+def _best(
+    rows: list[tuple[Row, CandidateGroup]],
+    draft: Callable[[Place], AnyCandidate],
+    rest: Callable[[Row, Place], float],
+    discounted: float,
+) -> AnyCandidate:
+    """The best of the rows by the whole bill, as if each had been drafted.
+
+    Rows are drafted in the order of the least that they can come to, their compute and the least of their `rest`, until
+    that is more than the best. What is refused for another reason than its hours limits nothing: a dearer place may be
+    possible.
+    """
+    rows.sort(key=itemgetter(0))
+    best: AnyCandidate | None = None
+    first: Order | None = None
+    late, limit = rows[0][0].late, math.inf
+    for least, place in _by_least(rows, rest, discounted):
+        if least > limit:
+            break
+        each = draft(place)
+        this = order(each)
+        if first is None or this < first:
+            best, first = each, this
+            if each.usd is not None and (late or not each.refusals):
+                limit = float(each.usd + each.missing_usd)
+    if best is None:
+        raise AssertionError("a type without a row")
+    return best
+
+
+def _by_least(
+    rows: list[tuple[Row, CandidateGroup]], rest: Callable[[Row, Place], float], discounted: float
+) -> Iterator[tuple[float, Place]]:
+    """The places like the first row, late and priced as it is, by the least that they can come to.
+
+    A row waits until the compute of the next alone comes to more. Without prices the first row speaks for all.
+    """
+    first, group = rows[0]
+    if first.unpriced:
+        yield 0.0, group.place(first.location, first.nodes, first.term)
+        return
+    waiting: list[tuple[float, int, Place]] = []
+    for number, (row, group) in enumerate(rows):
+        if row.late != first.late or row.unpriced:
+            break
+        usd = row.usd * discounted * NEARLY
+        while waiting and waiting[0][0] <= usd:
+            least, _, place = heappop(waiting)
+            yield least, place
+        place = group.place(row.location, row.nodes, row.term)
+        heappush(waiting, (usd + rest(row, place), number, place))
+    while waiting:
+        least, _, place = heappop(waiting)
+        yield least, place
 
 
 def all_places(groups: Iterable[CandidateGroup]) -> Iterator[Place]:
@@ -106,6 +181,7 @@ def _rows(number: int, group: CandidateGroup, estimator: Estimator, book: RateBo
                 location,
                 size.nodes,
                 term,
+                size.interval_s,
             )
 
 
@@ -116,9 +192,11 @@ def _sizes(
     for nodes in group.counts:
         place = group.place(location, nodes, term)
         spot_hazard = context.hazard(place) if group.option is PurchaseOption.SPOT else None
-        cost = charge(place, estimator.work(group.instance_type, nodes), context.request, spot_hazard, context.now)
+        work = estimator.work(group.instance_type, nodes)
+        cost = charge(place, work, context.request, spot_hazard, context.now)
         if cost is not None:
-            yield _Size(nodes, cost.hours, cost.instance_hours)
+            interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
+            yield _Size(nodes, cost.hours, cost.instance_hours, interval_s)
 
 
 def _unpriced(number: int, group: CandidateGroup, estimator: Estimator, context: PricingContext) -> Iterator[Row]:
@@ -130,4 +208,4 @@ def _unpriced(number: int, group: CandidateGroup, estimator: Estimator, context:
         for nodes in group.counts:
             hours = estimator.work(group.instance_type, nodes).hours.mid
             late = deadline is not None and hours > deadline
-            yield Row(late, True, unseen, hours * nodes, hours, region, zone or "", number, location, nodes, 0)  # noqa: FBT003
+            yield Row(late, True, unseen, hours * nodes, hours, region, zone or "", number, location, nodes, 0, None)  # noqa: FBT003

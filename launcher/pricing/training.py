@@ -1,6 +1,7 @@
 """The candidates of a training job, or of a cluster without one, and their quotes."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -16,8 +17,8 @@ from launcher.pricing.alternatives import Alternative, alternatives
 from launcher.pricing.candidate import cheapest_fixed, ranked
 from launcher.pricing.context import PricingContext
 from launcher.pricing.priced import PricedRequest
-from launcher.pricing.quoting import quote
-from launcher.pricing.screening import all_places, best_places
+from launcher.pricing.quoting import outline, quote
+from launcher.pricing.screening import all_places, best_candidates
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 
 
@@ -30,7 +31,25 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
     def _make(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
         made = quote(candidate, self.resolution.estimator.explained(candidate.work), self._rival_usd)
-        return replace(made, findings=(*made.findings, *self._beyond_published(candidate)))
+        return replace(
+            made, findings=(*made.findings, *self._beyond_published(candidate), *self._contradiction(candidate))
+        )
+
+    def _contradiction(self, candidate: TrainingCandidate) -> Iterator[Finding]:
+        """Own measurements that lie further apart than they allow, each with what it says of the estimate."""
+        place = candidate.place
+        learned = self.resolution.estimator.learned(place.instance_type, place.nodes) if place.instance_type else None
+        if learned is None or not learned.contradiction:
+            return
+        said = "; ".join(f"{each.words} ({', '.join(each.runs)}): {math.exp(each.error):.2f}" for each in learned.cells)
+        message = f"own measurements contradict each other, so the range is wider; times the estimate: {said}"
+        hint = "measure again, or delete the wrong lines of measurements.jsonl"
+        yield warning("measurements-contradict", "", message, hint)
+
+    def _outline(self, rank: int) -> Quote:
+        candidate = self.candidates[rank - 1]
+        made, more = outline(candidate, self._rival_usd), tuple(self._beyond_published(candidate))
+        return replace(made, findings=(*made.findings, *more)) if more else made
 
     def _beyond_published(self, candidate: TrainingCandidate) -> Iterator[Finding]:
         """A batch that no published run of the model's size used, with the time and the dollars at the largest."""
@@ -88,21 +107,18 @@ def price_training(
     return TrainingPriced(
         path=path,
         context=context,
-        candidates=ranked(
-            _candidate(each, resolution, context) for each in _places(resolution, context, everything=everything)
-        ),
+        candidates=ranked(_candidates(resolution, context, everything=everything)),
         findings=resolution.findings,
         considered=resolution.considered,
         resolution=resolution,
     )
 
 
-def _places(resolution: Resolution, context: PricingContext, *, everything: bool) -> Sequence[Place]:
+def _candidates(resolution: Resolution, context: PricingContext, *, everything: bool) -> Iterable[TrainingCandidate]:
+    def draft(place: Place) -> TrainingCandidate:
+        work = resolution.estimator.work(place.instance_type, place.nodes)
+        return training_candidate(place, work, context, place_findings(context.request, place, context.catalog))
+
     if everything:
-        return tuple(all_places(resolution.groups))
-    return best_places(resolution.groups, resolution.estimator, context)
-
-
-def _candidate(place: Place, resolution: Resolution, context: PricingContext) -> TrainingCandidate:
-    work = resolution.estimator.work(place.instance_type, place.nodes)
-    return training_candidate(place, work, context, place_findings(context.request, place, context.catalog))
+        return map(draft, all_places(resolution.groups))
+    return best_candidates(resolution.groups, resolution.estimator, context, draft)

@@ -1,22 +1,24 @@
 """A way to buy a training job, or a cluster without one, with its lines in the middle case: enough to rank it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from functools import cached_property
 
-from launcher.model.document import resolve
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place, Plan
 from launcher.model.work import Work
-from launcher.pricing.bill_lines import JobSize, Line, component, components, total_usd
+from launcher.pricing.bill_lines import JobSize, component, components
 from launcher.pricing.blocks import bought
 from launcher.pricing.compute import WHOLE, Charge, charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer, offer
 from launcher.pricing.refusals import refusals
+from launcher.pricing.rest import Rest
 
 UNUSED = "the rest of the commitment"
 """The line of a new commitment's hours that no job uses."""
@@ -26,7 +28,8 @@ UNUSED = "the rest of the commitment"
 class TrainingCandidate:
     """Machines for a job: a `Candidate`.
 
-    `charge` is None where no offering is long enough; `against` is what planning found against the place.
+    `charge` is None where no offering is long enough; `against` is what planning found against the place. `offered`
+    says what AWS offers or holds of it at this moment, where that was asked; `to_buy` is one that is still to be paid.
     """
 
     place: Place
@@ -36,6 +39,8 @@ class TrainingCandidate:
     hazard: Hazard | None
     context: PricingContext
     against: tuple[Finding, ...] = ()
+    offered: str = ""
+    to_buy: bool = False
 
     @property
     def accelerator(self) -> str:
@@ -47,12 +52,12 @@ class TrainingCandidate:
         """Wall hours of the job, expected."""
         return self.charge.hours if self.charge else self.work.hours.mid
 
-    @cached_property
+    @property
     def priced(self) -> bool:
         """Whether its compute has a price."""
         return isinstance(self.offer.price, Price)
 
-    @cached_property
+    @property
     def size(self) -> JobSize:
         """What the rest of the bill depends on."""
         return JobSize(hours=self.hours, checkpoint_interval_s=self.interval_s)
@@ -60,7 +65,7 @@ class TrainingCandidate:
     @property
     def plan(self) -> Plan:
         """The plan with this place decided."""
-        return resolve(self.context.request, self.place, self.context.document)
+        return self.context.base.at(self.place)
 
     @property
     def interval_s(self) -> float | None:
@@ -69,15 +74,15 @@ class TrainingCandidate:
             return self.charge.spot.interval_s
         return self.work.checkpoint_interval_s
 
-    @cached_property
-    def rest(self) -> tuple[Line, ...]:
+    @property
+    def rest(self) -> Rest:
         """The lines beside the compute, for a job of any size."""
-        return self.context.bill.lines(self.place, self.work)
+        return self.context.bill.rest(self.place, self.work)
 
     @cached_property
     def components(self) -> tuple[CostComponent, ...]:
         """Every line of the bill."""
-        return (*_compute_lines(self), *components(self.rest, self.size))
+        return (*_compute_lines(self), *components(self.rest.lines, self.size))
 
     @cached_property
     def usd(self) -> Decimal | None:
@@ -85,7 +90,17 @@ class TrainingCandidate:
         if not self.priced:
             return None
         compute = (each.usd for each in _compute_lines(self) if each.usd is not None)
-        return sum(compute, total_usd(self.rest, self.size))
+        return sum(compute, self.rest.total_usd(self.size))
+
+    @property
+    def missing_usd(self) -> Decimal:
+        """What the lines without a price come to at the dearest prices of other regions; in no total."""
+        return self.rest.missing_usd(self.size)
+
+    @property
+    def line_dates(self) -> Collection[tuple[date, str]]:
+        """The dates of the prices beside the compute, with the names of their lines."""
+        return self.rest.summary(self.size).dates
 
     @cached_property
     def refusals(self) -> tuple[Finding, ...]:

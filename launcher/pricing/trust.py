@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from datetime import date
+from decimal import Decimal
 
 from launcher.catalog.selector import Key
+from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price
 from launcher.pricing.ages import ALLOWED_BAND_DAYS, ALLOWED_BILL_DAYS
@@ -11,6 +13,8 @@ from launcher.pricing.candidate import Candidate
 from launcher.pricing.gate import age_findings
 from launcher.pricing.offers import price_key
 
+LEAST_SHARE = Decimal("0.1")
+"""Of on demand: spot has been that cheap, and seldom; a choice of this project."""
 REFRESH = "slipway prices refresh reads current ones"
 
 
@@ -21,6 +25,7 @@ def trust_findings(candidate: Candidate) -> Iterator[Finding]:
     told = contradiction(candidate)
     if told:
         yield warning("contradicted-price", "purchase.option", told, REFRESH)
+    yield from _odd_spot(candidate)
     yield from _old_lines(candidate, context.rules.today)
     band = candidate.hazard.band if candidate.hazard is not None and not candidate.hazard.own else None
     if band is not None and (days := (context.rules.today - band.as_of).days) > ALLOWED_BAND_DAYS:
@@ -43,10 +48,22 @@ def contradiction(candidate: Candidate) -> str:
     return f"{what}: {used.usd} of {used.as_of} is in use, {row.usd} was seen {row.as_of}, unverified"
 
 
+def _odd_spot(candidate: Candidate) -> Iterator[Finding]:
+    """A spot price under a tenth of on demand, or over it, of the same machine in the same region."""
+    price, place, catalog = candidate.offer.price, candidate.place, candidate.context.catalog
+    if place.option is not PurchaseOption.SPOT or not isinstance(price, Price) or price.basis is Basis.USER:
+        return
+    whole = catalog.on_demand(place.billed_name, place.region)
+    if not isinstance(whole, Price) or whole.usd * LEAST_SHARE <= price.usd <= whole.usd:
+        return
+    what = "over" if price.usd > whole.usd else "under a tenth of"
+    message = f"spot at ${price.usd:f} is {what} the ${whole.usd:f} of on demand in {place.region} ({price.as_of})"
+    yield warning("odd-spot-price", "purchase.option", message, "look at it in the EC2 console before you rely on it")
+
+
 def _old_lines(candidate: Candidate, today: date) -> Iterator[Finding]:
     """One warning for all lines beside the compute whose prices are past their time."""
-    dated = ((each.as_of, each.name) for each in candidate.components if each.as_of and each.group != "compute")
-    old = sorted({(as_of, name) for as_of, name in dated if (today - as_of).days > ALLOWED_BILL_DAYS})
+    old = sorted((as_of, name) for as_of, name in candidate.line_dates if (today - as_of).days > ALLOWED_BILL_DAYS)
     if old:
         as_of, name = old[0]
         lines = "1 line of the bill rests" if len(old) == 1 else f"{len(old)} lines of the bill rest"

@@ -1,18 +1,34 @@
 """What a quote leaves out, and what AWS rounds up: said with every quote, for nobody finds it in the lines."""
 
+from decimal import Decimal
+
 from launcher.catalog.load import Catalog
 from launcher.model.enums import PurchaseOption
-from launcher.model.money import Assumption, Price
+from launcher.model.money import Assumption, Price, UsdRange
 from launcher.model.plan import Place
+from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 
 LEAST_BILLED_S = 60
 """Seconds that EC2 bills a Linux instance at the least; by the second after that (EC2 price page, from memory)."""
 NOT_COUNTED = "not counted"
+UNKNOWN_WAIT = (
+    "the Spot Advisor's bands, notices and placement scores say how often and how likely, never how long; "
+    "a head node and a network are billed meanwhile; purchase.wait_for_capacity_minutes ends the first wait"
+)
 
 
-def uncounted_assumptions(place: Place, catalog: Catalog) -> tuple[Assumption, ...]:
-    """Taxes, the support plan, the least that is billed, and on spot the wait for capacity."""
+def uncounted_assumptions(
+    place: Place, request: PlanRequest, catalog: Catalog, usd: UsdRange | None
+) -> tuple[Assumption, ...]:
+    """Taxes, the support plan, the least that is billed, and on spot the wait for capacity.
+
+    Args:
+        place: where and how.
+        request: the plan, which may say what the account's support plan takes.
+        catalog: the rate of a support plan where the request has none.
+        usd: the total that the support plan takes its share of; None without one.
+    """
     found = [
         Assumption(
             name="taxes",
@@ -20,24 +36,41 @@ def uncounted_assumptions(place: Place, catalog: Catalog) -> tuple[Assumption, .
             unit="",
             source="AWS adds value added or sales tax by the account's address",
         ),
-        Assumption(name="AWS Support", value=NOT_COUNTED, unit="", source=_support(place, catalog)),
+        _support(place, request, catalog, usd),
     ]
     by_second = place.option in (PurchaseOption.ON_DEMAND, PurchaseOption.SPOT) and not target_of(place.target).managed
     if by_second and place.instance_type:
         source = "EC2's price page, from memory: an instance that fails at once costs a minute"
         found.append(Assumption(name="least billed", value=str(LEAST_BILLED_S), unit="s an instance", source=source))
     if place.option is PurchaseOption.SPOT:
-        source = "nothing published says how long; purchase.wait_for_capacity_minutes ends the first wait"
-        found.append(Assumption(name="waiting for spot capacity", value=NOT_COUNTED, unit="", source=source))
+        found.append(
+            Assumption(
+                name="waiting for spot capacity", value="unknown", unit="hours, not counted", source=UNKNOWN_WAIT
+            )
+        )
     return tuple(found)
 
 
-def _support(place: Place, catalog: Catalog) -> str:
+def _support(place: Place, request: PlanRequest, catalog: Catalog, usd: UsdRange | None) -> Assumption:
+    """What the support plan takes of the total: dollars beside it at the plan file's rate, or the rate of a plan."""
+    percent = request.purchase.support_percent
+    if percent is None:
+        return Assumption(name="AWS Support", value=NOT_COUNTED, unit="", source=_cheapest(place, catalog))
+    source = f"purchase.support_percent: {percent:g} % of this total; it is in no total and no budget"
+    if usd is None:
+        return Assumption(name="AWS Support", value=NOT_COUNTED, unit="", source=source)
+    share = Decimal(repr(percent)) / 100
+    value = f"{usd.low * share:.2f}, {usd.mid * share:.2f}, {usd.high * share:.2f}"
+    return Assumption(name="AWS Support, low, mid, high", value=value, unit="dollars beside the total", source=source)
+
+
+def _cheapest(place: Place, catalog: Catalog) -> str:
     """What the cheapest paid plan takes, as far as it is known."""
     rate = catalog.bill_item("support.business-rate", place.region)
     least = catalog.bill_item("support.business-minimum", place.region)
     if not isinstance(rate, Price) or not isinstance(least, Price):
         return "the account's plan takes a share of the bill"
     return (
-        f"the Business plan takes {rate.usd:.0%} of the month's first dollars, at least ${least.usd:f}; {rate.source}"
+        f"the Business plan takes {rate.usd:.0%} of the month's first dollars, at least ${least.usd:f}; {rate.source}; "
+        "purchase.support_percent says your own"
     )

@@ -37,7 +37,13 @@ class Verdict:
 
 
 def judge(
-    request: PlanRequest, train: TrainingWorkload, found: Port, stack: TrainingStack | None, run_h: float
+    request: PlanRequest,
+    train: TrainingWorkload,
+    found: Port,
+    stack: TrainingStack | None,
+    run_h: float,
+    *,
+    measured: bool = False,
 ) -> Verdict:
     """The verdict of a job that both kinds of machine can do at a known price.
 
@@ -47,6 +53,7 @@ def judge(
         found: the arithmetic of the port.
         stack: what the chip of the Trainium candidate is trained with, None where nothing is known of it.
         run_h: hours of one run there.
+        measured: both sides' rates rest on one's own measurements of such a job.
     """
     rules = tuple(_rules(request, train, found, run_h))
     hard = [rule for rule in rules if rule.hard]
@@ -61,11 +68,17 @@ def judge(
             flips=tuple(rule.flip for rule in against),
         )
     total = found.paths[0].usd
-    close = reasoning.CLOSE if train.throughput_tokens_per_s is None else reasoning.CLOSE_WHEN_MEASURED
+    estimated = train.throughput_tokens_per_s is None and not measured
+    close = reasoning.CLOSE if estimated else reasoning.CLOSE_WHEN_MEASURED
     against = tuple(rule for rule in soft if rule is not reasoning.MAINSTREAM)
     reasons = (money, *(rule.reason for rule in soft))
     flips = (*_price_flips(found), *(rule.flip for rule in against))
     if total > 0 and abs(found.saving_usd) / total < Decimal(repr(close)):
+        if measured:
+            text = (
+                f"Train on GPUs: both were measured, and {_difference(found)}: less than two runs of a job differ by."
+            )
+            return Verdict(choice=Choice.GPU, text=text, reasons=reasons, flips=flips)
         text = f"Too close to call: measure both first. {_difference(found)}, and the estimates are no finer than that."
         return Verdict(choice=Choice.MEASURE_FIRST, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)
     if found.saving_usd <= 0:

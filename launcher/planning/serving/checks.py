@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
-from launcher.catalog.bedrock import BedrockCatalog
+from launcher.catalog.bedrock import BedrockCatalog, profiles_of
 from launcher.catalog.load import Catalog
-from launcher.model.enums import PurchaseOption, Rollout, ServingTask
+from launcher.model.enums import BedrockMode, BedrockProfile, PurchaseOption, Rollout, ServingTask
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.names import nearest_name
 from launcher.model.request import PlanRequest
+from launcher.model.schedule import timezones
 from launcher.model.target import serving_targets, target_of
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.checks import check_dimensions, check_surroundings
@@ -28,7 +29,7 @@ def check(request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedroc
     found += _model(serve, catalog, bedrock)
     found += _lengths(serve, catalog)
     found += _traffic(serve)
-    found += _instances(serve)
+    found += _instances(request, serve)
     found += _parallel(request, serve, catalog)
     found += _purchase(request, serve, catalog, bedrock)
     found += _without_machines(request, serve, catalog)
@@ -40,7 +41,7 @@ def _target(request: PlanRequest) -> Iterator[Finding]:
     """Targets that serve."""
     if request.workload.train:
         yield error(
-            "two-workloads", "workload", "train and serve stand together", "keep one; portfolio takes several files"
+            "two-workloads", "workload", "train and serve are both given", "keep one; portfolio takes several files"
         )
     wrong = [each for each in request.target.kind or () if each not in serving_targets()]
     if wrong:
@@ -86,7 +87,7 @@ def _traffic(serve: ServingWorkload) -> Iterator[Finding]:
     """Traffic that is given once, and not beyond all measure."""
     if serve.requests_per_s is not None and serve.hourly_requests_per_s is not None:
         path = f"{PATH}.hourly_requests_per_s"
-        yield error("two-traffics", path, "requests_per_s and hourly_requests_per_s stand together", "keep one")
+        yield error("two-traffics", path, "requests_per_s and hourly_requests_per_s are both given", "keep one")
     if serve.requests_per_s is None and serve.hourly_requests_per_s is None:
         hint = "set requests_per_s, or hourly_requests_per_s with 24 numbers"
         yield error("no-traffic", f"{PATH}.requests_per_s", "no traffic is given", hint)
@@ -95,10 +96,10 @@ def _traffic(serve: ServingWorkload) -> Iterator[Finding]:
         message = f"must be at most {MOST_REQUESTS_PER_S:,.0f}, got {max(serve.hourly):g}"
         yield error("too-much-traffic", f"{PATH}.requests_per_s", message)
     elif max(serve.hourly) == 0:
-        yield warning("no-requests", f"{PATH}.requests_per_s", "0 requests: every instance that stands is idle")
+        yield warning("no-requests", f"{PATH}.requests_per_s", "0 requests: every running instance is idle")
 
 
-def _instances(serve: ServingWorkload) -> Iterator[Finding]:
+def _instances(request: PlanRequest, serve: ServingWorkload) -> Iterator[Finding]:
     """Numbers of instances that agree."""
     path = f"{PATH}.min_instances"
     if serve.max_instances is not None and serve.min_instances > serve.max_instances:
@@ -108,6 +109,17 @@ def _instances(serve: ServingWorkload) -> Iterator[Finding]:
     if serve.min_instances and serve.zones > serve.min_instances:
         message = f"{serve.min_instances} in {serve.zones} zones: one instance a zone is priced"
         yield info("instance-a-zone", path, message)
+    zones = timezones(serve.schedule)
+    if len(zones) > 1:
+        message = f"times in {', '.join(zones)}: the month is priced as if all were in {zones[0]}"
+        yield warning("schedule-zones", f"{PATH}.schedule", message, "give all of them in one time zone")
+    if (
+        serve.schedule
+        and request.target.kind is not None
+        and not any(target_of(each).managed for each in request.target.kind)
+    ):
+        message = "not used: pods of a cluster have no schedule, and run at all hours"
+        yield warning("schedule-unused", f"{PATH}.schedule", message, "drop it, or target.kind sagemaker-endpoint")
     if serve.min_instances == 0 and not serve.asynchronous:
         message = "0: requests fail while the first instance starts, for minutes"
         yield warning("cold-start", path, message, "set asynchronous to true: its requests wait in a queue")
@@ -195,15 +207,36 @@ def _purchase(
         yield error("closed-model", "purchase.option", message, "set it to bedrock, or to any")
     for option in (each for each in options if each in NEVER):
         say = error if len(options) == 1 else warning
-        yield say("no-serving-option", "purchase.option", f"{option} is a window of days: an endpoint stands on")
+        yield say("no-serving-option", "purchase.option", f"{option} is a window of days: an endpoint runs on and on")
     yield from _sold_elsewhere(request)
-    wanted = serve.bedrock.model
-    if wanted is not None and bedrock.find(wanted) is None:
-        hint = nearest_name(wanted, bedrock.rows)
-        yield error("unknown-bedrock-model", f"{PATH}.bedrock.model", f"Bedrock has no {wanted} in the catalog", hint)
-    elif options == (PurchaseOption.BEDROCK,) and wanted is None and not on_bedrock(serve, catalog, bedrock):
-        message = "Bedrock has no model with these weights"
-        yield error("not-on-bedrock", "purchase.option", message, "name one in workload.serve.bedrock.model")
+    yield from _hosted(request, serve, catalog, bedrock)
+
+
+def _hosted(
+    request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog
+) -> Iterator[Finding]:
+    """A model that Bedrock has, a profile that the region can use, weights that can be imported."""
+    asked, imports = serve.bedrock, serve.bedrock.mode is BedrockMode.CUSTOM_IMPORT
+    if asked.model is not None and bedrock.find(asked.model) is None:
+        hint = nearest_name(asked.model, bedrock.rows)
+        message = f"Bedrock has no {asked.model} in the catalog"
+        yield error("unknown-bedrock-model", f"{PATH}.bedrock.model", message, hint)
+    elif request.purchase.option == (PurchaseOption.BEDROCK,) and asked.model is None:
+        known = imports or asked.import_copies is not None or on_bedrock(serve, catalog, bedrock)
+        if not known:
+            message = "Bedrock has no model with these weights"
+            hint = "name one in workload.serve.bedrock.model, or import yours: workload.serve.bedrock.import_copies"
+            yield error("not-on-bedrock", "purchase.option", message, hint)
+    regions = request.target.region or ()
+    usable = {each: profiles_of(each) for each in regions}
+    wanted = asked.profile
+    if wanted not in (None, BedrockProfile.NONE) and regions and not any(wanted in each for each in usable.values()):
+        known_here = ", ".join(dict.fromkeys(name for each in usable.values() for name in each))
+        message = f"{wanted} is no profile of {', '.join(regions)}, allowed: {known_here}, none, auto"
+        yield error("bedrock-profile", f"{PATH}.bedrock.profile", message, "set it to one of these")
+    if (imports or asked.import_copies is not None) and serve.model_uri is None:
+        message = "custom model import takes weights from S3, and no place is given"
+        yield warning("import-without-uri", f"{PATH}.model_uri", message, "workload.serve.model_uri: s3://...")
 
 
 def _sold_elsewhere(request: PlanRequest) -> Iterator[Finding]:

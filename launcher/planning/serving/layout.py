@@ -169,10 +169,10 @@ def _estimate(
     spread = known.spread[family(copy)]
     if known.rows_by_chip.get(copy.accelerator.name, 0) < FEW_ROWS:
         spread *= WIDER
-    return _told(copy, copies, one, tokens, spread)
+    return _served(copy, copies, one, tokens, spread)
 
 
-def _told(copy: Copy, copies: int, one: Rate, tokens: float, spread: float) -> ServingEstimate:
+def _served(copy: Copy, copies: int, one: Rate, tokens: float, spread: float) -> ServingEstimate:
     per_request = copy.output_tokens or copy.input_tokens
     return ServingEstimate(
         layout=Layout(tensor_parallel=copy.tensor_parallel, copies=copies, batch=copy.batch, sequence=copy.sequence),

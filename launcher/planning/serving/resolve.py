@@ -7,7 +7,7 @@ from functools import partial
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
-from launcher.model.enums import BedrockMode, Level, PlanKind, PurchaseOption, ServingTask, TargetKind
+from launcher.model.enums import BedrockMode, Level, PurchaseOption, SavingsPlanKind, ServingTask, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.request import PlanRequest
@@ -34,7 +34,7 @@ class ServingResolution:
     closed: bool
 
 
-def resolve(
+def resolve_serving(
     request: PlanRequest,
     serve: ServingWorkload,
     catalog: Catalog,
@@ -59,7 +59,8 @@ def resolve(
     estimates = {name: each.estimates for name, each in choices.items() if each.estimates}
     groups = tuple(_groups(request, serve, catalog, estimates))
     wanted = request.purchase.option
-    usable = hosted is not None and (wanted is None or PurchaseOption.BEDROCK in wanted)
+    modes = hosted_modes(serve, hosted=hosted is not None)
+    usable = bool(modes) and (wanted is None or PurchaseOption.BEDROCK in wanted)
     if not stopped:
         findings += _remarks(request, serve, model, choices, estimates)
         if not groups and model is not None and _wants_machines(request, serve, hosted=usable):
@@ -73,7 +74,7 @@ def resolve(
             message = f"no machine can serve it: {name}: {choice.reason}; Bedrock is left"
             findings.append(warning("no-machine", "target", message))
     return ServingResolution(
-        considered=sum(each.combinations for each in groups) + (len(hosted_modes(serve)) if usable else 0),
+        considered=sum(each.combinations for each in groups) + (len(modes) if usable else 0),
         findings=tuple(findings),
         choices=ServingChoices(
             serve=serve,
@@ -81,20 +82,29 @@ def resolve(
             estimates=estimates,
             weights_gb=0.0 if model is None else model.params_b * WEIGHT_BYTES[serve.precision],
             bedrock_id=hosted if usable and not stopped else None,
-            bedrock_modes=hosted_modes(serve),
+            bedrock_modes=modes if usable and not stopped else (),
         ),
         closed=model is None,
     )
 
 
-def hosted_modes(serve: ServingWorkload) -> tuple[BedrockMode, ...]:
-    """The ways to pay for Bedrock that a plan leaves open: batch only for requests that may wait, hours at a price."""
+def hosted_modes(serve: ServingWorkload, *, hosted: bool) -> tuple[BedrockMode, ...]:
+    """The ways to pay for Bedrock that a plan leaves open.
+
+    Batch is for requests that may wait, capacity by the hour for who has its price, and imported weights for who knows
+    how many copies they take.
+
+    Args:
+        serve: the load.
+        hosted: whether Bedrock has the model itself.
+    """
     asked = serve.bedrock
     if asked.mode is not None:
-        return (asked.mode,)
+        return (asked.mode,) if hosted or asked.mode is BedrockMode.CUSTOM_IMPORT else ()
     batch = (BedrockMode.BATCH,) if serve.asynchronous else ()
     hours = (BedrockMode.PROVISIONED,) if asked.provisioned_usd_per_hour is not None else ()
-    return (BedrockMode.ON_DEMAND, *batch, *hours)
+    own = (BedrockMode.CUSTOM_IMPORT,) if asked.import_copies is not None else ()
+    return ((BedrockMode.ON_DEMAND, *batch, *hours) if hosted else ()) + own
 
 
 def model_of(serve: ServingWorkload, catalog: Catalog) -> ServedModel | None:
@@ -169,7 +179,7 @@ def _locations(
 
 def _terms(
     request: PlanRequest, kind: TargetKind, option: PurchaseOption
-) -> Iterator[tuple[PlanKind | None, int | None]]:
+) -> Iterator[tuple[SavingsPlanKind | None, int | None]]:
     """The commitments of one option: kind and years, or nothing."""
     years = (request.purchase.term_years,) if request.purchase.term_years else (1, 3)
     asked = request.purchase.plan_kind

@@ -1,25 +1,27 @@
 """One candidate of a serving plan with the middle of its month: enough to rank it among the others."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from datetime import date
 from decimal import Decimal
 from functools import cached_property
 
-from launcher.model.document import resolve
+from launcher.model.document import plan_at
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.finding import Finding
-from launcher.model.fleet import HOURS_PER_MONTH, ONE_EACH, Fleet, Stand
+from launcher.model.fleet import HOURS_PER_MONTH, ONE_EACH, Fleet, Hosting
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place, Plan
 from launcher.model.serving import BedrockTerms, ServingEstimate, ServingFacts
 from launcher.model.serving_image import ServingImages
 from launcher.model.workload import ServingWorkload
+from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_checks import quoted_findings
 from launcher.pricing.bill_lines import component
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer, offer
-from launcher.pricing.serving.around import around, kept
+from launcher.pricing.serving.other_costs import kept, other_costs
 from launcher.pricing.serving.refusals import refusals
 
 COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
@@ -45,7 +47,7 @@ class ServingCandidate:
     weights_gb: float
     images: ServingImages
     facts: ServingFacts
-    stand: Stand = ONE_EACH
+    hosting: Hosting = ONE_EACH
     watching: tuple[CostComponent, ...] = ()
     """What watches it, which no load changes."""
     lines: tuple[CostComponent, ...] = ()
@@ -69,11 +71,16 @@ class ServingCandidate:
             return self.lines
         return (*self.machines(self.fleet), *self.beside(self.fleet))
 
+    @property
+    def line_dates(self) -> Collection[tuple[date, str]]:
+        """The dates of the prices beside the compute, with the names of their lines."""
+        return {(each.as_of, each.name) for each in self.components if each.as_of and each.group != "compute"}
+
     def beside(self, load: Fleet) -> tuple[CostComponent, ...]:
         """The lines beside the instances."""
         return (
-            *around(self.place, self.serve, load, self.weights_gb, self.context),
-            *kept(self.place, self.serve, self.stand.mode, self.context),
+            *other_costs(self.place, self.serve, load, self.weights_gb, self.context),
+            *kept(self.place, self.serve, self.hosting.mode, self.context),
             *self.watching,
         )
 
@@ -83,6 +90,11 @@ class ServingCandidate:
         if isinstance(self.offer.price, Unpriced):
             return None
         return sum((each.usd for each in self.components if each.usd is not None), Decimal(0))
+
+    @cached_property
+    def missing_usd(self) -> Decimal:
+        """What the lines without a price come to at the dearest prices of other regions; in no total."""
+        return sum((each.elsewhere_usd for each in self.components if each.elsewhere_usd is not None), Decimal(0))
 
     @cached_property
     def plan(self) -> Plan:
@@ -98,7 +110,7 @@ class ServingCandidate:
                 max_instances=serve.max_instances or max(1, self.fleet.instances.most),
             )
         request = replace(self.context.request, workload=replace(self.context.request.workload, serve=serve))
-        return resolve(request, self.place)
+        return plan_at(request, self.place)
 
     @cached_property
     def found(self) -> tuple[Finding, ...]:
@@ -107,7 +119,8 @@ class ServingCandidate:
         if self.estimate is None:
             return own
         told = {each.code for each in own}
-        against = quoted_findings(self.plan, self.context.catalog, self.images, self.facts)
+        served = ServingDeployment(plan=self.plan, catalog=self.context.catalog, images=self.images)
+        against = quoted_findings(served, self.facts)
         return (*own, *(each for each in against if each.code not in told))
 
     @cached_property
@@ -136,7 +149,7 @@ class ServingCandidate:
             yield component("starting what spot took back", "compute", "instance-hour", lost, price)
 
     def _beside(self) -> Price | Unpriced:
-        """The price of instances that stand for an hour beside a commitment: on demand."""
+        """The price of instances that run for an hour beside a commitment: on demand."""
         if self.place.option not in COMMITTED:
             return self.offer.price
         place = replace(self.place, option=PurchaseOption.ON_DEMAND, plan_kind=None, term_years=None)
@@ -150,5 +163,5 @@ def layout_requests_per_s(candidate: ServingCandidate) -> float:
 
 
 def paid_hours(option: PurchaseOption, load: Fleet) -> float:
-    """Instance-hours a month: what stands, or with a commitment the most there are, whether they are used or not."""
+    """Instance-hours a month: what runs, or with a commitment the most there are, whether they are used or not."""
     return load.instances.most * HOURS_PER_MONTH if option in COMMITTED else load.hours

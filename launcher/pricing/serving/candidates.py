@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import PurchaseOption, TargetKind
-from launcher.model.fleet import Fleet, Stand, fleet, stand_of
+from launcher.model.fleet import Fleet, Hosting, fleet, hosting_of
 from launcher.model.money import Price
 from launcher.model.serving import ServingChoices, ServingEstimate, ServingFacts
 from launcher.model.serving_image import ServingImages
@@ -15,9 +15,9 @@ from launcher.model.target import target_of
 from launcher.pricing.candidate import ranked
 from launcher.pricing.context import PricingContext
 from launcher.pricing.offers import Offer, offer
-from launcher.pricing.serving.around import watched
 from launcher.pricing.serving.candidate import ServingCandidate, paid_hours
 from launcher.pricing.serving.hosted import Hosted, hosted
+from launcher.pricing.serving.other_costs import watched
 
 CENT = Decimal("0.01")
 """Months that differ by less cost the same: the hours of an instance are split into busy and idle ones, and rounded."""
@@ -30,10 +30,10 @@ OF_THE_LAYOUT = tuple(
 
 
 class _Filled(NamedTuple):
-    """A layout under the traffic of the plan: how its copies stand, and the instances it takes."""
+    """A layout under the traffic of the plan: how its copies run, and the instances it takes."""
 
     estimate: ServingEstimate
-    stand: Stand
+    hosting: Hosting
     fleet: Fleet
 
 
@@ -82,7 +82,7 @@ def serving_candidates(
             found += [_laid_out(group, each, filled[key], counter) for each in locations]
         else:
             found += _cheapest(group, locations, filled[key], counter)
-    found += [_on_bedrock(each, counter) for each in hosted(choices, context)]
+    found += [_on_bedrock(each, counter) for each in hosted(choices, context, everything=everything)]
     return ranked(found)
 
 
@@ -92,8 +92,8 @@ def _filled(group: CandidateGroup, counter: _Counter) -> Iterator[_Filled]:
     neuron = counter.context.catalog.accelerators[facts.accelerator or ""].family == "neuron"
     endpoint = target_of(group.target).managed
     for told in counter.choices.estimates[group.instance_type]:
-        stand = stand_of(counter.choices.serve, endpoint=endpoint, neuron=neuron, copies=told.layout.copies)
-        yield _Filled(told, stand, fleet(counter.choices.serve, told.requests_per_s, stand))
+        hosting = hosting_of(counter.choices.serve, endpoint=endpoint, neuron=neuron, copies=told.layout.copies)
+        yield _Filled(told, hosting, fleet(counter.choices.serve, told.requests_per_s, hosting))
 
 
 def _locations(group: CandidateGroup, counter: _Counter) -> Iterator[_Location]:
@@ -146,7 +146,7 @@ def _laid_out(
     Without a price the layout with the fewest instance-hours is taken.
     """
     first = _drawn(group, location, filled[0], counter)
-    first = replace(first, watching=watched(first.place, first.serve, first.stand.mode, counter.context))
+    first = replace(first, watching=watched(first.place, first.serve, first.hosting.mode, counter.context))
     candidate = [
         first,
         *(replace(_drawn(group, location, each, counter), watching=first.watching) for each in filled[1:]),
@@ -194,7 +194,7 @@ def _drawn(group: CandidateGroup, location: _Location, layout: _Filled, counter:
         weights_gb=choices.weights_gb,
         images=counter.images,
         facts=counter.facts,
-        stand=layout.stand,
+        hosting=layout.hosting,
     )
 
 

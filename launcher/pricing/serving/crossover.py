@@ -3,12 +3,13 @@
     crossover utilisation = instance $/h / (requests/s of a full instance x 3600 x Bedrock's $ per request)
 
 counts full hours of an instance, used or not. The volume is searched on the whole month: instances in whole numbers,
-hour by hour, filled to the autoscaler's target, with everything around them.
+hour by hour, filled to the autoscaler's target, with all other costs with them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from typing import NamedTuple
 
 from launcher.model.endpoint import FILLED
 from launcher.model.enums import BedrockMode
@@ -21,15 +22,17 @@ from launcher.pricing.serving.traffic import requests_per_month
 GRID = 1.04
 """The step between volumes that are tried, so that a narrow range in which machines win is not passed over."""
 CLOSE = 1.002
+BY_TIME = (BedrockMode.PROVISIONED, BedrockMode.CUSTOM_IMPORT)
+"""Ways of paying for Bedrock whose dollars do not follow the requests."""
 MOST_INSTANCES = 200
 """With so many the steps are too small to matter: what has not won by then never does."""
 
 
 def usd_per_request(hosted: ServingCandidate | None) -> Decimal | None:
-    """What Bedrock charges for one request of the plan; None without a price, and for provisioned throughput."""
+    """What Bedrock charges for one request of the plan; None without a price, and where time is paid for."""
     if hosted is None or hosted.usd is None or hosted.bedrock is None:
         return None
-    if hosted.bedrock.mode is BedrockMode.PROVISIONED:
+    if hosted.bedrock.mode in BY_TIME:
         return None
     requests = requests_per_month(hosted.serve)
     return hosted.usd / Decimal(repr(requests)) if requests else _of_one(hosted)
@@ -56,47 +59,103 @@ def utilisation(candidate: ServingCandidate, per_request: Decimal | None) -> flo
     return float(price.usd / (full * per_request))
 
 
-def volume(candidates: Sequence[ServingCandidate], per_request: Decimal | None, upkeep_usd: Decimal) -> float | None:
-    """Requests a month, of the same shape over the day, at which some candidate is first cheaper than Bedrock.
+class Turn(NamedTuple):
+    """Requests a month, of the same shape over the day, at which the cheaper of machines and Bedrock changes.
 
-    None when none is at any volume, or there is nothing to compare. The cost of machines grows in steps, so a little
-    above that volume Bedrock can be cheaper again; below it Bedrock always is. `upkeep_usd` is what running machines
-    takes in people, a month.
+    It is the nearest to the plan's own volume on the side where the answer changes: above it where Bedrock is cheaper
+    now, below it where machines are. None: it never does. `low` and `high` are the same where instances serve as much,
+    and as little, as the estimate's range has it.
     """
-    if per_request is None:
-        return None
-    own = [each for each in candidates if not each.refusals and _can_win(each, per_request)]
-    shape = _shape(own)
-    if shape is None:
-        return None
-    base = requests_per_month(shape)
-    idle = min(month(each, scaled(shape, 0.0)) for each in own) + upkeep_usd
-    factor = max(1.0, float(idle / per_request)) / base
-    last = max(MOST_INSTANCES * layout_requests_per_s(each) for each in own) / max(shape.hourly)
 
-    def beats(factor: float) -> bool:
-        serve = scaled(shape, factor)
-        bedrock = per_request * Decimal(repr(requests_per_month(serve)))
-        return any(month(each, serve) + upkeep_usd < bedrock for each in own)
+    requests: float | None
+    low: float | None
+    high: float | None
 
-    while not beats(factor):
+
+def turn(candidates: Sequence[ServingCandidate], per_request: Decimal | None, upkeep_usd: Decimal) -> Turn | None:
+    """Where the answer changes; None without anything to compare.
+
+    The cost of machines grows in steps, so beyond that volume the answer may change back. `upkeep_usd` is what running
+    machines takes in people, a month.
+    """
+    shape = _shape(candidates)
+    if per_request is None or shape is None:
+        return None
+    return Turn(*(_turn(_Contest(candidates, per_request, upkeep_usd, shape, end)) for end in ("mid", "high", "low")))
+
+
+class _Contest(NamedTuple):
+    """Machines against Bedrock under one shape of traffic; `end` says at which end of their throughput's range."""
+
+    candidates: Sequence[ServingCandidate]
+    per_request: Decimal
+    upkeep_usd: Decimal
+    shape: ServingWorkload
+    end: str
+
+    @property
+    def base(self) -> float:
+        """Requests a month of the shape."""
+        return requests_per_month(self.shape)
+
+    def machines_win(self, factor: float) -> bool:
+        """Whether some candidate costs less than Bedrock when the traffic is so many times the shape's."""
+        serve = scaled(self.shape, factor)
+        bedrock = self.per_request * Decimal(repr(requests_per_month(serve)))
+        return any(month(each, serve, self.end) + self.upkeep_usd < bedrock for each in self.candidates)
+
+
+def _turn(contest: _Contest) -> float | None:
+    """Requests a month at which the answer changes, from the traffic of the shape on."""
+    if contest.machines_win(1.0):
+        return _below(contest)
+    can_win = [each for each in contest.candidates if _can_win(each, contest)]
+    return _above(contest._replace(candidates=can_win)) if can_win else None
+
+
+def _below(contest: _Contest) -> float | None:
+    """The most requests under the shape's with which Bedrock is cheaper: it is where machines stand idle."""
+    idle = min(month(each, scaled(contest.shape, 0.0), contest.end) for each in contest.candidates)
+    first = max(1.0, float((idle + contest.upkeep_usd) / contest.per_request)) / contest.base
+    factor = 1.0
+    while contest.machines_win(factor):
+        if factor <= first:
+            return None
+        factor = max(first, factor / GRID)
+    return _edge(contest, factor, min(1.0, factor * GRID)) * contest.base
+
+
+def _above(contest: _Contest) -> float | None:
+    """The fewest requests over the shape's with which machines are cheaper."""
+    full = max(_full_per_s(each, contest.end) for each in contest.candidates)
+    last = MOST_INSTANCES * full / max(contest.shape.hourly)
+    idle = min(month(each, scaled(contest.shape, 0.0), contest.end) for each in contest.candidates)
+    factor = max(1.0, float((idle + contest.upkeep_usd) / contest.per_request) / contest.base)
+    while not contest.machines_win(factor):
         factor *= GRID
         if factor > last:
             return None
-    return _edge(beats, factor / GRID, factor) * base
+    return _edge(contest, max(1.0, factor / GRID), factor) * contest.base
 
 
-def _can_win(candidate: ServingCandidate, per_request: Decimal) -> bool:
-    """Whether a candidate is cheaper than Bedrock when its instances are as full as the autoscaler lets them be."""
-    share = utilisation(candidate, per_request)
-    return share is not None and share < FILLED
+def _can_win(candidate: ServingCandidate, contest: _Contest) -> bool:
+    """Whether a candidate is cheaper than Bedrock when its instances are as full as they can be.
+
+    That is FILLED under an autoscaler, and wholly full behind a queue.
+    """
+    share = utilisation(candidate, contest.per_request)
+    if share is None or candidate.estimate is None:
+        return False
+    tokens = candidate.estimate.tokens_per_s
+    fullest = 1.0 if contest.shape.asynchronous else FILLED
+    return share * tokens.mid / float(getattr(tokens, contest.end)) < fullest
 
 
-def _edge(beats: Callable[[float], bool], low: float, high: float) -> float:
+def _edge(contest: _Contest, low: float, high: float) -> float:
     """The factor between two of the grid from which machines are cheaper."""
     while high / low > CLOSE:
         middle = (low + high) / 2
-        if beats(middle):
+        if contest.machines_win(middle):
             high = middle
         else:
             low = middle
@@ -118,10 +177,17 @@ def scaled(serve: ServingWorkload, factor: float) -> ServingWorkload:
     return replace(serve, requests_per_s=(serve.requests_per_s or 0.0) * factor)
 
 
-def month(candidate: ServingCandidate, serve: ServingWorkload) -> Decimal:
-    """Dollars of a month of a candidate under another traffic."""
-    load = fleet(serve, layout_requests_per_s(candidate), candidate.stand)
+def month(candidate: ServingCandidate, serve: ServingWorkload, end: str = "mid") -> Decimal:
+    """Dollars of a month of a candidate under another traffic, at one end of what its instances may serve."""
+    load = fleet(serve, _full_per_s(candidate, end), candidate.hosting)
     place = replace(candidate.place, nodes=max(1, load.instances.most))
     whole = replace(candidate, place=place, serve=serve)
     lines = (*whole.machines(load), *whole.beside(load))
     return sum((each.usd for each in lines if each.usd is not None), Decimal(0))
+
+
+def _full_per_s(candidate: ServingCandidate, end: str) -> float:
+    """Requests a second of a full instance at one end of the range of its throughput: low, mid or high."""
+    assert candidate.estimate is not None  # noqa: S101 - machines alone are compared with Bedrock
+    tokens = candidate.estimate.tokens_per_s
+    return layout_requests_per_s(candidate) * float(getattr(tokens, end)) / tokens.mid

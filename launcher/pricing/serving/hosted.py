@@ -1,8 +1,7 @@
-"""Bedrock as a candidate: by the token, by the token in a batch, or by the hour at a user's own price."""
+"""Bedrock as a candidate: by the token, by the token in a batch, or by time for capacity or weights of one's own."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -16,9 +15,10 @@ from launcher.model.target import serving_targets
 from launcher.pricing.bill_lines import component
 from launcher.pricing.context import PricingContext
 from launcher.pricing.offers import Offer
+from launcher.pricing.serving.imported import imported
+from launcher.pricing.serving.token_rates import MILLION, TokenRates, token_lines, token_rates
 from launcher.pricing.serving.traffic import requests_per_month
 
-MILLION = 1e6
 HOME = "us-east-1"
 """The region whose price list most rows cite: taken where the plan names none."""
 
@@ -31,21 +31,46 @@ class Hosted(NamedTuple):
     terms: BedrockTerms
     lines: tuple[CostComponent, ...]
 
+    @property
+    def cost(self) -> tuple[bool, Decimal]:
+        """The order of regions: unpriced ones last."""
+        price = self.offer.price
+        return isinstance(price, Unpriced), price.usd if isinstance(price, Price) else Decimal(0)
 
-def hosted(choices: ServingChoices, context: PricingContext) -> Iterator[Hosted]:
-    """The Bedrock candidates of a plan; none where Bedrock does not have the model, or the plan does not allow it."""
-    if choices.bedrock_id is None:
-        return
+
+def hosted(choices: ServingChoices, context: PricingContext, *, everything: bool = False) -> Iterator[Hosted]:
+    """The Bedrock candidates of a plan; none where Bedrock does not have the model, or the plan does not allow it.
+
+    Args:
+        choices: what the plan leaves open of Bedrock.
+        context: the request and its day.
+        everything: whether all regions that the plan names are wanted, and not the cheapest alone.
+    """
     catalog = BedrockCatalog(prices_as_of=context.catalog.prices_as_of)
-    region = (context.request.target.region or (HOME,))[0]
-    row = catalog.price(choices.bedrock_id, region)
-    same = catalog.same_weights.get(choices.bedrock_id, "")
+    regions = context.request.target.region or (HOME,)
     for mode in choices.bedrock_modes:
-        if mode is BedrockMode.PROVISIONED:
-            found = _provisioned(choices, context, region, same)
-        else:
-            found = _by_the_token(choices, context, region, row, mode=mode, same=same)
-        yield found._replace(terms=replace(found.terms, region_seen=region in catalog.regions))
+        found = [_in_region(choices, context, catalog, region, mode) for region in regions]
+        yield from found if everything else [min(found, key=lambda each: each.cost)]
+
+
+def _in_region(
+    choices: ServingChoices, context: PricingContext, catalog: BedrockCatalog, region: str, mode: BedrockMode
+) -> Hosted:
+    """One mode in one region."""
+    if mode is BedrockMode.CUSTOM_IMPORT:
+        price, terms, lines = imported(choices.serve, context, catalog, region)
+        offer = Offer(price=price, availability=Availability.UNKNOWN)
+        found = Hosted(place=_place(region), offer=offer, terms=terms, lines=lines)
+    elif mode is BedrockMode.PROVISIONED:
+        found = _provisioned(choices, context, region, _same(choices, catalog))
+    else:
+        found = _by_the_token(choices, context, catalog, region, mode=mode)
+    return found._replace(terms=replace(found.terms, region_seen=region in catalog.regions))
+
+
+def _same(choices: ServingChoices, catalog: BedrockCatalog) -> str:
+    """The catalog's model with the same weights; "" for a closed one."""
+    return catalog.same_weights.get(choices.bedrock_id or "", "")
 
 
 def _place(region: str) -> Place:
@@ -61,81 +86,76 @@ def _place(region: str) -> Place:
 
 
 def _by_the_token(
-    choices: ServingChoices,
-    context: PricingContext,
-    region: str,
-    row: BedrockPrice | None,
-    *,
-    mode: BedrockMode,
-    same: str,
+    choices: ServingChoices, context: PricingContext, catalog: BedrockCatalog, region: str, *, mode: BedrockMode
 ) -> Hosted:
     """On demand, or in a batch whose answers come within a day."""
-    model_id = choices.bedrock_id or ""
-    rates = _rates(row, mode, context.rules.today) if row is not None else Unpriced(reason=_absent(model_id, context))
-    serve = choices.serve
-    requests = requests_per_month(serve)
-    millions = (requests * serve.input_tokens / MILLION, requests * serve.answer_tokens / MILLION)
+    model_id, serve, wanted = choices.bedrock_id or "", choices.serve, choices.serve.bedrock.profile
+    row = catalog.price(model_id, region, wanted, today=context.rules.today)
+    if row is None:
+        rates: TokenRates | Unpriced = Unpriced(reason=_absent(choices, context, catalog, region))
+    else:
+        rates = token_rates(row, mode, serve, context.rules.today)
+    terms = BedrockTerms(
+        model_id=model_id,
+        profile=row.profile if row is not None else "",
+        mode=mode,
+        same_weights=_same(choices, catalog),
+        input_usd_per_million=None,
+        output_usd_per_million=None,
+    )
+    name = f"{terms.inference_id} {mode.value}"
     lines: tuple[CostComponent, ...]
-    names = (f"{model_id} {mode.value}, input", f"{model_id} {mode.value}, output")
     if isinstance(rates, Unpriced):
-        inputs = outputs = None
-        lines = (component(names[0], "compute", "million tokens", millions[0], rates),)
+        millions = requests_per_month(serve) * serve.input_tokens / MILLION
+        lines = (component(f"{name}, input", "compute", "million tokens", millions, rates),)
         price: Price | Unpriced = rates
     else:
-        inputs, outputs = rates
-        lines = tuple(
-            component(name, "compute", "million tokens", count, rate)
-            for name, count, rate in zip(names, millions, rates, strict=True)
+        lines = tuple(token_lines(name, serve, rates))
+        price = _hourly(lines, rates)
+        terms = replace(
+            terms,
+            input_usd_per_million=rates.input.usd,
+            output_usd_per_million=rates.output.usd,
+            cached_usd_per_million=rates.cached.usd if rates.cached and serve.cached_input_fraction else None,
+            cheaper=_cheaper(row, catalog, region) if row is not None and wanted is None else "",
         )
-        price = _hourly(lines, inputs, outputs)
     return Hosted(
-        place=_place(region),
-        offer=Offer(price=price, availability=Availability.UNKNOWN),
-        terms=BedrockTerms(
-            model_id=model_id,
-            profile=row.profile if row is not None else "",
-            mode=mode,
-            same_weights=same,
-            input_usd_per_million=inputs.usd if inputs is not None else None,
-            output_usd_per_million=outputs.usd if outputs is not None else None,
-        ),
-        lines=lines,
+        place=_place(region), offer=Offer(price=price, availability=Availability.UNKNOWN), terms=terms, lines=lines
     )
 
 
-def _rates(row: BedrockPrice, mode: BedrockMode, today: date) -> tuple[Price, Price] | Unpriced:
-    """Dollars per million tokens in and out, or why there are none."""
-    batch = mode is BedrockMode.BATCH
-    inputs = row.batch_input_usd if batch else row.input_usd
-    outputs = row.batch_output_usd if batch else row.output_usd
-    if inputs is None or outputs is None:
-        return Unpriced(reason=f"no batch price of {row.model_id} is known")
-    where = f"profile {row.profile}" if row.profile else row.region or "no region stated: taken for all"
-    found = tuple(
-        Price(usd=usd, source=row.source, basis=row.basis, as_of=row.as_of, note=where) for usd in (inputs, outputs)
-    )
-    if row.basis is Basis.UNVERIFIED:
-        return Unpriced(reason=f"the only price of {row.model_id} has no source", seen=found[1])
-    if row.deprecation is not None and row.deprecation <= today:
-        return Unpriced(reason=f"AWS has withdrawn {row.model_id} on {row.deprecation}", seen=found[1])
-    return found[0], found[1]
+def _cheaper(row: BedrockPrice, catalog: BedrockCatalog, region: str) -> str:
+    """The profile of a region that costs less than the price in use, in words."""
+    others = catalog.priced_profiles(row.model_id, region)
+    less = [each for each in others if each.basis is not Basis.UNVERIFIED and each.input_usd < row.input_usd]
+    if not less:
+        return ""
+    best = min(less, key=lambda each: each.input_usd)
+    return f"{best.profile} at ${best.input_usd:f} in and ${best.output_usd:f} out per million tokens"
 
 
-def _absent(model_id: str, context: PricingContext) -> str:
-    day = context.catalog.prices_as_of
-    return f"no price of {model_id} is known" + (f" on or before {day}" if day is not None else "")
+def _absent(choices: ServingChoices, context: PricingContext, catalog: BedrockCatalog, region: str) -> str:
+    """Why there is no price of a model."""
+    model_id, wanted, day = choices.bedrock_id, choices.serve.bedrock.profile, context.catalog.prices_as_of
+    when = f" on or before {day}" if day is not None else ""
+    if wanted is None or catalog.price(model_id or "", region) is None:
+        return f"no price of {model_id} is known{when}"
+    known = ", ".join(each.profile for each in catalog.priced_profiles(model_id or "", region)) or "none"
+    return f"no price of {model_id} is known in {region} with profile {wanted}{when}; of profiles there: {known}"
 
 
-def _hourly(lines: tuple[CostComponent, ...], inputs: Price, outputs: Price) -> Price:
+def _hourly(lines: tuple[CostComponent, ...], rates: TokenRates) -> Price:
     """What an hour of the month costs on the average, with the price of a token in the note."""
     usd = sum((each.usd for each in lines if each.usd is not None), Decimal(0)) / Decimal(repr(HOURS_PER_MONTH))
-    note = f"${inputs.usd:f} in and ${outputs.usd:f} out per million tokens"
+    note = f"${rates.input.usd:f} in and ${rates.output.usd:f} out per million tokens"
+    if rates.cached is not None and len(lines) > 2:  # noqa: PLR2004 - input and output, and what the cache holds
+        note += f", ${rates.cached.usd:f} from the cache"
     return Price(
         usd=usd.quantize(Decimal("0.000001")),
-        source=outputs.source,
-        basis=outputs.basis,
-        as_of=outputs.as_of,
-        note=f"{note}; {outputs.note}" if outputs.note else note,
+        source=rates.output.source,
+        basis=rates.output.basis,
+        as_of=rates.output.as_of,
+        note=f"{note}; {rates.output.note}",
     )
 
 

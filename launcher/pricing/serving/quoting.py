@@ -17,9 +17,10 @@ from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.compute import HOURS_A_YEAR
 from launcher.pricing.gate import NewCommitment, judge
 from launcher.pricing.offers import offer
-from launcher.pricing.serving.around import around_assumptions
+from launcher.pricing.serving.bedrock_words import bedrock_findings, cache_lines
 from launcher.pricing.serving.candidate import COMMITTED, ServingCandidate, paid_hours
 from launcher.pricing.serving.compile_job import compile_lines
+from launcher.pricing.serving.other_costs import other_cost_assumptions
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_words
 from launcher.pricing.spot_prices import SpotPrice, spot_price
 from launcher.pricing.trust import trust_findings
@@ -59,7 +60,7 @@ def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
         commitment_usd=_commitment(candidate),
         spot=None,
         checkpoint_interval_s=None,
-        assumptions=(*_assumptions(candidate, told), *(span.assumptions if span is not None else ()), *lines),
+        assumptions=(*_assumptions(candidate, told, usd), *(span.assumptions if span is not None else ()), *lines),
         policies=_policies(candidate),
         cash_after_credits_usd=left,
         findings=findings,
@@ -82,8 +83,8 @@ def _month(candidate: ServingCandidate) -> UsdRange | None:
     if candidate.estimate is None:
         return UsdRange(low=mid, mid=mid, high=mid)
     tokens, requests = candidate.estimate.tokens_per_s, candidate.estimate.requests_per_s
-    fast = fleet(candidate.serve, requests * tokens.high / tokens.mid, candidate.stand)
-    slow = fleet(candidate.serve, requests * tokens.low / tokens.mid, candidate.stand)
+    fast = fleet(candidate.serve, requests * tokens.high / tokens.mid, candidate.hosting)
+    slow = fleet(candidate.serve, requests * tokens.low / tokens.mid, candidate.hosting)
     low, high = _total(candidate, fast), _total(candidate, slow)
     span = _span(candidate)
     if span is not None and span.usd.mid:
@@ -192,19 +193,22 @@ def _ends(pool: Credit) -> tuple[bool, str]:
     return (pool.expires is None, pool.expires.isoformat() if pool.expires else "")
 
 
-def _assumptions(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> tuple[Assumption, ...]:
+def _assumptions(
+    candidate: ServingCandidate, told: tuple[Assumption, ...], usd: UsdRange | None
+) -> tuple[Assumption, ...]:
     """What the month rests on."""
     month = Assumption(name="a month", value=f"{HOURS_PER_MONTH:g}", unit="hours", source="8,760 hours a year over 12")
-    left_out = uncounted_assumptions(candidate.place, candidate.context.catalog)
+    left_out = uncounted_assumptions(candidate.place, candidate.context.request, candidate.context.catalog, usd)
     if candidate.estimate is None or candidate.fleet is None:
-        return (month, *left_out)
+        return (month, *cache_lines(candidate.serve, candidate.bedrock), *left_out)
     return (
         *told,
-        *fleet_lines(candidate.serve, candidate.estimate, candidate.fleet, candidate.stand),
+        *fleet_lines(candidate.serve, candidate.estimate, candidate.fleet, candidate.hosting),
         *compile_lines(candidate.place, candidate.context.catalog),
         month,
         *(candidate.hazard.assumptions if candidate.hazard is not None else ()),
-        *around_assumptions(candidate.stand.mode),
+        *other_cost_assumptions(candidate.hosting.mode),
+        *cache_lines(candidate.serve, None),
         *left_out,
     )
 
@@ -218,19 +222,12 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
     if place.option is PurchaseOption.SPOT:
         message = "spot instances are taken back at two minutes' notice, and their requests with them"
         yield warning("spot-serving", "purchase.option", message, "two zones, or spot beside instances that stay")
-    terms = candidate.bedrock
-    if terms is not None:
-        same = f" has the weights of {terms.same_weights};" if terms.same_weights else ":"
-        message = f"{terms.model_id}{same} that {place.region} has it was not checked"
-        if not terms.region_seen:
-            message = f"{terms.model_id}{same} no price in the catalog names Bedrock in {place.region}"
-        yield warning("bedrock-region", "target.region", message, "the Bedrock console lists the models of a region")
-    if terms is not None and (candidate.serve.max_ttft_ms is not None or candidate.serve.max_tpot_ms is not None):
-        message = "Bedrock publishes no latency: the limits were not held against it"
-        yield warning("bedrock-latency", "workload.serve", message, "measure it before you rely on it")
-    if terms is not None and candidate.serve.model_uri is not None:
-        message = "Bedrock serves the published weights, not those of model_uri"
-        yield warning("other-weights", "workload.serve.model_uri", message)
+    if candidate.bedrock is not None:
+        yield from bedrock_findings(candidate.bedrock, candidate.serve, place.region)
+    rails = candidate.context.request.guardrails
+    if rails.ttl_h is not None and not rails.notify and candidate.fleet is not None:
+        message = f"the endpoint is deleted {rails.ttl_h:g} h after its last deployment, and nobody is told before"
+        yield warning("ttl-without-notice", "guardrails.ttl_h", message, "name somebody in guardrails.notify")
     yield from trust_findings(candidate)
     for each in candidate.components:
         if each.unpriced is not None and each.group != "compute":
@@ -238,25 +235,26 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
 
 
 def _remarks(candidate: ServingCandidate) -> Iterator[Finding]:
-    """What is to be said of its deployment that does not stand in its way."""
+    """What is to be said of its deployment that does not rule it out."""
     return (each for each in candidate.found if each.level is not Level.ERROR)
 
 
 def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
     """The safety policies, the ones that are off included."""
     request, serve, load = candidate.context.request, candidate.serve, candidate.fleet
-    budget = request.budget
+    budget, ttl_h = request.budget, request.guardrails.ttl_h
     scaling = way = zones = None
     if load is not None:
         most = serve.max_instances or load.instances.most
         scaling = f"{least_instances(serve)} to {most} instances"
-        way = f"{rollout_words(serve, candidate.stand)}" + (
-            ", with alarms and rollback" if candidate.stand.mode else ""
+        way = f"{rollout_words(serve, candidate.hosting)}" + (
+            ", with alarms and rollback" if candidate.hosting.mode else ""
         )
         zones = f"{serve.zones} zones" if serve.zones > 1 else None
     settings = {
         "budget": None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate of a month",
         "hourly budget": None if budget.max_usd_per_hour is None else f"${budget.max_usd_per_hour:f} an hour",
+        "TTL": None if ttl_h is None else f"{ttl_h:g} h after the last deployment the endpoint is deleted",
         "autoscaling": scaling,
         "deployment": way,
         "redundancy": zones,
@@ -270,7 +268,7 @@ def _note(candidate: ServingCandidate) -> str:
     """The one thing worth saying of a row."""
     terms = candidate.bedrock
     if terms is not None:
-        return f"Bedrock {terms.mode.value.replace('-', ' ')}, {terms.model_id}"
+        return f"Bedrock {terms.mode.value.replace('-', ' ')}, {terms.inference_id}"
     if candidate.estimate is None:
         return ""
     layout = candidate.estimate.layout

@@ -1,5 +1,7 @@
 """Traffic over a day in words: requests of a month, and how they become instances."""
 
+from dataclasses import replace
+
 from launcher.model.endpoint import FILLED, rollout_of
 from launcher.model.fleet import (
     AWAKE_H,
@@ -8,24 +10,26 @@ from launcher.model.fleet import (
     HOURS_PER_MONTH,
     SECONDS_PER_HOUR,
     Fleet,
-    Stand,
+    Hosting,
+    served_per_s,
 )
 from launcher.model.money import Assumption
+from launcher.model.schedule import hours_of_day, timezones
 from launcher.model.serving import ServingEstimate
 from launcher.model.workload import HOURS_A_DAY, ServingWorkload
 
 
 def requests_per_month(workload: ServingWorkload) -> float:
-    """Requests in a month of 730 hours."""
-    return sum(workload.hourly) / HOURS_A_DAY * SECONDS_PER_HOUR * HOURS_PER_MONTH
+    """Requests in a month of 730 hours that are served."""
+    return sum(served_per_s(workload)) / HOURS_A_DAY * SECONDS_PER_HOUR * HOURS_PER_MONTH
 
 
-def rollout_words(workload: ServingWorkload, stand: Stand) -> str:
+def rollout_words(workload: ServingWorkload, hosting: Hosting) -> str:
     """How a new version replaces the old."""
-    return "pods one after the other" if stand.mode is None else rollout_of(workload, stand.mode).value
+    return "pods one after the other" if hosting.mode is None else rollout_of(workload, hosting.mode).value
 
 
-def fleet_lines(serve: ServingWorkload, told: ServingEstimate, load: Fleet, stand: Stand) -> tuple[Assumption, ...]:
+def fleet_lines(serve: ServingWorkload, told: ServingEstimate, load: Fleet, hosting: Hosting) -> tuple[Assumption, ...]:
     """How the traffic becomes instances."""
     peak = load.instances.most
     found = [
@@ -44,11 +48,13 @@ def fleet_lines(serve: ServingWorkload, told: ServingEstimate, load: Fleet, stan
         Assumption(
             name="deployments",
             value=f"{DEPLOYMENTS_PER_MONTH:g} a month of {DEPLOYMENT_H:g} h",
-            unit=rollout_words(serve, stand)
-            + (": old and new version stand together" if stand.mode is not None else ""),
+            unit=rollout_words(serve, hosting)
+            + (": old and new version run together" if hosting.mode is not None else ""),
             source="assumption, not measured",
         ),
     ]
+    if serve.schedule and hosting.mode is not None:
+        found.append(_clock(serve))
     if not serve.min_instances:
         found.append(
             Assumption(
@@ -59,3 +65,21 @@ def fleet_lines(serve: ServingWorkload, told: ServingEstimate, load: Fleet, stan
             )
         )
     return tuple(found)
+
+
+def _clock(serve: ServingWorkload) -> Assumption:
+    """What the schedule does to the day."""
+    ranges, asked = hours_of_day(serve.schedule), requests_per_month(replace(serve, schedule=()))
+    slots = [slot for hour in ranges for slot in hour]
+    spans = dict.fromkeys(f"{slot.least} to {slot.most}" for slot in sorted(slots, key=lambda each: each[1:]))
+    closed = sum(slot.share for slot in slots if not slot.most) / HOURS_A_DAY
+    away = asked - requests_per_month(serve)
+    told = f"closed for {closed:.0%} of the time" if closed else "never closed"
+    if away:
+        told += f", when {away:,.0f} requests a month are not served, nor counted on Bedrock"
+    return Assumption(
+        name="schedule",
+        value=", ".join(spans) + " instances by the clock",
+        unit=told,
+        source=f"workload.serve.schedule, hours of the day in {timezones(serve.schedule)[0]}",
+    )

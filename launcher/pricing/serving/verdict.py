@@ -6,10 +6,12 @@ from decimal import Decimal
 from enum import StrEnum
 
 from launcher.model.enums import CustomKernels
+from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.port import weeks_words
 from launcher.pricing.reasoning import PORT_WEEKS, UPKEEP_WEEKS_PER_MONTH
+from launcher.pricing.serving.crossover import Turn
 from launcher.pricing.serving.traffic import requests_per_month
 
 ENGINEER_USD_PER_WEEK = Decimal(5000)
@@ -30,6 +32,9 @@ class ServingChoice(StrEnum):
     NONE = "none"
 
 
+NAMES = {ServingChoice.NEURON: "Inferentia and Trainium", ServingChoice.GPU: "GPUs"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingVerdict:
     """A choice in a sentence, the reasons for it, and what would flip it."""
@@ -42,10 +47,11 @@ class ServingVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """The cheapest of each kind, with the volume where machines and Bedrock cost the same.
+    """The cheapest of each kind, with the volume at which the answer changes.
 
     Months are those of the bill; `upkeep_usd` is what running machines takes in people, `port_usd` what the port to
-    Neuron does, once. `volume` is None when Bedrock is cheaper at every volume, or has no price.
+    Neuron does, once. `turn` is that of the better machines; None where there is nothing to compare, or Bedrock is not
+    paid by the token.
     """
 
     serve: ServingWorkload
@@ -56,10 +62,10 @@ class Sides:
     port_usd: Decimal
     upkeep_usd: Decimal
     upkeep_given: bool
-    volume: float | None
     closed: bool
     unpriced: bool
     """Whether Bedrock has the model at no price that is known."""
+    turn: Turn | None = None
 
     @property
     def neuron_months(self) -> float | None:
@@ -108,7 +114,6 @@ def sides(
     neuron: Quote | None,
     gpu: Quote | None,
     hosted: Quote | None,
-    volume: float | None,
     closed: bool,
     unpriced: bool,
 ) -> Sides:
@@ -122,7 +127,6 @@ def sides(
         port_usd=Decimal(repr(port_weeks(serve))) * ENGINEER_USD_PER_WEEK,
         upkeep_usd=upkeep_usd(serve),
         upkeep_given=serve.operations_usd_per_month is not None,
-        volume=volume,
         closed=closed,
         unpriced=unpriced,
     )
@@ -141,18 +145,20 @@ def upkeep_usd(serve: ServingWorkload) -> Decimal:
 
 def judge(found: Sides) -> ServingVerdict:
     """The verdict."""
-    machine, choice = _machine(found)
+    machine, choice = machines(found)
     if found.closed:
         return _closed(found)
     if machine is None:
         return _without_machines(found)
+    if found.hosted_usd is not None and _is_close(found, machine, choice):
+        return _measure(found, machine, choice)
     if found.hosted_usd is not None and found.hosted_usd <= machine:
-        return _bedrock(found, machine)
+        return _bedrock(found, machine, choice)
     return _deploy(found, machine, choice)
 
 
-def _machine(found: Sides) -> tuple[Decimal | None, ServingChoice]:
-    """The month of the better machines: Neuron where the port is paid back in time."""
+def machines(found: Sides) -> tuple[Decimal | None, ServingChoice]:
+    """The month of the better machines, and which they are: Neuron where the port is paid back in time."""
     months = found.neuron_months_over_gpu
     in_time = months is not None and months <= HORIZON_MONTHS
     if found.neuron_usd is not None and (found.gpu_usd is None or in_time):
@@ -160,6 +166,12 @@ def _machine(found: Sides) -> tuple[Decimal | None, ServingChoice]:
     if found.gpu_usd is not None:
         return found.gpu_usd, ServingChoice.GPU
     return None, ServingChoice.NONE
+
+
+def _is_close(found: Sides, machine: Decimal, choice: ServingChoice) -> bool:
+    """Whether the months are too near to each other, whichever is the less; a measured month is believed."""
+    other = found.hosted_usd or Decimal(0)
+    return abs(other - machine) < CLOSE * max(other, machine) and not _measured(found, choice)
 
 
 def _closed(found: Sides) -> ServingVerdict:
@@ -180,41 +192,83 @@ def _without_machines(found: Sides) -> ServingVerdict:
     return ServingVerdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=flips)
 
 
-def _bedrock(found: Sides, machine: Decimal) -> ServingVerdict:
-    """Bedrock is cheaper at this volume."""
-    now = requests_per_month(found.serve)
-    hosted = found.hosted_usd or Decimal(0)
-    if found.volume is None:
-        text = f"Do not deploy: Bedrock is cheaper at every volume (${hosted:,.0f} against ${machine:,.0f} a month)."
-    else:
-        text = (
-            f"Do not deploy: Bedrock is cheaper until {_count(found.volume)} requests a month, and there are "
-            f"{_count(now)} (${hosted:,.0f} against ${machine:,.0f} a month)."
-        )
+def _measure(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVerdict:
+    """Neither is cheaper by as much as the estimates may be out."""
+    text = f"Too close to call: {_month(found, machine, choice)} a month on {NAMES[choice]}"
+    text += f", ${found.hosted_usd:,.0f} on Bedrock. Measure first."
+    flips = (*_turns(found, machine), "a load test: slipway endpoint load keeps it for later quotes")
     return ServingVerdict(
-        choice=ServingChoice.BEDROCK, text=text, reasons=tuple(_reasons(found)), flips=tuple(_bedrock_flips(found))
+        choice=ServingChoice.MEASURE_FIRST, text=text, reasons=tuple(_reasons(found, machine, choice)), flips=flips
     )
 
 
-def _bedrock_flips(found: Sides) -> Iterator[str]:
-    if found.volume is not None:
-        yield f"{_count(found.volume)} requests a month or more, of the same shape over the day"
-    yield "weights of your own: Bedrock's price is that of the published ones"
-    yield "a lower rate: a commitment, or target.kind eks, where the machines cost less than SageMaker's"
+def _bedrock(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVerdict:
+    """Bedrock is cheaper at this volume."""
+    quoted = found.neuron if choice is ServingChoice.NEURON else found.gpu
+    kind = quoted.plan.place.billed_name if quoted is not None else NAMES[choice]
+    against = f"${found.hosted_usd:,.0f} against {_month(found, machine, choice)} a month on {kind}"
+    if found.turn is None:
+        text = f"Do not deploy: Bedrock is cheaper ({against})."
+    elif found.turn.requests is None:
+        text = f"Do not deploy: Bedrock is cheaper at this volume and every larger one ({against})."
+    else:
+        text = (
+            f"Do not deploy: Bedrock is cheaper until {_count(found.turn.requests)} requests a month, and there are "
+            f"{_count(requests_per_month(found.serve))} ({against})."
+        )
+    return ServingVerdict(
+        choice=ServingChoice.BEDROCK,
+        text=text,
+        reasons=tuple(_reasons(found, machine, choice)),
+        flips=(
+            *_turns(found, machine),
+            "weights of your own: Bedrock's price is that of the published ones",
+            "a lower rate: a commitment, or target.kind eks, where the machines cost less than SageMaker's",
+        ),
+    )
 
 
 def _deploy(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVerdict:
     """Machines are cheaper, or the only way."""
-    name = {ServingChoice.NEURON: "Inferentia and Trainium", ServingChoice.GPU: "GPUs"}[choice]
     other = found.hosted_usd
-    if other is not None and other > 0 and (other - machine) / other < CLOSE and not _measured(found, choice):
-        text = f"Too close to call: ${machine:,.0f} a month on {name}, ${other:,.0f} on Bedrock. Measure first."
-        return ServingVerdict(
-            choice=ServingChoice.MEASURE_FIRST, text=text, reasons=tuple(_reasons(found)), flips=tuple(_flips(found))
-        )
     against = f", ${other:,.0f} on Bedrock" if other is not None else f"; Bedrock {_lacks(found)}"
-    text = f"Deploy on {name}: ${machine:,.0f} a month with its upkeep{against}."
-    return ServingVerdict(choice=choice, text=text, reasons=tuple(_reasons(found)), flips=tuple(_flips(found)))
+    text = f"Deploy on {NAMES[choice]}: {_month(found, machine, choice)} a month with its upkeep{against}."
+    flips = list(_turns(found, machine))
+    if found.neuron_usd is not None and found.gpu_usd is not None:
+        flips.append(f"a month on Neuron at ${found.gpu_usd - found.upkeep_usd:,.0f}: there it costs what GPUs do")
+    return ServingVerdict(choice=choice, text=text, reasons=tuple(_reasons(found, machine, choice)), flips=tuple(flips))
+
+
+def _month(found: Sides, machine: Decimal, choice: ServingChoice) -> str:
+    """The month of the better machines with its upkeep and its range."""
+    usd = _span(found, choice)
+    wide = usd is not None and f"{usd.low:,.0f}" != f"{usd.high:,.0f}"
+    return f"${machine:,.0f}" + (f" ({usd.low:,.0f}–{usd.high:,.0f})" if usd is not None and wide else "")
+
+
+def _span(found: Sides, choice: ServingChoice) -> UsdRange | None:
+    """The range of the better machines' month, upkeep in it."""
+    quoted = found.neuron if choice is ServingChoice.NEURON else found.gpu
+    if quoted is None or quoted.usd is None:
+        return None
+    usd, people = quoted.usd, found.upkeep_usd
+    return UsdRange(low=usd.low + people, mid=usd.mid + people, high=usd.high + people)
+
+
+def _turns(found: Sides, machine: Decimal) -> Iterator[str]:
+    """The volume that turns it round, with its range."""
+    turn, hosted = found.turn, found.hosted_usd
+    if turn is None or turn.requests is None or hosted is None:
+        return
+    span = ""
+    if turn.low is not None:
+        span = (
+            f" ({_count(turn.low)} to {_count(turn.high)})" if turn.high is not None else f" (from {_count(turn.low)})"
+        )
+    if hosted <= machine:
+        yield f"{_count(turn.requests)} requests a month or more{span}, of the same shape over the day"
+    else:
+        yield f"fewer than {_count(turn.requests)} requests a month{span}: there Bedrock is cheaper"
 
 
 def _lacks(found: Sides) -> str:
@@ -228,7 +282,7 @@ def _measured(found: Sides, choice: ServingChoice) -> bool:
     return told is not None and told.measured
 
 
-def _reasons(found: Sides) -> Iterator[str]:
+def _reasons(found: Sides, machine: Decimal, choice: ServingChoice) -> Iterator[str]:
     """The months side by side, and the port."""
     for name, quoted, usd in (("Neuron", found.neuron, found.neuron_usd), ("GPU", found.gpu, found.gpu_usd)):
         if quoted is None or usd is None or quoted.serving is None:
@@ -241,6 +295,10 @@ def _reasons(found: Sides) -> Iterator[str]:
         pairs += [("Bedrock", found.hosted_usd, found.neuron_months_over_bedrock)]
         told = ", ".join(f"{_back(months)} against {name}" for name, usd, months in pairs if usd is not None)
         yield f"the port to Neuron takes {weeks} and ${found.port_usd:,.0f}" + (f"; it is {told}" if told else "")
+    span, hosted = _span(found, choice), found.hosted_usd
+    if span is not None and hosted is not None and span.low < hosted < span.high:
+        other = "machines" if hosted <= machine else "Bedrock"
+        yield f"the range of the estimate reaches both sides: at its other end {other} would be cheaper"
     if not found.upkeep_given and (found.neuron is not None or found.gpu is not None):
         yield "the upkeep is assumed: workload.serve.operations_usd_per_month replaces it"
 
@@ -248,13 +306,6 @@ def _reasons(found: Sides) -> Iterator[str]:
 def _back(months: float | None) -> str:
     """When the port is paid back."""
     return "never paid back" if months is None else f"paid back after {months:.1f} months"
-
-
-def _flips(found: Sides) -> Iterator[str]:
-    if found.volume is not None:
-        yield f"fewer than {_count(found.volume)} requests a month: there Bedrock is cheaper"
-    if found.neuron_usd is not None and found.gpu_usd is not None:
-        yield f"a month on Neuron at ${found.gpu_usd - found.upkeep_usd:,.0f}: there it costs what GPUs do"
 
 
 def _count(value: float) -> str:

@@ -18,10 +18,10 @@ from launcher.model.endpoint import (
 from launcher.model.fleet import HOURS_PER_MONTH, Fleet
 from launcher.model.idle import idle_minutes
 from launcher.model.money import Assumption, CostComponent
+from launcher.model.monitoring import guard_metrics
 from launcher.model.plan import Place
 from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.target import target_of
-from launcher.model.upkeep import guard_metrics
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.bill_lines import Prices, component
 from launcher.pricing.bill_monitoring import GUARD_CALLS_PER_HOUR, GUARD_REQUESTS, monitoring_assumptions, watch
@@ -50,7 +50,7 @@ class _Bill(NamedTuple):
         return component(name, group, unit, quantity, self.catalog.bill_item(item, self.region))
 
 
-def around(
+def other_costs(
     place: Place, serve: ServingWorkload, load: Fleet, weights_gb: float, context: PricingContext
 ) -> tuple[CostComponent, ...]:
     """The components beside the instances that grow with the load, for a month; `weights_gb` is the stored model."""
@@ -82,7 +82,7 @@ def watched(
     prices = Prices(place.region, context.catalog)
     tells = idle_minutes(context.request) is not None
     count = len(endpoint_alarms(mode, scales_to_zero=least_instances(serve) == 0, tells_idle=tells))
-    found = [each.line.of(each.standing) for each in watch(prices, context.request, own_alarms=count)]
+    found = [each.line.of(each.number) for each in watch(prices, context.request, own_alarms=count)]
     calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS * HOURS_PER_MONTH / KILO
     found += [
         prices.line("custom metrics", "other", "cloudwatch.custom-metric", "metric-month").of(
@@ -142,7 +142,7 @@ def _traffic_gb(requests: float, tokens: float) -> float:
     return requests * tokens * BYTES_PER_TOKEN / GIGA
 
 
-def around_assumptions(mode: EndpointMode | None) -> tuple[Assumption, ...]:
+def other_cost_assumptions(mode: EndpointMode | None) -> tuple[Assumption, ...]:
     """What these lines rest on."""
     return (
         *(monitoring_assumptions() if mode is not None else ()),

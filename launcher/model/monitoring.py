@@ -1,4 +1,4 @@
-"""What stands beside a cluster's machines, counted once: the templates make as many of each as the bill prices."""
+"""What runs beside a cluster's machines, counted once: the templates make as many of each as the bill prices."""
 
 from enum import StrEnum
 
@@ -37,6 +37,8 @@ STORE_TAG = "slipway"
 SUPERSEDED, KEPT = "superseded", "kept"
 STAGED_FOLDER = ".work"
 """Below the jobs' part of the store: archives of the user's folder and of job folders, on their way to a cluster."""
+JOURNAL_FOLDER = ".runs"
+"""Beside it: what happens to jobs whose nodes share no folder."""
 STAGED_DAYS, RESENT_DAYS = 30, 14
 """Days until such an archive expires, and until one that is there already is sent anew: the difference is the time for
 which a job may at least wait in its queue."""

@@ -1,6 +1,6 @@
 """Prices as they were just read from AWS: the rows of a cache they become, and what they changed.
 
-A cache beside the snapshot has the snapshot's files (`tables`); a reading is one price on its way there.
+A cache beside the snapshot has the snapshot's files (`tables`); a rate is one price on its way there.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from launcher.catalog.selection import FOREVER, newest
 from launcher.catalog.selector import SAGEMAKER, Key, rate_of, usd_of, zoned_rows
 from launcher.catalog.store import Store, Terms, Zoned
 from launcher.catalog.tables import Table
-from launcher.model.enums import Basis, Payment, PlanKind
+from launcher.model.enums import Basis, Payment, SavingsPlanKind
 
 TABLES: Mapping[str, Table] = {
     "on-demand": tables.ON_DEMAND,
@@ -26,7 +26,7 @@ TABLES: Mapping[str, Table] = {
     "savings-plan": tables.SAVINGS_PLANS,
     SAGEMAKER: tables.SAGEMAKER,
 }
-"""Where readings of each kind are kept."""
+"""Where rates of each kind are kept."""
 
 _CALLS = {
     "on-demand": ("aws-price-list-ec2", "AWS Price List API, GetProducts AmazonEC2"),
@@ -61,7 +61,7 @@ JUMP = Decimal("0.5")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class FetchedPrice:
     """One price, USD per instance-hour, as AWS gave it; `source` is the id of a public file, empty for an API."""
 
     key: Key
@@ -71,7 +71,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BandReading:
+class FetchedBand:
     """The Spot Instance Advisor's word on one type in one region: its band (0 to 4) and saving, as of a day."""
 
     name: str
@@ -88,7 +88,7 @@ class BandReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ItemReading:
+class FetchedItem:
     """One band of quantity of a bill item: USD per `unit` from `start` to `end` (None: without end) in a month."""
 
     item: str
@@ -120,16 +120,16 @@ class Answer:
     `as_of` is the day the prices are of where AWS's answer says so, None for the day they are read.
     """
 
-    readings: tuple[Reading, ...] = ()
+    rates: tuple[FetchedPrice, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    bands: tuple[BandReading, ...] = ()
-    items: tuple[ItemReading, ...] = ()
+    bands: tuple[FetchedBand, ...] = ()
+    items: tuple[FetchedItem, ...] = ()
     as_of: date | None = None
 
     @property
     def prices(self) -> int:
         """How many numbers it holds."""
-        return len(self.readings) + len(self.bands) + len(self.items)
+        return len(self.rates) + len(self.bands) + len(self.items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,15 +161,15 @@ def percent(before: Decimal, after: Decimal) -> float:
     return round(float((after / before - 1) * 100), 2)
 
 
-def answer(readings: Iterable[Reading], refusals: Iterable[Refusal] = ()) -> Answer:
-    """An answer with one reading a key, the dearest; a refusal counts only where its key has no price."""
-    kept: dict[Key, Reading] = {}
-    for each in readings:
+def answer(rates: Iterable[FetchedPrice], refusals: Iterable[Refusal] = ()) -> Answer:
+    """An answer with one rate a key, the dearest; a refusal counts only where its key has no price."""
+    kept: dict[Key, FetchedPrice] = {}
+    for each in rates:
         same = kept.get(each.key)
         if same is None or each.usd > same.usd:
             kept[each.key] = each
     left = {each.key: each for each in refusals if each.key not in kept}
-    return Answer(readings=tuple(kept.values()), refusals=tuple(each for _, each in sorted(left.items())))
+    return Answer(rates=tuple(kept.values()), refusals=tuple(each for _, each in sorted(left.items())))
 
 
 def file_rows(answer: Answer, as_of: date) -> dict[Table, list[tuple[str, ...]]]:
@@ -179,8 +179,8 @@ def file_rows(answer: Answer, as_of: date) -> dict[Table, list[tuple[str, ...]]]
         found[tables.INTERRUPTIONS] = [each.row for each in answer.bands]
     if answer.items:
         found[tables.BILL_ITEMS] = [each.row(as_of) for each in answer.items]
-    terms: dict[Key, dict[str, Reading]] = {}
-    for each in answer.readings:
+    terms: dict[Key, dict[str, FetchedPrice]] = {}
+    for each in answer.rates:
         key = each.key
         if key.payment:
             terms.setdefault(key._replace(payment=""), {})[key.payment] = each
@@ -197,9 +197,9 @@ def file_rows(answer: Answer, as_of: date) -> dict[Table, list[tuple[str, ...]]]
     return found
 
 
-def _origin(reading: Reading, as_of: date) -> tuple[str, str, str, str]:
+def _origin(rate: FetchedPrice, as_of: date) -> tuple[str, str, str, str]:
     """Date, basis, source and note of a row."""
-    return as_of.isoformat(), Basis.LISTED.value, reading.source or _CALLS[reading.key.kind][0], reading.note
+    return as_of.isoformat(), Basis.LISTED.value, rate.source or _CALLS[rate.key.kind][0], rate.note
 
 
 def plain(usd: Decimal) -> str:
@@ -240,7 +240,7 @@ def _zoned(index: Zoned, kind: str, names: Collection[str], regions: Collection[
 
 
 def _terms(index: Terms, kind: str, names: Collection[str], regions: Collection[str]) -> Iterator[tuple[Key, Known]]:
-    details = ("standard", "convertible") if kind == "reserved" else tuple(each.value for each in PlanKind)
+    details = ("standard", "convertible") if kind == "reserved" else tuple(each.value for each in SavingsPlanKind)
     for name, region, detail, years, payment in product(names, regions, details, ("1", "3"), Payment):
         usd = rate_of(payment)
         row = newest(index.get((name, region, detail, years), ()), usd, FOREVER)
@@ -249,10 +249,10 @@ def _terms(index: Terms, kind: str, names: Collection[str], regions: Collection[
             yield key, Known(Decimal(usd(row)), date.fromisoformat(row.as_of))
 
 
-def jumps(before: Mapping[Key, Known], readings: Iterable[Reading]) -> tuple[Move, ...]:
+def jumps(before: Mapping[Key, Known], rates: Iterable[FetchedPrice]) -> tuple[Move, ...]:
     """The prices that moved by more than JUMP."""
     moves = []
-    for each in readings:
+    for each in rates:
         old = before.get(each.key)
         if old is not None and abs(each.usd / old.usd - 1) > JUMP:
             moves.append(Move(key=each.key, before=old.usd, before_as_of=old.as_of, after=each.usd))
@@ -261,7 +261,7 @@ def jumps(before: Mapping[Key, Known], readings: Iterable[Reading]) -> tuple[Mov
 
 def vanished(before: Mapping[Key, Known], found: Answer) -> tuple[Move, ...]:
     """The prices that were known and were not in a whole answer; a refused price is not gone."""
-    seen = {each.key for each in found.readings} | {each.key for each in found.refusals}
+    seen = {each.key for each in found.rates} | {each.key for each in found.refusals}
     return tuple(
         Move(key=key, before=old.usd, before_as_of=old.as_of, after=None)
         for key, old in sorted(before.items())

@@ -1,0 +1,43 @@
+"""AWS's own images to train in, by chip: what a pod takes where the plan names none.
+
+training/images.csv          each image with its source and date
+serving/image_accounts.csv   AWS's registry by region, the same for every image of the Deep Learning Containers
+"""
+
+import csv
+from functools import lru_cache
+from pathlib import Path
+
+from launcher.catalog.serving_images import load_images
+from launcher.model.instance_type import InstanceType
+
+DATA = Path(__file__).parent / "data" / "training" / "images.csv"
+
+
+@lru_cache(maxsize=1)
+def _rows() -> tuple[dict[str, str], ...]:
+    """The rows of the table, read once."""
+    with DATA.open(encoding="utf-8", newline="") as file:
+        return tuple(csv.DictReader(file))
+
+
+def training_image(facts: InstanceType, region: str) -> str | None:
+    """Where AWS's image for a type's chips and software is pulled from; None where there is none that is known.
+
+    >>> from launcher.catalog.load import load
+    >>> training_image(load().instance_types["trn1.32xlarge"], "us-east-2").rpartition("/")[2]
+    'pytorch-training-neuronx:2.9.0-neuronx-py312-sdk2.28.0-ubuntu24.04'
+    >>> training_image(load().instance_types["trn2.48xlarge"], "us-east-2") is None
+    True
+    """
+    account = load_images().accounts.get(region)
+    if facts.chip is None or account is None:
+        return None
+    stack = facts.chip.training_stack.name if facts.chip.training_stack is not None else ""
+    row = next(
+        (each for each in _rows() if (each["family"], each["training_stack"]) == (facts.chip.family, stack)), None
+    )
+    if row is None:
+        return None
+    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return f"{account}.dkr.ecr.{region}.{suffix}/{row['repository']}:{row['tag']}"

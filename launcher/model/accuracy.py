@@ -1,0 +1,92 @@
+"""Quoted against measured, of one's own runs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from launcher.model.money import Range, UsdRange
+
+NEAR = 1.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAccuracy:
+    """One run: what its quote said, and what came of it; None where one of the two is not known.
+
+    Hours and dollars are compared for runs that succeeded alone: what was cut short says nothing of the whole.
+    """
+
+    name: str
+    run: str
+    instance_type: str
+    nodes: int
+    simulated: bool
+    succeeded: bool
+    quoted_tokens_per_s: Range | None
+    tokens_per_s: float | None
+    quoted_hours: Range
+    hours: float
+    quoted_usd: UsdRange | None
+    usd: Decimal | None
+
+    @property
+    def rate_ratio(self) -> float | None:
+        """Measured over quoted tokens a second."""
+        if self.quoted_tokens_per_s is None or self.tokens_per_s is None:
+            return None
+        return self.tokens_per_s / self.quoted_tokens_per_s.mid
+
+    @property
+    def hours_ratio(self) -> float | None:
+        """Measured over quoted hours."""
+        return self.hours / self.quoted_hours.mid if self.succeeded and self.hours and self.quoted_hours.mid else None
+
+    @property
+    def usd_ratio(self) -> float | None:
+        """Dollars at the quoted rate, or billed, over quoted ones."""
+        if not self.succeeded or self.quoted_usd is None or not self.quoted_usd.mid or self.usd is None:
+            return None
+        return float(self.usd / self.quoted_usd.mid)
+
+    @property
+    def rate_covered(self) -> bool | None:
+        """Whether the rate lay in the quoted range."""
+        quoted, found = self.quoted_tokens_per_s, self.tokens_per_s
+        return None if quoted is None or found is None else quoted.low <= found <= quoted.high
+
+    @property
+    def hours_covered(self) -> bool | None:
+        """Whether the hours lay in the quoted range."""
+        return None if self.hours_ratio is None else self.quoted_hours.low <= self.hours <= self.quoted_hours.high
+
+    @property
+    def usd_covered(self) -> bool | None:
+        """Whether the dollars lay in the quoted range."""
+        if self.usd_ratio is None or self.quoted_usd is None or self.usd is None:
+            return None
+        return self.quoted_usd.low <= self.usd <= self.quoted_usd.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """How many of some ratios are known, within 0.8 to 1.25, and inside the quoted range; fractions."""
+
+    n: int
+    within_25: float | None
+    covered: float | None
+
+
+def accuracy(found: Iterable[tuple[float | None, bool | None]]) -> Accuracy:
+    """Ratios of measured over quoted, each with whether it lay in the quoted range.
+
+    >>> accuracy([(1.0, True), (1.5, True), (None, None), (0.5, False), (0.9, False)])
+    Accuracy(n=4, within_25=0.5, covered=0.5)
+    """
+    known = [(ratio, covered) for ratio, covered in found if ratio is not None]
+    if not known:
+        return Accuracy(n=0, within_25=None, covered=None)
+    return Accuracy(
+        n=len(known),
+        within_25=sum(1 / NEAR <= ratio <= NEAR for ratio, _ in known) / len(known),
+        covered=sum(bool(covered) for _, covered in known) / len(known),
+    )

@@ -1,0 +1,78 @@
+"""EKS: versions, names and sizes that the templates, the checks and the bill share."""
+
+from typing import NamedTuple
+
+from launcher.model.enums import EfaLayout, PurchaseOption
+from launcher.model.instance_type import InstanceType
+
+VERSION = "1.35"
+"""Of Kubernetes: in standard support, and within the range of every add-on that HyperPod has (1.31 to 1.36)."""
+ADDONS = (
+    ("vpc-cni", "v1.21.1-eksbuild.8"),
+    ("kube-proxy", "v1.35.3-eksbuild.5"),
+    ("eks-pod-identity-agent", "v1.3.10-eksbuild.3"),
+    ("eks-node-monitoring-agent", "v1.6.4-eksbuild.1"),
+    ("coredns", "v1.14.2-eksbuild.4"),
+)
+"""Add-ons with the versions that one cluster of 1.35 was seen with, in 2026-08; the last needs nodes to run on."""
+NEEDS_NODES = frozenset({"coredns", "eks-node-monitoring-agent"})
+SYSTEM, WORKERS = "system", "workers"
+"""The node groups: one machine for the cluster's own pods, and the machines of the jobs."""
+LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+NAMESPACES = ("slipway", "hyperpod-slipway")
+"""Of jobs, in clusters of our own."""
+NVIDIA, NEURON, STANDARD = "AL2023_x86_64_NVIDIA", "AL2023_x86_64_NEURON", "AL2023_x86_64_STANDARD"
+"""EKS's images by what they carry (API reference, Nodegroup.amiType)."""
+CAPACITY_TYPES = {
+    PurchaseOption.ON_DEMAND: "ON_DEMAND",
+    PurchaseOption.SPOT: "SPOT",
+    PurchaseOption.CAPACITY_BLOCK: "CAPACITY_BLOCK",
+    # A commitment changes the bill, not the launch.
+    PurchaseOption.SAVINGS_PLAN: "ON_DEMAND",
+    PurchaseOption.RESERVED: "ON_DEMAND",
+}
+UNSUPPORTED_ZONES = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
+"""Where EKS puts no control plane (EKS user guide, VPC and subnet requirements)."""
+
+
+class Interface(NamedTuple):
+    """A network interface of a node: its card, its place on it, and its kind as EC2 says it."""
+
+    card: int
+    device: int
+    kind: str
+
+
+def image_type(facts: InstanceType) -> str:
+    """The kind of EKS's image for a type."""
+    if facts.neuron:
+        return NEURON
+    return STANDARD if facts.accelerator is None else NVIDIA
+
+
+def interfaces(facts: InstanceType, layout: EfaLayout) -> tuple[Interface, ...]:
+    """Every network interface of a type with EFA, none for one without: EC2 gives it the usual one.
+
+    As ParallelCluster lays them out (3.16.1, templates/queues_stack.py): an ordinary interface on the first card,
+    beside it one of EFA alone where each card has one, and one of EFA alone on every other card. Classic: one that is
+    both on every card that has EFA, each with an address.
+
+    >>> from launcher.catalog.load import load
+    >>> types = load().instance_types
+    >>> [len(interfaces(types[each], EfaLayout.AUTO)) for each in ("p5.48xlarge", "p6-b300.48xlarge", "p5.4xlarge")]
+    [33, 17, 2]
+    >>> interfaces(types["p4d.24xlarge"], EfaLayout.CLASSIC)[1]
+    Interface(card=1, device=1, kind='efa')
+    """
+    if not facts.efa_interfaces:
+        return ()
+    cards, everywhere = facts.network_cards, facts.efa_interfaces == facts.network_cards
+    others = tuple(
+        (card, 1 if card >= len(facts.enis_per_card) or facts.enis_per_card[card] > 1 else 0)
+        for card in range(1, cards)
+    )
+    if layout is EfaLayout.CLASSIC:
+        first = Interface(0, 0, "efa" if everywhere else "interface")
+        return (first, *(Interface(card, device, "efa") for card, device in others))
+    beside = (Interface(0, 1, "efa-only"),) if everywhere else ()
+    return (Interface(0, 0, "interface"), *beside, *(Interface(card, device, "efa-only") for card, device in others))

@@ -1,0 +1,43 @@
+"""What a run was measured at: the rate of a training job, and the times around it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from launcher.model.enums import Method, Precision, Recompute, Stack
+from launcher.model.money import Range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One measured run of a training job.
+
+    `model` is what the plan calls it; `params_b` and `active_params_b` are billions of parameters. `accelerators` are
+    the chips of all nodes, `tokens_per_s` their rate together once warm: the middle over all that was measured, low and
+    high as single stretches of it lay. Seconds: `step_s` of a step, `checkpoint_write_s` that the job stood still for a
+    checkpoint, `restore_s` to read one back, `boot_s` from the submission to the first attempt; None where nothing says
+    them. `revision` is that of the code in git. A `simulated` one is of the sandbox and says nothing of the machines.
+    """
+
+    model: str
+    params_b: float
+    active_params_b: float
+    method: Method
+    precision: Precision
+    recompute: Recompute
+    stack: Stack
+    sequence_length: int
+    global_batch_tokens: float | None
+    instance_type: str
+    accelerator: str
+    accelerators: int
+    nodes: int
+    tokens_per_s: Range
+    step_s: float | None
+    checkpoint_write_s: float | None
+    restore_s: float | None
+    boot_s: float | None
+    run: str
+    image: str | None
+    revision: str | None
+    measured_at: datetime
+    simulated: bool

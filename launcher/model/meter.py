@@ -1,0 +1,160 @@
+"""The meter of a job that runs: how far it is, how fast, and what it will have cost, beside what was quoted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+
+from launcher.model.money import Range, UsdRange
+
+LOW, HIGH = 0.1, 0.9
+"""Of the rates of single stretches: what the end is reckoned at when the rest goes as fast, or as slowly."""
+CENT = Decimal("0.01")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """What a trainer reported: the step, the tokens so far, and the seconds since its attempt began to train."""
+
+    step: int
+    tokens: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What the quote of a run said: `usd_per_hour` of all nodes, `hours` of the job, rate and MFU as estimated."""
+
+    usd: UsdRange | None
+    usd_per_hour: Decimal | None
+    hours: Range
+    tokens_per_s: Range | None
+    mfu: Range | None
+    interruptions: float | None
+    interval_s: float | None
+    budget_usd: Decimal | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meter:
+    """One moment of a job.
+
+    `step` of `steps` and `tokens` are the trainer's. `tokens_per_s` is the rate of its last lines and `mfu` what that
+    makes. `left_h` is until the last step, from the rates of single stretches; None where the trainer does not say how
+    many steps there are. `usd` are the hours of all attempts at the quoted rate; `forecast` adds what is left, and what
+    the quote has beside the job's hours. `next_checkpoint_s` may be below 0: it is late. `simulated`: in the sandbox.
+    """
+
+    step: int | None
+    steps: int | None
+    tokens: int | None
+    tokens_per_s: float | None
+    mfu: float | None
+    left_h: Range | None
+    hours: float
+    usd: Decimal | None
+    forecast: UsdRange | None
+    interruptions: int
+    next_checkpoint_s: float | None
+    quoted: Terms
+    simulated: bool
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        """What is to be said of the forecast, by its kind: above the budget, or outside of the quoted range."""
+        found, quoted = self.forecast, self.quoted
+        told: dict[str, str] = {}
+        if found is None or self.simulated:
+            return told
+        if quoted.budget_usd is not None and found.mid > quoted.budget_usd:
+            told["budget"] = f"the forecast, ${found.mid:,.2f}, is above the budget of ${quoted.budget_usd:,.2f}"
+        if quoted.usd is not None and not quoted.usd.low <= found.mid <= quoted.usd.high:
+            span = f"${quoted.usd.low:,.2f} to ${quoted.usd.high:,.2f}"
+            told["quote"] = f"the forecast, ${found.mid:,.2f}, is outside of the quoted range, {span}"
+        return told
+
+
+def meter(
+    points: Sequence[Point],
+    steps: int | None,
+    quoted: Terms,
+    *,
+    hours: float,
+    interruptions: int,
+    saved_at: datetime | None,
+    now: datetime,
+    simulated: bool = False,
+) -> Meter:
+    """The meter at a moment.
+
+    Args:
+        points: the last lines of the running attempt, in order.
+        steps: how many steps there will be, where the trainer says so.
+        quoted: what was quoted.
+        hours: wall hours of all attempts, the running one included.
+        interruptions: so far.
+        saved_at: when the last checkpoint was whole in the store.
+        now: the moment.
+        simulated: the machines are stand-ins, and nothing is spent: then nothing is warned of.
+    """
+    rate = _rate(points)
+    left = _left(points, steps)
+    usd = None if quoted.usd_per_hour is None else (quoted.usd_per_hour * Decimal(repr(hours))).quantize(CENT)
+    until = None
+    if quoted.interval_s is not None and saved_at is not None:
+        until = quoted.interval_s - (now - saved_at).total_seconds()
+    mfu = None
+    if rate is not None and quoted.mfu is not None and quoted.tokens_per_s is not None:
+        mfu = rate * quoted.mfu.mid / quoted.tokens_per_s.mid
+    tokens = points[-1].tokens if points else None
+    return Meter(
+        step=points[-1].step if points else None,
+        steps=steps,
+        tokens=None if tokens is None else int(tokens),
+        tokens_per_s=rate,
+        mfu=mfu,
+        left_h=left,
+        hours=hours,
+        usd=usd,
+        forecast=_forecast(usd, left, quoted),
+        interruptions=interruptions,
+        next_checkpoint_s=until,
+        quoted=quoted,
+        simulated=simulated,
+    )
+
+
+def _rate(points: Sequence[Point]) -> float | None:
+    """Tokens a second from the first to the last of some lines."""
+    counted = [each for each in points if each.tokens is not None]
+    if len(counted) < 2 or counted[-1].seconds <= counted[0].seconds:  # noqa: PLR2004 - two make a stretch
+        return None
+    return ((counted[-1].tokens or 0) - (counted[0].tokens or 0)) / (counted[-1].seconds - counted[0].seconds)
+
+
+def _left(points: Sequence[Point], steps: int | None) -> Range | None:
+    """Hours until the last step: at the rate of all lines, and at those of their fast and slow stretches."""
+    if steps is None or len(points) < 3:  # noqa: PLR2004 - two stretches
+        return None
+    missing = max(0, steps - points[-1].step)
+    pairs = pairwise(points)
+    single = sorted((after.seconds - before.seconds) / (after.step - before.step) for before, after in pairs)
+    mid = (points[-1].seconds - points[0].seconds) / (points[-1].step - points[0].step)
+    fast, slow = (single[round(share * (len(single) - 1))] for share in (LOW, HIGH))
+    low, high = min(fast, mid), max(slow, mid)
+    return Range(low=missing * low / 3600, mid=missing * mid / 3600, high=missing * high / 3600)
+
+
+def _forecast(usd: Decimal | None, left: Range | None, quoted: Terms) -> UsdRange | None:
+    """Dollars at the end: so far, what is left at the quoted rate, and what was quoted beside the job's hours."""
+    rate = quoted.usd_per_hour
+    if usd is None or left is None or rate is None:
+        return None
+    beside = Decimal(0)
+    if quoted.usd is not None:
+        beside = max(Decimal(0), quoted.usd.mid - rate * Decimal(repr(quoted.hours.mid)))
+    low, mid, high = (
+        (usd + beside + rate * Decimal(repr(each))).quantize(CENT) for each in (left.low, left.mid, left.high)
+    )
+    return UsdRange(low=low, mid=mid, high=high)

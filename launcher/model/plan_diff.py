@@ -1,0 +1,102 @@
+"""What a change of plans does to their totals: plan by plan and line by line, with the reasons."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from functools import cached_property
+
+
+class LineChange(StrEnum):
+    """Why a line of a bill comes to another sum."""
+
+    PRICE = "price"
+    QUANTITY = "quantity"
+    BOTH = "price-and-quantity"
+    NEW = "new"
+    GONE = "gone"
+    UNPRICED = "unpriced"
+    NONE = "unchanged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineDiff:
+    """One line of a bill before and after, in dollars; None where it was not there, or has no price."""
+
+    name: str
+    old_usd: Decimal | None
+    new_usd: Decimal | None
+    change: LineChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDiff:
+    """One plan before and after: the middle totals of a run, or of a month of serving (`unit`).
+
+    A total is None where the plan is not there, or where nothing of it has a price; `why` says which.
+    """
+
+    name: str
+    file: str
+    unit: str
+    old_usd: Decimal | None
+    new_usd: Decimal | None
+    why: tuple[str, ...]
+    lines: tuple[LineDiff, ...]
+
+    @property
+    def usd_change(self) -> Decimal:
+        """What it costs more; what has no total counts as nothing."""
+        return (self.new_usd or Decimal(0)) - (self.old_usd or Decimal(0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlansDiff:
+    """Every plan that changed, of `looked_at`, between two sides that go by their names."""
+
+    old: str
+    new: str
+    plans: tuple[PlanDiff, ...]
+    looked_at: int
+
+    @cached_property
+    def old_usd(self) -> Decimal:
+        """One run or month of every changed plan before."""
+        return sum((each.old_usd or Decimal(0) for each in self.plans), Decimal(0))
+
+    @cached_property
+    def usd_change(self) -> Decimal:
+        """What all of them together cost more."""
+        return sum((each.usd_change for each in self.plans), Decimal(0))
+
+    @property
+    def percent(self) -> float | None:
+        """The change in percent of what the changed plans cost before; None where that was nothing."""
+        return float(self.usd_change / self.old_usd * 100) if self.old_usd else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffPolicy:
+    """How much dearer a change may be, in dollars and in percent; None: as much as it likes."""
+
+    max_increase_usd: Decimal | None = None
+    max_increase_percent: float | None = None
+
+    def refusal(self, found: PlansDiff) -> str | None:
+        """Why a change goes beyond it, in words; None where it does not.
+
+        What has no total after the change is beyond any policy: nobody knows what it costs.
+        """
+        limited = self.max_increase_usd is not None or self.max_increase_percent is not None
+        unknown = [each.file for each in found.plans if each.new_usd is None and each.why[:1] == (UNKNOWN_NOW,)]
+        if limited and unknown:
+            return f"{', '.join(unknown)} has no total any more"
+        if self.max_increase_usd is not None and found.usd_change > self.max_increase_usd:
+            return f"${found.usd_change:,.2f} more, allowed are ${self.max_increase_usd:,.2f}"
+        percent = found.percent
+        if self.max_increase_percent is not None and percent is not None and percent > self.max_increase_percent:
+            return f"{percent:.1f} % more, allowed are {self.max_increase_percent:g} %"
+        return None
+
+
+UNKNOWN_NOW = "it has no total now"
+"""First reason of a plan whose total cannot be told after the change."""

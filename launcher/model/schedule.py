@@ -1,0 +1,233 @@
+"""Scheduled scaling: the lines of `serve.schedule`, and which range of instances holds in which hour of the day.
+
+Times are those of Application Auto Scaling: `at(...)` once, `rate(...)`, and `cron(...)` of six fields, minutes, hours,
+day of the month, month, day of the week and year, one of the two days being `?` (Amazon EventBridge User Guide, cron
+expressions reference; Application Auto Scaling User Guide, scheduled scaling). An action sets the range, and the range
+holds until the next action.
+"""
+
+import re
+from calendar import monthrange
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import cache
+from typing import NamedTuple
+
+SCHEDULE = re.compile(
+    r"(?P<when>(?:cron|rate|at)\([^()]+\)) (?P<least>\d{1,4})-(?P<most>\d{1,4})(?: (?P<timezone>[A-Za-z0-9_+/-]+))?"
+)
+SCHEDULE_FORM = "cron(0 7 ? * MON-FRI *) 2-6 Europe/Berlin"
+"""Times as Application Auto Scaling takes them, a range of instances, and a time zone or nothing for UTC."""
+HOURS_A_DAY, MINUTES_AN_HOUR = 24, 60
+MINUTES_A_DAY = HOURS_A_DAY * MINUTES_AN_HOUR
+FIRST_DAY = date(2029, 1, 1)
+"""A Monday at the head of a year of 365 days: the calendar that schedules are laid out on, whatever year they name."""
+WEEK, YEAR = 7, 365
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_EVERY = ("*", "?")
+_AT = re.compile(r"at\((\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})\)")
+_RATE = re.compile(r"rate\(([1-9]\d{0,5}) (minute|hour|day)s?\)")
+_DAY = re.compile(r"\?|L|([1-9]|[12]\d|3[01])W")
+_WEEKDAY = re.compile(r"\?|[1-7]?L|[1-7]#[1-5]")
+_UNIT = {"minute": 1, "hour": MINUTES_AN_HOUR, "day": MINUTES_A_DAY}
+_FIELDS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledRange:
+    """A range of instances from a moment on: `when` as Application Auto Scaling takes it, `timezone` None is UTC."""
+
+    when: str
+    least: int
+    most: int
+    timezone: str | None
+
+
+class Slot(NamedTuple):
+    """A share of an hour of the day, on the average of the year, with the range of instances that holds in it."""
+
+    share: float
+    least: int
+    most: int
+
+
+class _Cron(NamedTuple):
+    """A cron expression: the minutes of a day it fires at, and its fields of days."""
+
+    minutes: tuple[int, ...]
+    days: str
+    months: frozenset[int]
+    weekdays: str
+
+    @property
+    def weekly(self) -> bool:
+        """Whether every week is like the next."""
+        plain = not re.search(r"[L#]", self.weekdays)
+        return self.days in _EVERY and len(self.months) == len(_MONTHS) and plain
+
+
+def scheduled(line: str) -> ScheduledRange | None:
+    """One line of `schedule`; None where it is not of the form.
+
+    >>> scheduled("cron(0 19 * * ? *) 0-2").most, scheduled("at night: 2")
+    (2, None)
+    """
+    found = SCHEDULE.fullmatch(line.strip())
+    if found is None or _refused(found["when"]):
+        return None
+    return ScheduledRange(
+        when=found["when"], least=int(found["least"]), most=int(found["most"]), timezone=found["timezone"]
+    )
+
+
+def timezones(lines: Sequence[str]) -> tuple[str, ...]:
+    """The time zones that a schedule names, in its order, UTC where a line names none."""
+    found = (scheduled(each) for each in lines)
+    return tuple(dict.fromkeys(each.timezone or "UTC" for each in found if each is not None))
+
+
+@cache
+def hours_of_day(lines: tuple[str, ...]) -> tuple[tuple[Slot, ...], ...]:
+    """The ranges of every hour of the day by the share of the year's days that they hold; empty without a schedule.
+
+    Hours are those of the schedule's own time zone. Of a schedule that only has `at(...)`, the last range holds always,
+    since nothing ends it; beside times that come back, one that comes once is left out. Of ranges that are set in the
+    same minute the larger holds.
+
+    >>> hours_of_day(("cron(30 7 ? * MON-FRI *) 2-6", "cron(0 19 ? * MON-FRI *) 0-0"))[7][0]
+    Slot(share=0.6428571428571429, least=0, most=0)
+    """
+    ranges = [each for each in map(scheduled, lines) if each is not None]
+    again = [each for each in ranges if not _AT.fullmatch(each.when)]
+    if not again:
+        once = max(ranges, key=lambda each: each.when, default=None)
+        return ((Slot(1.0, once.least, once.most),),) * HOURS_A_DAY if once is not None else ()
+    crons = [_cron(each.when) for each in again]
+    days = WEEK if all(each is None or each.weekly for each in crons) else YEAR
+    events = sorted(
+        (minute, each.least, each.most)
+        for each, cron in zip(again, crons, strict=True)
+        for minute in (_fires(cron, days) if cron is not None else _beats(each.when, days))
+    )
+    return _folded(events, days) if events else ()
+
+
+def _refused(when: str) -> bool:
+    """Whether Application Auto Scaling takes no such time."""
+    if when.startswith("at("):
+        return _AT.fullmatch(when) is None
+    return _RATE.fullmatch(when) is None if when.startswith("rate(") else _cron(when) is None
+
+
+def _cron(when: str) -> _Cron | None:
+    """A cron expression; None where it is none."""
+    fields = when.removeprefix("cron(").removesuffix(")").upper().split()
+    if not when.startswith("cron(") or len(fields) != _FIELDS or (fields[2] == "?") is (fields[4] == "?"):
+        return None
+    minutes, hours = _numbers(fields[0], 0, 59), _numbers(fields[1], 0, 23)
+    months = _numbers(fields[3], 1, 12, _MONTHS)
+    named = _named(fields[4], _DAYS)
+    days = _DAY.fullmatch(fields[2]) is not None or bool(_numbers(fields[2], 1, 31))
+    weekdays = _WEEKDAY.fullmatch(named) is not None or bool(_numbers(named, 1, 7))
+    if not (minutes and hours and months and days and weekdays and _numbers(fields[5], 1970, 2199)):
+        return None
+    moments = tuple(hour * MINUTES_AN_HOUR + minute for hour in sorted(hours) for minute in sorted(minutes))
+    return _Cron(moments, fields[2], frozenset(months), named)
+
+
+def _named(field: str, names: Sequence[str]) -> str:
+    """A field with its names as numbers, from 1."""
+    for index, name in enumerate(names, start=1):
+        field = field.replace(name, str(index))
+    return field
+
+
+def _numbers(field: str, first: int, last: int, names: Sequence[str] = ()) -> set[int]:
+    """The numbers of a field: `*`, lists, ranges and steps; empty where it is out of form or of bounds."""
+    found: set[int] = set()
+    for piece in _named(field, names).split(","):
+        parts = re.fullmatch(r"(?:(\*)|(\d{1,4})(?:-(\d{1,4}))?)(?:/([1-9]\d{0,3}))?", piece)
+        if parts is None:
+            return set()
+        start = first if parts[1] else int(parts[2])
+        end = last if parts[1] or (parts[4] and not parts[3]) else int(parts[3] or parts[2])
+        if not (first <= start <= last and first <= end <= last):
+            return set()
+        # A range that ends before it begins goes on from the start: FRI-MON.
+        span = range(start, end + 1) if start <= end else [*range(start, last + 1), *range(first, end + 1)]
+        found.update(span[:: int(parts[4] or 1)])
+    return found
+
+
+def _fires(cron: _Cron, days: int) -> Iterator[int]:
+    """The minutes from the first day on at which a cron expression fires."""
+    for index in range(days):
+        if _is_on(cron, FIRST_DAY + timedelta(days=index)):
+            yield from (index * MINUTES_A_DAY + minute for minute in cron.minutes)
+
+
+def _is_on(cron: _Cron, day: date) -> bool:
+    """Whether a cron expression fires on a day."""
+    return day.month in cron.months and (_is_day(cron.days, day) if cron.weekdays == "?" else _is_weekday(cron, day))
+
+
+def _is_day(field: str, day: date) -> bool:
+    """Whether a day is one that the field of days of the month names."""
+    last = monthrange(day.year, day.month)[1]
+    if field == "L":
+        return day.day == last
+    if field.endswith("W"):
+        return day.day == _working_day(day, int(field[:-1]), last)
+    return day.day in _numbers(field, 1, 31)
+
+
+def _is_weekday(cron: _Cron, day: date) -> bool:
+    """Whether a day is one that the field of days of the week names, 1 being Sunday."""
+    field, weekday = cron.weekdays, day.isoweekday() % 7 + 1
+    if field.endswith("L"):
+        last = monthrange(day.year, day.month)[1]
+        return weekday == int(field[:-1] or 7) and (field == "L" or day.day + WEEK > last)
+    if "#" in field:
+        wanted, nth = field.split("#")
+        return weekday == int(wanted) and (day.day - 1) // WEEK + 1 == int(nth)
+    return weekday in _numbers(field, 1, 7)
+
+
+def _working_day(day: date, wanted: int, last: int) -> int:
+    """The day of a month nearest to a wanted one that is neither a Saturday nor a Sunday."""
+    near = day.replace(day=min(wanted, last))
+    if near.isoweekday() == 6:  # noqa: PLR2004 - Saturday
+        return near.day - 1 if near.day > 1 else near.day + 2
+    if near.isoweekday() == 7:  # noqa: PLR2004 - Sunday
+        return near.day + 1 if near.day < last else near.day - 2
+    return near.day
+
+
+def _beats(when: str, days: int) -> range:
+    """The minutes at which a rate fires, counted from midnight: AWS counts from when the action was made."""
+    found = _RATE.fullmatch(when)
+    assert found is not None  # noqa: S101 - `scheduled` has let it through
+    return range(0, days * MINUTES_A_DAY, int(found[1]) * _UNIT[found[2]])
+
+
+def _folded(events: Sequence[tuple[int, int, int]], days: int) -> tuple[tuple[Slot, ...], ...]:
+    """Ranges from moments on, by the hours of the day that they fill; the last goes on at the beginning."""
+    totals: list[dict[tuple[int, int], int]] = [defaultdict(int) for _ in range(HOURS_A_DAY)]
+    ends = [*(each[0] for each in events[1:]), events[0][0] + days * MINUTES_A_DAY]
+    for (start, *held), end in zip(events, ends, strict=True):
+        key = (held[0], held[1])
+        whole, rest = divmod(end - start, MINUTES_A_DAY)
+        for hour in totals if whole else ():
+            hour[key] += whole * MINUTES_AN_HOUR
+        minute = start
+        while rest:
+            step = min(MINUTES_AN_HOUR - minute % MINUTES_AN_HOUR, rest)
+            totals[minute // MINUTES_AN_HOUR % HOURS_A_DAY][key] += step
+            minute, rest = minute + step, rest - step
+    whole_hour = days * MINUTES_AN_HOUR
+    return tuple(
+        tuple(Slot(minutes / whole_hour, *key) for key, minutes in sorted(hour.items()) if minutes) for hour in totals
+    )

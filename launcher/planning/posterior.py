@@ -1,0 +1,213 @@
+"""What one's own measurements make of an estimate: a posterior of its error, in logarithms.
+
+The prior is the fitted estimate: log(true rate / estimated rate) is 0 with the spread of the fit. A measurement is the
+same quantity seen on another job, log(measured / estimated there), so that what the estimate knows of nodes, sequence,
+batch and precision is kept, and only its error is learned. Its variance is its own, plus a discount that grows with the
+distance of that job from this one:
+
+    measurements of one job   pooled by the inverse of their variances; never finer than RUN_TO_RUN
+    a job's weight            1 / (pooled variance + RUN_TO_RUN^2 + discount^2)
+    posterior                 the sum of prior and jobs, each weighted by the inverse of its variance
+
+Measurements that contradict each other (Cochran's Q above its 99.7 % point, by Wilson and Hilferty) are named, and the
+variance between them is added to each (DerSimonian and Laird 1986, Controlled Clinical Trials 7:177): so they widen the
+range again. Without a contradiction no measurement ever widens it.
+
+The discounts are judgements; that of nodes is held against the published scaling series (`benchmarks/scaling.py`).
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from launcher.model.measurement import Measurement
+from launcher.model.training import TrainingFacts
+from launcher.planning import flops, utilisation
+from launcher.planning.shape import TrainingShape
+
+RUN_TO_RUN = 0.03
+"""Two runs of one job on one kind of machine differ by this much, in logarithms; judgement."""
+LEAST_OWN = 0.01
+WITHIN = 1.645
+"""Low and high of a measurement are taken as the 5 % and 95 % points of a normal distribution."""
+A_DOUBLING: Mapping[str, float] = {"nodes": 0.08, "sequence": 0.04, "batch": 0.04, "parameters": 0.06}
+"""Discount, in logarithms, for each doubling between the job that was measured and the one that is estimated. That of
+nodes is the least at which the ranges hold 89 % of the published series' larger counts (at 0.05: 78 %)."""
+OTHERWISE: Mapping[str, float] = {"precision": 0.12, "method": 0.15, "recomputation": 0.06, "stack": 0.12}
+"""Discount where they differ in kind."""
+FARTHEST = 0.5
+"""A measurement whose discount is larger says nothing."""
+UNLIKELY = 2.748
+"""Of the normal distribution: 99.7 % lie below."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """All measurements of one job, pooled: the error they show, its variance, and how far the job is from this one."""
+
+    runs: tuple[str, ...]
+    words: str
+    error: float
+    variance: float
+    discount: float
+    contradiction: bool
+
+    @property
+    def whole_variance(self) -> float:
+        """The variance of the error as this job would show it."""
+        return self.variance + RUN_TO_RUN**2 + self.discount**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posterior:
+    """The error of the estimate as it is known after the measurements, in logarithms, and what it was made of."""
+
+    shift: float
+    scale: float
+    prior_scale: float
+    cells: tuple[Cell, ...]
+    contradiction: bool
+
+
+def posterior(shape: TrainingShape, facts: TrainingFacts, prior_scale: float) -> Posterior | None:
+    """The error of an estimate; None where no measurement says anything of it.
+
+    Args:
+        shape: the job that is estimated.
+        facts: the coefficients, and what was measured.
+        prior_scale: the spread of the estimate without measurements.
+    """
+    cells = tuple(_cells(shape, facts))
+    if not cells:
+        return None
+    between, contradiction = _between([each.error for each in cells], [each.whole_variance for each in cells])
+    weights = [1.0 / (each.whole_variance + between) for each in cells]
+    own = 1.0 / prior_scale**2
+    together = own + sum(weights)
+    shift = sum(weight * each.error for weight, each in zip(weights, cells, strict=True)) / together
+    return Posterior(
+        shift=shift,
+        scale=math.sqrt(1.0 / together + between),
+        prior_scale=prior_scale,
+        cells=cells,
+        contradiction=contradiction or any(each.contradiction for each in cells),
+    )
+
+
+def _cells(shape: TrainingShape, facts: TrainingFacts) -> Iterable[Cell]:
+    """The measured jobs that say something of this one, the nearest first."""
+    grouped: dict[TrainingShape, list[Measurement]] = {}
+    for each in facts.measured:
+        if each.accelerator == shape.accelerator.name and not each.simulated:
+            grouped.setdefault(measured_shape(each, shape), []).append(each)
+    found = []
+    for job, runs in grouped.items():
+        apart = discount(job, shape)
+        if apart <= FARTHEST:
+            found.append(_cell(job, runs, apart, facts))
+    return sorted(found, key=lambda each: (each.discount, each.words))
+
+
+def _cell(job: TrainingShape, runs: Sequence[Measurement], apart: float, facts: TrainingFacts) -> Cell:
+    """The measurements of one job as one."""
+    expected = estimated_tokens_per_s(job, facts)
+    errors = [math.log(each.tokens_per_s.mid / expected) for each in runs]
+    variances = [own_scale(each) ** 2 for each in runs]
+    # What two runs may differ by is no contradiction; it is added once more to the job as a whole.
+    between, contradiction = _between(errors, [each + RUN_TO_RUN**2 for each in variances])
+    weights = [1.0 / (each + between) for each in variances]
+    pooled = sum(weight * error for weight, error in zip(weights, errors, strict=True)) / sum(weights)
+    return Cell(
+        runs=tuple(each.run for each in runs),
+        words=job_words(runs[0]),
+        error=pooled,
+        variance=1.0 / sum(weights) + between,
+        discount=apart,
+        contradiction=contradiction,
+    )
+
+
+def measured_shape(measured: Measurement, shape: TrainingShape) -> TrainingShape:
+    """The job that was measured, as the estimate would be asked for it; dimensions of the same model are kept."""
+    same = math.isclose(measured.params_b, shape.params_b) and math.isclose(
+        measured.active_params_b, shape.active_params_b
+    )
+    bare = shape if same else replace(shape, layers=None, hidden=None, heads=None, kv_heads=None, vocab=None)
+    return replace(
+        bare,
+        params_b=measured.params_b,
+        active_params_b=measured.active_params_b,
+        sequence_length=measured.sequence_length,
+        global_batch_tokens=measured.global_batch_tokens,
+        precision=measured.precision,
+        recompute=measured.recompute,
+        method=measured.method,
+        stack=measured.stack,
+        chips=measured.accelerators,
+        measured_tokens_per_s=None,
+    )
+
+
+def discount(job: TrainingShape, shape: TrainingShape) -> float:
+    """How much less a measurement of one job says of another, in logarithms: the root of the sum of all squares."""
+    doublings = {
+        "nodes": job.chips / shape.chips,
+        "sequence": job.sequence_length / shape.sequence_length,
+        "batch": _batch(job) / _batch(shape),
+        "parameters": job.active_params_b / shape.active_params_b,
+    }
+    kinds = {
+        "precision": job.precision is shape.precision,
+        "method": job.method is shape.method,
+        "recomputation": job.recompute is shape.recompute,
+        "stack": job.stack is shape.stack,
+    }
+    found = [A_DOUBLING[name] * math.log2(ratio) for name, ratio in doublings.items()]
+    found += [0.0 if same else OTHERWISE[name] for name, same in kinds.items()]
+    return math.hypot(*found)
+
+
+def _batch(shape: TrainingShape) -> float:
+    return utilisation.step_tokens(shape, shape.chips) * shape.chips
+
+
+def estimated_tokens_per_s(shape: TrainingShape, facts: TrainingFacts) -> float:
+    """The estimate without any measurement, of all chips together."""
+    capacity = shape.chips * shape.accelerator.peak_bf16_tflops * 1e12 / flops.per_token(shape)
+    return capacity * utilisation.estimate(shape, facts).mid
+
+
+def own_scale(measured: Measurement) -> float:
+    """The spread of one measurement, in logarithms."""
+    rate = measured.tokens_per_s
+    return max(math.log(rate.high / rate.low) / (2.0 * WITHIN), LEAST_OWN)
+
+
+def job_words(measured: Measurement) -> str:
+    """A measured job in a few words."""
+    machines = f"{measured.nodes} x {measured.instance_type}"
+    return f"{measured.model} {measured.method.value} {measured.precision.value} on {machines}"
+
+
+def _between(errors: Sequence[float], variances: Sequence[float]) -> tuple[float, bool]:
+    """The variance between values that contradict each other, and whether they do; 0 where they do not."""
+    free = len(errors) - 1
+    if free < 1:
+        return 0.0, False
+    weights = [1.0 / each for each in variances]
+    whole = sum(weights)
+    mean = sum(weight * error for weight, error in zip(weights, errors, strict=True)) / whole
+    apart = sum(weight * (error - mean) ** 2 for weight, error in zip(weights, errors, strict=True))
+    if apart <= _unlikely(free):
+        return 0.0, False
+    return max(0.0, (apart - free) / (whole - sum(each**2 for each in weights) / whole)), True
+
+
+def _unlikely(free: int) -> float:
+    """The 99.7 % point of chi squared (Wilson and Hilferty 1931).
+
+    >>> round(_unlikely(1), 1), round(_unlikely(10), 1)
+    (8.9, 26.7)
+    """
+    share = 2.0 / (9.0 * free)
+    return free * (1.0 - share + UNLIKELY * math.sqrt(share)) ** 3

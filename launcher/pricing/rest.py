@@ -1,0 +1,100 @@
+"""The lines beside the compute, with what they come to: exactly, and in plain numbers for what is passed over."""
+
+from collections.abc import Iterable
+from datetime import date
+from decimal import Decimal
+from typing import NamedTuple
+
+from launcher.model.money import CostComponent, Price, Unpriced
+from launcher.pricing.bill_lines import JobSize, Line, components, missing_usd, total_usd
+
+ROUNDED_USD = 0.01
+"""More than the lines of a bill gain together when each is rounded to the hundredth of a cent."""
+NEARLY = 1 - 1e-9
+"""Plain numbers are held against decimals with this to spare."""
+
+
+class Rest:
+    """The lines beside the compute of one place, with what they come to: candidates that share them add up once."""
+
+    def __init__(self, lines: tuple[Line, ...]) -> None:
+        """Nothing is added up yet."""
+        self.lines = lines
+        self._priced = tuple(each for each in lines if isinstance(each.price, Price))
+        self._dates = tuple((each, each.price.as_of) for each in lines if isinstance(each.price, Price))
+        self._unpriced = tuple(each for each in lines if isinstance(each.price, Unpriced))
+        self._floor = _Floor(lines)
+        self._totals: dict[JobSize, Decimal] = {}
+        self._told: dict[JobSize, RestSummary] = {}
+
+    def total_usd(self, size: JobSize) -> Decimal:
+        """What the priced lines come to."""
+        if size not in self._totals:
+            self._totals[size] = total_usd(self._priced, size)
+        return self._totals[size]
+
+    def least_usd(self, size: JobSize) -> float:
+        """No more than what the lines are ranked at, priced or not, and less by what rounding takes."""
+        return self._floor.usd(size)
+
+    def missing_usd(self, size: JobSize) -> Decimal:
+        """What the lines without a price come to at the dearest prices of other regions."""
+        return missing_usd(self._unpriced, size) if self._unpriced else Decimal(0)
+
+    def summary(self, size: JobSize) -> "RestSummary":
+        """What the lines say beside their dollars."""
+        if size not in self._told:
+            dates = ((as_of, each.name) for each, as_of in self._dates if each.quantity(size))
+            self._told[size] = RestSummary(dates=frozenset(dates), unpriced=components(self._unpriced, size))
+        return self._told[size]
+
+
+class RestSummary(NamedTuple):
+    """The dates of the lines by their names, and the lines without a price."""
+
+    dates: frozenset[tuple[date, str]]
+    unpriced: tuple[CostComponent, ...]
+
+
+class _Floor:
+    """What lines are ranked at, in plain numbers: a sum for those of one price, tier by tier for the others."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        """Add up the lines of one price; those whose quantity grows in steps stay by themselves."""
+        self.once = self.an_hour = 0.0
+        self.saves: list[tuple[float, int]] = []
+        self.others: list[tuple[Line, tuple[tuple[float, float], ...]]] = []
+        for each in lines:
+            price = each.price.elsewhere if isinstance(each.price, Unpriced) else each.price
+            if price is None:
+                continue
+            if price.tiers or each.zones:
+                self.others.append((each, _slopes(price)))
+                continue
+            usd = float(price.usd)
+            self.once += usd * each.once
+            self.an_hour += usd * each.an_hour
+            if each.a_save:
+                self.saves.append((usd * each.a_save, each.saves_free))
+
+    def usd(self, size: JobSize) -> float:
+        """The sum in a job of a size."""
+        found, saves, months = self.once + self.an_hour * size.hours, size.saves, size.months
+        for usd, free in self.saves:
+            found += usd * max(0.0, saves - free)
+        for line, slopes in self.others:
+            quantity = line.quantity(size) / months
+            found += months * sum(usd * (quantity - start) for start, usd in slopes if quantity > start)
+        return found * NEARLY - ROUNDED_USD
+
+
+def _slopes(price: Price) -> tuple[tuple[float, float], ...]:
+    """Where each tier starts, and the dollars by which a unit past that changes; one without tiers is one tier."""
+    if not price.tiers:
+        return ((0.0, float(price.usd)),)
+    found: list[tuple[float, float]] = []
+    before = 0.0
+    for tier in price.tiers:
+        found.append((float(tier.start), float(tier.usd) - before))
+        before = float(tier.usd)
+    return tuple(found)

@@ -1,0 +1,107 @@
+"""What Bedrock charges for the tokens of a request: plain, from a prompt cache, written to it, in a batch, long.
+
+A prompt cache holds the beginning that requests have in common for 5 minutes after its last use (Bedrock user guide,
+prompt caching), so a request finds it gone with a probability of exp(-requests a second x 300 s), and writes it anew.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from typing import NamedTuple
+
+from launcher.model.enums import Basis, BedrockMode
+from launcher.model.fleet import served_per_s
+from launcher.model.money import CostComponent, Price, Unpriced
+from launcher.model.serving import BedrockPrice
+from launcher.model.workload import ServingWorkload
+from launcher.pricing.bill_lines import component
+from launcher.pricing.serving.traffic import requests_per_month
+
+MILLION = 1e6
+CACHE_S = 300.0
+LONG = re.compile(r"over_(\d+)k_input")
+
+
+class TokenRates(NamedTuple):
+    """Dollars per million tokens: input, output, and input that a cache holds and that is written to it, if any is."""
+
+    input: Price
+    output: Price
+    cached: Price | None
+    written: Price
+
+
+def token_rates(row: BedrockPrice, mode: BedrockMode, serve: ServingWorkload, today: date) -> TokenRates | Unpriced:
+    """The rates of a plan's requests, or why there are none.
+
+    Args:
+        row: the price of the model.
+        mode: on demand, or in a batch.
+        serve: the lengths of its requests.
+        today: the day a model has to be offered on.
+    """
+    batch = mode is BedrockMode.BATCH
+    prefix = _long(row, serve)
+    inputs = row.batch_input_usd if batch else row.parts.get(f"{prefix}input", row.input_usd)
+    outputs = row.batch_output_usd if batch else row.parts.get(f"{prefix}output", row.output_usd)
+    if inputs is None or outputs is None:
+        return Unpriced(reason=f"no batch price of {row.model_id} is known")
+    read = row.parts.get("batch_cache_read" if batch else f"{prefix}cache_read")
+    write = row.parts.get("batch_cache_write" if batch else f"{prefix}cache_write_5m", inputs)
+    found = TokenRates(
+        input=_price(row, inputs),
+        output=_price(row, outputs),
+        cached=_price(row, read) if read is not None else None,
+        written=_price(row, write),
+    )
+    if row.basis is Basis.UNVERIFIED:
+        return Unpriced(reason=f"the only price of {row.model_id} has no source", seen=found.output)
+    if row.deprecation is not None and row.deprecation <= today:
+        return Unpriced(reason=f"AWS has withdrawn {row.model_id} on {row.deprecation}", seen=found.output)
+    return found
+
+
+def token_lines(name: str, serve: ServingWorkload, rates: TokenRates) -> Iterator[CostComponent]:
+    """The lines of a month of tokens."""
+    requests = requests_per_month(serve)
+    millions = requests * serve.input_tokens / MILLION
+    shared = millions * serve.cached_input_fraction if rates.cached is not None else 0.0
+    yield component(f"{name}, input", "compute", "million tokens", millions - shared, rates.input)
+    if rates.cached is not None and shared:
+        gone = expired_share(serve)
+        yield component(f"{name}, input from the cache", "compute", "million tokens", shared * (1 - gone), rates.cached)
+        yield component(f"{name}, input to the cache", "compute", "million tokens", shared * gone, rates.written)
+    answers = requests * serve.answer_tokens / MILLION
+    yield component(f"{name}, output", "compute", "million tokens", answers, rates.output)
+
+
+def expired_share(serve: ServingWorkload) -> float:
+    """The share of requests that find the cache gone.
+
+    >>> round(expired_share(ServingWorkload(requests_per_s=1 / 300)), 6)
+    0.367879
+    >>> expired_share(ServingWorkload(requests_per_s=1)) < 1e-100
+    True
+    """
+    load = served_per_s(serve)
+    whole = sum(load)
+    return sum(each * math.exp(-each * CACHE_S) for each in load) / whole if whole else 1.0
+
+
+def _long(row: BedrockPrice, serve: ServingWorkload) -> str:
+    """The beginning of the names of the rates of requests as long as the plan's; "" where there are none of their own.
+
+    Thresholds are of input, thousands of tokens.
+    """
+    found = (LONG.fullmatch(each) for each in row.parts)
+    limits = (int(each[1]) for each in found if each is not None)
+    passed = max((each for each in limits if serve.input_tokens > each * 1000), default=None)
+    return "" if passed is None else f"over_{passed}k_"
+
+
+def _price(row: BedrockPrice, usd: Decimal) -> Price:
+    """A rate with where it holds."""
+    where = f"profile {row.profile}" if row.profile else row.region or "no region stated: taken for all"
+    return Price(usd=usd, source=row.source, basis=row.basis, as_of=row.as_of, note=where)
