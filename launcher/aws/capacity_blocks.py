@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.aws.calls import RefusedPriceError, dollars, items
 from launcher.aws.session import Session
-from launcher.catalog.readings import Answer, Reading, Refusal, answer
+from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
 from launcher.catalog.selector import Key
 
 DURATIONS_H = (24, 168)
@@ -38,7 +38,7 @@ def capacity_blocks(session: Session, instance_type: str, count: int, now: datet
         offerings = _offerings(session, instance_type, count, duration_h, now)
         if offerings:
             return _rates(offerings, instance_type, session.region)
-    return Answer(readings=())
+    return Answer(rates=())
 
 
 def _offerings(session: Session, instance_type: str, count: int, duration_h: int, now: datetime) -> list[Any]:
@@ -58,7 +58,7 @@ def _offerings(session: Session, instance_type: str, count: int, duration_h: int
 
 
 def _rates(offerings: list[Any], instance_type: str, region: str) -> Answer:
-    readings, refusals = [], []
+    rates, refusals = [], []
     for each in offerings:
         zone = each.get("AvailabilityZone", "") if each.get("ZoneType") == LOCAL else ""
         key = Key("capacity-block", instance_type, region, zone)
@@ -70,8 +70,8 @@ def _rates(offerings: list[Any], instance_type: str, region: str) -> Answer:
             refusals.append(Refusal(key=key, reason=str(problem)))
             continue
         note = f"offered from {begins:%Y-%m-%d %H:%M} UTC" if begins else ""
-        readings.append(Reading(key=key, usd=usd, note=note))
-    return answer(readings, refusals)
+        rates.append(FetchedPrice(key=key, usd=usd, note=note))
+    return answer(rates, refusals)
 
 
 def _instance_hours(offering: Mapping[str, Any], instance_type: str) -> Decimal:

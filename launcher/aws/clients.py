@@ -8,7 +8,7 @@ import boto3
 from botocore.config import Config
 
 from launcher.aws.calls import NO_CREDENTIALS_HINT, CredentialsError, NoAccountError, asked
-from launcher.aws.session import ATTEMPTS, Session
+from launcher.aws.session import ATTEMPTS, Session, own_endpoint
 
 CONNECT_S, READ_S = 10, 60
 FALLBACK_REGION = "us-east-1"
@@ -73,7 +73,7 @@ class Sessions:
             return self._boto.client(
                 service,
                 region_name=region,
-                endpoint_url=known.get(f"AWS_ENDPOINT_URL_{service.upper()}") or known.get("AWS_ENDPOINT_URL"),
+                endpoint_url=own_endpoint(known, service),
                 config=Config(
                     retries={"max_attempts": ATTEMPTS, "mode": "standard"},
                     connect_timeout=CONNECT_S,

@@ -27,7 +27,7 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
-    """A cluster: its state, whether faulty instances are replaced, where it stands, and its groups by name."""
+    """A cluster: its state, whether faulty instances are replaced, where it is, and its groups by name."""
 
     name: str
     arn: str
@@ -40,7 +40,7 @@ class PodState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LustreState:
-    """A file system: capacity in GiB, throughput in MB/s per TiB, its key, and where it stands."""
+    """A file system: capacity in GiB, throughput in MB/s per TiB, its key, and where it is."""
 
     lifecycle: str
     capacity_gib: int
@@ -61,7 +61,7 @@ class LinkState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanState:
+class TrainingPlanState:
     """A training plan: what it is for, its window, its instances by SageMaker type and zone id, and its fee."""
 
     status: str
@@ -174,7 +174,7 @@ def describe_link(session: Session, id_: str) -> LinkState:
     )
 
 
-def describe_plan(session: Session, arn: str) -> PlanState:
+def describe_training_plan(session: Session, arn: str) -> TrainingPlanState:
     """The state of a training plan.
 
     Raises:
@@ -184,7 +184,7 @@ def describe_plan(session: Session, arn: str) -> PlanState:
         found = session.client("sagemaker").describe_training_plan(TrainingPlanName=arn.rpartition("/")[2])
     parts = found.get("ReservedCapacitySummaries", ())
     fee = found.get("UpfrontFee")
-    return PlanState(
+    return TrainingPlanState(
         status=str(found["Status"]),
         targets=frozenset(found.get("TargetResources", ())),
         starts_at=found.get("StartTime"),

@@ -51,6 +51,17 @@ def subnets(session: Session, ids: tuple[str, ...]) -> tuple[SubnetState, ...]:
     )
 
 
+def group_vpcs(session: Session, ids: tuple[str, ...]) -> dict[str, str]:
+    """The VPC of each of some security groups.
+
+    Raises:
+        AwsError: one is not there, or the call failed.
+    """
+    with translated("describe security groups"):
+        answer = session.client("ec2").describe_security_groups(GroupIds=list(ids))
+    return {str(each["GroupId"]): str(each["VpcId"]) for each in answer["SecurityGroups"]}
+
+
 def default_routes(session: Session, subnet_id: str) -> tuple[str, ...]:
     """Where a subnet's default route leads: ids of NAT gateways or internet gateways.
 

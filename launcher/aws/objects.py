@@ -46,14 +46,21 @@ class Objects:
         """Where they lie."""
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
 
-    def found(self) -> tuple[StoredObject, ...]:
-        """All of them.
+    def found(self, *, below: str = "", after: str = "") -> tuple[StoredObject, ...]:
+        """All of them, by their keys.
+
+        Args:
+            below: how the keys begin.
+            after: a key; only later ones.
 
         Raises:
             AwsError: they cannot be listed.
         """
         with translated(f"list {self.uri}"):
-            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.prefix)
+            later = {"StartAfter": self.prefix + after} if after else {}
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self.bucket, Prefix=self.prefix + below, **later
+            )
             return tuple(
                 StoredObject(
                     key=each["Key"].removeprefix(self.prefix), bytes=int(each["Size"]), modified=each["LastModified"]
@@ -105,6 +112,15 @@ class Objects:
         with translated(f"read {self.uri}/{key}"), self._body(key) as body:
             for block in body.iter_chunks(size):
                 take(block)
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write a small object in one request: whole or not at all.
+
+        Raises:
+            AwsError: it was not taken.
+        """
+        with translated(f"write {self.uri}/{key}"):
+            self._client.put_object(Bucket=self.bucket, Key=self.prefix + key, Body=data)
 
     def send(self, path: Path, key: str) -> None:
         """Upload a file, in parts where it is large.

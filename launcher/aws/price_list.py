@@ -12,7 +12,7 @@ from typing import Any
 
 from launcher.aws.calls import CUT_SHORT, RefusedPriceError, dollars, items
 from launcher.aws.session import Session
-from launcher.catalog.readings import Answer, Reading, Refusal, answer
+from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
 from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.enums import Payment
 from launcher.model.errors import AwsError
@@ -86,7 +86,7 @@ def ec2_answer(
     products: Iterable[Product], names: Collection[str], regions: Collection[str], now: datetime, *, reserved: bool
 ) -> Answer:
     """On-demand rates of some types in some regions out of products, and reserved ones where asked for."""
-    readings: list[Reading] = []
+    rates: list[FetchedPrice] = []
     refusals: list[Refusal] = []
     for product in products:
         name = product.attributes.get("instanceType", next(iter(names)) if len(names) == 1 else "")
@@ -96,9 +96,9 @@ def ec2_answer(
             found = [_on_demand(product, Key("on-demand", name, region, zone), now)]
             if reserved and not zone:
                 found += _reserved(product, Key("reserved", name, region), now)
-            readings += [each for each in found if isinstance(each, Reading)]
+            rates += [each for each in found if isinstance(each, FetchedPrice)]
             refusals += [each for each in found if isinstance(each, Refusal)]
-    return answer(readings, refusals)
+    return answer(rates, refusals)
 
 
 def sagemaker(session: Session, ml_type: str, regions: Collection[str], now: datetime) -> Answer:
@@ -118,8 +118,8 @@ def sagemaker_answer(products: Iterable[Product], now: datetime, *, name: str = 
         component = COMPONENTS[_component(stated)]
         key = Key(SAGEMAKER, stated.get("instanceName", name), stated["regionCode"], detail=component)
         found.append(_on_demand(product, key, now))
-    readings = [each for each in found if isinstance(each, Reading)]
-    return answer(readings, [each for each in found if isinstance(each, Refusal)])
+    rates = [each for each in found if isinstance(each, FetchedPrice)]
+    return answer(rates, [each for each in found if isinstance(each, Refusal)])
 
 
 def sagemaker_products(session: Session, ml_type: str, regions: Collection[str]) -> list[Product]:
@@ -197,7 +197,7 @@ def _place(code: str, regions: Collection[str]) -> tuple[str, str] | None:
     return next(((region, code) for region in regions if code.startswith(f"{region}-")), None)
 
 
-def _on_demand(product: Product, key: Key, now: datetime) -> Reading | Refusal | None:
+def _on_demand(product: Product, key: Key, now: datetime) -> FetchedPrice | Refusal | None:
     """The hourly price that holds now, with words on one to come; None for a product without such terms.
 
     Of several terms the newest that has begun holds; of several prices in it the dearest.
@@ -211,7 +211,7 @@ def _on_demand(product: Product, key: Key, now: datetime) -> Reading | Refusal |
     except RefusedPriceError as problem:
         return Refusal(key=key, reason=str(problem))
     note = f"from {_begins(later[0]):%Y-%m-%d} on: {_stated(later[0])}" if later else ""
-    return Reading(key=key, usd=usd, note=note)
+    return FetchedPrice(key=key, usd=usd, note=note)
 
 
 def _holding(terms: list[Mapping[str, Any]], now: datetime) -> Decimal:
@@ -284,10 +284,10 @@ def _stated(term: Mapping[str, Any]) -> str:
         return str(problem)
 
 
-def _reserved(product: Product, key: Key, now: datetime) -> Iterator[Reading | Refusal]:
+def _reserved(product: Product, key: Key, now: datetime) -> Iterator[FetchedPrice | Refusal]:
     """The effective hourly rates of a product's reserved terms, of each the newest that has begun."""
     newest: dict[Key, datetime] = {}
-    found: dict[Key, Reading | Refusal] = {}
+    found: dict[Key, FetchedPrice | Refusal] = {}
     for term in product.terms_of("Reserved"):
         stated = term.get("termAttributes", {})
         years, payment = YEARS.get(stated.get("LeaseContractLength")), PAYMENTS.get(stated.get("PurchaseOption"))
@@ -296,7 +296,7 @@ def _reserved(product: Product, key: Key, now: datetime) -> Iterator[Reading | R
             continue
         own = key._replace(detail=offering_class, term_years=years, payment=payment.value)
         try:
-            begins, rate = _begins(term), Reading(key=own, usd=_effective(term, years))
+            begins, rate = _begins(term), FetchedPrice(key=own, usd=_effective(term, years))
         except RefusedPriceError as problem:
             found.setdefault(own, Refusal(key=own, reason=str(problem)))
             continue

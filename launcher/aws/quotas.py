@@ -30,7 +30,7 @@ class Quota:
 
 
 def quotas(session: Session, service: str) -> tuple[Quota, ...]:
-    """All quotas of a service in the session's region; what was applied stands before AWS's default.
+    """All quotas of a service in the session's region; what was applied comes before AWS's default.
 
     Args:
         session: of the region.

@@ -28,7 +28,7 @@ def zone_ids(session: Session) -> dict[str, str]:
 
 
 def opt_in_status(session: Session, region: str) -> str | None:
-    """How the account stands to a region: opt-in-not-required, opted-in or not-opted-in; None where AWS has none such.
+    """Whether the account may use a region: opt-in-not-required, opted-in, not-opted-in; None where AWS has none such.
 
     Args:
         session: of any region that is enabled.

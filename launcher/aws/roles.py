@@ -35,6 +35,18 @@ def role(session: Session, name: str) -> RoleState:
     )
 
 
+def has_rights(session: Session, name: str) -> bool:
+    """Whether a role has any policy, attached or its own.
+
+    Raises:
+        AwsError: there is no such role, or a call failed.
+    """
+    client = session.client("iam")
+    with translated(f"list policies of role {name}"):
+        attached = client.list_attached_role_policies(RoleName=name)["AttachedPolicies"]
+        return bool(attached or client.list_role_policies(RoleName=name)["PolicyNames"])
+
+
 def policy_statements(session: Session, arn: str) -> tuple[dict[str, Any], ...]:
     """The statements of a managed policy's default version.
 

@@ -7,13 +7,17 @@ from typing import Any
 from launcher.aws.calls import RefusedPriceError, dollars, items
 from launcher.aws.price_list import PAYMENTS, sagemaker_products
 from launcher.aws.session import Session
-from launcher.catalog.readings import Answer, Reading, Refusal, answer
+from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
 from launcher.catalog.selector import Key
-from launcher.model.enums import PlanKind
+from launcher.model.enums import SavingsPlanKind
 
 HOME = "us-east-1"
 """Where the one endpoint of the service is."""
-KINDS = {"Compute": PlanKind.COMPUTE, "EC2Instance": PlanKind.EC2_INSTANCE, "SageMaker": PlanKind.SAGEMAKER}
+KINDS = {
+    "Compute": SavingsPlanKind.COMPUTE,
+    "EC2Instance": SavingsPlanKind.EC2_INSTANCE,
+    "SageMaker": SavingsPlanKind.SAGEMAKER,
+}
 YEARS_BY_SECONDS = {31_536_000: 1, 94_608_000: 3}
 EC2_FILTERS = {"tenancy": ("shared",), "productDescription": ("Linux/UNIX",)}
 LARGEST_PAGE = 1000
@@ -57,7 +61,7 @@ def sagemaker(session: Session, prices: Session, ml_type: str, regions: Collecti
         if product.attributes.get("usagetype")
     }
     if not places:
-        return Answer(readings=())
+        return Answer(rates=())
     rates = _rates(
         session,
         ml_type,
@@ -81,7 +85,7 @@ def _rates(session: Session, name: str, **question: Any) -> list[Any]:
 
 def _answer(rates: list[Any], name: str, regions: Collection[str], places: Mapping[str, str]) -> Answer:
     """The rates by region, kind, term and payment; `places` are the regions of usage types."""
-    readings, refusals = [], []
+    fetched, refusals = [], []
     for each in rates:
         offering = each.get("savingsPlanOffering", {})
         kind, years = KINDS.get(offering.get("planType")), YEARS_BY_SECONDS.get(offering.get("durationSeconds"))
@@ -94,10 +98,10 @@ def _answer(rates: list[Any], name: str, regions: Collection[str], places: Mappi
             continue
         key = Key("savings-plan", name, region, "", kind.value, years, payment.value)
         try:
-            readings.append(Reading(key=key, usd=_hourly(each, offering)))
+            fetched.append(FetchedPrice(key=key, usd=_hourly(each, offering)))
         except RefusedPriceError as problem:
             refusals.append(Refusal(key=key, reason=str(problem)))
-    return answer(readings, refusals)
+    return answer(fetched, refusals)
 
 
 def _hourly(rate: Mapping[str, Any], offering: Mapping[str, Any]) -> Decimal:

@@ -29,7 +29,7 @@ class Session:
         """The client of a service, made once."""
         if service not in self.clients:
             known = self.environment
-            endpoint = known.get(f"AWS_ENDPOINT_URL_{service.upper()}") or known.get("AWS_ENDPOINT_URL")
+            endpoint = own_endpoint(known, service)
             with translated(service):
                 session = boto3.Session(
                     aws_access_key_id=known.get("AWS_ACCESS_KEY_ID"),
@@ -49,6 +49,16 @@ class Session:
         return self.clients[service]
 
 
+def own_endpoint(environment: Mapping[str, str], service: str) -> str | None:
+    """The address that is set for a service, or for all of them (AWS SDK reference, service-specific endpoints).
+
+    >>> own_endpoint({"AWS_ENDPOINT_URL_SERVICE_QUOTAS": "http://127.0.0.1:1"}, "service-quotas")
+    'http://127.0.0.1:1'
+    """
+    named = environment.get(f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}")
+    return named or environment.get("AWS_ENDPOINT_URL")
+
+
 @contextmanager
 def translated(what: str) -> Iterator[None]:
     """Turn botocore's errors into one of ours that says what was being asked.
@@ -59,7 +69,7 @@ def translated(what: str) -> Iterator[None]:
     try:
         yield
     except NoCredentialsError as problem:
-        raise AwsError(f"{what}: no AWS credentials", hint="aws configure sso, or use --sandbox") from problem
+        raise AwsError(f"{what}: no AWS credentials", hint="aws configure sso") from problem
     except ClientError as problem:
         body = problem.response.get("Error", {})
         said = shorten(str(body.get("Message", problem)), MOST_SAID, placeholder=" ...")

@@ -7,7 +7,7 @@ from typing import Any
 from launcher.aws.calls import RefusedPriceError, dollars, items
 from launcher.aws.regions import zone_ids
 from launcher.aws.session import Session
-from launcher.catalog.readings import Answer, Reading, Refusal, answer
+from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
 
@@ -39,14 +39,14 @@ def spot(session: Session, instance_types: Collection[str], now: datetime) -> An
         key = Key("spot", each["InstanceType"], region, _zone(each, names, region))
         if key not in newest or newest[key]["Timestamp"] < each["Timestamp"]:
             newest[key] = each
-    readings, refusals = [], []
+    rates, refusals = [], []
     for key, each in newest.items():
         note = f"since {each['Timestamp']:%Y-%m-%d %H:%M} UTC"
         try:
-            readings.append(Reading(key=key, usd=dollars(each.get("SpotPrice")), note=note))
+            rates.append(FetchedPrice(key=key, usd=dollars(each.get("SpotPrice")), note=note))
         except RefusedPriceError as problem:
             refusals.append(Refusal(key=key, reason=str(problem)))
-    return answer(readings, refusals)
+    return answer(rates, refusals)
 
 
 def _zone(entry: Mapping[str, Any], names: Mapping[str, str], region: str) -> str:

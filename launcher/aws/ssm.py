@@ -1,6 +1,8 @@
 """Systems Manager's Run Command: a shell script on one machine, and what came of it."""
 
+import json
 from dataclasses import dataclass
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -21,6 +23,17 @@ class Invocation:
     code: int
     out: str
     err: str
+
+
+def document(session: Session, name: str) -> dict[str, Any]:
+    """The content of a document.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"read the document {name}"):
+        answer = session.client("ssm").get_document(Name=name, DocumentFormat="JSON")
+    return dict(json.loads(answer["Content"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +70,7 @@ class MachineCommands:
         return str(answer["Command"]["CommandId"])
 
     def outcome(self, command: str) -> Invocation | None:
-        """How a command stands; None in the first moments, when the machine's record does not show it yet.
+        """The state of a command; None in the first moments, when the machine's record does not show it yet.
 
         Raises:
             AwsError: the call failed.

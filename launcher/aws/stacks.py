@@ -14,7 +14,7 @@ from launcher.model.errors import AwsError, DeploymentFailedError
 
 POLL_S = 5.0
 IDLE_LOOKS = 12
-"""Looks at a stack that stands and is not being removed, after which that is said: a minute."""
+"""Looks at a stack that exists and is not being removed, after which that is said: a minute."""
 REMOVED, NOT_REMOVED = "DELETE_COMPLETE", "DELETE_FAILED"
 BEING_REMOVED = "DELETE_IN_PROGRESS"
 
@@ -229,7 +229,7 @@ def remove(
 
 
 def _status(session: Session, stack: StackState) -> str:
-    """How a stack stands that is being removed; gone where CloudFormation does not know it any more.
+    """The state of a stack that is being removed; gone where CloudFormation does not know it any more.
 
     Raises:
         AwsError: the call failed.
@@ -239,7 +239,7 @@ def _status(session: Session, stack: StackState) -> str:
 
 
 def _stuck(session: Session, stack: StackState, status: str) -> DeploymentFailedError:
-    """A stack that stands and is not being removed."""
+    """A stack that exists and is not being removed."""
     return DeploymentFailedError(
         f"stack {stack.name} is {status}, and its removal does not go on",
         hint="run it again; the whole story: aws cloudformation "

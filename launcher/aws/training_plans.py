@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.aws.calls import RefusedPriceError, dollars, failed_with, items
 from launcher.aws.session import Session
-from launcher.catalog.readings import Answer, Reading, Refusal, answer
+from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
 
@@ -39,17 +39,17 @@ def training_plans(session: Session, instance_type: str, count: int, now: dateti
         )
     except AwsError as problem:
         if failed_with(problem, code="ValidationException", words="instance type"):
-            return Answer(readings=())
+            return Answer(rates=())
         raise
-    readings, refusals = [], []
+    rates, refusals = [], []
     key = Key("training-plan", instance_type, region)
     for each in offerings:
         try:
             fee = dollars(each.get("UpfrontFee"), each.get("CurrencyCode"))
-            readings.append(Reading(key=key, usd=(fee / _instance_hours(each)).quantize(PLACES)))
+            rates.append(FetchedPrice(key=key, usd=(fee / _instance_hours(each)).quantize(PLACES)))
         except RefusedPriceError as problem:
             refusals.append(Refusal(key=key, reason=str(problem)))
-    return answer(readings, refusals)
+    return answer(rates, refusals)
 
 
 def _instance_hours(offering: Mapping[str, Any]) -> Decimal:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from launcher.agent.errors import JobSpecError
@@ -34,7 +34,6 @@ CONTAINER = "enroot"
 """What `run.container: auto` stands for: ParallelCluster's images have carried enroot since 3.11, and not Docker (its
 cookbook, pull requests 2820 and 2826, 2024-10)."""
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*|/[^:\s]*\.sqsh")
-_JOB_FOLDER = "${SLURM_SUBMIT_DIR}"
 _NVME_SCRATCH = "/scratch"
 """Where ParallelCluster mounts a node's NVMe disks."""
 _OTHER_SCRATCH = "${TMPDIR:-/tmp}/slipway-$(id -u)"
@@ -54,7 +53,7 @@ class JobSettings:
     `mtbf_s`, mean seconds between the losses of work that the interval was priced with, has the interval follow the
     write time that is measured on the node; None: it stays. `drain` has the agent drain its node in Slurm when an
     interruption is announced, so that the job does not land on it again. `imds_poll_s` is the time between two looks
-    for a notice.
+    for a notice, and `checkpoint_write_s` how long a checkpoint takes to be stored at worst, 0 where that is not known.
     """
 
     run: str
@@ -62,6 +61,21 @@ class JobSettings:
     mtbf_s: float | None = None
     drain: bool = True
     imds_poll_s: float = 2.0
+    checkpoint_write_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """A job as its agent finds it on a node: the folders, and whether Slurm and the metadata service are there.
+
+    `contained` says that the agent runs in the plan's image already; else it starts the command in it.
+    """
+
+    folder: str
+    scratch: str
+    contained: bool
+    slurm: bool
+    imds: bool
 
 
 def findings(plan: Plan) -> tuple[Finding, ...]:
@@ -77,13 +91,15 @@ def findings(plan: Plan) -> tuple[Finding, ...]:
     if run.image is None and run.container in ("enroot", "docker"):
         message = f"{run.container} is given no image to run"
         found.append(error("no-image", "run.image", message, "name the image, or leave out run.container"))
+    return (*found, *secret_findings(run))
+
+
+def secret_findings(run: RunSpec) -> Iterator[Finding]:
+    """Secrets that are none: a job fetches values from Secrets Manager and from the parameters of Systems Manager."""
     for name, arn in run.secrets.items():
         if arn.split(":")[2:3] not in (["secretsmanager"], ["ssm"]):
             message = f"must be the ARN of a secret or of a parameter, got {arn}"
-            found.append(
-                error("not-a-secret", f"run.secrets.{name}", message, "arn:aws:secretsmanager:... or arn:aws:ssm:...")
-            )
-    return tuple(found)
+            yield error("not-a-secret", f"run.secrets.{name}", message, "arn:aws:secretsmanager:... or arn:aws:ssm:...")
 
 
 def batch_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> BatchContext:
@@ -157,7 +173,11 @@ def batch_script(context: BatchContext) -> str:
     return rendered("slurm/job.sbatch.j2", context)
 
 
-def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings) -> JobSpec:
+ON_SLURM = NodeView(folder="${SLURM_SUBMIT_DIR}", scratch="${SLIPWAY_SCRATCH}", contained=False, slurm=True, imds=True)
+"""What a batch script gives the agent."""
+
+
+def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeView = ON_SLURM) -> JobSpec:
     """What the agent of a plan's job is told.
 
     Raises:
@@ -168,14 +188,15 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings) -> JobSpec:
         return JobSpec(
             run=job.run,
             name=plan.name,
-            command=_command(run),
-            workdir=f"{_JOB_FOLDER}/{WORK_FOLDER}",
+            command=_command(run, contained=view.contained),
+            workdir=f"{view.folder}/{WORK_FOLDER}",
             env=dict(run.env),
             checkpoint=_checkpoint(plan, names=names, job=job),
-            scratch="${SLIPWAY_SCRATCH}",
-            events=f"{_JOB_FOLDER}/events.jsonl",
-            metrics=f"{_JOB_FOLDER}/metrics.jsonl",
-            drain=job.drain,
+            scratch=view.scratch,
+            events=f"{view.folder}/events.jsonl",
+            metrics=f"{view.folder}/metrics.jsonl",
+            drain=job.drain and view.slurm,
+            imds=view.imds,
             imds_poll_s=job.imds_poll_s,
             ends_at=_ends_at(plan),
             leave_before_s=_leave_before_s(plan),
@@ -217,7 +238,7 @@ def _checkpoint(plan: Plan, *, names: ClusterNames, job: JobSettings) -> Checkpo
     return spec if job.checkpoint_interval_s is None else replace(spec, interval_s=job.checkpoint_interval_s)
 
 
-def _command(run: RunSpec) -> tuple[str, ...]:
+def _command(run: RunSpec, *, contained: bool) -> tuple[str, ...]:
     """The command, behind its set-up lines when there are any, and in its container when it has an image.
 
     The lines and the command share one shell, so that they can prepare its environment.
@@ -225,7 +246,7 @@ def _command(run: RunSpec) -> tuple[str, ...]:
     command = run.command
     if run.setup:
         command = ("bash", "-c", "\n".join(("set -euo pipefail", *run.setup, 'exec "$@"')), "setup", *command)
-    if run.image is None:
+    if run.image is None or contained:
         return command
     own = tuple(run.env) + tuple(run.secrets)
     words = (run.container or CONTAINER, run.image, str(len(own)), *own)

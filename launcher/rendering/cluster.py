@@ -23,6 +23,8 @@ PARALLELCLUSTER_VERSION = "3.16.1"
 CLUSTER_FILE = "cluster.yaml"
 """What a cluster's configuration is called among the rendered files, whatever makes the cluster."""
 
+PLAN_TAG, DIGEST_TAG = "slipway:plan", "slipway:digest"
+"""Tags that change with every plan."""
 _CAPACITY_TYPES = {
     PurchaseOption.ON_DEMAND: "ONDEMAND",
     PurchaseOption.SPOT: "SPOT",
@@ -67,7 +69,7 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
     unknown = [name for name in types if name not in instances]
     found += [error("unknown-instance-type", "target", f"no instance type {name} in the catalog") for name in unknown]
     if len({queue_name(name) for name in types}) < len(types):
-        found.append(error("duplicate-queue", "target.fallback_types", "a type stands twice", "name every type once"))
+        found.append(error("duplicate-queue", "target.fallback_types", "a type is given twice", "name every type once"))
     found += notify_findings(plan)
     return tuple(found)
 
@@ -115,8 +117,9 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
         os=request.target.os.value,
         ami=request.target.ami,
         subnet_id=names.subnet_id,
-        security_group_id=names.security_group_id,
+        security_group_ids=(names.security_group_id, *request.network.security_group_ids),
         node_policy_arn=names.node_policy_arn,
+        session_log_policy_arn=names.session_log_policy_arn,
         node_setup_uri=names.node_setup_uri,
         head_node_type=sizing.head_node(plan.place.nodes, request.storage.head_node),
         head_root_gib=sizing.HEAD_ROOT_GIB,
@@ -137,8 +140,8 @@ def tags(plan: Plan) -> tuple[Tag, ...]:
     """The tags of everything a plan deploys; the bill can be split by them."""
     return (
         Tag(key="slipway:cluster", value=plan.cluster_name),
-        Tag(key="slipway:plan", value=plan.name),
-        Tag(key="slipway:digest", value=plan.digest),
+        Tag(key=PLAN_TAG, value=plan.name),
+        Tag(key=DIGEST_TAG, value=plan.digest),
         *(Tag(key=key, value=value) for key, value in sorted(plan.request.tags.items())),
     )
 

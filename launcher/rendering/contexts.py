@@ -58,8 +58,9 @@ class ClusterContext:
     os: str
     ami: str | None
     subnet_id: str
-    security_group_id: str
+    security_group_ids: tuple[str, ...]
     node_policy_arn: str
+    session_log_policy_arn: str | None
     node_setup_uri: str | None
     head_node_type: str
     head_root_gib: int
@@ -324,3 +325,54 @@ class ServiceContext:
     surge: int
     unavailable: int
     digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesJobContext:
+    """A job's objects (templates/kubernetes/namespace.yaml.j2, job.yaml.j2 and what they include).
+
+    `operator` is one of the words of `run.operator`; `service` gives the pods of a Job their names. `selector` are the
+    labels of the nodes it runs on, `tolerated` the taints that it passes. `resource` is what a node's device plugin
+    calls its chips, of which a pod takes all `chips`, with all `efa` interfaces and `hugepages_mib` of huge pages
+    where there are any. `topology` is the level of the network that Kueue keeps pods together on, or a preference among
+    nodes where there is no `queue`; None on one node. `archive_uri`, `archive_sha256` and `archive_bytes` are the job
+    folder's; `fetch_script` is what fetches it. `backoff` counts pods that may fail, `restarts` the times that a whole
+    job may begin again; memory in GiB and MiB, times in seconds. `auto_resume` has HyperPod start a job again on a node
+    that it has replaced; `log_pattern` is how a line of progress looks, which must come every `hung_s`, None: never.
+    """
+
+    name: str
+    namespace: str
+    service: str
+    service_account: str
+    plan: str
+    run: str
+    digest: str
+    operator: str
+    nodes: int
+    workers_per_node: int
+    image: str
+    selector: tuple[Tag, ...]
+    tolerated: tuple[str, ...]
+    resource: str | None
+    chips: int
+    efa: int
+    hugepages_mib: int
+    cpus: int
+    memory_gib: int
+    shared_memory_gib: int
+    grace_s: int
+    queue: str | None
+    priority: str | None
+    topology: str | None
+    environment: tuple[EnvironmentVariable, ...]
+    archive_uri: str
+    archive_sha256: str
+    archive_bytes: int
+    fetch_script: tuple[str, ...]
+    time_limit_s: int | None
+    backoff: int
+    restarts: int
+    auto_resume: bool
+    log_pattern: str
+    hung_s: int | None

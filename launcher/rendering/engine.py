@@ -61,6 +61,15 @@ def shell_word(value: object) -> str:
     return shlex.quote(str(value))
 
 
+def indented(text: str, width: int) -> str:
+    r"""A text with every line that is not empty moved to the right, for a part that stands deeper in another file.
+
+    >>> indented("a:\n  b\n\nc", 2)
+    '  a:\n    b\n\n  c'
+    """
+    return "\n".join(f"{' ' * width}{line}" if line else line for line in text.split("\n"))
+
+
 @cache
 def _environment(folder: Path) -> Environment:
     """The engine over a folder of templates; nothing is escaped unless a template says for which language."""
@@ -72,7 +81,7 @@ def _environment(folder: Path) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    engine.filters = {"yaml": yaml_scalar, "shell": shell_word}
+    engine.filters = {"indented": indented, "shell": shell_word, "yaml": yaml_scalar}
     engine.globals = {}
     return engine
 

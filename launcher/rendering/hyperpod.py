@@ -1,6 +1,6 @@
 """A HyperPod cluster with Slurm: every decision of it, for what is shown and for what is deployed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -11,7 +11,8 @@ from launcher.model.enums import EfaLayout, PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
-from launcher.model.plan import Plan
+from launcher.model.plan import Place, Plan
+from launcher.model.request import PlanRequest
 from launcher.planning.hyperpod import refusals
 from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, queue_name, tags
 from launcher.rendering.contexts import GroupContext, HyperPodContext, LifecycleContext
@@ -30,17 +31,32 @@ SHARED_HOME = f"{MOUNT_PATH}/{USER}"
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """Why a plan makes no HyperPod cluster; empty when it does."""
+    if plan.place.target is not TargetKind.HYPERPOD_SLURM:
+        return (error("not-hyperpod", "target.kind", f"{plan.place.target} is no HyperPod cluster with Slurm"),)
+    found = machine_findings(plan, instances, refusals)
+    return found if plan.place.instance_type not in instances else (*found, *notify_findings(plan))
+
+
+def machine_findings(
+    plan: Plan,
+    instances: Mapping[str, InstanceType],
+    refused: Callable[[PlanRequest, Place, Mapping[str, InstanceType]], Iterable[Finding]],
+) -> tuple[Finding, ...]:
+    """Why HyperPod has no such machines, whatever schedules the jobs on them.
+
+    Args:
+        plan: a plan for HyperPod.
+        instances: the catalog's types, by name.
+        refused: what the kind of target refuses of a request at a place.
+    """
     place = plan.place
-    if place.target is not TargetKind.HYPERPOD_SLURM:
-        return (error("not-hyperpod", "target.kind", f"{place.target} is no HyperPod cluster with Slurm"),)
     if place.instance_type not in instances:
         message = f"no instance type {place.instance_type} in the catalog"
         return (error("unknown-instance-type", "target", message),)
-    found = list(refusals(plan.request, place, instances))
+    found = list(refused(plan.request, place, instances))
     if place.option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is None:
         message = "instances of a training plan need the ARN of the plan that was bought"
         found.append(error("plan-without-arn", "purchase.training_plan", message, "give purchase.training_plan.arn"))
-    found += notify_findings(plan)
     return tuple(found)
 
 
@@ -83,9 +99,9 @@ def hyperpod_context(plan: Plan, *, instances: Mapping[str, InstanceType], names
 def _groups(plan: Plan, facts: InstanceType) -> list[GroupContext]:
     """Controller, login nodes if there are any, and workers: all of them are up all the time."""
     place, storage = plan.place, plan.request.storage
-    groups = [_standing(hyperpod.CONTROLLER, "Controller", sizing.head_node(place.nodes, storage.head_node), 1)]
+    groups = [_plain_group(hyperpod.CONTROLLER, "Controller", sizing.head_node(place.nodes, storage.head_node), 1)]
     if storage.login_nodes:
-        groups.append(_standing(hyperpod.LOGIN, "Login", sizing.LOGIN_NODE, storage.login_nodes))
+        groups.append(_plain_group(hyperpod.LOGIN, "Login", sizing.LOGIN_NODE, storage.login_nodes))
     bought = plan.request.purchase.training_plan
     groups.append(
         GroupContext(
@@ -108,7 +124,7 @@ def _is_classic(plan: Plan) -> bool:
     return plan.request.target.efa_layout is EfaLayout.CLASSIC
 
 
-def _standing(name: str, node_type: str, instance_type: str, count: int) -> GroupContext:
+def _plain_group(name: str, node_type: str, instance_type: str, count: int) -> GroupContext:
     """A group without accelerators."""
     return GroupContext(
         name=name,

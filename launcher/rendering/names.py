@@ -13,7 +13,8 @@ class ClusterNames:
 
     In infra they are CDK tokens, after a deployment the stack's outputs, before one the words of `symbolic_names`.
     `store_uri` is the folder in S3 that the cluster's nodes may write to, `s3://bucket/prefix`; `node_setup_uri` the
-    nodes' set-up script and `node_metrics_uri` what it makes report of the accelerators, None where nodes need neither.
+    nodes' set-up script and `node_metrics_uri` what it makes report of the accelerators, None where nodes need neither;
+    `session_log_policy_arn` lets machines that people enter write the log of their sessions, None where none is kept.
     HyperPod alone has `role_arn`, the role of its machines, `lifecycle_uri`, the folder of their scripts in S3, and the
     two names of its file system.
     """
@@ -24,6 +25,7 @@ class ClusterNames:
     store_uri: str
     node_setup_uri: str | None = None
     node_metrics_uri: str | None = None
+    session_log_policy_arn: str | None = None
     role_arn: str | None = None
     lifecycle_uri: str | None = None
     lustre_dns_name: str | None = None
@@ -37,6 +39,7 @@ OUTPUTS: Mapping[str, str] = {
     "store_uri": "StoreUri",
     "node_setup_uri": "NodeSetupUri",
     "node_metrics_uri": "NodeMetricsUri",
+    "session_log_policy_arn": "SessionLogPolicyArn",
 }
 """The training stack's output for each name."""
 HYPERPOD_OUTPUTS: Mapping[str, str] = {
@@ -74,6 +77,11 @@ def symbolic_names(plan: Plan) -> ClusterNames:
         store_uri=plan.request.checkpoint.uri or f"s3://{cluster}-checkpoints/jobs",
         node_setup_uri=f"s3://{cluster}-assets/node.sh",
         node_metrics_uri=f"s3://{cluster}-assets/metrics.py",
+        session_log_policy_arn=(
+            f"arn:aws:iam::000000000000:policy/parallelcluster/{cluster}-sessions"
+            if plan.request.security.session_log
+            else None
+        ),
         role_arn=f"arn:aws:iam::000000000000:role/{cluster}",
         lifecycle_uri=f"s3://{cluster}-assets/lifecycle",
         lustre_dns_name=f"fs-00000000000000000.fsx.{plan.place.region}.amazonaws.com",
@@ -94,6 +102,7 @@ def deployed_names(outputs: Mapping[str, str]) -> ClusterNames:
         store_uri=outputs[OUTPUTS["store_uri"]],
         node_setup_uri=outputs.get(OUTPUTS["node_setup_uri"]),
         node_metrics_uri=outputs.get(OUTPUTS["node_metrics_uri"]),
+        session_log_policy_arn=outputs.get(OUTPUTS["session_log_policy_arn"]),
         **{name: outputs.get(output) for name, output in HYPERPOD_OUTPUTS.items()},
     )
 

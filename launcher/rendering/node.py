@@ -3,7 +3,7 @@
 from launcher.catalog.assets import asset
 from launcher.model.enums import OperatingSystem
 from launcher.model.instance_type import InstanceType
-from launcher.model.upkeep import node_metrics
+from launcher.model.monitoring import node_metrics
 
 PYTHONS = {
     OperatingSystem.UBUNTU2404: "python3",

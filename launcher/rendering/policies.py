@@ -14,7 +14,7 @@ MOST_CHARACTERS = 6144
 """Of a managed policy, white space not counted (IAM user guide, IAM and STS quotas)."""
 MOST_POLICIES = 10
 """Managed policies that a role can have before a quota is raised (the same)."""
-_TITLES = {"parallelcluster": "ParallelCluster", "hyperpod": "HyperPod"}
+_TITLES = {"eks": "EKS", "hyperpod": "HyperPod", "parallelcluster": "ParallelCluster"}
 PERSON, DOCTOR, BOUNDARY = "person", "doctor", "boundary"
 _BUCKETS = "{buckets}"
 COMMON = ("base", "guards")

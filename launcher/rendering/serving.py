@@ -3,18 +3,12 @@
 import json
 from dataclasses import asdict
 
-from launcher.catalog.load import Catalog
 from launcher.model.bundle import Bundle, RenderedFile
 from launcher.model.enums import Level, ServingTask
 from launcher.model.errors import ImpossibleError
-from launcher.model.plan import Plan
 from launcher.model.serving import ServingFacts
-from launcher.model.serving_image import ServingImages
-from launcher.model.target import target_of
-from launcher.planning import endpoint as decisions
+from launcher.planning.endpoint import ServingDeployment, ServingPlan
 from launcher.planning.endpoint_checks import deployment_findings
-from launcher.planning.serving.layout import WEIGHT_BYTES
-from launcher.planning.serving.resolve import model_of
 from launcher.rendering.contexts import CompileContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.serving_kubernetes import kubernetes_files
@@ -28,55 +22,44 @@ TIMES_STORED = 3
 """Weights on the disk while they are compiled: as fetched, as sharded, and what the compiler holds. Assumed."""
 
 
-def render_serving(plan: Plan, catalog: Catalog, images: ServingImages, facts: ServingFacts) -> Bundle:
+def render_serving(served: ServingDeployment, facts: ServingFacts) -> Bundle:
     """The files of a serving plan whose layout is decided; nothing is executed.
 
     Args:
-        plan: a plan for a SageMaker endpoint or for EKS.
-        catalog: what exists.
-        images: the pinned images.
+        served: a plan for a SageMaker endpoint or for EKS.
         facts: what the time of an answer is estimated by.
 
     Raises:
         ImpossibleError: it cannot be deployed, with all reasons.
     """
-    found = deployment_findings(plan, catalog, images, facts)
+    found = deployment_findings(served, facts)
     errors = [each for each in found if each.level is Level.ERROR]
     if errors:
-        raise ImpossibleError(f"{plan.name} cannot be rendered", findings=errors)
+        raise ImpossibleError(f"{served.plan.name} cannot be rendered", findings=errors)
     files = []
-    if target_of(plan.place.target).managed:
-        files.append(RenderedFile(path=ENDPOINT_FILE, text=endpoint_text(plan, catalog, images)))
+    if served.managed:
+        # The endpoint that the stack makes, to read.
+        text = json.dumps(asdict(served.endpoint), indent=2) + "\n"
+        files.append(RenderedFile(path=ENDPOINT_FILE, text=text))
     else:
-        files += [RenderedFile(path=path, text=text) for path, text in kubernetes_files(plan, catalog, images).items()]
-    script = compile_script(plan, catalog, images)
+        files += [RenderedFile(path=path, text=text) for path, text in kubernetes_files(served).items()]
+    script = compile_script(served)
     if script is not None:
         files.append(RenderedFile(path=COMPILE_FILE, text=script, executable=True))
-    return Bundle(digest=plan.digest, files=tuple(files))
+    return Bundle(digest=served.plan.digest, files=tuple(files))
 
 
-def endpoint_text(plan: Plan, catalog: Catalog, images: ServingImages) -> str:
-    """The endpoint that the stack makes, as JSON to read."""
-    return json.dumps(asdict(decisions.endpoint(plan, catalog, images)), indent=2) + "\n"
-
-
-def compile_script(plan: Plan, catalog: Catalog, images: ServingImages) -> str | None:
+def compile_script(served: ServingDeployment) -> str | None:
     """The job that compiles a plan's model for its shape; None where the chip needs none, or the model has no source.
 
     It stores the model where the plan looks for it, or beside the weights under a name that tells the shape.
     """
-    serve, chip = decisions.serving_of(plan), decisions.chip_of(plan, catalog)
-    image = decisions.image_uri(plan, catalog, images)
-    hub = decisions.hub_id(plan, catalog)
-    source = serve.model_uri or hub
-    destination = serve.artifacts_uri or (
-        f"{serve.model_uri.rstrip('/')}-{shape(plan, catalog)}" if serve.model_uri else None
-    )
-    target = chip.compiler_target
+    plan, serve, image = served.plan, served.serve, served.image
+    source = serve.model_uri or served.hub_id
+    destination = serve.artifacts_uri or (f"{serve.model_uri.rstrip('/')}-{shape(served)}" if serve.model_uri else None)
+    target = served.chip.compiler_target
     if not target or image is None or source is None or destination is None:
         return None
-    model = model_of(serve, catalog)
-    weights_gib = model.params_b * 1e9 * WEIGHT_BYTES[serve.precision] / 2.0**30 if model is not None else 0.0
     context = CompileContext(
         name=f"compile-{plan.name}",
         model=serve.model if isinstance(serve.model, str) else plan.name,
@@ -92,13 +75,12 @@ def compile_script(plan: Plan, catalog: Catalog, images: ServingImages) -> str |
         batch_size=serve.batch_size or 1,
         sequence_length=serve.sequence_length or 1,
         cores=serve.tensor_parallel or 1,
-        disk_gib=round(WORK_GIB + TIMES_STORED * weights_gib),
+        disk_gib=round(WORK_GIB + TIMES_STORED * served.weights_gb * 1e9 / 2.0**30),
     )
     return rendered("serving/compile.sh.j2", context)
 
 
-def shape(plan: Plan, catalog: Catalog) -> str:
+def shape(served: ServingPlan) -> str:
     """A name for what is compiled: chip, tensor parallelism, batch and length, such as inf2-tp8-b32-s2048."""
-    serve = decisions.serving_of(plan)
-    target = decisions.chip_of(plan, catalog).compiler_target or "gpu"
+    serve, target = served.serve, served.chip.compiler_target or "gpu"
     return f"{target}-tp{serve.tensor_parallel}-b{serve.batch_size}-s{serve.sequence_length}"

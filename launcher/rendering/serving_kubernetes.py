@@ -3,11 +3,7 @@
 from collections.abc import Mapping
 
 from launcher.catalog.load import Catalog
-from launcher.model.plan import Plan
-from launcher.model.serving_image import ServingImages
-from launcher.planning import endpoint as decisions
-from launcher.planning.serving.layout import WEIGHT_BYTES
-from launcher.planning.serving.resolve import model_of
+from launcher.planning.endpoint import HOST_SHARE, MODEL_FOLDER, ServingDeployment, ServingPlan
 from launcher.rendering.contexts import EnvironmentVariable, ServiceContext
 from launcher.rendering.engine import rendered
 
@@ -27,36 +23,34 @@ aws-neuron/neuron-helm-charts). Chips of a pod must be neighbours, or the runtim
 Kubernetes' own scheduler does not know of that, and EKS's cannot be taught."""
 
 
-def kubernetes_files(plan: Plan, catalog: Catalog, images: ServingImages) -> dict[str, str]:
+def kubernetes_files(served: ServingDeployment) -> dict[str, str]:
     """The manifests of a plan for EKS by their path; they pass the strict schemas of Kubernetes.
 
     Raises:
         ValueError: no image, or no model to load.
     """
-    context = service_context(plan, catalog, images)
+    context = service_context(served)
     files = {SERVICE_FILE: rendered("kubernetes/service.yaml.j2", context)}
     if context.device_plugin is not None:
         files[PLUGIN_FILE] = rendered("kubernetes/device-plugin.yaml.j2", context)
     return files
 
 
-def service_context(plan: Plan, catalog: Catalog, images: ServingImages) -> ServiceContext:
+def service_context(served: ServingDeployment) -> ServiceContext:
     """Every decision of the pods: one copy each, as many as the plan's nodes hold.
 
     Raises:
         ValueError: no image, or no model to load.
     """
-    serve, chip = decisions.serving_of(plan), decisions.chip_of(plan, catalog)
-    facts = catalog.instance_types[plan.place.instance_type]
-    image, source = decisions.image_uri(plan, catalog, images), decisions.model_uri(serve)
-    model = decisions.MODEL_FOLDER if source is not None else decisions.hub_id(plan, catalog)
+    plan, serve, facts, image = served.plan, served.serve, served.facts, served.image
+    model = served.model_source
     if image is None or model is None:
         message = f"{plan.name} makes no service"
         raise ValueError(message)
-    neuron, chips = chip.family == "neuron", decisions.chips_of(plan, catalog)
-    variables = decisions.environment(plan, catalog, model=model, replicas=1)
-    copies, plugin = decisions.copies_of(plan, catalog), images.device_plugin(chip.name)
-    bucket, _, prefix = (source or "").removeprefix("s3://").partition("/")
+    chips, copies = served.chips, served.copies
+    variables = served.environment(model, replicas=1)
+    plugin = served.images.device_plugin(served.chip.name)
+    bucket, _, prefix = (served.model_uri or "").removeprefix("s3://").partition("/")
     replicas = plan.place.nodes * copies
     return ServiceContext(
         name=f"slipway-{plan.name}",
@@ -73,19 +67,19 @@ def service_context(plan: Plan, catalog: Catalog, images: ServingImages) -> Serv
         environment=_variables(variables),
         arguments=_arguments(variables),
         port=PORT,
-        resource="aws.amazon.com/neuron" if neuron else "nvidia.com/gpu",
+        resource="aws.amazon.com/neuron" if served.neuron else "nvidia.com/gpu",
         chips=chips,
-        cpus=max(1, int(facts.vcpus * decisions.HOST_SHARE / copies)),
-        memory_gib=max(1, int(facts.memory_gib * decisions.HOST_SHARE / copies)),
+        cpus=max(1, int(facts.vcpus * HOST_SHARE / copies)),
+        memory_gib=max(1, int(facts.memory_gib * HOST_SHARE / copies)),
         shared_memory_gib=min(SHARED_MEMORY_GIB, max(1, int(facts.memory_gib / copies / 4))),
-        device_plugin=images.uri(plugin, plan.place.region) if plugin is not None else None,
-        neuron_types=_neuron_types(catalog),
-        scheduler=NEIGHBOURS if neuron and 1 < chips < facts.accelerators else None,
+        device_plugin=served.images.uri(plugin, plan.place.region) if plugin is not None else None,
+        neuron_types=_neuron_types(served.catalog),
+        scheduler=NEIGHBOURS if served.neuron and 1 < chips < facts.accelerators else None,
         bucket=bucket or None,
         mount_options=_mount_options(plan.place.region, prefix.strip("/")),
-        model_gib=_model_gib(plan, catalog),
-        model_folder=decisions.MODEL_FOLDER,
-        isolated=source is not None and not (neuron and serve.artifacts_uri is None),
+        model_gib=_model_gib(served),
+        model_folder=MODEL_FOLDER,
+        isolated=served.isolated,
         start_up_s=START_UP_S,
         start_up_probes=START_UP_S // PROBE_EVERY_S,
         probe_every_s=PROBE_EVERY_S,
@@ -113,12 +107,9 @@ def _neuron_types(catalog: Catalog) -> tuple[str, ...]:
     return tuple(sorted(each.name for each in catalog.instance_types.values() if each.neuron))
 
 
-def _model_gib(plan: Plan, catalog: Catalog) -> int:
+def _model_gib(served: ServingPlan) -> int:
     """What the claim on the model's volume asks for: its weights twice over, which the driver does not look at."""
-    serve = decisions.serving_of(plan)
-    spec = model_of(serve, catalog)
-    weights = spec.params_b * 1e9 * WEIGHT_BYTES[serve.precision] / 2.0**30 if spec is not None else 0.0
-    return max(1, round(2 * weights))
+    return max(1, round(2 * served.weights_gb * 1e9 / 2.0**30))
 
 
 def _variables(variables: Mapping[str, str]) -> tuple[EnvironmentVariable, ...]:

@@ -8,7 +8,7 @@ from launcher.model.enums import TargetKind
 from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering import batch, cluster, hyperpod, parallelcluster, slurm_job
+from launcher.rendering import batch, cluster, eks, hyperpod, hyperpod_eks, kubernetes_job, parallelcluster, slurm_job
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.names import ClusterNames
 
@@ -32,5 +32,17 @@ class Writer:
 WRITERS: Mapping[TargetKind, Writer] = {
     TargetKind.PARALLELCLUSTER: Writer(findings=cluster.findings, cluster_files=parallelcluster.cluster_files),
     TargetKind.HYPERPOD_SLURM: Writer(findings=hyperpod.findings, cluster_files=hyperpod.cluster_files),
+    TargetKind.EKS: Writer(
+        findings=eks.findings,
+        cluster_files=eks.cluster_files,
+        job_findings=kubernetes_job.no_findings,
+        job_files=kubernetes_job.job_files,
+    ),
+    TargetKind.HYPERPOD_EKS: Writer(
+        findings=hyperpod_eks.findings,
+        cluster_files=hyperpod_eks.cluster_files,
+        job_findings=kubernetes_job.no_findings,
+        job_files=kubernetes_job.job_files,
+    ),
 }
 """The writer of every target that trains."""

@@ -1,59 +1,61 @@
-"""What a scheduler says of a job: a batch script whose life is a row of attempts."""
+"""What a scheduler is asked, and what goes wrong between a job and it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from enum import StrEnum
+from typing import Protocol
 
 from launcher.model.errors import SlipwayError
-
-
-class JobState(StrEnum):
-    """Where a job stands. A job that waits for another attempt is pending."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-    @property
-    def final(self) -> bool:
-        """Whether nothing more happens to it."""
-        return self in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
+from launcher.model.job import JobFacts, Submitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """One run of a job's batch script. `number` counts from 1; what is not over has neither end nor exit code.
+class Chunk:
+    """A piece of a file from an offset on; `size` is the whole file's."""
 
-    `signal` is the signal that ended the script, 0 for none. `nodes` are names. An attempt that ended because a node
-    was lost (`node_lost`) has no exit code either.
-    """
-
-    number: int
-    started_at: datetime
-    ended_at: datetime | None
-    exit_code: int | None
-    signal: int
-    nodes: tuple[str, ...]
-    node_lost: bool = False
+    data: bytes
+    size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFacts:
-    """A job as its scheduler knows it now.
+class JobSource(Protocol):
+    """What is asked for jobs: Slurm on a head node, or a Kubernetes API."""
 
-    `word` is the scheduler's own for the state, `reason` why a job waits (empty where it does not), `restarts` how
-    often it has been put back into the queue, `nodes` where it runs. `attempt` is the last one that is known, None for
-    a job that has never run.
-    """
+    def facts(self, job: Submitted) -> JobFacts | None:
+        """How a job stands; None where it is forgotten.
 
-    state: JobState
-    word: str
-    reason: str
-    restarts: int
-    nodes: tuple[str, ...]
-    attempt: Attempt | None
+        Raises:
+            SchedulerError: it cannot be asked.
+        """
+
+    def find(self, key: str, folder: str) -> Submitted | None:
+        """The job that an earlier submission has made; None where there is none.
+
+        Raises:
+            SchedulerError: it cannot be found out.
+        """
+
+    def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
+        """What the files of a job hold from an offset on; None for one that is not there.
+
+        Raises:
+            SchedulerError: they cannot be read.
+        """
+
+    def log_name(self, job: Submitted) -> str:
+        """The name of the file that holds what the job prints."""
+
+    def release(self, job: Submitted) -> None:
+        """Let a job that was put back begin again at once, where that is for somebody to say.
+
+        Raises:
+            SchedulerError: it cannot be asked.
+        """
+
+    def cancel(self, job: Submitted, *, only_pending: bool = False) -> None:
+        """End a job for good; where it is said, only if it does not run.
+
+        Raises:
+            SchedulerError: it cannot be asked, or refuses.
+        """
 
 
 class SchedulerError(SlipwayError):
@@ -62,6 +64,10 @@ class SchedulerError(SlipwayError):
 
 class UnreachableError(SchedulerError):
     """No whole answer came from the head node: whether anything was done there is not known."""
+
+
+class GoneError(SchedulerError):
+    """The scheduler has ended, and its jobs with it."""
 
 
 class NoPartitionError(SchedulerError):

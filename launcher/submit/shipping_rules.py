@@ -22,18 +22,18 @@ MADE = frozenset(
         *(".svn", ".tox", ".venv", "__pycache__", "cdk.out", "node_modules"),
     )
 )
-"""Names that are left out wherever they stand, unless git tracks them. A folder with a pyvenv.cfg is left out too."""
+"""Names that are left out wherever they are, unless git tracks them. A folder with a pyvenv.cfg is left out too."""
 PRIVATE = (
     *(".aws", ".azure", ".docker", ".env*", ".git-credentials", ".gnupg", ".huggingface", ".kube", ".netrc", ".npmrc"),
     *(".pgpass", ".pypirc", ".ssh", "_netrc", "id_dsa*", "id_ecdsa*", "id_ed25519*", "id_rsa*"),
 )
-"""Names, in any case, that hold credentials as a rule; left out and named wherever they stand, tracked or not."""
+"""Names, in any case, that hold credentials as a rule; left out and named wherever they are, tracked or not."""
 _PRIVATE_NAME = re.compile("|".join(translate(each) for each in PRIVATE), re.IGNORECASE)
 _PRIVATE_KEY = re.compile(
     rb"""(?m)^-----BEGIN[ ][A-Z0-9 ]*PRIVATE[ ]KEY([ ]BLOCK)?-----\s*$|"private_key"\s*:\s*"-----BEGIN[ ]""", re.VERBOSE
 )
 LOOKED_AT = 1 << 18
-"""Bytes at the beginning of a file that are searched for a private key: it stands alone, or near the top."""
+"""Bytes at the beginning of a file that are searched for a private key: it is alone, or near the top."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from launcher.model.job import Submitted
+from launcher.model.job import Attempt, JobFacts, Submitted
 from launcher.submit import slurm_output
-from launcher.submit.jobs import Attempt, JobFacts, NoPartitionError, SchedulerError, UnreachableError
+from launcher.submit.jobs import Chunk, NoPartitionError, SchedulerError, UnreachableError
 from launcher.submit.shell import Answer, Shell
 
 TRIES = 5
@@ -85,14 +85,6 @@ chunk() {{
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
-    """A piece of a file from an offset on; `size` is the whole file's."""
-
-    data: bytes
-    size: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Slurm:
     """The Slurm that a shell reaches."""
 
@@ -122,7 +114,7 @@ class Slurm:
 
         Args:
             key: names this submission and no other.
-            folder: the job folder on the head node, absolute; the batch script stands in it and starts there.
+            folder: the job folder on the head node, absolute; the batch script lies in it and starts there.
             script: the batch script's name.
             partition: replaces that of the script.
 
@@ -183,7 +175,7 @@ class Slurm:
         ) from problem
 
     def facts(self, job: Submitted) -> JobFacts | None:
-        """How a job stands; None where Slurm has forgotten it.
+        """The state of a job; None where Slurm has forgotten it.
 
         Raises:
             SchedulerError: Slurm does not answer.
@@ -206,6 +198,10 @@ class Slurm:
             return found[1]
         facts = self.facts(job)
         return () if facts is None or facts.attempt is None else (facts.attempt,)
+
+    def log_name(self, job: Submitted) -> str:
+        """What the batch script's `--output` comes to."""
+        return log_name(job)
 
     def release(self, job: Submitted) -> None:
         """Let a job that was put back into the queue start a second from now; Slurm would have it wait two minutes.
@@ -274,8 +270,13 @@ class Slurm:
         return answer
 
 
+def log_name(job: Submitted) -> str:
+    """What the batch script's `--output` comes to."""
+    return f"slurm-{job.job}.out"
+
+
 def _check(form: re.Pattern[str], word: str, what: str) -> str:
-    """A word that stands in a script, held to its form.
+    """A word that goes into a script, held to its form.
 
     Raises:
         SchedulerError: it has another.

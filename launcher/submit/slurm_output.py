@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from launcher.submit.jobs import Attempt, JobFacts, JobState, SchedulerError
+from launcher.model.job import Attempt, JobFacts, JobState
+from launcher.submit.jobs import SchedulerError
 
 STATES = {
     "PENDING": JobState.PENDING,

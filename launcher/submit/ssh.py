@@ -28,7 +28,7 @@ _OPTIONS = {
     "ControlMaster": "auto",
     "ControlPersist": "60",
 }
-"""They stand on the command line, where the person's configuration cannot loosen them."""
+"""They are on the command line, where the person's configuration cannot loosen them."""
 _CLOSE_S = 10.0
 _REFUSALS = {
     "Host key verification failed": "look at the host's key and accept it once: ssh {host}",

@@ -50,7 +50,7 @@ class Commands(Protocol):
         """Send a shell script, run by root; the command's id."""
 
     def outcome(self, command: str) -> Invocation | None:
-        """How it stands; None where the command is not known to the machine's record yet."""
+        """Its state; None where the command is not known to the machine's record yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

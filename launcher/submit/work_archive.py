@@ -1,6 +1,6 @@
 """The user's folder as one archive: the same bytes for the same files, whoever owns them and whenever it is packed.
 
-In a git tree it holds what git would show: tracked files as they stand, and new ones that are not ignored. Elsewhere it
+In a git tree it holds what git would show: tracked files as they are, and new ones that are not ignored. Elsewhere it
 holds everything but what is plainly made. What is private stays here in both (launcher/submit/shipping_rules.py), and
 is named. Links stay links as long as they stay inside.
 """
@@ -35,6 +35,16 @@ class GitState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkFiles:
+    """The files of a folder that would be shipped, by their names below `root`; see `WorkArchive` for the rest."""
+
+    root: Path
+    names: tuple[str, ...]
+    left_out: tuple[str, ...]
+    git: GitState | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkArchive:
     """An archive that was packed; `bytes` is its own size, `files` how many it holds. `git` is None outside git.
 
@@ -49,6 +59,31 @@ class WorkArchive:
     left_out: tuple[str, ...] = ()
 
 
+def work_files(folder: Path, environment: Mapping[str, str]) -> WorkFiles:
+    """What of a folder would be shipped, looked at whole.
+
+    Args:
+        folder: the user's folder.
+        environment: for git.
+
+    Raises:
+        ImpossibleError: there is no such folder, it is too large, or it holds what cannot be shipped.
+    """
+    if not folder.is_dir():
+        what = f"{folder} is a file" if folder.exists() else f"no folder {folder}"
+        raise ImpossibleError(
+            f"run.workdir: {what}",
+            hint="name the folder of your trainer; the path is taken from the plan file's own folder",
+        )
+    root = folder.resolve()
+    git = git_state(root, environment)
+    rules = rules_of(root)
+    found = _listed(root, environment, rules) if git is not None else _found(root, rules)
+    names, left_out = _without_private(root, sorted(name for name in found if os.path.lexists(root / name)), rules)
+    _refuse_what_cannot_go(root, names)
+    return WorkFiles(root=root, names=tuple(names), left_out=left_out, git=git)
+
+
 def pack(folder: Path, target: Path, environment: Mapping[str, str]) -> WorkArchive:
     """Pack a folder into a tar.gz archive.
 
@@ -60,18 +95,9 @@ def pack(folder: Path, target: Path, environment: Mapping[str, str]) -> WorkArch
     Raises:
         ImpossibleError: there is no such folder, it is too large, or it holds what cannot be shipped.
     """
-    if not folder.is_dir():
-        raise ImpossibleError(
-            f"run.workdir: no folder {folder}", hint="the path is taken from the plan file's own folder"
-        )
-    root = folder.resolve()
-    git = git_state(root, environment)
-    rules = rules_of(root)
-    found = _listed(root, environment, rules) if git is not None else _found(root, rules)
-    names, left_out = _without_private(root, sorted(name for name in found if os.path.lexists(root / name)), rules)
-    _refuse_what_cannot_go(root, names)
+    work = work_files(folder, environment)
     with target.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
-        _write(root, names, packed)
+        _write(work.root, work.names, packed)
     digest = hashlib.sha256()
     with target.open("rb") as stream:
         while block := stream.read(1 << 20):
@@ -80,9 +106,9 @@ def pack(folder: Path, target: Path, environment: Mapping[str, str]) -> WorkArch
         path=target,
         sha256=digest.hexdigest(),
         bytes=target.stat().st_size,
-        files=len(names),
-        git=git,
-        left_out=left_out,
+        files=len(work.names),
+        git=work.git,
+        left_out=work.left_out,
     )
 
 

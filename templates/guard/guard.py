@@ -86,7 +86,7 @@ class Settings:
         ends = variables.get("ENDS_AT")
         return cls(
             cluster=variables["CLUSTER"],
-            name=variables.get("HYPERPOD") or variables["PARALLELCLUSTER"],
+            name=variables.get("HYPERPOD") or variables.get("EKS") or variables["PARALLELCLUSTER"],
             stack=variables["STACK"],
             topics=tuple(variables["TOPICS"].split()),
             region=variables["AWS_REGION"],
@@ -266,8 +266,12 @@ class Guard:
         answer = self.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance]}])
         found = [node for group in answer["Reservations"] for node in group["Instances"]]
         tags = {tag["Key"]: tag["Value"] for node in found for tag in node.get("Tags", [])}
-        if tags.get("parallelcluster:cluster-name") == self.settings.name:
+        if self.is_own(tags):
             self.tell("interruption notice", NOTICES[event["detail-type"]].format(instance=instance))
+
+    def is_own(self, tags: Mapping[str, str]) -> bool:
+        """Whether an instance with these tags is the cluster's."""
+        return tags.get("parallelcluster:cluster-name") == self.settings.name
 
     def announce(self, event: Mapping[str, Any]) -> None:
         """Tell people of an event; what it lacks is told as unknown."""

@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
 """The guard of a HyperPod cluster with Slurm: what differs from a ParallelCluster's.
 
-Its instances stand in SageMaker's own account: EC2 shows neither them nor their metrics, and Slurm has no way to stop
+Its instances run in SageMaker's own account: EC2 shows neither them nor their metrics, and Slurm has no way to stop
 one. They are idle when the controller reports an empty queue (on_create.sh), and stopping is deleting them.
 """
 

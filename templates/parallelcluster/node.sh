@@ -34,24 +34,43 @@ release() {
     )
 }
 
+# The fingerprint of Neuron's key, as Bottlerocket (of AWS) names it for the driver that it packages
+# (bottlerocket-kernel-kit); its last 16 digits stand in AWS's Neuron documentation too (setup troubleshooting). Both read
+# 2026-11-22.
+neuron_key=00FA2C1079260870A76D2C285749CAD8646D9185
+
+# Fetches what a repository offers as its key, and keeps the key of that fingerprint alone.
+fetch_key() {
+    local url="$1" key="$2" fetched
+    fetched="$(mktemp -d)"
+    mkdir -p "${key%/*}"
+    run curl --fail --silent --show-error --location --retry 5 --output "$fetched/key" "$url"
+    run gpg --homedir "$fetched" --batch --quiet --import "$fetched/key"
+    run gpg --homedir "$fetched" --batch --quiet --yes --armor --output "$key" --export "$neuron_key"
+    rm -rf "$fetched"
+    if [[ "$dry" != 1 && ! -s "$key" ]]; then
+        echo "node.sh: the key at $url is not Neuron's: its fingerprint is not $neuron_key; nothing is installed" >&2
+        exit 1
+    fi
+}
+
 apt_repository() {
-    local key="$root/etc/apt/keyrings/neuron.asc"
-    mkdir -p "$root/etc/apt/keyrings" "$root/etc/apt/sources.list.d"
-    run curl --fail --silent --show-error --location --retry 5 --output "$key" \
-        https://apt.repos.neuron.amazonaws.com/GPG-PUB-KEY-AMAZON-AWS-NEURON.PUB
+    mkdir -p "$root/etc/apt/sources.list.d"
+    fetch_key https://apt.repos.neuron.amazonaws.com/GPG-PUB-KEY-AMAZON-AWS-NEURON.PUB "$root/etc/apt/keyrings/neuron.asc"
     printf 'deb [signed-by=/etc/apt/keyrings/neuron.asc] https://apt.repos.neuron.amazonaws.com %s main\n' \
         "$(release VERSION_CODENAME)" >"$root/etc/apt/sources.list.d/neuron.list"
 }
 
 yum_repository() {
     mkdir -p "$root/etc/yum.repos.d"
+    fetch_key https://yum.repos.neuron.amazonaws.com/GPG-PUB-KEY-AMAZON-AWS-NEURON.PUB "$root/etc/pki/rpm-gpg/neuron.asc"
     cat >"$root/etc/yum.repos.d/neuron.repo" <<'REPOSITORY'
 [neuron]
 name=Neuron YUM Repository
 baseurl=https://yum.repos.neuron.amazonaws.com
 enabled=1
 gpgcheck=1
-gpgkey=https://yum.repos.neuron.amazonaws.com/GPG-PUB-KEY-AMAZON-AWS-NEURON.PUB
+gpgkey=file:///etc/pki/rpm-gpg/neuron.asc
 metadata_expire=0
 REPOSITORY
 }

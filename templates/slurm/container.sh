@@ -1,6 +1,6 @@
 # Runs a command in a container, with the job's folder, the scratch folder and the job's variables as they are outside.
 #   RUNTIME IMAGE COUNT NAME... COMMAND...     NAMEs: COUNT variables that go in even where the image has its own
-# The variables go in by standard input: a secret stands in no file, and in no list of processes.
+# The variables go in by standard input: a secret is in no file, and in no list of processes.
 # shellcheck shell=bash
 set -euo pipefail
 runtime="$1" image="$2"

@@ -8,14 +8,14 @@ from typing import Any
 from launcher.aws.calls import RefusedPriceError, dollars
 from launcher.aws.price_list import Product, holding
 from launcher.catalog.bill import UsageType
-from launcher.catalog.readings import ItemReading
+from launcher.catalog.fetched_prices import FetchedItem
 
 ENDLESS = "Inf"
 
 
-def item_readings(
+def fetched_items(
     products: Iterable[Product], known: Collection[UsageType], units: Mapping[str, str], region: str, now: datetime
-) -> tuple[ItemReading, ...]:
+) -> tuple[FetchedItem, ...]:
     """The quantity bands of each item; of several products of one usage type the dearest price of a band.
 
     Args:
@@ -25,19 +25,19 @@ def item_readings(
         region: where they are.
         now: terms that have begun by then count, of them the newest.
     """
-    found: dict[tuple[str, Decimal], ItemReading] = {}
+    found: dict[tuple[str, Decimal], FetchedItem] = {}
     for product in products:
         usage = product.attributes.get("usagetype", "")
         for each in known:
             if each.names(usage):
-                for reading in _bands(product, each, units[each.item], region, now):
-                    place = (reading.item, reading.start)
-                    if place not in found or found[place].usd < reading.usd:
-                        found[place] = reading
+                for fetched in _bands(product, each, units[each.item], region, now):
+                    place = (fetched.item, fetched.start)
+                    if place not in found or found[place].usd < fetched.usd:
+                        found[place] = fetched
     return tuple(found[place] for place in sorted(found))
 
 
-def _bands(product: Product, usage: UsageType, unit: str, region: str, now: datetime) -> list[ItemReading]:
+def _bands(product: Product, usage: UsageType, unit: str, region: str, now: datetime) -> list[FetchedItem]:
     """The bands of one product; none where a price of it is not by the expected unit, or is no price."""
     terms = product.terms_of("OnDemand")
     try:
@@ -56,7 +56,7 @@ def _free(price: Mapping[str, Any]) -> bool:
     return dollars(price.get("pricePerUnit", {}).get("USD"), free=True) == 0
 
 
-def _band(price: Mapping[str, Any], usage: UsageType, unit: str, region: str) -> ItemReading:
+def _band(price: Mapping[str, Any], usage: UsageType, unit: str, region: str) -> FetchedItem:
     """One band.
 
     Raises:
@@ -65,7 +65,7 @@ def _band(price: Mapping[str, Any], usage: UsageType, unit: str, region: str) ->
     if usage.unit and price.get("unit") != usage.unit:
         raise RefusedPriceError(f"the unit is {price.get('unit')}, expected {usage.unit}")
     start, end = Decimal(price.get("beginRange") or 0), price.get("endRange") or ENDLESS
-    return ItemReading(
+    return FetchedItem(
         item=usage.item,
         region=region,
         unit=unit,

@@ -1,6 +1,6 @@
 """A public file onto the disk: streamed, with progress, gone on with after a cut, left alone where it has not changed.
 
-Beside each file stands a note of its address, ETag and day. A part that was cut off is asked for from where it ends,
+Beside each file lies a note of its address, ETag and day. A part that was cut off is asked for from where it ends,
 on condition that the file is still the same (`If-Range`); the whole is held against the length that was promised.
 """
 

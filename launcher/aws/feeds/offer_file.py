@@ -46,7 +46,7 @@ def _pieces(reader: "_Reader") -> Iterator[tuple[str, str, Any]]:
     """Each product as ("products", SKU, product), each SKU's terms as (kind, SKU, terms).
 
     Raises:
-        ValueError: terms stand before the products, or one of the two is missing.
+        ValueError: terms come before the products, or one of the two is missing.
     """
     seen = set()
     for part in reader.members():

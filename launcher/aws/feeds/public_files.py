@@ -12,13 +12,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from launcher.aws.feeds.addresses import Addresses
-from launcher.aws.feeds.bill_items import item_readings
+from launcher.aws.feeds.bill_items import fetched_items
 from launcher.aws.feeds.download import Download, Downloads, Progress
 from launcher.aws.feeds.offer_file import products
 from launcher.aws.feeds.spot_files import bands, spot_prices
 from launcher.aws.price_list import Product, ec2_answer, is_managed, is_plain, sagemaker_answer
 from launcher.catalog.bill import UsageType
-from launcher.catalog.readings import Answer, Reading
+from launcher.catalog.fetched_prices import Answer, FetchedPrice
 
 EC2, SAGEMAKER = "AmazonEC2", "AmazonSageMaker"
 LEFT_OUT = frozenset(("description", "location", "locationType", "servicecode", "servicename"))
@@ -76,8 +76,8 @@ class PublicFiles:
             answer = _of_file(ec2_answer(found, interest.types, regions, now, reserved=True), "aws-price-file-ec2")
         if service == SAGEMAKER:
             answer = _of_file(sagemaker_answer(found, now), "aws-price-file-sagemaker")
-        items = item_readings(found, interest.of(service), interest.units, region, now)
-        return Answer(readings=answer.readings, refusals=answer.refusals, items=items)
+        items = fetched_items(found, interest.of(service), interest.units, region, now)
+        return Answer(rates=answer.rates, refusals=answer.refusals, items=items)
 
     def spot(self, regions: tuple[str, ...], today: date, progress: Progress) -> Answer:
         """The spot price page's prices, of the day its file changed last.
@@ -87,7 +87,7 @@ class PublicFiles:
         """
         file = self._file(self._where.spot_page, progress)
         read = spot_prices(file.path, self._interest.types, regions)
-        return Answer(readings=read.readings, as_of=min(file.changed or today, today))
+        return Answer(rates=read.rates, as_of=min(file.changed or today, today))
 
     def advisor(self, regions: tuple[str, ...], today: date, progress: Progress) -> Answer:
         """The advisor's bands, of the day its file changed last.
@@ -134,9 +134,9 @@ class PublicFiles:
 
 
 def _of_file(answer: Answer, source: str) -> Answer:
-    """An answer whose readings name the file they are from."""
-    readings = tuple(Reading(key=each.key, usd=each.usd, note=each.note, source=source) for each in answer.readings)
-    return Answer(readings=readings, refusals=answer.refusals)
+    """An answer whose rates name the file they are from."""
+    rates = tuple(FetchedPrice(key=each.key, usd=each.usd, note=each.note, source=source) for each in answer.rates)
+    return Answer(rates=rates, refusals=answer.refusals)
 
 
 def _kept(path: Path, mark: str) -> tuple[str, list[Product]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.aws.calls import RefusedPriceError, dollars
-from launcher.catalog.readings import Answer, BandReading, Reading, answer
+from launcher.catalog.fetched_prices import Answer, FetchedBand, FetchedPrice, answer
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
 
@@ -35,22 +35,22 @@ def spot_prices(path: Path, names: Collection[str], regions: Collection[str]) ->
     """
     what = "the public spot prices"
     document = _document(path, what)
-    readings = []
+    rates = []
     try:
         columns = document["config"]["regions"]
         for region in columns:
             name = OLD_NAMES.get(region["region"], region["region"])
             if name in regions:
-                readings += [each for each in _region(region, name) if each.key.name in names]
+                rates += [each for each in _region(region, name) if each.key.name in names]
     except (KeyError, TypeError) as problem:
         raise _other_shape(what) from problem
     if not columns:
         raise _other_shape(what)
-    return answer(readings)
+    return answer(rates)
 
 
-def _region(region: dict[str, Any], name: str) -> Iterator[Reading]:
-    """A region's prices; a type may stand twice, small prices come as 9.0E-4, one that is missing as N/A*."""
+def _region(region: dict[str, Any], name: str) -> Iterator[FetchedPrice]:
+    """A region's prices; a type may be listed twice, small prices come as 9.0E-4, one that is missing as N/A*."""
     for kind in region["instanceTypes"]:
         for size in kind["sizes"]:
             for column in size["valueColumns"]:
@@ -60,10 +60,10 @@ def _region(region: dict[str, Any], name: str) -> Iterator[Reading]:
                     usd = dollars(column["prices"].get("USD"))
                 except RefusedPriceError:
                     continue
-                yield Reading(key=Key("spot", size["size"], name), usd=usd, note=ONE_ZONE, source="aws-spot-page")
+                yield FetchedPrice(key=Key("spot", size["size"], name), usd=usd, note=ONE_ZONE, source="aws-spot-page")
 
 
-def bands(path: Path, names: Collection[str], regions: Collection[str], day: date) -> tuple[BandReading, ...]:
+def bands(path: Path, names: Collection[str], regions: Collection[str], day: date) -> tuple[FetchedBand, ...]:
     """The advisor's bands for Linux of some types in some regions, as of a day.
 
     Raises:
@@ -80,7 +80,7 @@ def bands(path: Path, names: Collection[str], regions: Collection[str], day: dat
                 if band not in _BANDS or not isinstance(saving, int):
                     raise _other_shape(what)
                 if name in names:
-                    found.append(BandReading(name=name, region=region, band=band, savings_percent=saving, as_of=day))
+                    found.append(FetchedBand(name=name, region=region, band=band, savings_percent=saving, as_of=day))
     except (AttributeError, KeyError, TypeError) as problem:
         raise _other_shape(what) from problem
     return tuple(found)

@@ -15,7 +15,7 @@ from launcher.model.money import UsdRange
 from launcher.model.request import NodeRange, PlanRequest, Reservation, TrainingPlanReference
 from launcher.model.target import taking, training_targets
 from launcher.pricing.training import TrainingPriced
-from launcher.workflow.capacity.search import Search, Wanted
+from launcher.workflow.capacity.search import Answers, Search, Wanted
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import asked, price_job
 
@@ -66,24 +66,32 @@ def capacity(
         message = f"{request.name} serves, and what an endpoint runs on is not bought ahead"
         raise ImpossibleError(message, hint="slipway doctor FILE looks at its quota")
     priced = price_job(path, request, catalog, now, options)
-    wanted = _wanted(priced)
-    places = sum(len(each.regions) for each in wanted)
-    say(f"asking AWS for {', '.join(each.instance_type for each in wanted)} in {places} places")
-    hours = priced.request.purchase.deadline_h
-    search = Search(
-        sessions=Sessions(environment),
-        now=now,
-        until=now + timedelta(hours=hours) if hours is not None else None,
-        instances=priced.catalog.instance_types,
-    )
-    answers = search.run(wanted)
+    answers = search(priced, environment=environment, say=say)
     judged = (_judged(priced, options, each) for each in answers.offers)
     ranked = sorted(judged, key=lambda each: (each.usd is None, each.usd.mid if each.usd else 0, each.lead_time_h))
     return CapacityFound(priced=priced, offers=tuple(ranked), unanswered=answers.unanswered)
 
 
+def search(priced: TrainingPriced, *, environment: Mapping[str, str], say: Callable[[str], None]) -> Answers:
+    """What AWS offers and holds for the candidates of a plan.
+
+    Raises:
+        CredentialsError: there are no credentials, or they have run out.
+    """
+    wanted = _wanted(priced)
+    places = sum(len(each.regions) for each in wanted)
+    say(f"asking AWS for {', '.join(each.instance_type for each in wanted)} in {places} places")
+    hours = priced.request.purchase.deadline_h
+    return Search(
+        sessions=Sessions(environment),
+        now=priced.now,
+        until=priced.now + timedelta(hours=hours) if hours is not None else None,
+        instances=priced.catalog.instance_types,
+    ).run(wanted)
+
+
 def _wanted(priced: TrainingPriced) -> tuple[Wanted, ...]:
-    """Each type with the number of nodes of its best candidate, and every region where the plan may stand."""
+    """Each type with the number of nodes of its best candidate, and every region where the plan may run."""
     best = {each.place.instance_type: each for each in reversed(priced.candidates) if each.place.instance_type}
     regions: dict[str, list[str]] = defaultdict(list)
     options: dict[str, set[PurchaseOption]] = defaultdict(set)
@@ -115,7 +123,7 @@ def _judged(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer)
 
 def _total(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> tuple[UsdRange | None, str]:
     """Low, middle and high; None with the reason where the job cannot run on it."""
-    request = _pinned(priced, offer)
+    request = pinned_to(priced, offer)
     try:
         quoted = price_job(Path(priced.path), request, priced.catalog, priced.now, options).quote(1)
     except ImpossibleError as problem:
@@ -130,10 +138,10 @@ def _messages(problem: ImpossibleError) -> Iterable[str]:
     return (each.message for each in problem.findings)
 
 
-def _pinned(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
+def pinned_to(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
     """The request as it would be with the offer in hand."""
     request = priced.request
-    kind, plan = request.target.kind, None
+    kind, bought = request.target.kind, None
     held = None
     fee = offer.fee_usd
     if offer.kind in (OfferKind.CAPACITY_BLOCK, OfferKind.EXTENSION) or _is_block(offer):
@@ -143,7 +151,7 @@ def _pinned(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
         )
     elif offer.kind is OfferKind.TRAINING_PLAN:
         arn = f"arn:aws:sagemaker:{offer.region}:000000000000:training-plan/offered"
-        plan = TrainingPlanReference(
+        bought = TrainingPlanReference(
             arn=arn, starts_at=offer.starts_at, ends_at=offer.ends_at, count=offer.count, fee_usd=fee
         )
         kind = (taking(PurchaseOption.TRAINING_PLAN, training_targets()),)
@@ -159,7 +167,7 @@ def _pinned(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
             instance_type=(offer.instance_type,),
             nodes=NodeRange(minimum=nodes, maximum=nodes),
         ),
-        purchase=replace(request.purchase, option=(option,), reservation=held, training_plan=plan),
+        purchase=replace(request.purchase, option=(option,), reservation=held, training_plan=bought),
     )
 
 

@@ -1,6 +1,6 @@
-"""What stands in AWS, and is paid, when a launch or a deployment ends early: looked up, not guessed."""
+"""What exists in AWS, and is billed, when a launch or a deployment ends early: looked up, not guessed."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from decimal import Decimal
 from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.catalog.load import Catalog
-from launcher.model.errors import SlipwayError
+from launcher.model.errors import DeclinedError, InterruptedAtQuestionError, SlipwayError
 from launcher.model.plan import Plan
 from launcher.model.spending import StackCost, hourly
 from launcher.rendering.names import stack_name
@@ -19,14 +19,14 @@ IN_PROGRESS = "_IN_PROGRESS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftStanding:
+class LeftRunning:
     """Lines for a person, none where there is nothing, and the stacks with their states."""
 
     lines: tuple[str, ...]
     stacks: tuple[tuple[str, str], ...] = ()
 
 
-def left_standing(plan: Plan, session: Session, catalog: Catalog, now: datetime) -> LeftStanding:
+def left_running(plan: Plan, session: Session, catalog: Catalog, now: datetime) -> LeftRunning:
     """Look at the stacks of a plan: what there is, what it costs an hour, and the command that removes it.
 
     A look that fails says so.
@@ -37,29 +37,31 @@ def left_standing(plan: Plan, session: Session, catalog: Catalog, now: datetime)
         found = [each for each in states if each is not None and each.status != NOT_STARTED]
         paid = costs(session, catalog, now, found)
     except SlipwayError as problem:
-        said = f"AWS cannot be asked what stands and is paid ({problem.message}): {command} looks, and removes it"
-        return LeftStanding(lines=(said,))
+        said = f"AWS cannot be asked what exists and is billed ({problem.message}): {command} looks, and removes it"
+        return LeftRunning(lines=(said,))
     if not found:
-        return LeftStanding(lines=("nothing stands in AWS for this plan",))
+        return LeftRunning(lines=("nothing exists in AWS for this plan",))
     status = {each.name: each.status for each in found}
     lines = [f"{each.name}: {status[each.name]}, {_rate(each)}" for each in paid]
     total = f"${_usd(hourly(paid))} an hour" + (
         " and what is not known" if any(_unknown(each) for each in paid) else ""
     )
     goes_on = " (CloudFormation goes on by itself)" if any(each.status.endswith(IN_PROGRESS) for each in found) else ""
-    summary = f"{len(found)} stacks stand and cost {total}{goes_on}: {command} removes them"
-    return LeftStanding(lines=(summary, *lines), stacks=tuple(status.items()))
+    one = len(found) == 1
+    exist = "1 stack exists and costs" if one else f"{len(found)} stacks exist and cost"
+    summary = f"{exist} {total}{goes_on}: {command} removes {'it' if one else 'them'}"
+    return LeftRunning(lines=(summary, *lines), stacks=tuple(status.items()))
 
 
 @contextmanager
-def telling_what_stands(
+def telling_what_is_left(
     plan: Plan,
     environment: Mapping[str, str],
     catalog: Catalog,
     tell: Callable[[str], None],
     keep: Callable[[tuple[tuple[str, str], ...]], None] = lambda _: None,
 ) -> Iterator[None]:
-    """A part of a story after which something may stand: where it ends early, that is told, and kept for its report.
+    """A part of a story after which something may exist: where it ends early, that is told, and kept for its report.
 
     Args:
         plan: whose stacks are looked for.
@@ -70,13 +72,55 @@ def telling_what_stands(
     """
     try:
         yield
+    except (DeclinedError, InterruptedAtQuestionError):
+        raise
     except (KeyboardInterrupt, SlipwayError):
         session = Session(environment=environment, region=plan.place.region)
-        left = left_standing(plan, session, catalog, datetime.now(UTC))
+        left = left_running(plan, session, catalog, datetime.now(UTC))
         for line in left.lines:
             tell(line)
         keep(left.stacks)
         raise
+
+
+@contextmanager
+def telling_of_earlier(
+    earlier: Sequence[Plan], environment: Mapping[str, str], catalog: Catalog, tell: Callable[[str], None]
+) -> Iterator[None]:
+    """A story after whose end the clusters of its earlier attempts stand: whatever its end, each is told.
+
+    Args:
+        earlier: plans whose clusters were made and left, read when the block ends.
+        environment: the credentials.
+        catalog: prices.
+        tell: is told each line.
+
+    Raises:
+        DeclinedError: somebody said no in the block; where there was an attempt, it does not say that nothing was done.
+    """
+    try:
+        yield
+    except DeclinedError as answer:
+        if not earlier:
+            raise
+        _tell_of(earlier, environment, catalog, tell)
+        raise DeclinedError("nothing more was done") from answer
+    except (KeyboardInterrupt, SlipwayError):
+        _tell_of(earlier, environment, catalog, tell)
+        raise
+    _tell_of(earlier, environment, catalog, tell)
+
+
+def _tell_of(
+    plans: Sequence[Plan], environment: Mapping[str, str], catalog: Catalog, tell: Callable[[str], None]
+) -> None:
+    """Look at the stacks of each cluster, once however many plans have shared it."""
+    for plan in {(each.cluster_name, each.place.region): each for each in plans}.values():
+        region = plan.place.region
+        left = left_running(plan, Session(environment=environment, region=region), catalog, datetime.now(UTC))
+        tell(f"cluster {plan.cluster_name} in {region}, which got no machines for the job: {left.lines[0]}")
+        for line in left.lines[1:]:
+            tell(line)
 
 
 def _unknown(cost: StackCost) -> bool:

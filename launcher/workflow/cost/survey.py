@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -15,9 +15,9 @@ from launcher.catalog.load import Catalog
 from launcher.model.errors import AwsError
 from launcher.model.hyperpod import WORKERS
 from launcher.model.money import Price
+from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS
 from launcher.model.spending import StackCost
 from launcher.model.target import TARGETS, Target
-from launcher.model.upkeep import GUARD_EVERY_MINUTES, GUARD_METRICS
 from launcher.pricing.bill_lines import HOURS_PER_MONTH
 from launcher.pricing.hyperpod import machine_price
 from launcher.workflow.deploy.leftovers import PAID_HOURLY
@@ -47,14 +47,17 @@ class Surveyed:
     unanswered: tuple[tuple[str, str], ...]
 
 
-def survey(sessions: Sessions, catalog: Catalog, now: datetime, *, only: str | None = None) -> Surveyed:
-    """Everything of Slipway's that stands, the dearest first.
+def survey(
+    sessions: Sessions, catalog: Catalog, now: datetime, *, only: str | None = None, sandbox: bool = False
+) -> Surveyed:
+    """Everything of Slipway's that exists, the dearest first.
 
     Args:
         sessions: clients of every region.
         catalog: prices.
         now: the moment.
         only: one region to look in; None: all that the account may use.
+        sandbox: whether the account is that of a sandbox, which commands that remove something have to say.
 
     Raises:
         AwsError: the regions cannot be listed.
@@ -66,6 +69,8 @@ def survey(sessions: Sessions, catalog: Catalog, now: datetime, *, only: str | N
     failed = [
         (name, answer.message) for name, answer in zip(names, answers, strict=True) if isinstance(answer, AwsError)
     ]
+    if sandbox:
+        found = [replace(each, down_command=f"{each.down_command} --sandbox") for each in found]
     found.sort(key=lambda each: (-(each.usd_per_hour or 0), each.region, each.name))
     return Surveyed(as_of=now, stacks=tuple(found), unanswered=tuple(failed))
 
@@ -128,7 +133,7 @@ class _Money:
 
 
 def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
-    """Nodes at the quoted rate, as the guard counts them, and what stands beside them at the listed one."""
+    """Nodes at the quoted rate, as the guard counts them, and what runs beside them at the listed one."""
     variables = _guard_variables(session, stack)
     if variables is None:
         return _unguarded(session, catalog, stack)

@@ -1,26 +1,40 @@
 """The story of `deploy`: a quoted plan's cluster, in AWS, in the sandbox, or only shown."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.cdk.commands import deploy
-from launcher.cdk.runner import RecordingRunner, Runner, SubprocessRunner
+from launcher.aws.session import Session
+from launcher.cdk.commands import Assembly, Cdk, deploy
+from launcher.cdk.runner import RecordingRunner, SubprocessRunner
+from launcher.model.bundle import Bundle
 from launcher.model.errors import ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
+from launcher.records.command_record import recorded_command
+from launcher.records.run_folder import RunFolder, undone_if_declined
 from launcher.rendering.names import deployed_names
-from launcher.workflow.cost.left import telling_what_stands
+from launcher.workflow.cost.left import telling_what_is_left
+from launcher.workflow.deploy.difference import agreed, all_new, difference_lines, difference_of, shown_only
 from launcher.workflow.deploy.readback.reading import ClusterState
 from launcher.workflow.deploy.render import render_quote
-from launcher.workflow.deploy.steps import Setting, Tell, bring_up, plan_words, record, show_difference, synthesise
+from launcher.workflow.deploy.steps import (
+    Approve,
+    DeployContext,
+    Tell,
+    bring_up,
+    nobody_asked,
+    plan_words,
+    record,
+    synthesise,
+)
 
 if TYPE_CHECKING:
     from launcher.sandbox.sandbox import Sandbox
@@ -28,12 +42,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
-    """Where and how a deployment goes; a dry run runs nothing and says what it would run.
+    """Where and how a deployment goes; a dry run synthesises, says what would change, and changes nothing.
 
     `box` is a sandbox that runs already and goes on afterwards; None: with `sandbox` a new one, which ends with it, and
     whose clusters are scheduled by `scheduler`: "slurm", "local", or "auto" for Slurm where it is installed. Outside
     of it, `account` is prepared for the CDK first (None: it is examined instead), and `cluster` asks the scheduler of a
-    cluster what it runs (None: nothing answers that).
+    cluster what it runs (None: nothing answers that). `approve` is called when everything that would happen was shown,
+    and raises where somebody says no.
     """
 
     root: Path
@@ -46,13 +61,14 @@ class DeployOptions:
     scheduler: str = "local"
     account: str | None = None
     cluster: Callable[[str], ClusterState] | None = None
+    approve: Approve = nobody_asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What a deployment happens in: its setting, and in a sandbox that, with what was put there for the plan."""
+class DeployTarget:
+    """What a deployment happens in: its context, and in a sandbox that, with what was put there for the plan."""
 
-    setting: Setting
+    context: DeployContext
     box: "Sandbox | None" = None
     stand_ins: tuple[str, ...] = ()
 
@@ -71,23 +87,63 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
     bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
     tell(f"run folder {folder.path.relative_to(options.root)}")
-    with ExitStack() as stack:
-        setting = ground_for(priced, quoted, options, stack).setting
-        cdk, assembly = synthesise(folder, quoted, setting)
+    ended = (
+        "dry run" if options.dry_run else "deployed in the sandbox, which has ended" if options.sandbox else "deployed"
+    )
+    with undone_if_declined(folder), recorded_command(folder, "deploy", done=ended), ExitStack() as stack:
+        context = target_for(priced, quoted, options, stack).context
+        cdk, assembly = synthesise(folder, quoted, context)
         if options.dry_run:
-            for line in plan_words(quoted.plan):
-                tell(f"would make {line}")
-            outputs = folder.path / "outputs.json"
-            return deploy(quoted, bundle, assembly, cdk, outputs=outputs, now=datetime.now(UTC), on_line=tell)
-        show_difference(cdk, assembly, plan_words(quoted.plan), tell)
+            words = plan_words(quoted.plan)
+            show_deployment(folder, quoted, bundle, assembly, context=context, words=words, options=options)
+            return {}
+        session = Session(environment=context.environment, region=quoted.plan.place.region)
+        stack.enter_context(agreed(difference_of(assembly, session), quoted, context, plan_words(quoted.plan)))
         if not options.sandbox:
-            stack.enter_context(telling_what_stands(quoted.plan, options.environment, priced.catalog, tell))
-        done = bring_up(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+            stack.enter_context(telling_what_is_left(quoted.plan, options.environment, priced.catalog, tell))
+        done = bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
         # The files once more, as they refer to the cluster that is there now.
         run = f"{quoted.plan.name}-{folder.path.name}".lower()
         names = deployed_names(done.training)
-        folder.write_bundle(render_quote(quoted, setting.instances, names=names, run=run))
+        folder.write_bundle(render_quote(quoted, context.instances, names=names, run=run))
         return done.outputs
+
+
+def show_deployment(
+    folder: RunFolder,
+    quoted: Quote,
+    bundle: Bundle,
+    assembly: Assembly,
+    *,
+    context: DeployContext,
+    words: Iterable[str],
+    options: DeployOptions,
+) -> None:
+    """A dry run from its synthesis on: what would change in the account, and the command that would do it.
+
+    Raises:
+        ImpossibleError: the deployment would be refused.
+    """
+    region = quoted.plan.place.region
+    looked_at = _account_shown(options, region)
+    if looked_at is None:
+        for line in difference_lines(all_new(assembly, "a sandbox begins empty"), context, region, words):
+            options.tell(line)
+    else:
+        shown_only(assembly, Session(environment=looked_at, region=region), context, words)
+    cdk = Cdk(runner=RecordingRunner(), environment=context.environment)
+    outputs = folder.path / "outputs.json"
+    deploy(quoted, bundle, assembly, cdk, outputs=outputs, now=datetime.now(UTC), on_line=options.tell)
+
+
+def _account_shown(options: DeployOptions, region: str) -> Mapping[str, str] | None:
+    """The environment in which a dry run asks what is there; None where that is a sandbox which is not there yet."""
+    if not options.sandbox:
+        return options.environment
+    from launcher.workflow.deploy.in_sandbox import attached
+
+    box = options.box or attached(options.environment, region)
+    return None if box is None else box.process_environment(options.environment)
 
 
 def deploys(plan: Plan) -> bool:
@@ -95,7 +151,7 @@ def deploys(plan: Plan) -> bool:
     return plan.request.target.ssh_host is None and plan.request.target.cluster is None
 
 
-def ground_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: ExitStack) -> Ground:
+def target_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: ExitStack) -> DeployTarget:
     """What a deployment happens in; a sandbox of its own lasts as long as `stack`, an account is examined first.
 
     Raises:
@@ -103,29 +159,36 @@ def ground_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
     """
     plan = quoted.plan
     if options.sandbox and not options.dry_run:
-        from launcher.workflow.deploy.in_sandbox import furnished, sandbox_for, setting_in
+        from launcher.workflow.deploy.in_sandbox import context_in, sandbox_for, stand_ins_for
 
-        box = stack.enter_context(sandbox_for(plan.place.region, options.scheduler, options.box, options.tell))
-        stand_ins = furnished(box, plan)
+        where = plan.place.region
+        box = stack.enter_context(sandbox_for(where, options.scheduler, options.box, options.tell, options.environment))
+        stand_ins = stand_ins_for(box, plan)
         for each in stand_ins:
             options.tell(f"{each} is a stand-in of that name: your own is not looked at")
-        setting = setting_in(box, priced, plan, options.environment, options.tell)
-        return Ground(setting=setting, box=box, stand_ins=stand_ins)
-    runner: Runner = RecordingRunner() if options.dry_run else SubprocessRunner()
-    if not options.dry_run and options.account is None and deploys(plan):
-        from launcher.workflow.doctor.diagnosis import refuse_unless_ready, subject_of
+        context = context_in(box, priced, plan, options)
+        return DeployTarget(context=context, box=box, stand_ins=stand_ins)
+    if not options.dry_run and options.account is None:
+        from launcher.workflow.doctor.diagnosis import (
+            JOB_EXAMINATIONS,
+            PLAN_EXAMINATIONS,
+            refuse_unless_ready,
+            subject_of,
+        )
 
         where, now = plan.place.region, datetime.now(UTC)
         subject = subject_of(plan, where, catalog=priced.catalog, environment=options.environment, now=now)
-        refuse_unless_ready(subject, options.tell)
-    setting = Setting(
-        runner=runner,
+        refuse_unless_ready(subject, options.tell, PLAN_EXAMINATIONS if deploys(plan) else JOB_EXAMINATIONS)
+    context = DeployContext(
+        runner=SubprocessRunner(),
         environment=options.environment,
         account=options.account,
         zone=zone(plan.place, priced.catalog),
-        instances=priced.catalog.instance_types,
+        catalog=priced.catalog,
         cluster=options.cluster,
         tell=options.tell,
         max_usd=priced.context.rules.max_usd,
+        approve=options.approve,
+        root=options.root,
     )
-    return Ground(setting=setting)
+    return DeployTarget(context=context)

@@ -20,7 +20,6 @@ from launcher.workflow.deploy import leftovers
 from launcher.workflow.deploy.steps import Tell
 from launcher.workflow.deploy.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 
-PLAN_SUFFIXES = (".yaml", ".yml", ".json")
 SHARED_VPC = re.compile(r"slipway-.+-shared-network:VpcId")
 """The export that every cluster of a shared network imports (infra/stacks/network.py)."""
 
@@ -69,9 +68,7 @@ def subject(text: str, region: str | None, root: Path, environment: Mapping[str,
         UnreadableInputError: the file cannot be read, or nothing says which region.
         ImpossibleError: the plan's jobs go to a cluster that is not its own.
     """
-    path = Path(text)
-    named = path.is_file() or path.suffix in PLAN_SUFFIXES or "/" in text
-    request = plan_file.load(path) if named else None
+    request = plan_file.load(Path(text)) if plan_file.is_path(text) else None
     if request is not None and request.target.cluster is not None:
         other = request.target.cluster
         message = f"{text} has no cluster of its own: its jobs go to {other}, which other plans may use too"
@@ -223,7 +220,7 @@ def _staying(found: Survey, session: Session, catalog: Catalog) -> tuple[Kept, .
 
 
 def _shared_network(asked: Subject, session: Session) -> tuple[StackState | None, frozenset[str]]:
-    """The stack of the network that the cluster shares, and who else stands in it; None where it shares none.
+    """The stack of the network that the cluster shares, and who else is in it; None where it shares none.
 
     The cluster's own imports name it; once the training stack is gone, only the plan does.
     """

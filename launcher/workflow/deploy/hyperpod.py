@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from launcher.aws import hyperpod
-from launcher.aws.hyperpod import PlanState
+from launcher.aws.hyperpod import TrainingPlanState
 from launcher.aws.session import Session
 from launcher.aws.training_plans import TARGET
 from launcher.model.enums import PurchaseOption
@@ -78,7 +78,7 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     return found
 
 
-def refuse_unless_plan_fits(plan: Plan, session: Session, now: datetime) -> None:
+def refuse_unless_training_plan_fits(plan: Plan, session: Session, now: datetime) -> None:
     """Go on only with a training plan that holds what the plan file says of it: only AWS can tell.
 
     Raises:
@@ -88,12 +88,12 @@ def refuse_unless_plan_fits(plan: Plan, session: Session, now: datetime) -> None
     bought = plan.request.purchase.training_plan
     if plan.place.option is not PurchaseOption.TRAINING_PLAN or bought is None:
         return
-    found = tuple(plan_findings(plan, hyperpod.describe_plan(session, bought.arn), now))
+    found = tuple(training_plan_findings(plan, hyperpod.describe_training_plan(session, bought.arn), now))
     if found:
         raise ImpossibleError(f"{bought.arn} does not fit {plan.name}", findings=found)
 
 
-def plan_findings(plan: Plan, state: PlanState, now: datetime) -> Iterator[Finding]:
+def training_plan_findings(plan: Plan, state: TrainingPlanState, now: datetime) -> Iterator[Finding]:
     """What a training plan lacks of what is to run on it."""
     path, place = "purchase.training_plan", plan.place
     if state.status not in USABLE:
@@ -104,14 +104,14 @@ def plan_findings(plan: Plan, state: PlanState, now: datetime) -> Iterator[Findi
         yield error("training-plan-for", f"{path}.arn", message, f"buy one with target {TARGET}: they do not change")
     wanted = ml_name(place.instance_type)
     if state.types and wanted not in state.types:
-        message = f"the training plan has {', '.join(sorted(state.types))}, the plan asks for {wanted}"
+        message = f"the training plan has {', '.join(sorted(state.types))}, the plan file asks for {wanted}"
         yield error("training-plan-type", "target.instance_type", message, "take the type that was bought")
     if place.nodes > state.instances:
         message = f"{place.nodes} nodes, but the training plan has {state.instances}"
         yield error("training-plan-count", "target.nodes", message, f"take at most {state.instances}")
     if state.zones and place.az_id not in state.zones:
         got, zones = place.az_id or "any zone", ", ".join(sorted(state.zones))
-        message = f"the training plan is in {zones}, the plan stands in {got}"
+        message = f"the training plan is in {zones}, the plan file is for {got}"
         yield error("training-plan-zone", "target.az_id", message, f"set target.az_id to {zones}")
     if state.ends_at is not None and state.ends_at <= now:
         yield error(
@@ -120,7 +120,7 @@ def plan_findings(plan: Plan, state: PlanState, now: datetime) -> Iterator[Findi
     yield from _window_findings(plan, state)
 
 
-def _window_findings(plan: Plan, state: PlanState) -> Iterator[Finding]:
+def _window_findings(plan: Plan, state: TrainingPlanState) -> Iterator[Finding]:
     """A window in the plan file that is not the training plan's: the price and the jobs' last save rest on it."""
     bought = plan.request.purchase.training_plan
     pairs = (

@@ -9,26 +9,41 @@ from launcher.model.plan import Plan
 from launcher.planning.networks import subnet_id
 from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
+from launcher.sandbox import staying
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.deploy.deployment import DeployOptions
 from launcher.workflow.deploy.readback.reading import ClusterState, QueueState
-from launcher.workflow.deploy.steps import Setting, Tell
+from launcher.workflow.deploy.steps import DeployContext, Tell
 from launcher.workflow.deploy.verify import Verification
 
 
 @contextmanager
-def sandbox_for(region: str, scheduler: str, given: Sandbox | None, tell: Tell) -> Iterator[Sandbox]:
-    """The sandbox that was given, which goes on afterwards; without one a new one, which ends with the block."""
+def sandbox_for(
+    region: str, scheduler: str, given: Sandbox | None, tell: Tell, environment: Mapping[str, str]
+) -> Iterator[Sandbox]:
+    """The sandbox that was given or that stays, which goes on afterwards; else a new one, which ends with the block."""
     if given is not None:
         yield given
+        return
+    box = attached(environment, region)
+    if box is not None:
+        tell("in the sandbox that stays: slipway sandbox status")
+        yield box
         return
     tell("starting an embedded AWS on this machine")
     with Sandbox(region=region, scheduler=scheduler) as box:
         yield box
 
 
-def furnished(box: Sandbox, plan: Plan) -> tuple[str, ...]:
+def attached(environment: Mapping[str, str], region: str) -> Sandbox | None:
+    """The sandbox that stays, ready to be used; None where none runs."""
+    stays = staying.find(environment)
+    return None if stays is None else Sandbox.attached(stays, region=region)
+
+
+def stand_ins_for(box: Sandbox, plan: Plan) -> tuple[str, ...]:
     """Make stand-ins for the VPC, the buckets and the training plan that a plan names as being there; what was made."""
     network, request = plan.request.network, plan.request
     zones = {each.id: each.az_id for each in network.subnets}
@@ -40,7 +55,13 @@ def furnished(box: Sandbox, plan: Plan) -> tuple[str, ...]:
     uris = [request.checkpoint.uri, train.data.uri if train is not None else None]
     uris += [serve.model_uri, serve.artifacts_uri] if serve is not None else []
     buckets = [uri.removeprefix("s3://").partition("/")[0] for uri in uris if uri is not None]
-    return box.furnish(vpc_id=network.vpc_id, zones=zones, buckets=buckets, training_plans=_bought(plan))
+    return box.make_stand_ins(
+        vpc_id=network.vpc_id,
+        zones=zones,
+        security_groups=network.security_group_ids,
+        buckets=buckets,
+        training_plans=_bought(plan),
+    )
 
 
 def _bought(plan: Plan) -> list[TrainingPlan]:
@@ -60,17 +81,19 @@ def _bought(plan: Plan) -> list[TrainingPlan]:
     return [held]
 
 
-def setting_in(box: Sandbox, priced: Priced, plan: Plan, environment: Mapping[str, str], tell: Tell) -> Setting:
-    """What a deployment into a sandbox happens in."""
-    return Setting(
+def context_in(box: Sandbox, priced: Priced, plan: Plan, options: DeployOptions) -> DeployContext:
+    """What a deployment into a sandbox happens in; one that runs already others may deploy to."""
+    return DeployContext(
         runner=SubprocessRunner(),
-        environment=box.process_environment(environment),
+        environment=box.process_environment(options.environment),
         account=ACCOUNT,
         zone=zone(plan.place, priced.catalog),
-        instances=priced.catalog.instance_types,
+        catalog=priced.catalog,
         cluster=lambda name: cluster_state(box, name),
-        tell=tell,
+        tell=options.tell,
         max_usd=priced.context.rules.max_usd,
+        approve=options.approve,
+        root=options.root if options.box is not None else None,
     )
 
 

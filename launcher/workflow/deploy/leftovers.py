@@ -68,7 +68,7 @@ def foreign(training: StackState | None, *, network: bool, store: bool) -> Itera
 
 
 def used_network(session: Session, catalog: Catalog, region: str, network: StackState, users: Iterable[str]) -> Kept:
-    """A network that other clusters stand in."""
+    """A network that other clusters are in."""
     types = Counter(each.type for each in stacks.resources(session, network.name))
     lines = [
         component(kind, "network", "hour", HOURS_PER_MONTH * types[kind], catalog.bill_item(item, region))

@@ -42,10 +42,15 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     head = outputs["HeadNodeInstanceId"]
     session = f"aws ssm start-session --region {region} --target %h --document-name AWS-StartSSHSession"
     lend = f"aws ec2-instance-connect send-ssh-public-key --region {region} --instance-id {head}"
-    found = [
-        ("shell", f"{outputs['Connect']}, there: sudo su - {login}"),
+    shell = ("shell", f"{outputs['Connect']}, there: sudo su - {login}")
+    # Session Manager logs no ssh that goes through a session.
+    ssh = [
         ("ssh, a key first", f"{lend} --instance-os-user {login} --ssh-public-key file://$HOME/.ssh/id_ed25519.pub"),
         ("ssh, within a minute", f"ssh -o ProxyCommand='{session} --parameters portNumber=%p' {login}@{head}"),
+    ]
+    found = [
+        shell,
+        *(() if "SessionDocument" in outputs else ssh),
         ("a shell on a node, there", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash"),
     ]
     if plan.request.workload.train is not None:

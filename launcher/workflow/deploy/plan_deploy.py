@@ -1,11 +1,13 @@
-"""From a plan file to what stands: priced, shown, approved, deployed."""
+"""From a plan file to what runs: priced, shown, approved, deployed."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from launcher.model.quote import Quote
 from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
+from launcher.workflow.deploy.saved_plan import quoted_as_saved, saved_plan_of
 from launcher.workflow.quote.fresh import Person, Picked, fresh_quote, gated_quote
 from launcher.workflow.quote.options import PriceOptions
 
@@ -18,7 +20,7 @@ def deploy_plan(
     In AWS on the prices of the moment; in the sandbox, and where nothing is done, on those that are there.
 
     Args:
-        path: the plan file.
+        path: the plan file, or a saved plan, which is carried out as it is or not at all.
         now: the moment.
         asked: how it is priced.
         wanted: the rank or digest that is picked; None: the best.
@@ -28,17 +30,25 @@ def deploy_plan(
     Raises:
         SlipwayError: it was refused, or a step failed.
     """
-    if options.sandbox or options.dry_run:
-        picked = gated_quote(path, now, asked, wanted=wanted, say=person.say)
+
+    def quoted(how: PriceOptions, pick: str | None) -> Picked:
+        if options.sandbox or options.dry_run:
+            return gated_quote(path, now, how, wanted=pick, say=person.say)
+        return fresh_quote(path, now, how, wanted=pick, environment=options.environment, say=person.say)
+
+    saved = saved_plan_of(path, asked, wanted)
+    if saved is None:
+        picked = quoted(asked, wanted)
     else:
-        picked = fresh_quote(path, now, asked, wanted=wanted, environment=options.environment, say=person.say)
+        every_zone = replace(asked, everything=True)
+        picked = quoted_as_saved(saved, lambda digest: quoted(every_zone, digest), options.environment)
     plan = picked.quoted.plan
-    if options.dry_run:
-        person.quote(picked)
-    else:
-        where = "the sandbox" if options.sandbox else f"AWS, {plan.place.region}"
-        person.approve(picked, f"deploy {plan.cluster_name} to {where}")
-    return picked.quoted, _deployed(picked, options)
+    where = "the sandbox" if options.sandbox else f"AWS, {plan.place.region}"
+    question = f"deploy {plan.cluster_name} to {where}"
+    person.quote(picked)
+    if not options.dry_run:
+        person.refuse_unless_answerable(question)
+    return picked.quoted, _deployed(picked, replace(options, approve=lambda: person.approve(question)))
 
 
 def _deployed(picked: Picked, options: DeployOptions) -> Mapping[str, Mapping[str, str]]:

@@ -10,6 +10,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.quote import Quote
+from launcher.planning.endpoint import ServingDeployment
 from launcher.pricing.interruptible import losses_per_h
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
@@ -38,8 +39,19 @@ def render_quote(
     Raises:
         ImpossibleError: the plan cannot be written as files.
     """
-    job = JobSettings(run=run, checkpoint_interval_s=quote.checkpoint_interval_s, mtbf_s=_mtbf_s(quote))
+    job = job_settings(quote, run)
     return render(quote.plan, instances=instances, names=names or symbolic_names(quote.plan), job=job)
+
+
+def job_settings(quote: Quote, run: str) -> JobSettings:
+    """What a submission of a quoted plan is rendered with, at the checkpoint interval it was priced at."""
+    write_s = quote.work.checkpoint_write_s if quote.work is not None else None
+    return JobSettings(
+        run=run,
+        checkpoint_interval_s=quote.checkpoint_interval_s,
+        mtbf_s=_mtbf_s(quote),
+        checkpoint_write_s=write_s.high if write_s is not None else 0.0,
+    )
 
 
 def render_any(quote: Quote, catalog: Catalog) -> Bundle:
@@ -54,7 +66,8 @@ def render_any(quote: Quote, catalog: Catalog) -> Bundle:
         raise ImpossibleError(
             f"{quote.plan.name} on Bedrock has no files: nothing is deployed", hint="--pick a candidate with machines"
         )
-    return render_serving(quote.plan, catalog, load_images(), load_serving())
+    served = ServingDeployment(plan=quote.plan, catalog=catalog, images=load_images())
+    return render_serving(served, load_serving())
 
 
 def _mtbf_s(quote: Quote) -> float | None:

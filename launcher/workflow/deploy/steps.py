@@ -1,8 +1,7 @@
 """Steps of a deployment: files, one synthesis, its difference, that assembly deployed, and what came of it read."""
 
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -20,34 +19,47 @@ from launcher.model.quote import Quote
 from launcher.model.sizing import head_node
 from launcher.records.documents import quote_document
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.deploy.hyperpod import refuse_unless_plan_fits
+from launcher.workflow.deploy.hyperpod import refuse_unless_training_plan_fits
 from launcher.workflow.deploy.readback.reading import ClusterState
 from launcher.workflow.deploy.render import render_any
 from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.deploy.verify import Verification, verify
 
 Tell = Callable[[str], None]
-RESOURCE_LINE = re.compile(r"\[[+~-]\] (AWS|Custom)::")
+Approve = Callable[[], None]
 EVENT_CELLS = 6
 """Of one line of `cdk deploy`: stack, count, time, state, type, logical id."""
 
 
+def nobody_asked() -> None:
+    """Go on: what would happen was approved before, or nobody has to be asked."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class DeployContext:
     """What a deployment happens in: who runs programs, with which environment, in which account.
 
     `cluster` asks the scheduler of a cluster what it runs; None where nothing answers that yet. `zone` is the
-    availability zone id of the machines, `max_usd` a lower limit on spending than the plan's.
+    availability zone id of the machines, `max_usd` a lower limit on spending than the plan's. `approve` is called when
+    all that would happen was shown, and raises where somebody says no. `root` is the folder whose deployments this one
+    excludes; None where nobody else deploys to the same account.
     """
 
     runner: Runner
     environment: Mapping[str, str]
     account: str | None
     zone: str | None
-    instances: Mapping[str, InstanceType]
+    catalog: Catalog
     cluster: Callable[[str], ClusterState] | None
     tell: Tell
     max_usd: Decimal | None = None
+    approve: Approve = nobody_asked
+    root: Path | None = None
+
+    @property
+    def instances(self) -> Mapping[str, InstanceType]:
+        """The catalog's types."""
+        return self.catalog.instance_types
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,23 +99,13 @@ def record(folder: RunFolder, quoted: Quote, rank: int, catalog: Catalog, base: 
     return bundle
 
 
-def synthesise(folder: RunFolder, quoted: Quote, setting: Setting) -> tuple[Cdk, Assembly]:
-    """Synthesise the run folder's plan and show what would change."""
-    cdk = Cdk(runner=setting.runner, environment=setting.environment)
-    setting.tell("synthesising the stacks")
-    amounts = {"usd_per_hour": quoted.usd_per_hour, "max_usd": setting.max_usd}
+def synthesise(folder: RunFolder, quoted: Quote, context: DeployContext) -> tuple[Cdk, Assembly]:
+    """Synthesise the run folder's plan: a dry run, too, as it calls nothing."""
+    cdk = Cdk(runner=context.runner, environment=context.environment)
+    context.tell("synthesising the stacks")
+    amounts = {"usd_per_hour": quoted.usd_per_hour, "max_usd": context.max_usd}
     known = {name: usd for name, usd in amounts.items() if usd is not None}
-    assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, known)
-    return cdk, assembly
-
-
-def show_difference(cdk: Cdk, assembly: Assembly, words: Iterable[str], tell: Tell) -> None:
-    """The difference in the plan's words, then in CloudFormation's, counted by kind of change."""
-    tell("what changes")
-    for line in words:
-        tell(f"  {line}")
-    for line in summary(cdk.diff(assembly)):
-        tell(f"  {line}")
+    return cdk, cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, known)
 
 
 def plan_words(plan: Plan) -> list[str]:
@@ -122,41 +124,31 @@ def plan_words(plan: Plan) -> list[str]:
     return lines
 
 
-def summary(lines: tuple[str, ...]) -> list[str]:
-    """A `cdk diff` counted: how many resources of each stack are new, changed or gone."""
-    counts: dict[str, dict[str, int]] = {}
-    stack = ""
-    for line in lines:
-        if line.startswith("Stack "):
-            stack = line.split()[1]
-            counts[stack] = {"+": 0, "~": 0, "-": 0}
-        elif stack and RESOURCE_LINE.match(line):
-            counts[stack][line[1]] += 1
-    words = {"+": "new", "~": "changed", "-": "gone"}
-    return [
-        f"{name}: " + (", ".join(f"{count} {words[sign]}" for sign, count in found.items() if count) or "no change")
-        for name, found in counts.items()
-    ]
-
-
 def bring_up(
-    folder: RunFolder, quoted: Quote, bundle: Bundle, setting: Setting, *, cdk: Cdk, assembly: Assembly, now: datetime
+    folder: RunFolder,
+    quoted: Quote,
+    bundle: Bundle,
+    context: DeployContext,
+    *,
+    cdk: Cdk,
+    assembly: Assembly,
+    now: datetime,
 ) -> Deployed:
     """Deploy the assembly that was shown, write its outputs, and read back what came of it.
 
     Raises:
         DeploymentFailedError: CloudFormation failed, or what is there is not what was planned.
     """
-    plan, tell = quoted.plan, setting.tell
-    refuse_unless_plan_fits(plan, Session(environment=setting.environment, region=plan.place.region), now)
-    outputs = carry_out(folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=now)
-    session = Session(environment=setting.environment, region=plan.place.region)
+    plan, tell = quoted.plan, context.tell
+    refuse_unless_training_plan_fits(plan, Session(environment=context.environment, region=plan.place.region), now)
+    outputs = carry_out(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now)
+    session = Session(environment=context.environment, region=plan.place.region)
     checked = verify(
         plan,
         session,
         assembly.stacks,
-        cluster=setting.cluster,
-        zone=setting.zone,
+        cluster=context.cluster,
+        zone=context.zone,
         usd_per_hour=quoted.usd_per_hour,
     )
     tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stacks")
@@ -164,17 +156,24 @@ def bring_up(
 
 
 def carry_out(
-    folder: RunFolder, quoted: Quote, bundle: Bundle, setting: Setting, *, cdk: Cdk, assembly: Assembly, now: datetime
+    folder: RunFolder,
+    quoted: Quote,
+    bundle: Bundle,
+    context: DeployContext,
+    *,
+    cdk: Cdk,
+    assembly: Assembly,
+    now: datetime,
 ) -> Mapping[str, Mapping[str, str]]:
     """Deploy an assembly with a line a resource; the outputs of its stacks, which the run folder keeps.
 
     Raises:
         DeploymentFailedError: CloudFormation failed.
     """
-    place, tell = quoted.plan.place, setting.tell
-    if setting.account is not None:
+    place, tell = quoted.plan.place, context.tell
+    if context.account is not None:
         tell("preparing the account (cdk bootstrap)")
-        cdk.bootstrap(assembly, setting.account, place.region, quoted.plan.request.security.qualifier)
+        cdk.bootstrap(assembly, context.account, place.region, quoted.plan.request.security.qualifier)
     progress = _Progress(tell)
     outputs = deploy(
         quoted, bundle, assembly, cdk, outputs=folder.path / "outputs.json", now=now, on_line=progress.line

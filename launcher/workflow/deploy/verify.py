@@ -12,8 +12,8 @@ from launcher.aws.stacks import StackState
 from launcher.model.endpoint import Endpoint
 from launcher.model.errors import AwsError, DeploymentFailedError
 from launcher.model.plan import Plan
+from launcher.workflow.deploy.readback import eks, guards, hyperpod, network, store, training
 from launcher.workflow.deploy.readback import endpoint as of_endpoint
-from launcher.workflow.deploy.readback import guards, hyperpod, network, store, training
 from launcher.workflow.deploy.readback.reading import ClusterState, Reading
 from launcher.workflow.deploy.readback.training import COMPLETE
 
@@ -34,8 +34,11 @@ READERS: Readers = (
     (hyperpod.cluster, ("AWS::SageMaker::Cluster",)),
     (hyperpod.file_systems, ("AWS::FSx::FileSystem",)),
     (hyperpod.data_links, ("AWS::FSx::DataRepositoryAssociation",)),
+    (eks.cluster, ("AWS::EKS::Cluster",)),
+    (eks.groups, ("AWS::EKS::Nodegroup",)),
     (training.nested_stacks, ("AWS::CloudFormation::Stack",)),
     (training.log_retention, ("AWS::Logs::LogGroup",)),
+    (training.session_log, ("AWS::SSM::Document",)),
     (training.role_boundaries, ("AWS::IAM::Role",)),
     (training.policies, ("AWS::IAM::ManagedPolicy",)),
     (guards.topic, ("AWS::SNS::Topic", "AWS::SNS::TopicPolicy", "AWS::SNS::Subscription")),
@@ -75,9 +78,9 @@ def verify(
         session: AWS, or the sandbox's.
         names: the stacks' names.
         cluster: asks the scheduler of a cluster what it runs; None where nothing answers that.
-        zone: the availability zone id the plan's machines stand in.
+        zone: the availability zone id the plan's machines run in.
         usd_per_hour: the quoted rate of all nodes that the stacks were deployed with.
-        deployed_now: whether this plan was deployed just now; a cluster that stood before may carry another's digest.
+        deployed_now: whether this plan was deployed just now; a cluster that existed before may carry another's digest.
         endpoint: what was decided of a serving plan's endpoint; None for a cluster.
 
     Raises:

@@ -108,9 +108,11 @@ def free_names(subject: Subject) -> Iterator[Check]:
             yield ok("stack name", asked, f"Slipway's, {found.status}: it will be updated")
 
 
+CONTAINER_IMAGE = Examination("container image", "the image is there", container_image)
+DATA = Examination("data", "model, data and checkpoints can be listed", readable)
 ARTEFACTS = (
     Examination("machine image", "the image is there", machine_image),
-    Examination("container image", "the image is there", container_image),
-    Examination("data", "model, data and checkpoints can be listed", readable),
+    CONTAINER_IMAGE,
+    DATA,
     Examination("stack name", "the names are free", free_names),
 )

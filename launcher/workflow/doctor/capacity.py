@@ -10,7 +10,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.plan import Plan
 from launcher.model.request import Reservation
 from launcher.planning.addresses import too_few_addresses
-from launcher.workflow.deploy.hyperpod import plan_findings
+from launcher.workflow.deploy.hyperpod import training_plan_findings
 from launcher.workflow.doctor.examination import Examination, Subject
 
 HELD = frozenset(("active", "scheduled", "payment-pending"))
@@ -18,7 +18,7 @@ HELD = frozenset(("active", "scheduled", "payment-pending"))
 
 
 def offered(subject: Subject) -> Iterator[Check]:
-    """Each type of the plan in the zone where its machines stand."""
+    """Each type of the plan in the zone where its machines run."""
     plan = subject.plan
     if plan is None or plan.request.target.cluster is not None:
         return
@@ -84,7 +84,7 @@ def _against(subject: Subject, plan: Plan, held: Reservation, found: Reservation
     if found.instance_type != plan.place.instance_type:
         yield f"the plan asks for {plan.place.instance_type}"
     if subject.zone is not None and found.az_id and found.az_id != subject.zone:
-        yield f"the plan stands in {subject.zone}"
+        yield f"the plan is for {subject.zone}"
     if found.total < plan.place.nodes:
         yield f"{plan.place.nodes} nodes, and it has {found.total}"
     elif found.state == "active" and found.available < plan.place.nodes:
@@ -97,14 +97,14 @@ def _against(subject: Subject, plan: Plan, held: Reservation, found: Reservation
 
 
 def training_plan(subject: Subject) -> Iterator[Check]:
-    """The training plan that a plan names."""
+    """The training plan that a plan file names."""
     plan = subject.plan
     named = plan.request.purchase.training_plan if plan is not None else None
     if plan is None or named is None:
         return
     asked = f"{named.arn}: {plan.place.nodes} x {plan.place.instance_type}"
-    found = hyperpod.describe_plan(subject.session("sagemaker"), named.arn)
-    against = tuple(plan_findings(plan, found, subject.now))
+    found = hyperpod.describe_training_plan(subject.session("sagemaker"), named.arn)
+    against = tuple(training_plan_findings(plan, found, subject.now))
     got = f"{found.status}, {found.instances} instances in {', '.join(sorted(found.zones)) or 'an unnamed zone'}"
     if against:
         fix = "; ".join(each.hint for each in against if each.hint)
@@ -117,5 +117,5 @@ CAPACITY = (
     Examination("type offered", "the type is offered in the zone", offered),
     Examination("free addresses", "the subnets have room", addresses),
     Examination("reservation", "what was reserved fits the plan", reserved),
-    Examination("training plan", "the training plan fits the plan", training_plan),
+    Examination("training plan", "the training plan fits the plan file", training_plan),
 )

@@ -1,6 +1,6 @@
 """The story of the doctor: an account examined for what a plan needs of it, before the money."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from launcher.catalog.load import Catalog
@@ -10,7 +10,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
 from launcher.planning.pin import zone
 from launcher.workflow.doctor.account import ACCOUNT
-from launcher.workflow.doctor.artefacts import ARTEFACTS
+from launcher.workflow.doctor.artefacts import ARTEFACTS, CONTAINER_IMAGE, DATA
 from launcher.workflow.doctor.billing import BILLING
 from launcher.workflow.doctor.capacity import CAPACITY
 from launcher.workflow.doctor.examination import Examination, Subject, examine
@@ -18,6 +18,9 @@ from launcher.workflow.doctor.quotas import QUOTAS
 from launcher.workflow.doctor.rights import RIGHTS
 
 PLAN_EXAMINATIONS: tuple[Examination, ...] = (*ACCOUNT, *RIGHTS, *QUOTAS, *CAPACITY, *ARTEFACTS)
+
+JOB_EXAMINATIONS: tuple[Examination, ...] = (CONTAINER_IMAGE, DATA)
+"""What a job needs that goes to a cluster that exists."""
 
 
 def diagnose(subject: Subject, *, billing: bool = False) -> Diagnosis:
@@ -44,14 +47,21 @@ def subject_of(
     )
 
 
-def refuse_unless_ready(subject: Subject, tell: Callable[[str], None]) -> Diagnosis:
+def refuse_unless_ready(
+    subject: Subject, tell: Callable[[str], None], examinations: Sequence[Examination] = PLAN_EXAMINATIONS
+) -> Diagnosis:
     """Go on only where nothing is known that a launch would fail on; what is not well is told.
+
+    Args:
+        subject: what is examined.
+        tell: is told how it went.
+        examinations: what is asked; a job for a cluster that exists needs less than a cluster does (JOB_EXAMINATIONS).
 
     Raises:
         ImpossibleError: a check failed, with all that did.
     """
     tell("asking the account what a launch needs of it")
-    found = diagnose(subject)
+    found = examine(subject, examinations)
     if found.failed:
         errors: list[Finding] = [
             error(each.name.replace(" ", "-"), "", f"{each.asked}: {each.got}", each.fix) for each in found.failed

@@ -84,7 +84,7 @@ class Examination(NamedTuple):
 
 
 def examine(subject: Subject, examinations: Iterable[Examination]) -> Diagnosis:
-    """Ask everything side by side; the checks stand in the order of the questions.
+    """Ask everything side by side; the checks are in the order of the questions.
 
     What AWS did not answer is not known, and never counts as passed.
     """

@@ -7,7 +7,7 @@ from launcher.aws.quotas import Quota
 from launcher.catalog.quotas import load_quotas
 from launcher.catalog.serving_images import load_images
 from launcher.model.diagnosis import Check, failed, ok, unknown
-from launcher.planning.endpoint import endpoint
+from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.quotas import QuotaNeed, UnnamedQuota, quota_needs
 from launcher.workflow.doctor.examination import Examination, Subject
 
@@ -17,7 +17,8 @@ def enough_quota(subject: Subject) -> Iterator[Check]:
     plan = subject.plan
     if plan is None:
         return
-    served = endpoint(plan, subject.catalog, load_images()) if plan.request.workload.serve is not None else None
+    serves = plan.request.workload.serve is not None
+    served = ServingDeployment(plan=plan, catalog=subject.catalog, images=load_images()).endpoint if serves else None
     needs = quota_needs(plan, subject.catalog.instance_types, load_quotas(), served)
     known: dict[str, Sequence[Quota]] = {}
     for need in needs:

@@ -124,7 +124,7 @@ def settled(
     Args:
         endpoint: the endpoint.
         session: its region.
-        tell: is told how it stands.
+        tell: is told its state.
         limit_s: how long it is waited for.
         clock: seconds.
         wait: lets seconds pass.
@@ -160,7 +160,7 @@ def _described(endpoint: ServedEndpoint, session: Session) -> EndpointState:
 
 
 def _changing(endpoint: ServedEndpoint, session: Session) -> EndpointState | None:
-    """How an endpoint, or its component, stands while it changes; None when it does not."""
+    """The state of an endpoint, or of its component, while it changes; None when it does not."""
     state = _described(endpoint, session)
     if state.status in CHANGING or endpoint.component is None:
         return state if state.status in CHANGING else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from launcher.aws.session import Session
 from launcher.catalog.serving_images import load_images
-from launcher.cdk.commands import Assembly, deploy
+from launcher.cdk.commands import Assembly
 from launcher.model.bundle import Bundle
 from launcher.model.endpoint import KEPT_DAYS, Endpoint, EndpointMode, keeps_requests
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
@@ -17,14 +17,14 @@ from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.report import EndpointReport, Report, RunStatus
-from launcher.planning.endpoint import endpoint as decided_endpoint
-from launcher.planning.endpoint import serving_of
+from launcher.planning.endpoint import ServingDeployment
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.records.endpoint_documents import answer
-from launcher.records.run_folder import RunFolder
-from launcher.workflow.deploy.deployment import DeployOptions, ground_for
-from launcher.workflow.deploy.steps import Tell, carry_out, record, show_difference, synthesise
+from launcher.records.run_folder import RunFolder, undone_if_declined
+from launcher.workflow.deploy.deployment import DeployOptions, show_deployment, target_for
+from launcher.workflow.deploy.difference import agreed, difference_of
+from launcher.workflow.deploy.steps import Tell, carry_out, record, synthesise
 from launcher.workflow.deploy.verify import Verification, verify
 from launcher.workflow.endpoint.calls import asker, served, settled, troubles
 from launcher.workflow.endpoint.left import Left, left_behind
@@ -56,9 +56,9 @@ class EndpointRun:
     outputs: Mapping[str, Mapping[str, str]]
 
 
-def endpoint_words(plan: Plan, decided: Endpoint) -> Iterator[str]:
+def endpoint_words(served: ServingDeployment) -> Iterator[str]:
     """What a deployment makes, as the plan says it."""
-    serve, place = serving_of(plan), plan.place
+    decided, place = served.endpoint, served.plan.place
     count = f"{decided.least} to {decided.most}" if decided.most > decided.least else f"{decided.least}"
     bought = place.option.value.replace("-", " ")
     yield f"endpoint {decided.name}: {count} x {decided.instance_type}, {bought}, in {place.region}"
@@ -69,29 +69,26 @@ def endpoint_words(plan: Plan, decided: Endpoint) -> Iterator[str]:
     yield f"image {decided.image}"
     if decided.scales_to_zero:
         yield "down to no instance when nobody asks, and up again with the first request"
-    if keeps_requests(serve, decided.mode):
+    if keeps_requests(served.serve, decided.mode):
         yield f"requests: a new bucket, which stays when the endpoint goes; its objects go after {KEPT_DAYS} days"
     yield f"a new version comes {ROLLOUTS[decided.rollout]}; alarms on errors and latency take it back"
 
 
 def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions) -> None:
-    """A dry run: the run folder's files, what would be made, and the commands that would make it."""
-    tell, catalog = options.tell, priced.catalog
+    """A dry run: the run folder's files, what would change, and the command that would do it."""
+    catalog = priced.catalog
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
     bundle = record(folder, quoted, rank, catalog, Path(priced.path).resolve().parent)
-    tell(f"run folder {folder.path.relative_to(options.root)}")
+    options.tell(f"run folder {folder.path.relative_to(options.root)}")
     with ExitStack() as stack:
-        setting = ground_for(priced, quoted, options, stack).setting
-        cdk, assembly = synthesise(folder, quoted, setting)
-        tell("what would be made")
-        for line in endpoint_words(quoted.plan, decided_endpoint(quoted.plan, catalog, load_images())):
-            tell(f"  {line}")
-        outputs = folder.path / "outputs.json"
-        deploy(quoted, bundle, assembly, cdk, outputs=outputs, now=datetime.now(UTC), on_line=tell)
+        context = target_for(priced, quoted, options, stack).context
+        _, assembly = synthesise(folder, quoted, context)
+        words = endpoint_words(ServingDeployment(plan=quoted.plan, catalog=catalog, images=load_images()))
+        show_deployment(folder, quoted, bundle, assembly, context=context, words=words, options=options)
 
 
 def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool) -> EndpointRun:
-    """Deploy a quoted plan's endpoint, or bring the one that stands to the plan; where `ask` says so, ask it too.
+    """Deploy a quoted plan's endpoint, or bring the one that runs to the plan; where `ask` says so, ask it too.
 
     Raises:
         DeploymentFailedError: it failed, was rolled back, is not as planned, or does not answer.
@@ -99,6 +96,14 @@ def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         KeyboardInterrupt: the user stopped waiting; CloudFormation goes on.
     """
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
+    with undone_if_declined(folder):
+        return _run(folder, priced, rank, quoted, options, ask=ask)
+
+
+def _run(
+    folder: RunFolder, priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool
+) -> EndpointRun:
+    """The story in its folder, and its report however it ends."""
     story = _Story(folder=folder, quoted=quoted, simulated=options.sandbox)
     try:
         bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
@@ -124,23 +129,24 @@ def _tell_story(
 ) -> None:
     """Everything between the files and the report."""
     quoted, tell = story.quoted, options.tell
-    decided = decided_endpoint(quoted.plan, priced.catalog, load_images())
-    ground = ground_for(priced, quoted, options, stack)
-    setting = ground.setting
-    cdk, assembly = synthesise(story.folder, quoted, setting)
-    show_difference(cdk, assembly, endpoint_words(quoted.plan, decided), tell)
-    session = Session(environment=setting.environment, region=quoted.plan.place.region)
+    served = ServingDeployment(plan=quoted.plan, catalog=priced.catalog, images=load_images())
+    decided = served.endpoint
+    target = target_for(priced, quoted, options, stack)
+    context = target.context
+    cdk, assembly = synthesise(story.folder, quoted, context)
+    session = Session(environment=context.environment, region=quoted.plan.place.region)
+    stack.enter_context(agreed(difference_of(assembly, session), quoted, context, endpoint_words(served)))
     story.begun = (decided, session)
     try:
-        outputs = carry_out(story.folder, quoted, bundle, setting, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+        outputs = carry_out(story.folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
     except DeploymentFailedError as failure:
         raise _with_troubles(failure, quoted.plan, session) from failure
     story.live = live = _in_service(story, decided, session, assembly=assembly, outputs=outputs, tell=tell)
-    if ground.box is not None:
+    if target.box is not None:
         from launcher.sandbox.endpoint.model_server import LEFT_OUT
         from launcher.workflow.deploy.in_sandbox import left_out
 
-        story.not_emulated = (*left_out(ground.box, live.verification, ground.stand_ins), *LEFT_OUT)
+        story.not_emulated = (*left_out(target.box, live.verification, target.stand_ins), *LEFT_OUT)
     if ask:
         story.reply = ask_once(live.endpoint, session, tell)
         story.folder.append_event("answered", answer=answer(story.reply))
@@ -195,7 +201,7 @@ def ask_once(endpoint: ServedEndpoint, session: Session, tell: Tell) -> Reply:
 
 
 def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session) -> DeploymentFailedError:
-    """A failure with what the alarms and the containers of an endpoint that stands already say of it."""
+    """A failure with what the alarms and the containers of an endpoint that runs already say of it."""
     try:
         told = troubles(served(plan.name, session), session)
     except SlipwayError:
@@ -211,7 +217,7 @@ def _instances(state: EndpointState) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _Story(Story):
-    """One run of an endpoint. `begun` is what was decided, once something may stand; `left` what stood at its end."""
+    """One run of an endpoint. `begun` is what was decided, once something may exist; `left` what existed at its end."""
 
     begun: tuple[Endpoint, Session] | None = None
     left: Left | None = None

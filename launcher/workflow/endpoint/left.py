@@ -1,4 +1,4 @@
-"""What stands in AWS, and is paid, when the story of an endpoint ends early: looked up, not guessed."""
+"""What exists in AWS, and is billed, when the story of an endpoint ends early: looked up, not guessed."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,14 +31,14 @@ def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> Left:
         stack = stacks.find(session, serving_stack(name))
         state = find(session, decided.name)
     except SlipwayError as problem:
-        return Left(words=f"AWS cannot be asked whether the endpoint stands and is paid ({problem.message}): {ends}")
+        return Left(words=f"AWS cannot be asked whether the endpoint runs and is billed ({problem.message}): {ends}")
     if stack is None:
         return Left(words=None)
     at_it = stack.status.endswith("_IN_PROGRESS") and stack.status != NOT_BEGUN
     goes_on = f"CloudFormation goes on ({stack.status}), and " if at_it else ""
     if state is not None:
-        stands = f"endpoint {decided.name} stands, {state.status}{_rate(quoted, decided)}"
-        words = f"{goes_on}{stands}: slipway endpoint test {name} asks it, {ends}"
+        runs = f"endpoint {decided.name} runs, {state.status}{_rate(quoted, decided)}"
+        words = f"{goes_on}{runs}: slipway endpoint test {name} asks it, {ends}"
     elif goes_on:
         words = f"{goes_on}the endpoint may come up{_rate(quoted, decided)}: {ends}"
     else:

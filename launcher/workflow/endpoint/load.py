@@ -24,7 +24,7 @@ from launcher.planning.serving.resolve import model_of
 from launcher.records.load_documents import load_document
 from launcher.records.run_folder import RunFolder, latest
 from launcher.workflow.endpoint.calls import STALL_S, Ask, state_of
-from launcher.workflow.quote.kept_loads import LOAD_FILE
+from launcher.workflow.quote.load_test_history import LOAD_FILE
 
 MEDIAN, TAIL = 0.5, 0.95
 USUAL_TOKENS = (256, 250)

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
+from launcher.model.plan import Place
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
 from launcher.pricing.port import Port, port
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
+from launcher.pricing.training import TrainingPriced
 from launcher.pricing.verdict import Choice, Verdict, judge, one_sided
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import asked, price_request
+
+NEAR = 0.25
+"""Discount of a measurement, in logarithms, up to which it decides: three doublings of the nodes."""
 
 if TYPE_CHECKING:
     from launcher.workflow.quote.compare_serving import ServingComparison
@@ -66,8 +71,22 @@ class Comparison:
         if self.port is not None and self.trainium is not None:
             chip = self.priced.catalog.instance_types[self.trainium.plan.place.instance_type].chip
             stack = chip.training_stack if chip is not None else None
-            return judge(self.request, train, self.port, stack, self.trainium.hours.mid)
+            run_h = self.trainium.hours.mid
+            return judge(self.request, train, self.port, stack, run_h, measured=not self.unmeasured)
         return self._of_one_side()
+
+    @cached_property
+    def unmeasured(self) -> tuple[str, ...]:
+        """The types of the two sides that no measurement of one's own says much of."""
+        sides = [each.plan.place for each in (self.gpu, self.trainium) if each is not None]
+        return tuple(each.instance_type for each in sides if not self._is_measured(each))
+
+    def _is_measured(self, place: Place) -> bool:
+        """Whether a job near to this one was measured on such machines."""
+        if not isinstance(self.priced, TrainingPriced):
+            return False
+        learned = self.priced.resolution.estimator.learned(place.instance_type, place.nodes)
+        return learned is not None and min(cell.discount for cell in learned.cells) <= NEAR
 
     def _of_hours(self) -> Verdict:
         """Hours say how long one machine takes, and nothing of another."""

@@ -15,9 +15,9 @@ from launcher.model.request import PlanRequest
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.pricing.serving.candidate import ServingCandidate
-from launcher.pricing.serving.crossover import usd_per_request, utilisation, volume
+from launcher.pricing.serving.crossover import turn, usd_per_request, utilisation
 from launcher.pricing.serving.priced import ServingPriced
-from launcher.pricing.serving.verdict import ServingVerdict, Sides, judge, sides, upkeep_usd
+from launcher.pricing.serving.verdict import ServingChoice, ServingVerdict, Sides, judge, machines, sides
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.serving import price_serving
 
@@ -35,7 +35,7 @@ class Crossover(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ServingComparison:
-    """The candidates of the opened plan, those of the plan as it stands, and what follows."""
+    """The candidates of the opened plan, those of the plan as it is, and what follows."""
 
     priced: ServingPriced
     pinned: ServingPriced
@@ -66,39 +66,45 @@ class ServingComparison:
     def sides(self) -> Sides:
         """The cheapest of each kind; of the types that the plan pins, where it pins any."""
         hosted = None if self.hosted is None else self.priced.quote(self.priced.candidates.index(self.hosted) + 1)
-        return sides(
+        found = sides(
             self.pinned.serve,
             neuron=self._best(NEURON),
             gpu=self._best(NVIDIA),
             hosted=hosted,
-            volume=volume(self.free, usd_per_request(self.hosted), upkeep_usd(self.pinned.serve)),
             closed=self.priced.closed,
             unpriced=self.hosted is None and any(each.bedrock for each in self.priced.candidates),
         )
+        _, choice = machines(found)
+        own = self.best_of(NEURON if choice is ServingChoice.NEURON else NVIDIA)
+        return replace(found, turn=turn(own, usd_per_request(self.hosted), found.upkeep_usd))
 
     @cached_property
     def verdict(self) -> ServingVerdict:
         """What to do."""
         return judge(self.sides)
 
-    @property
-    def free(self) -> list[ServingCandidate]:
-        """The best candidate of each type among those that a verdict may rest on."""
-        found: dict[str, ServingCandidate] = {}
-        for each in self.priced.candidates:
-            if self._stands(each):
-                found.setdefault(each.place.instance_type, each)
-        return list(found.values())
+    def best_of(self, family: str) -> list[ServingCandidate]:
+        """The best candidate of each type of a family that a verdict may rest on, of the pinned types before others."""
+        priced, ranks = self._ranks(family)
+        return [priced.candidates[rank - 1] for rank in ranks]
 
     def _best(self, family: str) -> Quote | None:
         """The cheapest possible candidate of a family, of the pinned types before others."""
+        priced, ranks = self._ranks(family)
+        return priced.quote(ranks[0]) if ranks else None
+
+    def _ranks(self, family: str) -> tuple[ServingPriced, list[int]]:
+        """The ranks of the best of each type of a family, and in which plan: the pinned one before the opened."""
+        found: dict[str, int] = {}
         for priced in (self.pinned, self.priced):
             for rank, each in enumerate(priced.candidates, start=1):
-                if self._stands(each) and priced.family(each) == family:
-                    return priced.quote(rank)
-        return None
+                if self._counts(each) and priced.family(each) == family:
+                    found.setdefault(each.place.instance_type, rank)
+            if found:
+                return priced, list(found.values())
+        return self.priced, []
 
-    def _stands(self, each: Candidate) -> bool:
+    def _counts(self, each: Candidate) -> bool:
         """Whether a verdict may rest on a candidate: priced, possible, and neither tied for years nor taken back.
 
         Commitments and spot count where the plan asks for them.

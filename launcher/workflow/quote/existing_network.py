@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from launcher.aws.networks import subnets
+from launcher.aws.networks import group_vpcs, subnets
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import error
@@ -14,7 +14,7 @@ def described(request: PlanRequest, session: Session) -> PlanRequest:
 
     Raises:
         AwsError: EC2 cannot be asked, or has no such subnet.
-        ImpossibleError: a subnet lies in another VPC.
+        ImpossibleError: a subnet or a security group belongs to another VPC.
     """
     network = request.network
     if network.vpc_id is None:
@@ -29,6 +29,17 @@ def described(request: PlanRequest, session: Session) -> PlanRequest:
         )
         for each in states
         if each.vpc_id != network.vpc_id
+    ]
+    groups = group_vpcs(session, network.security_group_ids) if network.security_group_ids else {}
+    strangers += [
+        error(
+            "group-outside-vpc",
+            "network.security_group_ids",
+            f"{name} belongs to {vpc}, network.vpc_id is {network.vpc_id}",
+            "name groups of that VPC",
+        )
+        for name, vpc in groups.items()
+        if vpc != network.vpc_id
     ]
     if strangers:
         raise ImpossibleError("the network cannot be used", findings=strangers)

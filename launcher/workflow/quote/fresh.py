@@ -68,8 +68,11 @@ class Person(Protocol):
     def quote(self, picked: Picked) -> None:
         """Show a quote."""
 
-    def approve(self, picked: Picked, what: str) -> None:
-        """Show a quote and ask whether to do `what`; ends the command where the answer is no."""
+    def refuse_unless_answerable(self, what: str) -> None:
+        """Refuse before any work where nobody could be asked afterwards whether to do `what`."""
+
+    def approve(self, what: str) -> None:
+        """Ask whether to do `what`; ends the command where the answer is no."""
 
 
 def gated_quote(path: Path, now: datetime, options: PriceOptions, *, wanted: str | None, say: Say) -> Picked:

@@ -27,7 +27,7 @@ ZERO = UsdRange(low=Decimal(0), mid=Decimal(0), high=Decimal(0))
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """One plan: its candidates as it stands, and with type and purchase option open."""
+    """One plan: its candidates as it is, and with type and purchase option open."""
 
     path: Path
     priced: Priced
@@ -40,14 +40,14 @@ class Member:
 
     @property
     def kind(self) -> str:
-        """Whether it trains, serves, or only stands."""
+        """Whether it trains, serves, or only runs."""
         workload = self.priced.request.workload
         return "serve" if workload.serve is not None else "train" if workload.train is not None else "cluster"
 
     @cached_property
     def rank(self) -> int | None:
         """The rank of its best option: priced, possible, tied to nothing that the plan does not ask for."""
-        return next((rank for rank, each in enumerate(self.priced.candidates, 1) if stands(each)), None)
+        return next((rank for rank, each in enumerate(self.priced.candidates, 1) if counts(each)), None)
 
     @cached_property
     def choice(self) -> Quote | None:
@@ -79,7 +79,7 @@ class Member:
 
     def on_chip(self, chip: str) -> Decimal | None:
         """The cheapest month on one kind of chip; None where nothing can or has a price."""
-        found = (each.usd for each in self.wide.candidates if each.accelerator == chip and stands(each))
+        found = (each.usd for each in self.wide.candidates if each.accelerator == chip and counts(each))
         usd = next((each for each in found if each is not None), None)
         return None if usd is None else usd * self.times_a_month
 
@@ -122,7 +122,7 @@ class Portfolio:
     @cached_property
     def one_chip(self) -> tuple[OneChip, ...]:
         """Every kind of chip that can carry a plan: those that carry all first, the cheapest of them first."""
-        chips = {each.accelerator for member in self.members for each in member.wide.candidates if stands(each)}
+        chips = {each.accelerator for member in self.members for each in member.wide.candidates if counts(each)}
         found = [self._on(chip) for chip in sorted(each for each in chips if each)]
         return tuple(sorted(found, key=lambda each: (len(each.missing), each.usd_per_month)))
 
@@ -169,7 +169,7 @@ def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Po
 
 
 def _wide(priced: Priced, path: Path, now: datetime, options: PriceOptions) -> Priced:
-    """The same plan with type and purchase option open; as it stands where that is impossible."""
+    """The same plan with type and purchase option open; as it is where that is impossible."""
     wide = _opened(priced.request)
     try:
         return price_request(path, wide, priced.catalog, now, options) if wide != priced.request else priced
@@ -185,7 +185,7 @@ def _opened(request: PlanRequest) -> PlanRequest:
     return opened_serving(request)
 
 
-def stands(each: Candidate) -> bool:
+def counts(each: Candidate) -> bool:
     """Whether a portfolio may rest on a candidate: priced, possible, not tied for years unless the plan asks for it.
 
     Spot carries training; it serves only where the plan asks for it.

@@ -11,13 +11,16 @@ from launcher.catalog.load import Catalog
 from launcher.catalog.training import load_training
 from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.finding import Finding
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
+from launcher.model.training import TrainingFacts
 from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS
-from launcher.planning.resolve import resolve
+from launcher.planning.resolve import resolve_training
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import Priced
 from launcher.pricing.training import TrainingPriced, price_training
+from launcher.records.measurements import FILE, load_measurements
 from launcher.workflow.quote.options import PriceOptions, context_for, refuse_errors
 
 LEAST_DIGEST = 6
@@ -69,13 +72,30 @@ def price_job(
     Raises:
         ImpossibleError: no candidate is left, with every finding.
     """
-    resolution = resolve(request, catalog, load_training())
+    facts, remarks = _facts(request, options)
+    resolution = resolve_training(request, catalog, facts)
+    resolution = replace(resolution, findings=(*resolution.findings, *remarks))
     refuse_errors(path, resolution.findings)
     context = context_for(request, catalog, now, options)
     priced = price_training(str(path), resolution, context, everything=options.everything)
     if request.purchase.option == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
         _refuse_lossy_spot(path, priced.candidates)
     return priced
+
+
+def _facts(request: PlanRequest, options: PriceOptions) -> tuple[TrainingFacts, tuple[Finding, ...]]:
+    """What the estimate is made from, with what the runs of the folder were measured at, and what is to be said of it.
+
+    What the plan itself says was measured is above all of that.
+    """
+    facts, train = load_training(), request.workload.train
+    if options.runs is None or train is None or train.tokens_b is None or train.throughput_tokens_per_s is not None:
+        return facts, ()
+    path = options.runs / FILE
+    if not path.is_file():
+        return facts, ()
+    measured, remarks = load_measurements(path)
+    return replace(facts, measured=measured), remarks
 
 
 def _refuse_lossy_spot(path: Path, candidates: Sequence[Candidate]) -> None:
@@ -88,11 +108,15 @@ def _refuse_lossy_spot(path: Path, candidates: Sequence[Candidate]) -> None:
         raise ImpossibleError(f"{path} asks for something that cannot be done: 1 problem", findings=findings)
 
 
+class NoSuchCandidateError(UnreadableInputError):
+    """A rank or digest that no candidate has."""
+
+
 def pick(priced: Priced, wanted: str | None) -> tuple[int, Quote]:
     """The quote a person picked by rank or digest, with its rank; the first without a wish.
 
     Raises:
-        UnreadableInputError: there is no such rank or digest.
+        NoSuchCandidateError: there is no such rank or digest.
     """
     count = len(priced.candidates)
     if wanted is None:
@@ -104,7 +128,7 @@ def pick(priced: Priced, wanted: str | None) -> tuple[int, Quote]:
         matching = [rank for rank, digest in enumerate(digests, start=1) if digest.startswith(wanted.lower())]
         if len(matching) == 1:
             return matching[0], priced.quote(matching[0])
-    raise UnreadableInputError(
+    raise NoSuchCandidateError(
         f"--pick {wanted}: no candidate with that rank or digest",
         hint=f"ranks 1 to {count}, or the first {LEAST_DIGEST} letters of a digest or more",
     )

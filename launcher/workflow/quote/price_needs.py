@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import SAGEMAKER
-from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
+from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
@@ -25,7 +25,9 @@ REGIONAL = frozenset((SPOT, CAPACITY_BLOCK, TRAINING_PLAN))
 """Kinds that are asked for in the region itself; the others have one endpoint for all."""
 """Targets whose machines SageMaker bills."""
 ML_OPTIONS = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN, PurchaseOption.TRAINING_PLAN)
-"""Ways of buying those machines; its spot, blocks and reservations are EC2's."""
+"""Ways of buying those machines; spot, blocks and reservations are EC2's.
+
+HyperPod's spot goes by EC2's and by its own rate on demand: both are asked for with the place that was picked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +82,14 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
         found += [each for name in types for each in _blocks(request, catalog, name, count)]
     kinds = [target_of(each) for each in request.target.kind or TargetKind]
     if PurchaseOption.TRAINING_PLAN in options and any(PurchaseOption.TRAINING_PLAN in each.trains for each in kinds):
-        found += _plans({each.name: places[each.name] for each in types if each.training_plans}, count)
+        found += _training_plans({each.name: places[each.name] for each in types if each.training_plans}, count)
     ml = {f"ml.{each.name}": places[each.name] for each in types if each.ml or _is_served(each)}
     if any(each.managed for each in kinds) and any(each in options for each in ML_OPTIONS):
         found += _each(SAGEMAKER, ml)
     if PurchaseOption.SAVINGS_PLAN in options:
         kind = request.purchase.plan_kind
-        found += _each(SAVINGS_PLAN, places if kind is not PlanKind.SAGEMAKER else {})
-        found += _each(SAVINGS_PLAN, ml if kind in (None, PlanKind.SAGEMAKER) and request.target.kind else {})
+        found += _each(SAVINGS_PLAN, places if kind is not SavingsPlanKind.SAGEMAKER else {})
+        found += _each(SAVINGS_PLAN, ml if kind in (None, SavingsPlanKind.SAGEMAKER) and request.target.kind else {})
     return tuple(found)
 
 
@@ -106,9 +108,9 @@ def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
         case PurchaseOption.CAPACITY_BLOCK:
             found.append(Question(kind=CAPACITY_BLOCK, names=(name,), regions=here, count=place.nodes))
         case PurchaseOption.TRAINING_PLAN:
-            found += _plans({name: here}, place.nodes)
+            found += _training_plans({name: here}, place.nodes)
         case PurchaseOption.SAVINGS_PLAN:
-            found += _each(SAVINGS_PLAN, {ml if place.plan_kind is PlanKind.SAGEMAKER else name: here})
+            found += _each(SAVINGS_PLAN, {ml if place.plan_kind is SavingsPlanKind.SAGEMAKER else name: here})
         case _:
             pass
     return tuple(found)
@@ -125,7 +127,9 @@ def for_everything(catalog: Catalog) -> tuple[Question, ...]:
     for each in types:
         regions = catalog.regions_offering(each.name, PurchaseOption.CAPACITY_BLOCK)
         found += [Question(kind=CAPACITY_BLOCK, names=(each.name,), regions=(region,)) for region in regions]
-    found += _plans({each.name: places[each.name] for each in types if each.training_plans and each.name in places}, 1)
+    found += _training_plans(
+        {each.name: places[each.name] for each in types if each.training_plans and each.name in places}, 1
+    )
     found += [*_each(SAGEMAKER, ml), *_each(SAVINGS_PLAN, chips), *_each(SAVINGS_PLAN, ml)]
     return tuple(found)
 
@@ -225,7 +229,7 @@ def _spot(places: Places) -> Iterator[Question]:
         yield Question(kind=SPOT, names=names, regions=(region,))
 
 
-def _plans(places: Places, count: int) -> Iterator[Question]:
+def _training_plans(places: Places, count: int) -> Iterator[Question]:
     for name, regions in places.items():
         for region in regions:
             yield Question(kind=TRAINING_PLAN, names=(name,), regions=(region,), count=count)

@@ -13,8 +13,8 @@ from launcher.aws.clients import Sessions
 from launcher.aws.feeds.addresses import addresses
 from launcher.aws.feeds.public_files import Interest, PublicFiles
 from launcher.catalog.bill import item_units, usage_types
+from launcher.catalog.fetched_prices import Answer, Known, Move, Refusal, jumps, known, vanished
 from launcher.catalog.load import Catalog
-from launcher.catalog.readings import Answer, Known, Move, Refusal, jumps, known, vanished
 from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.plan import Place
@@ -285,7 +285,7 @@ class _Run:
         """Count one answer and say that it came."""
         self.came += 1
         self.prices += answer.prices
-        self.jumped += jumps(before, answer.readings)
+        self.jumped += jumps(before, answer.rates)
         self.vanished += vanished(before, answer)
         self.refused += answer.refusals
         number = answer.prices

@@ -9,10 +9,10 @@ from launcher.catalog.load import Catalog
 from launcher.catalog.serving import load_serving
 from launcher.catalog.serving_images import load_images
 from launcher.model.request import PlanRequest
-from launcher.planning.serving.resolve import model_of, resolve
+from launcher.planning.serving.resolve import model_of, resolve_serving
 from launcher.pricing.serving.candidates import serving_candidates
 from launcher.pricing.serving.priced import ServingPriced
-from launcher.workflow.quote.kept_loads import kept_loads, remarks
+from launcher.workflow.quote.load_test_history import load_test_history, remarks
 from launcher.workflow.quote.options import PriceOptions, context_for, refuse_errors
 
 
@@ -27,10 +27,10 @@ def price_serving(
     serve = request.workload.serve
     assert serve is not None  # noqa: S101 - the caller has looked
     bedrock = BedrockCatalog(prices_as_of=catalog.prices_as_of)
-    kept = kept_loads(options.runs)
-    facts = kept.beside(load_serving())
-    resolution = resolve(request, serve, catalog, bedrock, facts=facts)
-    own = remarks(kept, serve, model_of(serve, catalog), resolution.choices.estimates, catalog)
+    history = load_test_history(options.runs)
+    facts = history.beside(load_serving())
+    resolution = resolve_serving(request, serve, catalog, bedrock, facts=facts)
+    own = remarks(history, serve, model_of(serve, catalog), resolution.choices.estimates, catalog)
     resolution = replace(resolution, findings=(*resolution.findings, *own))
     refuse_errors(path, resolution.findings)
     context = context_for(request, catalog, now, options)

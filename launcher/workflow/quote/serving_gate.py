@@ -9,6 +9,7 @@ from launcher.model.enums import Level, PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.quote import Quote
 from launcher.model.target import Runs, target_of
+from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_checks import deployment_findings
 from launcher.pricing.priced import Priced
 from launcher.pricing.serving.verdict import ServingChoice
@@ -34,9 +35,10 @@ def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
         by_hand = f"slipway render {priced.path} -o DIR writes the manifests for kubectl apply -f DIR"
         raise ImpossibleError(message, hint=_other(priced, by_hand))
     if plan.request.target.cluster is not None:
-        message = f"target.cluster: an endpoint stands in no cluster, got {plan.request.target.cluster}"
+        message = f"target.cluster: an endpoint runs in no cluster, got {plan.request.target.cluster}"
         raise ImpossibleError(message, hint="drop target.cluster")
-    found = deployment_findings(plan, priced.catalog, load_images(), load_serving())
+    served = ServingDeployment(plan=plan, catalog=priced.catalog, images=load_images())
+    found = deployment_findings(served, load_serving())
     if any(each.level is Level.ERROR for each in found):
         raise ImpossibleError(f"{plan.name} cannot be deployed", findings=found)
 

@@ -3,12 +3,14 @@
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import replace
 
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.records.run_folder import RunFolder
+from launcher.records.run_state import RunState
 from launcher.records.submission import recorded
-from launcher.submit.slurm import Slurm
-from launcher.workflow.run.status import Standing, reached, standing
+from launcher.workflow.run.reach import reached
+from launcher.workflow.run.status import run_state
 from launcher.workflow.run.submission import look_again
 
 PATIENCE_S, LOOK_S = 300.0, 1.0
@@ -22,8 +24,8 @@ def cancel_run(
     *,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
-) -> Standing:
-    """Cancel the job of a run; how it stands then.
+) -> RunState:
+    """Cancel the job of a run; its state then.
 
     Raises:
         ImpossibleError: nothing was submitted from this folder.
@@ -33,20 +35,22 @@ def cancel_run(
     submission = recorded(folder)
     if submission is None:
         raise ImpossibleError(
-            f"{name} has no job on a cluster", hint="a launch in the sandbox ends with its command (Ctrl-C)"
+            f"{name} has no job on a cluster", hint="a launch in a sandbox of its own ends with its command (Ctrl-C)"
         )
-    with closing(reached(submission, environment)) as shell:
-        slurm = Slurm(shell=shell)
-        found = look_again(folder, slurm)
+    with closing(reached(submission, environment)) as way:
+        source = way.source
+        found = look_again(folder, source)
         if found is None:
             raise ImpossibleError(f"the cluster never took a job of {name}", hint=f"slipway status {name}")
-        slurm.cancel(found.submitted)
+        # What is cancelled on Kubernetes is deleted, and nothing there remembers it.
+        replace(found, cancelled=True).write(folder)
+        source.cancel(found.submitted)
         end = clock() + PATIENCE_S
-        while (facts := slurm.facts(found.submitted)) is not None and not facts.state.final:
+        while (facts := source.facts(found.submitted)) is not None and not facts.state.final:
             if clock() > end:
                 raise DeploymentFailedError(
                     f"job {found.job} is cancelled and has not ended after {PATIENCE_S:.0f} s: {facts.word}",
                     hint=f"slipway status {name} looks again",
                 )
             sleep(LOOK_S)
-    return standing(name, folder, environment)
+    return run_state(name, folder, environment)

@@ -5,9 +5,8 @@ manifest, one that PyTorch wrote by its `.metadata`. What is neither is the rest
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from launcher.agent.dcp_metadata import dcp_shards
 from launcher.agent.errors import ManifestError
@@ -22,43 +21,13 @@ from launcher.agent.manifest import (
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
+from launcher.records.checkpoints import Checkpoint
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import recorded
+from launcher.workflow.run.reach import environment_of
 
 AGENT, DCP = "agent", "dcp"
 _SHARED = "it was removed but for the files that a newer one shares with it"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
-    """One step of a store.
-
-    `form` is "agent" or "dcp", None where it cannot be told. `files` is what it is made of: with a hash each in the
-    agent's form, in PyTorch's by size alone (their `sha256` is empty and `bytes` what is there). `reason` says why it
-    is not whole, None when it is; `marks` are the keys that say that it is. `bytes` is what it occupies by itself; an
-    unchanged file lies with an earlier step.
-    """
-
-    step: int
-    folder: str
-    form: str | None
-    files: tuple[StoredFile, ...]
-    bytes: int
-    reason: str | None
-    marks: tuple[str, ...] = ()
-    run: str | None = None
-    attempt: int | None = None
-    written_at: str | None = None
-
-    @property
-    def whole(self) -> bool:
-        """Whether it can be restored, judged by names and sizes."""
-        return self.reason is None
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """The keys without which it would not be whole."""
-        return frozenset({*self.marks, *(file.key for file in self.files)})
 
 
 def place_of(folder: RunFolder) -> tuple[str, str]:
@@ -76,6 +45,16 @@ def place_of(folder: RunFolder) -> tuple[str, str]:
     if uri is None:
         raise ImpossibleError("the run keeps no checkpoints", hint="name the place itself: s3://bucket/prefix")
     return str(uri), region
+
+
+def environment_for(folder: RunFolder, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment whose AWS a run's checkpoints are in.
+
+    Raises:
+        SchedulerError: the run was in a sandbox that has ended.
+    """
+    submission = recorded(folder)
+    return environment if submission is None else environment_of(submission, environment)
 
 
 def store_at(uri: str, region: str, environment: Mapping[str, str]) -> Objects:
@@ -232,27 +211,3 @@ def superseded(found: tuple[Checkpoint, ...], keys: Iterable[str], keep: int) ->
             and key not in needed
         )
     )
-
-
-def checkpoints_document(name: str, uri: str, found: tuple[Checkpoint, ...]) -> dict[str, Any]:
-    """slipway.checkpoints/1."""
-    return {
-        "schema": "slipway.checkpoints/1",
-        "name": name,
-        "uri": uri,
-        "checkpoints": [
-            {
-                "step": each.step,
-                "folder": each.folder,
-                "format": each.form,
-                "whole": each.whole,
-                "reason": each.reason,
-                "files": len(each.files),
-                "bytes": each.bytes,
-                "run": each.run,
-                "attempt": each.attempt,
-                "written_at": each.written_at,
-            }
-            for each in found
-        ],
-    }

@@ -13,7 +13,8 @@ from threading import Lock
 from launcher.agent.manifest import StoredFile
 from launcher.aws.objects import Objects
 from launcher.model.errors import AwsError, ImpossibleError
-from launcher.workflow.run.checkpoints import Checkpoint, step_of_folder_key, superseded
+from launcher.records.checkpoints import Checkpoint
+from launcher.workflow.run.checkpoints import step_of_folder_key, superseded
 
 WORKERS = 8
 CLAIM = "claim.json"

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from launcher.model.errors import SlipwayError
-from launcher.model.plan import Place
+from launcher.model.plan import Place, Plan
 from launcher.model.report import Report
 from launcher.pricing.priced import Priced
 from launcher.records.run_folder import RunFolder
 from launcher.submit.jobs import NoPartitionError
+from launcher.workflow.cost.left import telling_of_earlier
+from launcher.workflow.deploy.deployment import deploys
 from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from launcher.workflow.run.submission_watch import NoCapacityError
@@ -44,6 +46,11 @@ def next_rank(priced: Priced, tried: Sequence[Place]) -> int | None:
     return None
 
 
+def _shares_cluster(one: Plan, other: Plan) -> bool:
+    """Whether two plans are deployed to the same stacks."""
+    return (one.cluster_name, one.place.region) == (other.cluster_name, other.place.region)
+
+
 def place_words(place: Place) -> str:
     """A place as a person says it."""
     where = place.az_id or place.region
@@ -55,14 +62,16 @@ class Fallback:
     """A launch that goes on to the next candidate as long as there is one.
 
     `candidates` prices the plan file anew with every zone; `requote` gives the quote of a digest on prices that may be
-    deployed on, or raises; `approve` shows it and asks.
+    deployed on, or raises; `asking` shows it and gives the options whose question is about it. `left` are the plans
+    whose clusters were made, got no machines, and stand: however the launch ends, it says so, with what they cost.
     """
 
-    setting: LaunchOptions
+    options: LaunchOptions
     candidates: Callable[[], Priced]
     requote: Callable[[str], Picked]
-    approve: Callable[[Picked], None]
+    asking: Callable[[Picked], LaunchOptions]
     tried: list[Place] = field(default_factory=list)
+    left: list[Plan] = field(default_factory=list)
 
     def launch(self, first: Picked) -> tuple[RunFolder, Report]:
         """Launch a candidate, and after it the next ones.
@@ -71,37 +80,52 @@ class Fallback:
             NoCapacityError: no candidate got machines.
             SlipwayError: a step failed.
         """
+        with telling_of_earlier(self.left, self.options.environment, first.priced.catalog, self.options.tell):
+            return self._launch(first)
+
+    def _launch(self, first: Picked) -> tuple[RunFolder, Report]:
+        """The same, which leaves behind what `left` names."""
         priced, rank, quoted = first
         self.tried.append(quoted.plan.place)
         while True:
             try:
-                return launch_quote(priced, rank, quoted, replace(self.setting, give_up=self._another))
+                done = launch_quote(priced, rank, quoted, replace(self.options, give_up=self._another))
             except NoCapacityError as problem:
-                self.setting.tell(problem.message)
+                self._leave(quoted.plan)
+                self.options.tell(problem.message)
                 following = self._following()
                 if following is None:
                     raise
             except NoPartitionError as problem:
                 if len(self.tried) == 1:
                     raise
-                self.setting.tell(problem.message)
+                self.options.tell(problem.message)
                 following = self._following()
                 if following is None:
                     raise
+            else:
+                # Where it took over the cluster of an earlier attempt, that one is in use.
+                self.left[:] = [each for each in self.left if not _shares_cluster(each, quoted.plan)]
+                return done
             priced, rank, quoted = following
+
+    def _leave(self, plan: Plan) -> None:
+        """Take note of a cluster of the plan's own that stands without a job."""
+        if deploys(plan):
+            self.left.append(plan)
 
     def _another(self) -> bool:
         """Whether it is worth taking the job back."""
         priced = self.candidates()
         rank = next_rank(priced, self.tried)
         if rank is None:
-            self.setting.tell("no machines yet, and no other candidate that the gate allows: the job keeps waiting")
+            self.options.tell("no machines yet, and no other candidate that the gate allows: the job keeps waiting")
             return False
-        self.setting.tell(f"no machines yet; the next candidate is {place_words(priced.candidates[rank - 1].place)}")
+        self.options.tell(f"no machines yet; the next candidate is {place_words(priced.candidates[rank - 1].place)}")
         return True
 
     def _following(self) -> Picked | None:
-        """The next candidate whose new quote passes the gate, approved; None: there is none."""
+        """The next candidate whose new quote passes the gate, shown; None: there is none."""
         while True:
             priced = self.candidates()
             rank = next_rank(priced, self.tried)
@@ -112,7 +136,7 @@ class Fallback:
             try:
                 found = self.requote(quoted.digest)
             except SlipwayError as refusal:
-                self.setting.tell(f"{place_words(quoted.plan.place)}: {refusal.message}")
+                self.options.tell(f"{place_words(quoted.plan.place)}: {refusal.message}")
                 continue
-            self.approve(found)
+            self.options = self.asking(found)
             return found

@@ -159,7 +159,7 @@ class Follower:
         return data[:end].decode("utf-8", errors="replace").splitlines()
 
     def _progress(self, *, now: bool) -> None:
-        """Tell how the job stands, every few seconds."""
+        """Tell the job's state, every few seconds."""
         elapsed = time.monotonic() - self.started
         if self.attempt and (now or elapsed - self.told_at >= PROGRESS_EVERY_S):
             self.told_at = elapsed

@@ -1,18 +1,21 @@
 """From a plan file to a finished run: priced, shown, approved, launched."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from launcher import plan_file
 from launcher.model.errors import UnreadableInputError
 from launcher.model.report import Report
 from launcher.records.run_folder import RunFolder
+from launcher.workflow.deploy.saved_plan import quoted_as_saved, saved_plan_of
 from launcher.workflow.quote.fresh import Person, Picked, fresh_quote, gated_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from launcher.workflow.run.fallback import Fallback, place_words
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import LaunchOptions, launch_quote, show_launch
+from launcher.workflow.run.trainer import refuse_missing_trainer
 
 
 def launch_plan(
@@ -23,18 +26,19 @@ def launch_plan(
     wanted: str | None,
     options: LaunchOptions,
     person: Person,
-) -> tuple[RunFolder, Report]:
+) -> tuple[RunFolder, Report] | None:
     """Launch a plan: in the sandbox on the prices that are there, in AWS on those of the moment.
 
-    Where no machines come, the next candidate takes the place of the first, quoted and approved anew. Of a serving plan
-    the endpoint is deployed and asked.
+    The folder and the command of a job are looked at first. Where no machines come, the next candidate takes the place
+    of the first, quoted and approved anew; a saved plan is carried out as it is or not at all. Of a serving plan the
+    endpoint is deployed and asked.
 
     Args:
-        path: the plan file.
+        path: the plan file, or a saved plan.
         clock: the moment.
         asked: how it is priced.
         wanted: the rank or digest that is picked; None: the best.
-        options: where and how it is launched.
+        options: where and how it is launched; a dry run is only shown, and None is returned.
         person: is shown everything and asked.
 
     Raises:
@@ -42,35 +46,68 @@ def launch_plan(
     """
     if options.interrupt_after_s is not None and not options.sandbox:
         raise UnreadableInputError("--interrupt-after plays an interruption in the sandbox", hint="add --sandbox")
+    refuse_missing_trainer(path, plan_file.load(path), options.environment)
+    story = _Story(path=path, clock=clock, options=options, person=person)
+    saved = saved_plan_of(path, asked, wanted)
     every_zone = replace(asked, everything=True)
-
-    def quoted_anew(how: PriceOptions, pick: str | None) -> Picked:
-        if options.sandbox:
-            return gated_quote(path, clock(), how, wanted=pick, say=person.say)
-        return fresh_quote(path, clock(), how, wanted=pick, environment=options.environment, say=person.say)
-
-    def approve(found: Picked) -> None:
-        where = "in the sandbox" if options.sandbox else f"on {place_words(found.quoted.plan.place)}"
-        person.approve(found, f"launch {found.quoted.plan.name} {where}")
-
-    first = quoted_anew(asked, wanted)
+    if saved is None:
+        first = story.quoted(asked, wanted)
+    else:
+        first = quoted_as_saved(saved, lambda digest: story.quoted(every_zone, digest), options.environment)
     serves = first.priced.request.workload.serve is not None
     if serves and options.interrupt_after_s is not None:
         message = "--interrupt-after interrupts a job, and a serving plan has none"
         raise UnreadableInputError(message, hint="drop --interrupt-after")
-    person.show(first.priced, called=not options.sandbox)
-    approve(first)
+    if saved is None:
+        person.show(first.priced, called=not options.sandbox)
+    how = story.asking(first)
     if serves:
-        from launcher.workflow.endpoint.deployment import run_endpoint
-
-        done = run_endpoint(*first, options, ask=True)
-        return done.folder, done.report
-    if options.sandbox:
-        return launch_quote(*first, options)
-    story = Fallback(
-        setting=options,
+        return _served(first, how)
+    if options.dry_run:
+        show_launch(*first, how)
+        return None
+    if options.sandbox or saved is not None:
+        return launch_quote(*first, how)
+    return Fallback(
+        options=how,
         candidates=lambda: price(path, clock(), every_zone),
-        requote=lambda digest: quoted_anew(every_zone, digest),
-        approve=approve,
-    )
-    return story.launch(first)
+        requote=lambda digest: story.quoted(every_zone, digest),
+        asking=story.asking,
+    ).launch(first)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Story:
+    """What the steps of one launch have in common."""
+
+    path: Path
+    clock: Callable[[], datetime]
+    options: LaunchOptions
+    person: Person
+
+    def quoted(self, how: PriceOptions, pick: str | None) -> Picked:
+        """A candidate on prices that may be launched on."""
+        say, environment = self.person.say, self.options.environment
+        if self.options.sandbox or self.options.dry_run:
+            return gated_quote(self.path, self.clock(), how, wanted=pick, say=say)
+        return fresh_quote(self.path, self.clock(), how, wanted=pick, environment=environment, say=say)
+
+    def asking(self, found: Picked) -> LaunchOptions:
+        """Show a quote; the options whose question is about it."""
+        where = "in the sandbox" if self.options.sandbox else f"on {place_words(found.quoted.plan.place)}"
+        question = f"launch {found.quoted.plan.name} {where}"
+        self.person.quote(found)
+        if not self.options.dry_run:
+            self.person.refuse_unless_answerable(question)
+        return replace(self.options, approve=lambda: self.person.approve(question))
+
+
+def _served(found: Picked, how: LaunchOptions) -> tuple[RunFolder, Report] | None:
+    """The endpoint of a serving plan, deployed and asked; None where it was only shown."""
+    from launcher.workflow.endpoint.deployment import run_endpoint, show_endpoint
+
+    if how.dry_run:
+        show_endpoint(*found, how)
+        return None
+    done = run_endpoint(*found, how, ask=True)
+    return done.folder, done.report

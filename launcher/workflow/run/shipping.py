@@ -18,7 +18,7 @@ from launcher.agent.build import build
 from launcher.aws.objects import Objects
 from launcher.catalog.assets import asset
 from launcher.model.bundle import Bundle
-from launcher.model.upkeep import RESENT_DAYS, STAGED_FOLDER
+from launcher.model.monitoring import RESENT_DAYS, STAGED_FOLDER
 from launcher.records.run_folder import write_bundle, write_whole
 from launcher.rendering.batch import AGENT_FILE, FETCH_FILE, FETCH_SCRIPT, WORK_FOLDER
 from launcher.submit.work_archive import GitState, WorkArchive, pack

@@ -1,25 +1,31 @@
-"""How a run stands: asked of the cluster it went to, or read from what it left."""
+"""The state of a run: asked of the cluster it went to, or read from what it left."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from launcher.agent.metrics import figures_in
-from launcher.aws.objects import Objects
-from launcher.aws.session import Session
+from launcher.catalog import load as catalog_load
+from launcher.model.job import JobFacts, JobState
 from launcher.model.report import Attempt, Report, RunStatus
+from launcher.records.command_record import KILLED, read_command
 from launcher.records.documents import parse_report, report_document
 from launcher.records.run_folder import RunFolder, write_whole
+from launcher.records.run_state import RunState
 from launcher.records.submission import Submission, recorded
-from launcher.submit.jobs import JobFacts, JobState
-from launcher.submit.shell import Shell
-from launcher.submit.slurm import Slurm
+from launcher.submit.jobs import GoneError
+from launcher.workflow.ledger.shared import share
+from launcher.workflow.measure.keep import keep_measurement
 from launcher.workflow.run.attempts import attempts, read_events
 from launcher.workflow.run.follow import FIRST_LINE
-from launcher.workflow.run.submission import connect, look_again
-from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS, Mirror, ending, log_name
+from launcher.workflow.run.meter import meter_of
+from launcher.workflow.run.reach import reached
+from launcher.workflow.run.run_stacks import stack_states
+from launcher.workflow.run.submission import look_again
+from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS, Mirror, ending
 
 PENDING, UNKNOWN, NOT_SUBMITTED = "pending", "unknown", "not-submitted"
 _OF_STATE = {
@@ -32,64 +38,54 @@ _OF_STATE = {
 _OF_ENDING = {"completed": "succeeded", "failed": "failed", "cancelled": "cancelled"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """How a run stands. `status` is pending, running, succeeded, failed, cancelled, unknown or not-submitted.
+def run_state(
+    name: str, folder: RunFolder, environment: Mapping[str, str], tell: Callable[[str], None] = lambda _: None
+) -> RunState:
+    """Ask for a run; what it has written is brought into its folder on the way, and one that is over into the ledger.
 
-    `submission` and `facts` are None for a run of the sandbox, and for one that Slurm never took; `facts` also where
-    Slurm has forgotten the job. `step` of `steps` is what the trainer reported last. `stacks` were deployed by a run
-    that submitted nothing, and stand unless somebody has removed them.
-    """
-
-    name: str
-    run: str
-    status: str
-    submission: Submission | None
-    facts: JobFacts | None
-    report: Report | None
-    attempts: tuple[Attempt, ...]
-    step: int | None = None
-    steps: int | None = None
-    loss: float | None = None
-    saved_step: int | None = None
-    stacks: tuple[str, ...] = ()
-
-
-def reached(submission: Submission, environment: Mapping[str, str]) -> Shell:
-    """The way to the head node of a submission."""
-    session = Session(environment=environment, region=str(submission.head_node.region))
-    store = Objects.at(session, submission.store_uri)
-    return connect(submission.head_node, environment, key=submission.key, store=store)
-
-
-def standing(name: str, folder: RunFolder, environment: Mapping[str, str]) -> Standing:
-    """Ask for a run; what it has written is brought into its folder on the way.
+    Args:
+        name: the plan's.
+        folder: the run's.
+        environment: the credentials.
+        tell: is told that the ledger could not be written.
 
     Raises:
         SchedulerError: the cluster cannot be asked.
     """
     submission = recorded(folder)
     if submission is None:
-        return _left(name, folder)
-    with closing(reached(submission, environment)) as shell:
-        slurm = Slurm(shell=shell)
-        found = look_again(folder, slurm)
+        return _with_stacks(_left(name, folder), folder, environment)
+    try:
+        way = reached(submission, environment)
+    except GoneError:
+        left = _left(name, folder)
+        return replace(left, status=UNKNOWN) if left.status == RunStatus.RUNNING.value else left
+    with closing(way):
+        source = way.source
+        found = look_again(folder, source)
         if found is None:
             return replace(_left(name, folder), status=NOT_SUBMITTED, submission=submission)
-        facts = slurm.facts(found.submitted)
-        Mirror(slurm=slurm, job=found.submitted, folder=folder.path / JOB_FOLDER).sync()
-    split_log(folder, found)
-    return _judged(name, folder, found, facts)
+        facts = source.facts(found.submitted)
+        Mirror(source=source, job=found.submitted, folder=folder.path / JOB_FOLDER).sync()
+    split_log(folder, source.log_name(found.submitted))
+    before = _left(name, folder).status
+    now, judged = datetime.now(UTC), _judged(name, folder, found, facts)
+    if judged.status not in _OF_ENDING.values():
+        return replace(judged, meter=meter_of(folder, now))
+    if judged.status != before:
+        keep_measurement(name, folder, folder.root, catalog_load.load(today=now.date()), tell)
+        share(name, folder, environment, now, tell)
+    return judged
 
 
-def _left(name: str, folder: RunFolder) -> Standing:
+def _left(name: str, folder: RunFolder) -> RunState:
     """A run as its folder alone tells of it."""
     has = (folder.path / "report.json").is_file()
     report = parse_report(folder.read_json("report.json")) if has else None
-    return Standing(
+    return RunState(
         name=name,
         run=folder.path.name,
-        status=report.status.value if report is not None else NOT_SUBMITTED,
+        status=status_of(folder, report),
         submission=None,
         facts=None,
         report=report,
@@ -99,15 +95,37 @@ def _left(name: str, folder: RunFolder) -> Standing:
     )
 
 
+def status_of(folder: RunFolder, report: Report | None) -> str:
+    """How a run that submitted nothing stands by its folder.
+
+    It is "killed" where the command that made the folder is gone and has not said how it ended.
+    """
+    command = read_command(folder)
+    state = command.state if command is not None else None
+    if report is None:
+        return NOT_SUBMITTED if state != KILLED else KILLED
+    waits = report.status is RunStatus.RUNNING and (report.simulated or recorded(folder) is None)
+    return KILLED if waits and state == KILLED else report.status.value
+
+
+def _with_stacks(found: RunState, folder: RunFolder, environment: Mapping[str, str]) -> RunState:
+    """A run that submitted nothing, with what CloudFormation says of its stacks, where somebody can ask it."""
+    if found.report is not None:
+        return found
+    states = stack_states(folder, found.stacks, environment)
+    return found if states is None else replace(found, stacks=tuple(sorted(states)), stack_states=states)
+
+
 def _deployed(folder: RunFolder) -> tuple[str, ...]:
     """The stacks whose outputs a deployment left in a run folder."""
     return tuple(sorted(folder.read_json("outputs.json"))) if (folder.path / "outputs.json").is_file() else ()
 
 
-def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFacts | None) -> Standing:
-    """A run by what Slurm says and by what the agent and the trainer wrote; its report is brought up to date."""
+def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFacts | None) -> RunState:
+    """A run by what its scheduler says, the agent and the trainer wrote; its report is brought up to date."""
     place = folder.path / JOB_FOLDER
-    status = _OF_STATE[facts.state] if facts is not None else _OF_ENDING.get(ending(place) or "", UNKNOWN)
+    forgotten = "cancelled" if submission.cancelled else _OF_ENDING.get(ending(place) or "", UNKNOWN)
+    status = _OF_STATE[facts.state] if facts is not None else forgotten
     events, metric = read_events(place / EVENTS), _last_metric(place)
     saved = [int(each["step"]) for each in events if each.get("event") == "checkpoint-uploaded"]
     step = metric.get("step")
@@ -156,9 +174,9 @@ def _with_steps(made: tuple[Attempt, ...], events: list[dict[str, Any]], step: i
     return tuple(found)
 
 
-def split_log(folder: RunFolder, submission: Submission) -> None:
-    """Write what a job has printed into one log an attempt, from the copy of its output."""
-    path = folder.path / JOB_FOLDER / log_name(submission.submitted)
+def split_log(folder: RunFolder, name: str) -> None:
+    """Write what a job has printed into one log an attempt, from the copy of its output of that name."""
+    path = folder.path / JOB_FOLDER / name
     if not path.is_file():
         return
     pieces: list[list[str]] = []
@@ -168,35 +186,3 @@ def split_log(folder: RunFolder, submission: Submission) -> None:
         pieces[-1].append(line)
     for number, lines in enumerate(pieces, start=1):
         write_whole(folder.logs / f"attempt-{number}.log", "".join(lines))
-
-
-def status_document(found: Standing) -> dict[str, Any]:
-    """slipway.status/1."""
-    submission, facts = found.submission, found.facts
-    report = None if found.report is None else report_document(replace(found.report, attempts=found.attempts))
-    return {
-        "schema": "slipway.status/1",
-        "name": found.name,
-        "run": found.run,
-        "status": found.status,
-        "scheduler": "slurm" if submission is not None else report["scheduler"] if report else None,
-        "simulated": bool(report and report["simulated"]),
-        "cluster": submission.cluster if submission is not None else None,
-        "head_node": submission.head_node.words() if submission is not None else None,
-        "job": submission.job if submission is not None else None,
-        "submitted_at": submission.asked_at.isoformat() if submission is not None and submission.job else None,
-        "state": facts.word if facts is not None else None,
-        "reason": facts.reason or None if facts is not None else None,
-        "restarts": facts.restarts if facts is not None else None,
-        "nodes": list(facts.nodes) if facts is not None else [],
-        "step": found.step,
-        "steps": found.steps,
-        "loss": found.loss,
-        "saved_step": found.saved_step,
-        "checkpoint_uri": submission.checkpoint_uri if submission is not None else None,
-        "work": submission.work if submission is not None else None,
-        "stacks": list(found.stacks),
-        "attempts": report["attempts"] if report is not None else [],
-        "quoted": report["quoted"] if report is not None else None,
-        "actual": report["actual"] if report is not None else None,
-    }

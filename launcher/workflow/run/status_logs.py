@@ -5,13 +5,15 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 
 from launcher.model.errors import ImpossibleError
+from launcher.model.meter import Meter
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import recorded
 from launcher.submit.jobs import UnreachableError
-from launcher.submit.slurm import Slurm
-from launcher.workflow.run.status import reached, split_log, standing
+from launcher.workflow.run.meter import MeterReader
+from launcher.workflow.run.reach import reached
+from launcher.workflow.run.status import run_state, split_log
 from launcher.workflow.run.submission import look_again
-from launcher.workflow.run.submission_watch import JOB_FOLDER, Mirror, RemoteWatch, log_name
+from launcher.workflow.run.submission_watch import JOB_FOLDER, Mirror, RemoteWatch
 
 
 def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -20,7 +22,7 @@ def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], s
     if submission is None:
         return
     try:
-        standing(name, folder, environment)
+        run_state(name, folder, environment)
     except UnreachableError as problem:
         say(f"{problem.message}; these are the logs as of the last look")
 
@@ -33,6 +35,7 @@ def follow_logs(
     write: Callable[[bytes], None],
     say: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
+    tell_meter: Callable[[Meter], None] = lambda _: None,
 ) -> None:
     """Pass on what a run's job prints until it has left the queue for good.
 
@@ -43,6 +46,7 @@ def follow_logs(
         write: takes what was printed, from the beginning.
         say: takes what is said about it.
         sleep: waits some seconds.
+        tell_meter: takes the meter of the job, every half minute.
 
     Raises:
         ImpossibleError: the run has no job on a cluster.
@@ -51,16 +55,17 @@ def follow_logs(
     submission = recorded(folder)
     if submission is None:
         raise ImpossibleError(f"{name} has no job on a cluster to follow", hint=f"slipway logs {name}")
-    with closing(reached(submission, environment)) as shell:
-        slurm = Slurm(shell=shell)
-        found = look_again(folder, slurm)
+    with closing(reached(submission, environment)) as way:
+        found = look_again(folder, way.source)
         if found is None:
             raise ImpossibleError(f"the cluster never took a job of {name}", hint=f"slipway status {name}")
-        mirror = Mirror(slurm=slurm, job=found.submitted, folder=folder.path / JOB_FOLDER)
-        watch = RemoteWatch(mirror=mirror, look_s=shell.look_s, tell=say)
-        log, offset, over = mirror.folder / log_name(found.submitted), 0, False
+        mirror = Mirror(source=way.source, job=found.submitted, folder=folder.path / JOB_FOLDER)
+        watch = RemoteWatch(mirror=mirror, look_s=way.look_s, tell=say)
+        log, offset, over = mirror.folder / way.source.log_name(found.submitted), 0, False
+        meters = MeterReader(folder=folder, tell=tell_meter)
         while not over:
             over = watch.ended()
+            meters.check()
             if log.is_file():
                 with log.open("rb") as stream:
                     stream.seek(offset)
@@ -68,6 +73,6 @@ def follow_logs(
                 offset += len(data)
                 write(data)
             if not over:
-                sleep(min(1.0, shell.look_s))
-    split_log(folder, found)
-    say(f"{name}: {standing(name, folder, environment).status}")
+                sleep(min(1.0, way.look_s))
+    split_log(folder, log.name)
+    say(f"{name}: {run_state(name, folder, environment).status}")

@@ -29,7 +29,7 @@ class Story:
     endpoint: EndpointReport | None = None
 
     def report(self) -> Report:
-        """The report as things stand."""
+        """The report as things are."""
         price = self.quoted.price
         return Report(
             name=self.quoted.plan.name,

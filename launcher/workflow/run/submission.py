@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from launcher.aws import compute_fleet
 from launcher.aws.calls import forbidden
@@ -14,18 +15,21 @@ from launcher.aws.session import Session
 from launcher.aws.ssm import MachineCommands
 from launcher.model.bundle import Bundle
 from launcher.model.errors import AwsError, ImpossibleError
-from launcher.model.upkeep import STAGED_FOLDER
+from launcher.model.monitoring import STAGED_FOLDER
 from launcher.records.run_folder import RunFolder
-from launcher.records.submission import HeadNode, Submission, recorded
+from launcher.records.submission import SANDBOX, HeadNode, Submission, recorded
 from launcher.rendering.hyperpod import SHARED_HOME
 from launcher.rendering.slurm_job import BATCH_FILE
-from launcher.submit.jobs import UnreachableError
+from launcher.submit.jobs import GoneError, JobSource, UnreachableError
 from launcher.submit.session import SessionShell
 from launcher.submit.shell import LocalShell, Shell
 from launcher.submit.slurm import Slurm
 from launcher.submit.ssh import SshShell
 from launcher.submit.ssm import SsmShell
 from launcher.workflow.run.shipping import Shipment, job_archive
+
+if TYPE_CHECKING:
+    from launcher.sandbox.sandbox import Sandbox
 
 Tell = Callable[[str], None]
 FLEET_S, FLEET_LOOK_S = 900.0, 10.0
@@ -52,6 +56,8 @@ def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, st
     Raises:
         SchedulerError: the way cannot be taken from here.
     """
+    if head_node.via == SANDBOX:
+        return sandbox_of(head_node, environment).head_node(str(head_node.host), environment)
     if head_node.via == "local":
         return LocalShell(environment)
     if head_node.via == "ssh":
@@ -81,6 +87,21 @@ def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, st
         user=str(head_node.user),
         stage=stage,
     )
+
+
+def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> "Sandbox":
+    """The sandbox that a head node is in.
+
+    Raises:
+        GoneError: it has ended.
+    """
+    from launcher.workflow.deploy.in_sandbox import attached
+
+    found = attached(environment, str(head_node.region))
+    if found is None or found.stays is None or found.stays.mark != head_node.instance:
+        message = f"the sandbox of {head_node.words()} has ended, and all that ran in it"
+        raise GoneError(message, hint="slipway report and slipway logs tell what its run folder holds")
+    return found
 
 
 def start_fleet(
@@ -159,19 +180,19 @@ def _put(shell: Shell, archive: Path, folder: str) -> str:
         return shell.put(archive, folder)
 
 
-def look_again(folder: RunFolder, slurm: Slurm) -> Submission | None:
-    """The submission of a run folder with its job, looked for where the launcher ended before Slurm's answer came.
+def look_again(folder: RunFolder, source: JobSource) -> Submission | None:
+    """The submission of a run folder with its job, looked for where the launcher ended before the answer came.
 
     Returns:
-        None where nothing was submitted from this folder, or Slurm never took it.
+        None where nothing was submitted from this folder, or it was never taken.
 
     Raises:
-        SchedulerError: Slurm cannot be asked.
+        SchedulerError: the cluster cannot be asked.
     """
     found = recorded(folder)
     if found is None or found.job is not None:
         return found
-    job = slurm.find(found.key, found.folder)
+    job = source.find(found.key, found.folder)
     if job is None:
         return None
     done = found.taken(job)

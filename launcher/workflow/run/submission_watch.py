@@ -7,9 +7,8 @@ from pathlib import Path
 
 from launcher.agent.exits import INTERRUPTED
 from launcher.model.errors import DeploymentFailedError
-from launcher.model.job import Submitted
-from launcher.submit.jobs import JobFacts, JobState, UnreachableError
-from launcher.submit.slurm import Slurm
+from launcher.model.job import JobFacts, JobState, Submitted
+from launcher.submit.jobs import JobSource, UnreachableError
 from launcher.workflow.run.attempts import ENDINGS, read_events
 
 REQUEUE_S = 15.0
@@ -22,24 +21,23 @@ RELEASE_AGAIN_S = 15.0
 JOB_FOLDER = "job"
 """In the run folder: copies of what the job writes on the cluster."""
 EVENTS, METRICS = "events.jsonl", "metrics.jsonl"
-_NOT_CAPACITY = ("JobHeld", "Dependency", "BeginTime", "PartitionInactive", "Licenses", "Reservation")
-"""What a job waits for that another place would not give it either (man squeue, job reason codes)."""
+_NOT_CAPACITY = (
+    *("JobHeld", "Dependency", "BeginTime", "PartitionInactive", "Licenses", "Reservation"),
+    *("image: ", "its image is ", "container ", "it ended ", "it is suspended", "quota: "),
+)
+"""What a job waits for that another place would not give it either (man squeue, job reason codes; of pods, the words of
+launcher/submit/kubernetes/words.py)."""
 
 
 class NoCapacityError(DeploymentFailedError):
     """No machines came in the time that the plan gives, and the job was taken back before it ran."""
 
 
-def log_name(job: Submitted) -> str:
-    """What the batch script's `--output` comes to."""
-    return f"slurm-{job.job}.out"
-
-
 @dataclass(slots=True, kw_only=True)
 class Mirror:
-    """Copies of the files that a job writes in its folder on the cluster; they only grow."""
+    """Copies of the files that a job writes on its cluster; they only grow."""
 
-    slurm: Slurm
+    source: JobSource
     job: Submitted
     folder: Path
 
@@ -50,11 +48,11 @@ class Mirror:
             SchedulerError: the folder cannot be read.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        names = (EVENTS, METRICS, log_name(self.job))
+        names = (EVENTS, METRICS, self.source.log_name(self.job))
         behind = dict.fromkeys(names, True)
         while any(behind.values()):
             offsets = {name: self._size(name) for name, more in behind.items() if more}
-            for name, chunk in self.slurm.read(self.job, offsets).items():
+            for name, chunk in self.source.read(self.job, offsets).items():
                 behind[name] = False
                 if chunk is None:
                     continue
@@ -109,7 +107,7 @@ class RemoteWatch:
         if self.over or now < self.due:
             return self.over
         try:
-            facts = self.slurm.facts(self.job)
+            facts = self.source.facts(self.job)
             # After the state: what a job has written when it ended is all of it.
             self.mirror.sync()
         except UnreachableError as problem:
@@ -121,9 +119,9 @@ class RemoteWatch:
         return self.over
 
     @property
-    def slurm(self) -> Slurm:
+    def source(self) -> JobSource:
         """Where it is asked."""
-        return self.mirror.slurm
+        return self.mirror.source
 
     @property
     def job(self) -> Submitted:
@@ -157,11 +155,11 @@ class RemoteWatch:
         """Spare a requeued job Slurm's two minutes."""
         if self.released_at is None or now - self.released_at >= RELEASE_AGAIN_S:
             self.released_at = now
-            self.slurm.release(self.job)
+            self.source.release(self.job)
 
     def _has_run(self) -> bool:
         """Whether the batch script has ever begun; machines that do not come put a job back into the queue as well."""
-        return (self.mirror.folder / log_name(self.job)).is_file()
+        return (self.mirror.folder / self.source.log_name(self.job)).is_file()
 
     def _wait_for_capacity(self, facts: JobFacts, now: float) -> None:
         """Take back a job that has waited long enough; one that begins at that moment stays.
@@ -176,8 +174,8 @@ class RemoteWatch:
         if not self.give_up():
             self.waits_s = None
             return
-        self.slurm.cancel(self.job, only_pending=True)
-        self.facts = self.slurm.facts(self.job)
+        self.source.cancel(self.job, only_pending=True)
+        self.facts = self.source.facts(self.job)
         if self.facts is None or self.facts.state is JobState.CANCELLED:
             why = f"no machines came within {minutes:g} minutes ({facts.reason or 'no reason given'})"
             raise NoCapacityError(

@@ -83,7 +83,7 @@ def component(reading: Reading) -> None:
     checks.equal("component's model", outputs["ModelName"], found.model)
     checks.equal("chips of a copy", planned.chips, found.chips)
     checks.equal("memory of a copy, MiB", planned.memory_mb, found.memory_mb)
-    # An endpoint that stood before has as many as its traffic wants.
+    # An endpoint that ran before has as many as its traffic wants.
     checks.holds("copies are within the range", found.copies <= planned.most * planned.unit)
 
 

@@ -104,15 +104,18 @@ def metric_alarms(reading: Reading) -> None:
 
 
 def overview(reading: Reading) -> None:
-    """The dashboard shows this cluster's head node, or the jobs that its controller counts."""
+    """The dashboard shows this cluster's head node, the jobs that its controller counts, or its nodes alone."""
     (name,) = reading.ids("AWS::CloudWatch::Dashboard")
     body = alarms.dashboard(reading.session, name)
     texts = [str(each["properties"]) for each in body.get("widgets", [])]
     head = reading.main.outputs.get("HeadNodeInstanceId")
-    if head is None:
+    if target_of(reading.plan.place.target).pods:
+        wanted = reading.plan.cluster_name
+        reading.checks.holds("dashboard shows the nodes", any(wanted in each for each in texts))
+    elif head is None:
         reading.checks.holds("dashboard shows the queue", any(JOBS_METRIC in each for each in texts))
-        return
-    reading.checks.holds("dashboard shows the head node", any(head in each for each in texts))
+    else:
+        reading.checks.holds("dashboard shows the head node", any(head in each for each in texts))
 
 
 def budget(reading: Reading) -> None:

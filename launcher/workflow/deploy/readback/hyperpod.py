@@ -15,7 +15,7 @@ CHANGES = frozenset(("NEW", "CHANGED", "DELETED"))
 
 
 def cluster(reading: Reading) -> None:
-    """The groups with their types and counts, Slurm's parts, the recovery of instances, and where it stands."""
+    """The groups with their types and counts, Slurm's parts, the recovery of instances, and where it is."""
     checks, plan, outputs = reading.checks, reading.plan, reading.main.outputs
     state = hyperpod.describe_cluster(reading.session, outputs["ClusterName"])
     place, storage = plan.place, plan.request.storage

@@ -23,7 +23,7 @@ def subnets(reading: Reading) -> None:
     made = networks.subnets(session, reading.ids("AWS::EC2::Subnet"))
     checks.holds("subnets hand out no public addresses", not any(each.public_addresses for each in made))
     own = {each.id: each for each in made}.get(reading.main.outputs["PrivateSubnetId"])
-    checks.holds("machines stand in a subnet of this network", own)
+    checks.holds("machines run in a subnet of this network", own)
     if own is not None and reading.zone is not None:
         checks.equal("private subnet zone", reading.zone, own.az_id)
     tables = networks.tables_of(session, [each.id for each in made])

@@ -1,4 +1,4 @@
-"""What reading a deployment back works with: the plan, what stands in the stacks, and what has agreed so far."""
+"""What reading a deployment back works with: the plan, what is in the stacks, and what has agreed so far."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -71,7 +71,7 @@ class Reading:
     """One deployment being read back.
 
     `zone` is the availability zone id of the plan's machines; `usd_per_hour` the quoted rate of all its nodes;
-    `deployed_now` says whether the plan was deployed just now: a cluster that stood before may carry another's digest
+    `deployed_now` says whether the plan was deployed just now: a cluster that existed before may carry another's digest
     and rate. `main` is the stack of the cluster, or of the endpoint. `cluster` asks a cluster's scheduler what it runs,
     None where nothing answers that. `endpoint` is what was decided of a serving plan's endpoint; None for a cluster.
     """

@@ -2,7 +2,7 @@
 
 from launcher.aws import buckets, stacks
 from launcher.aws.buckets import BucketState
-from launcher.model.upkeep import STORE_TAG, SUPERSEDED
+from launcher.model.monitoring import STORE_TAG, SUPERSEDED
 from launcher.workflow.deploy.readback.reading import Reading
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from launcher.aws import instances, log_groups, networks, roles, stacks
+from launcher.aws import instances, log_groups, networks, roles, ssm, stacks
 from launcher.model.enums import PurchaseOption
 from launcher.model.sizing import LOG_RETENTION_DAYS, head_node
 from launcher.workflow.deploy.readback.reading import ClusterState, Reading
@@ -77,12 +77,30 @@ def log_retention(reading: Reading) -> None:
         reading.checks.equal(f"days that {each} is kept", [LOG_RETENTION_DAYS], days)
 
 
+def session_log(reading: Reading) -> None:
+    """The shells that are printed write to a log group of the stack's."""
+    groups = set(reading.ids("AWS::Logs::LogGroup"))
+    for each in reading.ids("AWS::SSM::Document"):
+        inputs = ssm.document(reading.session, each)["inputs"]
+        reading.checks.holds(f"sessions by {each} are logged", inputs.get("cloudWatchLogGroupName") in groups)
+        keyed = reading.plan.request.storage.kms_key_arn is not None
+        reading.checks.equal(f"{each} asks for an encrypted log", keyed, inputs.get("cloudWatchEncryptionEnabled"))
+
+
 def role_boundaries(reading: Reading) -> None:
-    """Every role stands behind the plan's permissions boundary, if it has one, and is for a service."""
+    """Every role stands behind the plan's permissions boundary, if it has one, and is for a service.
+
+    One that people of the account take on to reach a Kubernetes cluster may do nothing else.
+    """
     made = [roles.role(reading.session, each) for each in reading.ids("AWS::IAM::Role")]
     wanted = {reading.plan.request.security.permissions_boundary_arn}
     reading.checks.equal("boundary of the roles", wanted, {each.boundary_arn for each in made})
-    reading.checks.holds("roles are for services alone", all(each.services for each in made))
+    entry = reading.main.outputs.get("AccessRoleArn", "").rpartition("/")[2]
+    reading.checks.holds("roles are for services alone", all(each.services for each in made if each.name != entry))
+    if entry:
+        reading.checks.holds(
+            "the role that reaches the cluster has no rights", not roles.has_rights(reading.session, entry)
+        )
 
 
 def policies(reading: Reading) -> None:

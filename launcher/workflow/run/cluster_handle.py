@@ -9,11 +9,12 @@ from launcher.model.bundle import Bundle
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
+from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import SANDBOX, HeadNode
 from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
-from launcher.workflow.deploy.deployment import Ground
-from launcher.workflow.deploy.standing import cluster_for
+from launcher.workflow.deploy.deployment import DeployTarget
+from launcher.workflow.deploy.existing_cluster import cluster_for
 from launcher.workflow.deploy.steps import Deployed
 from launcher.workflow.deploy.targets import cluster_of
 
@@ -22,46 +23,58 @@ LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class ClusterHandle:
     """A cluster that is there: the way to its head node, what its files refer to, and what was deployed of it.
 
     `parallelcluster` is ParallelCluster's name for it, None for a Slurm that slipway did not deploy; `deployed` is None
-    for one behind a head node that the plan names.
+    for one behind a head node that the plan names. `unreached` says how an API is reached that is private.
     """
 
     head_node: HeadNode
     names: ClusterNames
     parallelcluster: str | None
     deployed: Deployed | None = None
+    unreached: str = ""
 
 
-def site_for(quoted: Quote, bundle: Bundle, folder: RunFolder, ground: Ground) -> Site:
+def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: DeployTarget) -> ClusterHandle:
     """The cluster of a plan, deployed where need be. In a sandbox no head node outside of it is reached.
 
     Raises:
         SlipwayError: it cannot be deployed, is not there, or is not what the plan was priced with.
     """
     plan = quoted.plan
-    session = Session(environment=ground.setting.environment, region=plan.place.region)
-    if plan.request.target.ssh_host is not None and ground.box is None:
-        return site_over_ssh(plan, session)
-    done = cluster_for(folder, quoted, bundle, ground.setting)
-    return Site(
-        head_node=_head_node(plan, done, session, ground),
+    session = Session(environment=target.context.environment, region=plan.place.region)
+    if plan.request.target.ssh_host is not None and target.box is None:
+        found = handle_over_ssh(plan, session)
+        target.context.approve()
+        return found
+    done = cluster_for(folder, quoted, bundle, target.context)
+    return ClusterHandle(
+        head_node=_head_node(plan, done, session, target),
         names=deployed_names(done.training),
         parallelcluster=done.cluster_name if cluster_of(plan).has_fleet else None,
         deployed=done,
+        unreached=cluster_of(plan).unreached(plan, done.training),
     )
 
 
-def _head_node(plan: Plan, done: Deployed, session: Session, ground: Ground) -> HeadNode:
+def scheduler_of(plan: Plan) -> str:
+    """What schedules the jobs of a plan's target, as reports say it."""
+    return "kubernetes" if target_of(plan.place.target).pods else "slurm"
+
+
+def _head_node(plan: Plan, done: Deployed, session: Session, target: DeployTarget) -> HeadNode:
     """What takes the jobs of a cluster that slipway deployed."""
-    if ground.box is not None:
-        return HeadNode(via=SANDBOX, host=done.cluster_name, region=plan.place.region)
+    if target.box is not None:
+        stays = target.box.stays
+        mark = stays.mark if stays is not None else None
+        role = done.training.get("AccessRoleArn")
+        return HeadNode(via=SANDBOX, host=done.cluster_name, instance=mark, region=plan.place.region, role=role)
     return cluster_of(plan).head_node(plan, done.training, session)
 
 
-def site_over_ssh(plan: Plan, session: Session) -> Site:
+def handle_over_ssh(plan: Plan, session: Session) -> ClusterHandle:
     """A Slurm that exists behind a head node, in AWS or elsewhere; nothing is deployed.
 
     Where the plan also names a cluster that slipway deployed, the job uses its store.
@@ -76,7 +89,7 @@ def site_over_ssh(plan: Plan, session: Session) -> Site:
             hint="name a place that its nodes may write to: checkpoint: {uri: s3://bucket/prefix}",
         )
     via = "local" if target.ssh_host == LOCAL else "ssh"
-    return Site(
+    return ClusterHandle(
         head_node=HeadNode(via=via, host=target.ssh_host, region=plan.place.region),
         names=deployed_names(outputs) if outputs is not None else symbolic_names(plan),
         parallelcluster=outputs.get("ClusterName") if outputs is not None else None,

@@ -11,17 +11,17 @@ from launcher.model.finding import Finding, info, warning
 from launcher.model.serving import ServedModel, ServingEstimate, ServingFacts
 from launcher.model.workload import ServingWorkload
 from launcher.planning.serving.measured import why_unused
-from launcher.records.load_documents import KeptLoad, kept_load
+from launcher.records.load_documents import PastLoadTest, past_load_test
 from launcher.records.run_folder import all_runs
 
 LOAD_FILE = "load.json"
 CODE = "load-test-unused"
 
 
-class KeptLoads(NamedTuple):
+class LoadTestHistory(NamedTuple):
     """What was measured under a folder, and what is to be said of files that cannot be read."""
 
-    loads: tuple[KeptLoad, ...]
+    loads: tuple[PastLoadTest, ...]
     findings: tuple[Finding, ...]
 
     def beside(self, facts: ServingFacts) -> ServingFacts:
@@ -30,15 +30,15 @@ class KeptLoads(NamedTuple):
         return replace(facts, measured=(*facts.measured, *own)) if own else facts
 
 
-def kept_loads(root: Path | None) -> KeptLoads:
+def load_test_history(root: Path | None) -> LoadTestHistory:
     """The load tests of every run under a folder; none without one."""
-    loads: list[KeptLoad] = []
+    loads: list[PastLoadTest] = []
     findings: list[Finding] = []
     for name, folder in all_runs(root) if root is not None else ():
         if not (folder.path / LOAD_FILE).is_file():
             continue
         try:
-            found = kept_load(folder.read_json(LOAD_FILE))
+            found = past_load_test(folder.read_json(LOAD_FILE))
         except UnreadableInputError as problem:
             message = f"the load test of {name} in {folder.path.name} is not used: {problem.message}"
             findings.append(
@@ -47,11 +47,11 @@ def kept_loads(root: Path | None) -> KeptLoads:
             continue
         if found is not None:
             loads.append(found)
-    return KeptLoads(tuple(loads), tuple(findings))
+    return LoadTestHistory(tuple(loads), tuple(findings))
 
 
 def remarks(
-    kept: KeptLoads,
+    history: LoadTestHistory,
     serve: ServingWorkload,
     model: ServedModel | None,
     estimates: Mapping[str, tuple[ServingEstimate, ...]],
@@ -61,11 +61,11 @@ def remarks(
 
     Of every type the newest is spoken of.
     """
-    newest: dict[str, KeptLoad] = {}
-    for each in sorted(kept.loads, key=lambda each: each.row.date):
+    newest: dict[str, PastLoadTest] = {}
+    for each in sorted(history.loads, key=lambda each: each.row.date):
         if model is not None and each.row.model == model.name and each.row.instance_type in estimates:
             newest[each.row.instance_type] = each
-    found = list(kept.findings)
+    found = list(history.findings)
     for name, each in newest.items():
         assert model is not None  # noqa: S101 - none is newest without one
         facts = catalog.instance_types[name]

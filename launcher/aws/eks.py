@@ -1,0 +1,103 @@
+"""EKS clusters: where their API is, and the token that lets one in."""
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.signers import RequestSigner
+
+from launcher.aws.calls import error_code
+from launcher.aws.session import Session, translated
+from launcher.model.errors import AwsError
+
+PREFIX, HEADER = "k8s-aws-v1.", "x-k8s-aws-id"
+_SIGNED_FOR_S = 60
+"""What the signature is good for; EKS itself takes the token for fifteen minutes (aws-iam-authenticator, README)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksCluster:
+    """A cluster as EKS describes it.
+
+    `authority` is its certificate in base64; `private` says that only its own network reaches it.
+    """
+
+    name: str
+    version: str
+    status: str
+    endpoint: str
+    authority: str
+    private: bool
+
+
+def describe(session: Session, name: str) -> EksCluster | None:
+    """A cluster, None where there is none of that name.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    try:
+        with translated(f"describe EKS cluster {name}"):
+            found: dict[str, Any] = session.client("eks").describe_cluster(name=name)["cluster"]
+    except AwsError as problem:
+        if error_code(problem) == "ResourceNotFoundException":
+            return None
+        raise
+    return EksCluster(
+        name=name,
+        version=str(found.get("version", "")),
+        status=str(found.get("status", "")),
+        endpoint=str(found.get("endpoint", "")),
+        authority=str(found.get("certificateAuthority", {}).get("data", "")),
+        private=not found.get("resourcesVpcConfig", {}).get("endpointPublicAccess", False),
+    )
+
+
+def assumed(session: Session, role_arn: str) -> Session:
+    """The same with the credentials of a role, for an hour.
+
+    Raises:
+        AwsError: these credentials may not assume it.
+    """
+    with translated(f"assume {role_arn}"):
+        lent = session.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="slipway-job")["Credentials"]
+    own = {
+        "AWS_ACCESS_KEY_ID": lent["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": lent["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": lent["SessionToken"],
+    }
+    return Session(environment={**session.environment, **own}, region=session.region)
+
+
+def token(session: Session, cluster: str) -> str:
+    """What lets these credentials into a cluster: a signed GetCallerIdentity that names it.
+
+    Nothing is sent: EKS itself makes the call, and learns who has signed it.
+
+    Raises:
+        AwsError: there are no credentials.
+    """
+    with translated(f"sign in to EKS cluster {cluster}"):
+        client = session.client("sts")
+        signer = RequestSigner(
+            client.meta.service_model.service_id,
+            session.region,
+            "sts",
+            "v4",
+            client._request_signer._credentials,  # noqa: SLF001 - as the AWS CLI does (customizations/eks/get_token.py)
+            client.meta.events,
+        )
+        address = client.meta.endpoint_url.rstrip("/")
+        url = signer.generate_presigned_url(
+            {
+                "method": "GET",
+                "url": f"{address}/?Action=GetCallerIdentity&Version=2011-06-15",
+                "body": {},
+                "headers": {HEADER: cluster},
+                "context": {},
+            },
+            region_name=session.region,
+            expires_in=_SIGNED_FOR_S,
+            operation_name="",
+        )
+    return PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")

@@ -1,0 +1,85 @@
+"""EKS clusters and their managed node groups, as AWS describes them."""
+
+from dataclasses import dataclass
+
+from launcher.aws.session import Session, translated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksState:
+    """A cluster: its state, and whether its API is reached over the internet."""
+
+    name: str
+    status: str
+    version: str
+    endpoint: str
+    public: bool
+    security_group_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroupState:
+    """A node group: its state, how it is bought, its image, and the least, most and wanted number of its nodes."""
+
+    name: str
+    status: str
+    capacity_type: str
+    ami_type: str
+    minimum: int
+    maximum: int
+    wanted: int
+
+
+def describe_cluster(session: Session, name: str) -> EksState:
+    """The state of a cluster.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe EKS cluster {name}"):
+        found = session.client("eks").describe_cluster(name=name)["cluster"]
+    network = found.get("resourcesVpcConfig", {})
+    return EksState(
+        name=name,
+        status=found["status"],
+        version=found["version"],
+        endpoint=found.get("endpoint", ""),
+        public=network.get("endpointPublicAccess", True),
+        security_group_id=network.get("clusterSecurityGroupId"),
+    )
+
+
+def describe_group(session: Session, cluster: str, name: str) -> NodeGroupState:
+    """The state of a node group.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe node group {name} of {cluster}"):
+        found = session.client("eks").describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
+    sizes = found.get("scalingConfig", {})
+    return NodeGroupState(
+        name=name,
+        status=found["status"],
+        capacity_type=found.get("capacityType", "ON_DEMAND"),
+        ami_type=found.get("amiType", ""),
+        minimum=sizes.get("minSize", 0),
+        maximum=sizes.get("maxSize", 0),
+        wanted=sizes.get("desiredSize", 0),
+    )
+
+
+def start(session: Session, cluster: str, name: str) -> bool:
+    """Have a group make its nodes again, after a guard has set it to none; whether there was anything to do.
+
+    Raises:
+        AwsError: there is no such group, or a call failed.
+    """
+    state = describe_group(session, cluster, name)
+    if state.wanted >= state.maximum:
+        return False
+    with translated(f"start the nodes of {cluster}"):
+        session.client("eks").update_nodegroup_config(
+            clusterName=cluster, nodegroupName=name, scalingConfig={"desiredSize": state.maximum}
+        )
+    return True

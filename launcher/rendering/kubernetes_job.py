@@ -1,0 +1,239 @@
+"""A job for Kubernetes: its objects, what starts in its pods, and what their agents are told."""
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from launcher.agent.job import JobSpec
+from launcher.model.bundle import RenderedFile
+from launcher.model.enums import Operator
+from launcher.model.finding import Finding, error
+from launcher.model.instance_type import InstanceType
+from launcher.model.monitoring import JOURNAL_FOLDER
+from launcher.model.plan import Plan
+from launcher.model.target import target_of
+from launcher.rendering import kubernetes_pod as pod
+from launcher.rendering.batch import JobSettings, NodeView, job_spec, secret_findings, workers_per_node
+from launcher.rendering.contexts import KubernetesJobContext
+from launcher.rendering.engine import rendered
+from launcher.rendering.names import ClusterNames
+from launcher.rendering.node import script_text
+from launcher.rendering.slurm_job import JOB_FILE
+
+NAMESPACE_FILE = "kubernetes/namespace.yaml"
+MANIFEST_FILE = "kubernetes/job.yaml"
+START_FILE = "kubernetes/start.py"
+FETCH_SCRIPT, START_SCRIPT = "templates/kubernetes/fetch_job.py", "templates/kubernetes/start.py"
+IN_A_POD = NodeView(
+    folder="${SLIPWAY_ROOT}/job", scratch="${SLIPWAY_ROOT}/scratch", contained=True, slurm=False, imds=False
+)
+"""What a pod gives the agent. Only pods on the host's network reach the metadata service: notice is a signal."""
+SERVICE_ACCOUNT = "slipway-jobs"
+"""Whose pods EKS lends the role of the cluster's jobs."""
+QUEUES = re.compile(r"(hyperpod-ns-.+)-localqueue")
+"""HyperPod's task governance makes one for each team's namespace (SageMaker developer guide, task governance)."""
+LOG_PATTERN = r'"step": ?\d+|step[= ]\d+'
+"""A line of progress: the JSON line of SLIPWAY_METRICS, where a trainer prints it too, or `step=N`."""
+INTERRUPTIONS = 100
+"""Times that a job may begin again because it was interrupted, where the operator counts that as a failure too."""
+_IMAGE = re.compile(
+    r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?"
+)
+"""What Docker's grammar of references allows (distribution/reference, regexp.go), with a tag, a digest, or both."""
+_NAME_LENGTH, _TOKEN_LENGTH = 40, 8
+"""Of a job's name in all: Kubernetes allows its pods 63 characters, of which `-worker-` and a number are theirs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobArchive:
+    """The job folder as it lies in S3: where, its SHA-256 and its size."""
+
+    uri: str
+    sha256: str
+    bytes: int
+
+
+PENDING = JobArchive(uri="s3://not-shipped/job.tar.gz", sha256="0" * 64, bytes=0)
+"""In files that are only shown."""
+
+
+def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """What a plan asks of its job that pods of this version do not do."""
+    run, facts = plan.request.run, instances[plan.place.instance_type]
+    return (*_image_findings(plan, facts), *_efa_findings(plan, facts), *secret_findings(run))
+
+
+def no_findings(_plan: Plan) -> tuple[Finding, ...]:
+    """What is wrong with a job is said with its cluster: it depends on the cluster's machines."""
+    return ()
+
+
+def _image_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
+    """An image that nothing can pull, or none where AWS has none."""
+    run = plan.request.run
+    if run.image is not None and not _IMAGE.fullmatch(run.image):
+        message = f"must name an image as a registry does, got {run.image}"
+        yield error("not-an-image", "run.image", message, "registry/team/trainer@sha256:..., or with a tag")
+    if run.image is None and pod.image_of(plan, facts) is None:
+        chip = facts.accelerator or "no accelerator"
+        message = f"AWS has no image to train in that is known for {facts.name} ({chip}) in {plan.place.region}"
+        yield error("image-missing", "run.image", message, "name an image of your own, best by its digest")
+    if run.container is not None:
+        message = f"pods are containers already, got {run.container}"
+        yield error("container-in-pod", "run.container", message, "leave run.container at auto")
+
+
+def _efa_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
+    """Several nodes of a type whose interfaces nobody knows: the pods would speak TCP, and nothing would say so."""
+    if plan.place.nodes > 1 and "efa_interfaces" in facts.unknown:
+        message = f"how many EFA interfaces {facts.name} has is not known, and pods get those that they ask for"
+        yield error(
+            "efa-unknown", "target.instance_type", message, "take a type whose interfaces are known, or one node"
+        )
+
+
+def operator_of(plan: Plan) -> Operator:
+    """The operator that a plan names, or what its own cluster has: Kubeflow's comes with HyperPod's chart."""
+    asked = plan.request.run.operator
+    if asked is not None:
+        return asked
+    return Operator.PYTORCHJOB if target_of(plan.place.target).resumes_jobs else Operator.JOB
+
+
+def namespace_of(plan: Plan) -> str:
+    """The namespace of a plan's jobs: that of its queue, or Slipway's own.
+
+    Task governance has a queue for each namespace, whose name holds the namespace's. HyperPod starts jobs again by
+    itself in namespaces of its own alone (sagemaker-hyperpod-cli@011ca92, job-auto-restart).
+    """
+    space, _, queue = (plan.request.target.queue or "").rpartition("/")
+    governed = QUEUES.fullmatch(queue)
+    if space or governed is not None:
+        return space or str(governed and governed[1])
+    return "hyperpod-slipway" if target_of(plan.place.target).resumes_jobs else "slipway"
+
+
+def job_name(plan: Plan, run: str) -> str:
+    """What a submission's objects are called: the plan's name, cut where it is long, and a token of the run's own."""
+    token = hashlib.sha256(run.encode()).hexdigest()[:_TOKEN_LENGTH]
+    plain = re.sub("[^a-z0-9-]", "-", plan.name)[: _NAME_LENGTH - _TOKEN_LENGTH - 1].strip("-")
+    return f"{plain or 'job'}-{token}" if (plain or "j")[0].isalpha() else f"j{plain[1:]}-{token}"
+
+
+def job_context(
+    plan: Plan,
+    *,
+    instances: Mapping[str, InstanceType],
+    names: ClusterNames,
+    job: JobSettings,
+    archive: JobArchive = PENDING,
+    operator: Operator | None = None,
+) -> KubernetesJobContext:
+    """Every decision of a job's objects.
+
+    Args:
+        plan: a plan with a job.
+        instances: the catalog's types, by name.
+        names: what the files refer to.
+        job: the submission.
+        archive: the job folder, once it is shipped.
+        operator: what the cluster has, where somebody has looked; None: `operator_of`.
+
+    Raises:
+        ValueError: no image is known.
+    """
+    facts, run, place = instances[plan.place.instance_type], plan.request.run, plan.place
+    made, name = operator or operator_of(plan), job_name(plan, job.run)
+    return KubernetesJobContext(
+        name=name,
+        namespace=namespace_of(plan),
+        service=name,
+        service_account=SERVICE_ACCOUNT,
+        plan=plan.name,
+        run=job.run,
+        digest=plan.digest,
+        operator=made.value,
+        nodes=place.nodes,
+        workers_per_node=workers_per_node(facts),
+        image=_image(plan, facts),
+        selector=pod.selector(plan, facts),
+        tolerated=pod.tolerated(facts),
+        resource=pod.resource_name(facts),
+        chips=facts.accelerators,
+        efa=facts.efa_interfaces,
+        hugepages_mib=pod.HUGE_PAGES_MIB if facts.efa_interfaces else 0,
+        cpus=pod.cpus_of(facts),
+        memory_gib=pod.memory_gib_of(facts),
+        shared_memory_gib=pod.shared_memory_gib_of(facts),
+        grace_s=pod.grace_s(plan, job),
+        queue=(plan.request.target.queue or "").rpartition("/")[2] or None,
+        priority=plan.request.target.priority,
+        topology=pod.topology(plan, facts),
+        environment=pod.environment(plan, facts, names, run=job.run, operator=made.value, meeting=f"{name}-0.{name}"),
+        archive_uri=archive.uri,
+        archive_sha256=archive.sha256,
+        archive_bytes=archive.bytes,
+        fetch_script=tuple(script_text(FETCH_SCRIPT).splitlines()),
+        time_limit_s=None if run.time_limit_h is None else math.ceil(run.time_limit_h * 3600),
+        backoff=run.retries * place.nodes + (0 if made is Operator.JOB else INTERRUPTIONS * place.nodes),
+        restarts=run.retries + INTERRUPTIONS,
+        auto_resume=target_of(place.target).resumes_jobs,
+        log_pattern=LOG_PATTERN,
+        hung_s=math.ceil(plan.request.guardrails.hung_minutes * 60) or None,
+    )
+
+
+def _image(plan: Plan, facts: InstanceType) -> str:
+    """The image, where there is one.
+
+    Raises:
+        ValueError: none is known; `findings` says so first.
+    """
+    image = pod.image_of(plan, facts)
+    if image is None:
+        message = f"no image is known for {facts.name}"
+        raise ValueError(message)
+    return image
+
+
+def job_manifest(context: KubernetesJobContext) -> str:
+    """The objects of a submission, as YAML."""
+    return rendered("kubernetes/job.yaml.j2", context)
+
+
+def namespace_manifest(context: KubernetesJobContext) -> str:
+    """What they stand in, as YAML."""
+    return rendered("kubernetes/namespace.yaml.j2", context)
+
+
+def shipped(context: KubernetesJobContext, archive: JobArchive) -> KubernetesJobContext:
+    """The same with its job folder in S3."""
+    return replace(context, archive_uri=archive.uri, archive_sha256=archive.sha256, archive_bytes=archive.bytes)
+
+
+def job_files(
+    plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
+) -> list[RenderedFile]:
+    """The files of a plan's job; none of a cluster alone."""
+    if plan.request.workload.train is None:
+        return []
+    context = job_context(plan, instances=instances, names=names, job=job)
+    return [
+        RenderedFile(path=NAMESPACE_FILE, text=namespace_manifest(context)),
+        RenderedFile(path=MANIFEST_FILE, text=job_manifest(context)),
+        RenderedFile(path=START_FILE, text=script_text(START_SCRIPT)),
+        RenderedFile(path=JOB_FILE, text=pod_spec(plan, names=names, job=job).to_json()),
+    ]
+
+
+def pod_spec(plan: Plan, *, names: ClusterNames, job: JobSettings) -> JobSpec:
+    """What the agents of a job's pods are told: they share the store alone, and SIGTERM is the end of their pod.
+
+    Raises:
+        ImpossibleError: the agent would not take it, with all reasons.
+    """
+    made = job_spec(plan, names=names, job=job, view=IN_A_POD)
+    journal = f"{names.store_uri.rstrip('/')}/{JOURNAL_FOLDER}/{job.run}"
+    return replace(made, journal=journal, grace_s=float(pod.grace_s(plan, job)))

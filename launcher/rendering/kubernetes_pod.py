@@ -1,0 +1,152 @@
+"""What a pod of a training job takes of its node, and what it is told: one pod a node, all of its chips and EFA."""
+
+import json
+import math
+from collections.abc import Iterator
+
+from launcher.catalog.training_images import training_image
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.model.target import target_of
+from launcher.rendering.batch import JobSettings, workers_per_node
+from launcher.rendering.contexts import EnvironmentVariable, Tag
+from launcher.rendering.names import ClusterNames, compile_cache_uri
+from launcher.rendering.neuron import keeps_compiled_programs
+from launcher.rendering.node import is_nvidia
+
+ROOT = "/slipway"
+"""The pod's own folder, gone with it: the job folder, checkpoints on their way, what is restored."""
+HOST_SHARE = 0.75
+"""Of a node's processors and memory that a pod asks for; the rest is for the kubelet, the plugins, huge pages."""
+SHM_SHARE = 0.25
+"""Of a node's memory that /dev/shm may grow to: data loaders and NCCL live there, and Docker's 64 MiB are too few."""
+HUGE_PAGES_MIB = 5120
+"""Of 2 MiB each: libfabric's; EKS's accelerated images set 5,128 pages aside (EKS user guide, machine learning with
+EFA)."""
+TO_THE_STORE_S = 30
+"""Beside the grace time and the time that a checkpoint takes to be stored: the agent's last words."""
+NEAREST = "topology.k8s.aws/network-node-layer-3"
+"""The lowest level of EC2's network that EKS labels nodes with: machines that share it are nearest to each other."""
+HEALTHY = Tag(key="sagemaker.amazonaws.com/node-health-status", value="Schedulable")
+"""HyperPod's word for a node that its health checks have passed (sagemaker-hyperpod-cli@011ca92, its job templates)."""
+
+
+def resource_name(facts: InstanceType) -> str | None:
+    """What the device plugin of a type's nodes calls its chips; None without any."""
+    if facts.neuron:
+        return "aws.amazon.com/neuron"
+    return "nvidia.com/gpu" if is_nvidia(facts) else None
+
+
+def image_of(plan: Plan, facts: InstanceType) -> str | None:
+    """The plan's image, or AWS's for the chip and its software; None where none is known."""
+    return plan.request.run.image or training_image(facts, plan.place.region)
+
+
+def cpus_of(facts: InstanceType) -> int:
+    """Processors that a pod asks for.
+
+    >>> from launcher.catalog.load import load
+    >>> cpus_of(load().instance_types["p5.48xlarge"])
+    144
+    """
+    return max(1, int(facts.vcpus * HOST_SHARE))
+
+
+def memory_gib_of(facts: InstanceType) -> int:
+    """GiB of memory that a pod asks for, huge pages left to themselves."""
+    pages = HUGE_PAGES_MIB / 1024 if facts.efa_interfaces else 0.0
+    return max(1, int((facts.memory_gib - pages) * HOST_SHARE))
+
+
+def shared_memory_gib_of(facts: InstanceType) -> int:
+    """GiB that /dev/shm may grow to."""
+    return max(1, int(facts.memory_gib * SHM_SHARE))
+
+
+def grace_s(plan: Plan, job: JobSettings) -> int:
+    """Seconds from a pod's SIGTERM until it is killed: the plan's grace time, and the way of a checkpoint to the store.
+
+    Spot gives two minutes and no more: what takes longer then is lost with the node, and the last whole checkpoint is
+    resumed from.
+    """
+    return math.ceil(plan.request.checkpoint.grace_seconds + job.checkpoint_write_s) + TO_THE_STORE_S
+
+
+def selector(plan: Plan, facts: InstanceType) -> tuple[Tag, ...]:
+    """The labels of the nodes that a job runs on; HyperPod's carry the name that SageMaker bills."""
+    found = [Tag(key="node.kubernetes.io/instance-type", value=plan.place.billed_name)]
+    if plan.place.az_id is not None:
+        found.append(Tag(key="topology.k8s.aws/zone-id", value=plan.place.az_id))
+    if target_of(plan.place.target).managed and facts.accelerator is not None:
+        found.append(HEALTHY)
+    return tuple(found)
+
+
+def tolerated(facts: InstanceType) -> tuple[str, ...]:
+    """Taints that a pod passes: nodes with chips, or with EFA, may be kept for pods that ask for them."""
+    resource = resource_name(facts)
+    found = () if resource is None else (resource,)
+    return (*found, "vpc.amazonaws.com/efa") if facts.efa_interfaces else found
+
+
+def topology(plan: Plan, facts: InstanceType) -> str | None:
+    """The level of the network on which pods of several nodes keep together; None where there is nothing to keep."""
+    return NEAREST if plan.place.nodes > 1 and facts.efa_interfaces else None
+
+
+def environment(
+    plan: Plan, facts: InstanceType, names: ClusterNames, *, run: str, operator: str, meeting: str
+) -> tuple[EnvironmentVariable, ...]:
+    """Everything that the first process of a pod, and with it the command, is told.
+
+    Args:
+        plan: the plan.
+        facts: its type.
+        names: what the files refer to.
+        run: the submission.
+        operator: a word of `run.operator`.
+        meeting: host name of the first pod of a Job.
+    """
+    found = {
+        "AWS_REGION": plan.place.region,
+        "SLIPWAY_ROOT": ROOT,
+        "SLIPWAY_RUN_KEY": run,
+        "SLIPWAY_OPERATOR": operator,
+        "SLIPWAY_PARTS": str(plan.place.nodes),
+        "SLIPWAY_MEETING": meeting,
+        "SLIPWAY_EFA": str(facts.efa_interfaces),
+        **dict(_rendezvous(plan, facts)),
+        **dict(_of_chips(facts, names)),
+    }
+    if plan.request.run.secrets:
+        found["SLIPWAY_SECRETS"] = json.dumps(dict(plan.request.run.secrets), sort_keys=True)
+    return tuple(EnvironmentVariable(name=name, value=value) for name, value in found.items())
+
+
+def _rendezvous(plan: Plan, facts: InstanceType) -> Iterator[tuple[str, str]]:
+    """What torchrun is not told on its command line it takes from here."""
+    yield "PET_NNODES", str(plan.place.nodes)
+    if workers_per_node(facts):
+        yield "PET_NPROC_PER_NODE", str(workers_per_node(facts))
+    # The job begins again as a whole; torchrun's workers have sessions of their own, to which it hands SIGUSR1 on.
+    yield "PET_MAX_RESTARTS", "0"
+    yield "PET_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+    yield "PET_SHUTDOWN_TIMEOUT", str(max(1, math.ceil(plan.request.checkpoint.grace_seconds)))
+
+
+def _of_chips(facts: InstanceType, names: ClusterNames) -> Iterator[tuple[str, str]]:
+    """What collectives over EFA need (aws-ofi-nccl, doc/efa-env-var.md; Neuron documentation, multi-node set-up)."""
+    if is_nvidia(facts):
+        yield "SLIPWAY_CHIPS", "nvidia"
+        # Huge pages make data loaders that fork run out of memory.
+        yield "FI_EFA_USE_HUGE_PAGE", "0"
+        yield "NCCL_SOCKET_IFNAME", "^docker,lo,veth"
+        yield "NCCL_DEBUG", "INFO"
+    elif facts.neuron:
+        yield "SLIPWAY_CHIPS", "neuron"
+        if facts.efa_interfaces:
+            yield "FI_PROVIDER", "efa"
+            yield "FI_EFA_USE_DEVICE_RDMA", "1"
+        if keeps_compiled_programs(facts):
+            yield "NEURON_COMPILE_CACHE_URL", compile_cache_uri(names)

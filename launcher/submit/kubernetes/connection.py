@@ -1,0 +1,238 @@
+"""A connection to a Kubernetes API, through the official client: JSON in, JSON out, and its errors as ours."""
+
+import base64
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.model.errors import ImpossibleError
+from launcher.submit.jobs import SchedulerError, UnreachableError
+
+TIMEOUT_S = 30.0
+_TOKEN_LIVES_S = 600.0
+"""EKS takes a token for fifteen minutes; a new one is made before that."""
+_NOT_THERE = 404
+_LATER = frozenset({408, 429, 500, 502, 503, 504})
+_HINTS = {
+    401: "the cluster does not know these credentials: an access entry of EKS lets a role in",
+    403: "these credentials may not do that: associate AmazonEKSEditPolicy with the role's access entry",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a cluster's API is, and what lets one in. `authority` is its certificate, in base64 as EKS gives it."""
+
+    name: str
+    address: str
+    authority: str | None
+    token: Callable[[], str]
+
+
+class RefusedError(SchedulerError):
+    """The cluster refuses a request, for good; `code` is HTTP's."""
+
+    def __init__(self, message: str, *, code: int, hint: str = "") -> None:
+        """Keep the code."""
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
+class Connection:
+    """A cluster's API."""
+
+    def __init__(self, name: str, client: Any) -> None:
+        """Keep the official client; `name` is for messages."""
+        self.name = name
+        self._client = client
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        form: str = "application/json",
+    ) -> dict[str, Any]:
+        """One request.
+
+        Args:
+            method: of HTTP.
+            path: of the API.
+            query: what the address asks for.
+            body: what is sent.
+            form: its media type.
+
+        Raises:
+            RefusedError: the cluster refuses it.
+            UnreachableError: no whole answer came.
+        """
+        with self._translated(path):
+            answer = self._called(method, path, query=query, body=body, form=form, timeout_s=TIMEOUT_S)
+            found: dict[str, Any] = json.loads(answer.data)
+            return found
+
+    def find(self, path: str, *, query: Mapping[str, str] | None = None) -> dict[str, Any] | None:
+        """An object or a list, None where there is none.
+
+        Raises:
+            SchedulerError: as `ask`.
+        """
+        try:
+            return self.ask("GET", path, query=query)
+        except RefusedError as refused:
+            if refused.code == _NOT_THERE:
+                return None
+            raise
+
+    def stream(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
+        """An answer that goes on, line by line: a watch, or a log that is followed.
+
+        Raises:
+            RefusedError: the cluster refuses it.
+            UnreachableError: it was cut off.
+        """
+        with self._translated(path):
+            # What a silent watch costs is one bookmark a minute; without even that the connection is dead.
+            answer = self._called("GET", path, query=query, body=None, form="application/json", timeout_s=120.0)
+            rest = b""
+            try:
+                for chunk in answer.stream(65536, decode_content=False):
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    yield from (each + b"\n" for each in lines)
+            finally:
+                answer.release_conn()
+            if rest:
+                yield rest
+
+    def close(self) -> None:
+        """Let go of its connections."""
+        self._client.close()
+
+    def _called(
+        self, method: str, path: str, *, query: Mapping[str, str] | None, body: Any, form: str, timeout_s: float
+    ) -> Any:
+        return self._client.call_api(
+            path,
+            method,
+            query_params=list((query or {}).items()),
+            header_params={"Accept": "application/json", **({"Content-Type": form} if body is not None else {})},
+            body=body,
+            auth_settings=["BearerToken"],
+            _return_http_data_only=True,
+            _preload_content=False,
+            _request_timeout=(10.0, timeout_s),
+        )
+
+    @contextlib.contextmanager
+    def _translated(self, path: str) -> Iterator[None]:
+        """Turn the client's errors into ours.
+
+        Raises:
+            RefusedError: the cluster refuses.
+            UnreachableError: no whole answer came.
+        """
+        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 - only where a cluster is asked
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - the same
+
+        try:
+            yield
+        except ApiException as problem:
+            text = _message(problem.body) or str(problem.reason)
+            if problem.status in _LATER or not problem.status:
+                raise UnreachableError(f"{self.name}: the API answers {problem.status}: {text}") from problem
+            hint = _HINTS.get(problem.status, "")
+            raise RefusedError(f"{self.name}: {text}", code=int(problem.status), hint=hint) from problem
+        except (HTTPError, OSError, ValueError) as problem:
+            raise UnreachableError(f"{self.name}: no answer from {path}: {_short(problem)}") from problem
+
+
+def to_endpoint(endpoint: Endpoint, *, clock: Callable[[], float] = time.monotonic) -> Connection:
+    """A connection to a cluster that is known by its address; its token is made anew before it expires.
+
+    Raises:
+        ImpossibleError: the client is not installed.
+    """
+    client = _client_module()
+    configuration = client.Configuration(host=endpoint.address)
+    configuration.retries = False
+    if endpoint.authority is not None:
+        configuration.ssl_ca_cert = _certificate(endpoint.authority)
+    made_at = -_TOKEN_LIVES_S
+
+    def refresh(known: Any) -> None:
+        nonlocal made_at
+        if clock() - made_at >= _TOKEN_LIVES_S:
+            known.api_key["authorization"] = f"Bearer {endpoint.token()}"
+            made_at = clock()
+
+    refresh(configuration)
+    configuration.refresh_api_key_hook = refresh
+    return Connection(endpoint.name, client.ApiClient(configuration))
+
+
+def to_context(context: str, kubeconfig: str | None = None) -> Connection:
+    """A connection as a context of the user's kubeconfig describes it, whatever gives its credentials.
+
+    Raises:
+        ImpossibleError: the client is not installed, or there is no such context.
+    """
+    _client_module()
+    from kubernetes import config  # noqa: PLC0415 - only where a cluster is asked
+
+    try:
+        client = config.new_client_from_config(config_file=kubeconfig, context=context)
+    except (config.ConfigException, OSError) as problem:
+        hint = "kubectl config get-contexts lists them; aws eks update-kubeconfig --name CLUSTER adds one"
+        raise ImpossibleError(f"target.context: {context} cannot be used: {problem}", hint=hint) from problem
+    client.configuration.retries = False
+    return Connection(f"context {context}", client)
+
+
+def require_client() -> None:
+    """Go on only with the official client.
+
+    Raises:
+        ImpossibleError: it is not installed.
+    """
+    _client_module()
+
+
+def _client_module() -> Any:
+    """The official client.
+
+    Raises:
+        ImpossibleError: it is not installed.
+    """
+    try:
+        from kubernetes import client  # noqa: PLC0415 - only where a cluster is asked
+    except ImportError as problem:
+        hint = "pip install 'slipway[eks]'"
+        raise ImpossibleError("jobs on Kubernetes need its client, which is not installed", hint=hint) from problem
+    return client
+
+
+def _certificate(authority: str) -> str:
+    """A file that holds a certificate; the client reads it when it connects. It is no secret."""
+    with tempfile.NamedTemporaryFile("wb", prefix="slipway-ca-", suffix=".pem", delete=False) as file:
+        file.write(base64.b64decode(authority))
+        return str(Path(file.name))
+
+
+def _message(body: Any) -> str:
+    """What a `Status` says; a body that is none, as it is."""
+    text = body.decode(errors="replace") if isinstance(body, bytes) else str(body or "")
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text.strip()[:300]
+
+
+def _short(problem: Exception) -> str:
+    return str(problem).partition("\n")[0][:200]

@@ -1,0 +1,264 @@
+"""Jobs on Kubernetes: submit once, look, read on, cancel. What Slurm's module does for a head node, for an API."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from launcher.model.job import Attempt, JobFacts, JobState, Submitted
+from launcher.submit.jobs import Chunk, SchedulerError, UnreachableError
+from launcher.submit.kubernetes import journal, words
+from launcher.submit.kubernetes.connection import Connection, RefusedError
+from launcher.submit.kubernetes.journal import Pieces
+
+TRIES = 5
+_FIRST_PAUSE_S, _SLOWER = 2.0, 2.0
+JOB_LABEL, RUN_ANNOTATION = "slipway/job", "slipway/run"
+"""On a job and on its pods: the job's name, and the key of its submission (rendering)."""
+LOG = "log.txt"
+_CHUNK = 4_000_000
+_THERE, _NOT_THERE = 409, 404
+_PATHS = {
+    "Job": "/apis/batch/v1/namespaces/{namespace}/jobs",
+    "PyTorchJob": "/apis/kubeflow.org/v1/namespaces/{namespace}/pytorchjobs",
+    "HyperPodPyTorchJob": "/apis/sagemaker.amazonaws.com/v1/namespaces/{namespace}/hyperpodpytorchjobs",
+    "Service": "/api/v1/namespaces/{namespace}/services",
+    "Namespace": "/api/v1/namespaces",
+    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "DaemonSet": "/apis/apps/v1/namespaces/{namespace}/daemonsets",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+}
+_ENDS = {
+    "Complete": JobState.COMPLETED,
+    "Succeeded": JobState.COMPLETED,
+    "Completed": JobState.COMPLETED,
+    "Failed": JobState.FAILED,
+}
+OPERATORS = {"hyperpod": "/apis/sagemaker.amazonaws.com/v1", "pytorchjob": "/apis/kubeflow.org/v1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesJobs:
+    """The jobs of one namespace.
+
+    `kind` is that of the job's own object; `kept` has what its pods keep in the store, None where nobody reads it.
+    """
+
+    connection: Connection
+    namespace: str
+    kind: str
+    kept: Pieces | None = None
+    sleep: Callable[[float], None] = field(default=time.sleep)
+
+    def submit(self, documents: Sequence[Mapping[str, Any]], key: str) -> Submitted:
+        """Have the cluster take a job's objects, once: their names are the submission's own.
+
+        Args:
+            documents: what the job needs, itself last.
+            key: names this submission and no other; the job says it in an annotation.
+
+        Raises:
+            UnreachableError: the last try ended like the first; the job may have been taken.
+            SchedulerError: the cluster refuses it.
+        """
+        for each in documents:
+            self._patiently(lambda each=each: self._create(each))  # type: ignore[misc]  # called at once
+        name = str(documents[-1]["metadata"]["name"])
+        found = self.connection.ask("GET", f"{self._path()}/{name}")
+        if found["metadata"].get("annotations", {}).get(RUN_ANNOTATION) != key:
+            text = f"{self.connection.name}: there is a {self.kind} {name} that is not of this submission"
+            raise SchedulerError(text, hint="launch again: a new submission has a name of its own")
+        return Submitted(job=name, key=key, folder=f"{self.namespace}/{name}")
+
+    def find(self, key: str, folder: str) -> Submitted | None:
+        """The job that an earlier submission has made, by its `namespace/name`; None where there is none.
+
+        Raises:
+            SchedulerError: the cluster does not answer.
+        """
+        name = folder.rpartition("/")[2]
+        found = self.connection.find(f"{self._path()}/{name}")
+        return None if found is None else Submitted(job=name, key=key, folder=folder)
+
+    def facts(self, job: Submitted) -> JobFacts | None:
+        """How a job stands; None where it is not there any more.
+
+        Raises:
+            SchedulerError: the cluster does not answer.
+        """
+        found = self.connection.find(f"{self._path()}/{job.job}")
+        if found is None:
+            return None
+        pods = self.pods(job.job)
+        conditions = found.get("status", {}).get("conditions", ())
+        ended = next((each for each in conditions if each["type"] in _ENDS and each["status"] == "True"), None)
+        running = [each for each in pods if each.get("status", {}).get("phase") == "Running"]
+        nodes = tuple(sorted({str(each["spec"]["nodeName"]) for each in running}))
+        if ended is not None:
+            state, reason = _ENDS[ended["type"]], str(ended.get("message", ""))
+            word = str(ended.get("reason") or ended["type"])
+        else:
+            all_run = bool(running) and not any(words.waiting(each) for each in pods)
+            state = JobState.RUNNING if all_run else JobState.PENDING
+            word, reason = ("Running", "") if all_run else ("Pending", self._why(found, pods))
+        attempt = _attempt(pods)
+        return JobFacts(
+            state=state,
+            word=word,
+            reason=reason if state is not JobState.COMPLETED else "",
+            restarts=_restarts(found, pods),
+            nodes=nodes,
+            attempt=attempt,
+        )
+
+    def pods(self, job: str) -> list[dict[str, Any]]:
+        """The pods of a job of that name that are there, by their own names.
+
+        Raises:
+            SchedulerError: the cluster does not answer.
+        """
+        query = {"labelSelector": f"{JOB_LABEL}={job}"}
+        found = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/pods", query=query)
+        return sorted(found["items"], key=lambda each: str(each["metadata"]["name"]))
+
+    def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
+        """What the files of a job hold from an offset on, as its pods have kept them.
+
+        Raises:
+            SchedulerError: the store cannot be read.
+        """
+        if self.kept is None:
+            raise SchedulerError(f"{self.connection.name}: where job {job.job} keeps its files is not known")
+        return {name: journal.read(self.kept, name, offset, _CHUNK) for name, offset in offsets.items()}
+
+    def log_name(self, job: Submitted) -> str:
+        """The first pod's output."""
+        del job
+        return LOG
+
+    def release(self, job: Submitted) -> None:
+        """Nothing to do: a pod that is to come again comes at once."""
+
+    def cancel(self, job: Submitted, *, only_pending: bool = False) -> None:
+        """End a job for good, with all that belongs to it; one that is not there is left alone.
+
+        Args:
+            job: the job.
+            only_pending: leave it alone where it runs.
+
+        Raises:
+            SchedulerError: the cluster does not answer, or refuses.
+        """
+        if only_pending and (facts := self.facts(job)) is not None and facts.state is not JobState.PENDING:
+            return
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground"}
+        self._patiently(lambda: self._delete(f"{self._path()}/{job.job}", body))
+        services = _PATHS["Service"].format(namespace=self.namespace)
+        self._patiently(lambda: self._delete(f"{services}/{job.job}", {"kind": "DeleteOptions", "apiVersion": "v1"}))
+
+    def left(self, job: Submitted) -> tuple[str, ...]:
+        """What is still there of a job that was cancelled: names of pods and of what holds the job back.
+
+        Raises:
+            SchedulerError: the cluster does not answer.
+        """
+        found = self.connection.find(f"{self._path()}/{job.job}")
+        pods = self.pods(job.job)
+        holding = found["metadata"].get("finalizers", ()) if found is not None else ()
+        names = [f"pod {each['metadata']['name']}" for each in pods]
+        return (*names, *(f"{self.kind} {job.job}: finalizer {each}" for each in holding))
+
+    def operators(self) -> tuple[str, ...]:
+        """The operators that the cluster has, the most able first.
+
+        Raises:
+            SchedulerError: the cluster does not answer.
+        """
+        return tuple(name for name, path in OPERATORS.items() if self.connection.find(path) is not None)
+
+    def _create(self, document: Mapping[str, Any]) -> None:
+        """Create an object; one of that name is looked at afterwards."""
+        namespace = document["metadata"].get("namespace", self.namespace)
+        path = _PATHS[str(document["kind"])].format(namespace=namespace)
+        try:
+            self.connection.ask("POST", path, body=dict(document), query={"fieldValidation": "Strict"})
+        except RefusedError as refused:
+            if refused.code != _THERE:
+                raise
+
+    def _delete(self, path: str, body: Mapping[str, Any]) -> None:
+        try:
+            self.connection.ask("DELETE", path, body=dict(body))
+        except RefusedError as refused:
+            if refused.code != _NOT_THERE:
+                raise
+
+    def _patiently(self, call: Callable[[], None]) -> None:
+        """Try until an answer comes; what is asked twice is done once.
+
+        Raises:
+            UnreachableError: none came.
+        """
+        pause = _FIRST_PAUSE_S
+        for attempt in range(TRIES):
+            try:
+                call()
+            except UnreachableError:
+                if attempt == TRIES - 1:
+                    raise
+            else:
+                return
+            self.sleep(pause)
+            pause *= _SLOWER
+
+    def _why(self, job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
+        """Why a job waits: the first reason of a pod, or why it has none."""
+        reasons = [reason for each in pods if (reason := words.waiting(each))]
+        if reasons:
+            more = f" ({len(reasons)} of {len(pods)} pods wait)" if len(pods) > 1 else ""
+            return f"{reasons[0]}{more}"
+        if words.held(job):
+            return words.held(job)
+        query = {"fieldSelector": f"involvedObject.name={job['metadata']['name']}"}
+        found = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
+        return words.of_events(found["items"]) or ("its pods are being made" if not pods else "")
+
+    def _path(self) -> str:
+        return _PATHS[self.kind].format(namespace=self.namespace)
+
+
+def _restarts(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> int:
+    """How often the job began again, as far as Kubernetes counts it."""
+    own = int(job.get("status", {}).get("restartCount", 0))
+    counts = [int(each["restartCount"]) for pod in pods for each in pod.get("status", {}).get("containerStatuses", ())]
+    return max([own, *counts])
+
+
+def _attempt(pods: Sequence[Mapping[str, Any]]) -> Attempt | None:
+    """The newest run of the job's first pod; None where none has begun."""
+    runs = [
+        (pod, status["state"])
+        for pod in pods
+        for status in pod.get("status", {}).get("containerStatuses", ())
+        if {"running", "terminated"} & set(status.get("state", {}))
+    ]
+    if not runs:
+        return None
+    pod, state = max(runs, key=lambda each: str((each[1].get("terminated") or each[1]["running"]).get("startedAt", "")))
+    ended = state.get("terminated")
+    code = None if ended is None else int(ended["exitCode"])
+    return Attempt(
+        number=1 + max((each["restartCount"] for each in pod["status"]["containerStatuses"]), default=0),
+        started_at=_moment((ended or state["running"])["startedAt"]),
+        ended_at=None if ended is None else _moment(ended["finishedAt"]),
+        exit_code=code,
+        signal=0,
+        nodes=(str(pod["spec"].get("nodeName", "")),),
+        node_lost=any(each["type"] == "DisruptionTarget" for each in pod["status"].get("conditions", ())),
+    )
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)

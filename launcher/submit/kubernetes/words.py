@@ -1,0 +1,95 @@
+"""What Kubernetes says of a pod that does not run, in plain words."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_INSUFFICIENT = re.compile(r"(\d+) Insufficient ([a-z0-9./-]*[a-z0-9])", re.IGNORECASE)
+_TAINT = re.compile(r"(\d+) node\(s\) had untolerated taint \{([^:}]+):? ?([^}]*)\}")
+_SELECTOR = re.compile(r"(\d+) node\(s\) didn't match Pod's node affinity/selector")
+_CORDONED = re.compile(r"(\d+) node\(s\) were unschedulable")
+_NODES = re.compile(r"0/(\d+) nodes are available")
+_DEVICES = {
+    "nvidia.com/gpu": "GPUs",
+    "aws.amazon.com/neuron": "Neuron devices",
+    "vpc.amazonaws.com/efa": "EFA interfaces",
+}
+_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+
+
+def waiting(pod: Mapping[str, Any]) -> str:
+    """Why a pod does not run, empty where it runs or has ended.
+
+    >>> waiting({"status": {"phase": "Running"}})
+    ''
+    """
+    status = pod.get("status", {})
+    if status.get("phase") not in (None, "Pending"):
+        return ""
+    scheduled = next((each for each in status.get("conditions", ()) if each["type"] == "PodScheduled"), None)
+    if scheduled is not None and scheduled["status"] == "False":
+        return unplaced(str(scheduled.get("message", "")))
+    for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        found = _container(each)
+        if found:
+            return found
+    return "being placed" if scheduled is None else "its image is pulled and its files are fetched"
+
+
+def unplaced(message: str) -> str:
+    """The scheduler's message, in plain words.
+
+    >>> unplaced("0/2 nodes are available: 2 Insufficient vpc.amazonaws.com/efa.")
+    'no capacity: too few free EFA interfaces on 2 of 2 nodes'
+    >>> unplaced("no nodes available to schedule pods")
+    'no capacity: the cluster has no nodes yet'
+    """
+    total = _NODES.search(message)
+    if total is None:
+        return "no capacity: the cluster has no nodes yet" if "no nodes available" in message else message
+    nodes = total[1]
+    found = [
+        f"too few free {_DEVICES.get(name, name)} on {count} of {nodes} nodes"
+        for count, name in _INSUFFICIENT.findall(message)
+    ]
+    found += [
+        f"taint {key}{f'={value}' if value else ''} on {count} of {nodes}"
+        for count, key, value in _TAINT.findall(message)
+    ]
+    found += [f"{count} of {nodes} nodes are not of the wanted kind" for count in _SELECTOR.findall(message)]
+    found += [f"{count} of {nodes} nodes take no pods (cordoned)" for count in _CORDONED.findall(message)]
+    return f"no capacity: {'; '.join(found)}" if found else message
+
+
+def _container(status: Mapping[str, Any]) -> str:
+    """Why a container does not begin."""
+    found = status.get("state", {}).get("waiting") or {}
+    reason, message = found.get("reason", ""), str(found.get("message", ""))
+    if reason in _IMAGE:
+        return f"image: {status.get('image')} cannot be pulled: {message or reason}"
+    if reason == "CrashLoopBackOff":
+        code = status.get("lastState", {}).get("terminated", {}).get("exitCode")
+        return f"it ended with {code} and is started again: {message}"
+    if reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
+        return f"container {status.get('name')} cannot start: {message or reason}"
+    return ""
+
+
+def held(job: Mapping[str, Any]) -> str:
+    """Why a job has no pods at all: its queue has not let it in; empty where nothing holds it."""
+    spec = job.get("spec", {})
+    queue = job.get("metadata", {}).get("labels", {}).get("kueue.x-k8s.io/queue-name")
+    if spec.get("suspend") or spec.get("runPolicy", {}).get("suspend"):
+        return f"quota: queue {queue} has not let it in" if queue else "it is suspended"
+    return ""
+
+
+def of_events(events: Iterable[Mapping[str, Any]]) -> str:
+    """The newest warning among a job's events: why no pod could be made, empty where there is none."""
+    wanted = ("FailedCreate", "FailedMount", "FailedAttachVolume", "Evicted")
+    found = [each for each in events if each.get("reason") in wanted]
+    found.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""))
+    if not found:
+        return ""
+    message = str(found[-1].get("message", ""))
+    return f"quota: {message}" if "exceeded quota" in message else message

@@ -1,0 +1,70 @@
+"""Files of a git revision, read from the repository without touching its tree."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from launcher.model.errors import UnreadableInputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """One commit, looked at from a folder of its repository: names are relative to that folder."""
+
+    name: str
+    commit: str
+    folder: Path
+    environment: Mapping[str, str] = field(repr=False)
+
+    def files(self) -> tuple[str, ...]:
+        """The files at and below the folder."""
+        listed = _git(self.folder, self.environment, "ls-tree", "-r", "-z", "--name-only", self.commit)
+        return tuple(os.fsdecode(each) for each in listed.split(b"\0") if each)
+
+    def read(self, path: str) -> str:
+        """The text of a file, its path relative to the folder.
+
+        Raises:
+            UnreadableInputError: the revision has no such file, or it is not UTF-8.
+        """
+        data = _git(self.folder, self.environment, "show", f"{self.commit}:./{path}")
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as problem:
+            raise UnreadableInputError(f"{self.name}:{path} is not UTF-8 text") from problem
+
+
+def find_revision(name: str, folder: Path, environment: Mapping[str, str]) -> Revision | None:
+    """The commit that a name means in the repository around a folder; None where there is neither.
+
+    >>> find_revision("--upload-pack=x", Path("."), {}) is None
+    True
+    """
+    if not name or name.startswith("-"):
+        return None
+    try:
+        commit = _git(folder, environment, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    except UnreadableInputError:
+        return None
+    return Revision(name=name, commit=commit.decode().strip(), folder=folder, environment=environment)
+
+
+def _git(folder: Path, environment: Mapping[str, str], *words: str) -> bytes:
+    """What git prints.
+
+    Raises:
+        UnreadableInputError: there is no git, or it refuses.
+    """
+    own = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *words], env={**own, "LC_ALL": "C"}, capture_output=True, check=False
+        )
+    except OSError as problem:
+        raise UnreadableInputError(f"git cannot be run: {problem.strerror}") from problem
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise UnreadableInputError(f"git {words[0]}: {said[0] if said else 'failed'}")
+    return done.stdout

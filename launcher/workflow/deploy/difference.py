@@ -1,0 +1,250 @@
+"""What a deployment would change in the account, shown before the question, and held still until it is answered."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.aws import stacks
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
+from launcher.catalog.replacement import load_replacing
+from launcher.cdk.commands import Assembly
+from launcher.cdk.difference import (
+    REPLACING,
+    Change,
+    ResourceChange,
+    StackChange,
+    broken_exports,
+    imports,
+    stack_change,
+)
+from launcher.model.errors import ImpossibleError, SlipwayError
+from launcher.model.quote import Quote
+from launcher.records.deploy_lock import deploying
+from launcher.workflow.deploy.rates import hourly_rate
+from launcher.workflow.deploy.readback.training import COMPLETE
+from launcher.workflow.deploy.steps import DeployContext
+
+IN_PROGRESS = "_IN_PROGRESS"
+NOT_MADE = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
+"""States of a stack that holds nothing: the CDK makes it anew."""
+OWNER_TAGS = ("owner", "Owner")
+LISTED = 30
+"""Changed resources that are listed one by one; of more, the rest is counted."""
+MOMENTOUS = frozenset(
+    (
+        "AWS::EC2::Subnet",
+        "AWS::EC2::VPC",
+        "AWS::EKS::Cluster",
+        "AWS::EKS::Nodegroup",
+        "AWS::FSx::FileSystem",
+        "AWS::S3::Bucket",
+        "AWS::SageMaker::Cluster",
+        "AWS::SageMaker::Endpoint",
+        "Custom::PclusterCluster",
+    )
+)
+"""Types whose replacement ends machines or what they hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """An assembly held against the stacks that exist.
+
+    `states` are those of its stacks as they were looked at, `before` and `after` their templates. `unasked` is why AWS
+    was not asked, where it was not: then everything counts as new.
+    """
+
+    states: Mapping[str, StackState | None]
+    before: Mapping[str, Mapping[str, Any]]
+    after: Mapping[str, Mapping[str, Any]]
+    stacks: tuple[StackChange, ...]
+    unasked: str | None = None
+
+    @property
+    def none(self) -> bool:
+        """Whether every stack is there already, whole and made of the same things."""
+        whole = all(state is not None and state.status in COMPLETE for state in self.states.values())
+        return whole and all(each.same for each in self.stacks)
+
+    @property
+    def changes(self) -> Iterator[ResourceChange]:
+        """Every resource that changes in stacks that are there."""
+        return (each for stack in self.stacks if not stack.new for each in stack.resources)
+
+
+def difference_of(assembly: Assembly, session: Session) -> Difference:
+    """Look at the stacks of an assembly and what would change in them.
+
+    Raises:
+        QuoteMismatchError: the assembly is not what was synthesised.
+        ImpossibleError: another deployment is at one of them.
+        AwsError: a call failed.
+    """
+    assembly.refuse_if_changed()
+    states = {name: stacks.find(session, name) for name in assembly.stacks}
+    _refuse_in_progress(states)
+    made = [name for name, state in states.items() if state is not None and state.status not in NOT_MADE]
+    return compared(assembly, states, {name: stacks.template(session, name) for name in made})
+
+
+def all_new(assembly: Assembly, unasked: str) -> Difference:
+    """The difference where AWS is not asked what exists, with the reason."""
+    return compared(assembly, dict.fromkeys(assembly.stacks), {}, unasked)
+
+
+def compared(
+    assembly: Assembly,
+    states: Mapping[str, StackState | None],
+    before: Mapping[str, Mapping[str, Any]],
+    unasked: str | None = None,
+) -> Difference:
+    """An assembly held against the templates of the stacks that are there."""
+    after = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in assembly.templates.items()}
+    replacing = load_replacing()
+    found = tuple(stack_change(name, before.get(name), template, replacing) for name, template in after.items())
+    return Difference(states=states, before=before, after=after, stacks=found, unasked=unasked)
+
+
+def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
+    """Go on only where CloudFormation is at none of some stacks.
+
+    Raises:
+        ImpossibleError: it is, with whose deployment that is.
+    """
+    for name, state in states.items():
+        if state is None or not state.status.endswith(IN_PROGRESS) or state.status in NOT_MADE:
+            continue
+        facts = [f"since {state.deployed_at:%Y-%m-%d %H:%M} UTC"] if state.deployed_at is not None else []
+        facts += [f"plan {state.tags['slipway:plan']}"] if "slipway:plan" in state.tags else []
+        facts += [f"of {state.tags[each]}" for each in OWNER_TAGS if each in state.tags]
+        raise ImpossibleError(
+            f"stack {name} is {state.status}{', ' if facts else ''}{', '.join(facts)}: another deployment is at it",
+            hint="wait until it is over and run this again; nothing was changed",
+        )
+
+
+def refuse_broken_exports(found: Difference) -> None:
+    """Go on only with changes that CloudFormation can carry out.
+
+    Raises:
+        ImpossibleError: a stack would lose or change what another one imports.
+    """
+    for change in found.stacks:
+        if change.new:
+            continue
+        broken = broken_exports(found.before[change.name], found.after[change.name], change)
+        for user, template in found.before.items():
+            used = sorted(set(imports(template)) & broken.keys()) if user != change.name else []
+            if used:
+                cluster = user.removeprefix("slipway-").rpartition("-")[0]
+                raise ImpossibleError(
+                    f"stack {user} uses {used[0]} of {change.name}, and {broken[used[0]]}: CloudFormation refuses that "
+                    "while it is used",
+                    hint=f"slipway down {cluster} removes what is there, or take back the change",
+                )
+
+
+@contextmanager
+def agreed(found: Difference, quoted: Quote, context: DeployContext, words: Iterable[str]) -> Iterator[None]:
+    """Show what a deployment changes and have it approved; the block deploys, and no other deployment comes between.
+
+    Raises:
+        DeclinedError: somebody said no.
+        ImpossibleError: another deployment of the name goes on, or the stacks were changed since they were looked at.
+        AwsError: a call failed.
+    """
+    place, plan = quoted.plan.place, quoted.plan
+    with _held(context, plan.cluster_name, place.region):
+        for line in difference_lines(found, context, place.region, words):
+            context.tell(line)
+        refuse_broken_exports(found)
+        context.approve()
+        session = Session(environment=context.environment, region=place.region)
+        states = {name: stacks.find(session, name) for name in found.states}
+        _refuse_in_progress(states)
+        moved = [name for name, state in states.items() if state != found.states[name]]
+        if moved:
+            raise ImpossibleError(
+                f"stack {moved[0]} was changed by somebody else since the difference was shown: nothing is deployed",
+                hint="run the command again, and it shows what is different now",
+            )
+        yield
+
+
+@contextmanager
+def _held(context: DeployContext, cluster: str, region: str) -> Iterator[None]:
+    """The name of a deployment, where others could deploy the same."""
+    if context.root is None:
+        yield
+        return
+    with deploying(context.root, cluster, region):
+        yield
+
+
+def shown_only(assembly: Assembly, session: Session, context: DeployContext, words: Iterable[str]) -> None:
+    """The same difference for a dry run; where AWS cannot be asked, that is said and everything is new.
+
+    Raises:
+        ImpossibleError: the deployment would be refused.
+    """
+    try:
+        found = difference_of(assembly, session)
+    except ImpossibleError:
+        raise
+    except SlipwayError as problem:
+        found = all_new(assembly, problem.message)
+    for line in difference_lines(found, context, session.region, words):
+        context.tell(line)
+    refuse_broken_exports(found)
+
+
+def difference_lines(found: Difference, context: DeployContext, region: str, words: Iterable[str]) -> Iterator[str]:
+    """The difference in the plan's words, then stack by stack, then in dollars an hour."""
+    first, *more = words
+    yield f"what changes: {first}"
+    yield from (f"  {line}" for line in more)
+    if found.unasked is not None:
+        yield f"  AWS is not asked what is there already ({found.unasked}): everything counts as new"
+    if not found.before:
+        count = sum(len(each.resources) for each in found.stacks)
+        stacks_words = f"{len(found.stacks)} new stack{'s' if len(found.stacks) > 1 else ''}"
+        after = hourly_rate(found.after.values(), context.catalog, region)
+        yield f"  {count} resources in {stacks_words}; an hour costs {after.words} while all nodes run"
+        return
+    for stack in found.stacks:
+        yield f"  {stack.name}: {_counts(stack)}"
+        if not stack.new:
+            yield from (f"    {line}" for line in _listed(stack.resources))
+    before = hourly_rate(found.before.values(), context.catalog, region)
+    after = hourly_rate(found.after.values(), context.catalog, region)
+    same = before == after
+    yield f"  an hour costs {after.words} while all nodes run" + (
+        ", as before" if same else f"; before: {before.words}"
+    )
+    momentous = [each for each in found.changes if each.change in REPLACING and each.type in MOMENTOUS]
+    if momentous or not same:
+        parts = [f"{each.change}: {each.logical_id} ({each.type})" for each in momentous]
+        parts += [] if same else [f"${before.usd:,.2f} an hour becomes ${after.usd:,.2f}"]
+        yield f"  this changes what is there: {'; '.join(parts)}"
+
+
+def _counts(stack: StackChange) -> str:
+    """The changes of a stack, counted."""
+    counted = [f"{stack.count(each)} {each}" for each in Change if stack.count(each)]
+    if counted:
+        return ", ".join(counted)
+    return "no change" if stack.same else "its outputs alone"
+
+
+def _listed(changes: Sequence[ResourceChange]) -> Iterator[str]:
+    """One line a resource, what replaces something first."""
+    order = [Change.REPLACED, Change.MAYBE_REPLACED, Change.REMOVED, Change.KEPT, Change.CHANGED, Change.NEW]
+    ranked = sorted(changes, key=lambda each: (order.index(each.change), each.type, each.logical_id))
+    for each in ranked[:LISTED]:
+        because = f": {', '.join(each.because)}" if each.because else ""
+        yield f"{each.change:<15} {each.type}  {each.logical_id}{because}"
+    if len(ranked) > LISTED:
+        yield f"and {len(ranked) - LISTED} more"

@@ -1,0 +1,97 @@
+"""What an EKS cluster is in the stories of a deployment: its line, and the ways into it."""
+
+from collections.abc import Mapping
+
+from launcher.aws.session import Session
+from launcher.model.eks import WORKERS
+from launcher.model.errors import ImpossibleError
+from launcher.model.hyperpod import is_prepaid
+from launcher.model.plan import Plan
+from launcher.records.submission import EKS, HeadNode
+from launcher.rendering.cluster import cluster_name
+from launcher.rendering.eks import PLUGINS_FILE
+from launcher.rendering.kubernetes_job import MANIFEST_FILE, NAMESPACE_FILE
+from launcher.submit.kubernetes.connection import require_client
+
+
+def by_hand(plan: Plan) -> str:
+    """The commands that put a plan's job into its cluster; one that exists has what shows its chips."""
+    own = "" if plan.request.target.cluster is not None else f"-f {PLUGINS_FILE} "
+    return f"kubectl apply {own}-f {NAMESPACE_FILE}, then kubectl create -f {MANIFEST_FILE}"
+
+
+def words(plan: Plan, head: str, machines: str) -> str:
+    """What a deployment makes of the cluster, in a line."""
+    return f"EKS cluster {plan.cluster_name}: control plane, system node {head}, nodes {machines}, up from the start"
+
+
+def refuse_joining(plan: Plan) -> None:
+    """Go on with a job whose cluster is made for it.
+
+    Raises:
+        ImpossibleError: the plan names a cluster that exists; the hint says how its job gets there by hand.
+    """
+    if plan.request.target.cluster is not None:
+        message = f"target.cluster: jobs are not sent to EKS clusters that exist from here, got {plan.cluster_name}"
+        raise ImpossibleError(message, hint=f"slipway render writes the job's files: {by_hand(plan)}")
+
+
+def refuse_job(plan: Plan, _environment: Mapping[str, str]) -> None:
+    """Go on with a job for a cluster whose API will answer from here.
+
+    Raises:
+        ImpossibleError: nobody outside its network could reach it, or the client of Kubernetes is not installed; the
+            hint says what to do.
+    """
+    require_client()
+    network = plan.request.network
+    if network.vpc_id is None and network.name is None and not network.api_cidrs:
+        message = (
+            f"network.api_cidrs: the API of {plan.cluster_name} would be private, and its network new: nobody is in it"
+        )
+        hint = (
+            "name the addresses that reach it: network: {api_cidrs: [198.51.100.0/24]}; or slipway deploy and then, by"
+            f" hand, through the tunnel that it prints: {by_hand(plan)}"
+        )
+        raise ImpossibleError(message, hint=hint)
+
+
+def api(_plan: Plan, outputs: Mapping[str, str], session: Session) -> HeadNode:
+    """The API that takes a cluster's jobs, by the outputs of its training stack."""
+    return HeadNode(via=EKS, host=outputs["ClusterName"], region=session.region, role=outputs["AccessRoleArn"])
+
+
+def unreached(plan: Plan, outputs: Mapping[str, str]) -> str:
+    """What to do where the API does not answer from here."""
+    if plan.request.network.api_cidrs:
+        return f"is this machine within network.api_cidrs ({', '.join(plan.request.network.api_cidrs)})?"
+    return (
+        f"its API is private: launch from within its network, or by hand: {tunnel(plan, outputs)}, then {by_hand(plan)}"
+    )
+
+
+def tunnel(plan: Plan, outputs: Mapping[str, str]) -> str:
+    """The command that forwards a port of this machine to a private API, through the system node."""
+    region, name = plan.place.region, cluster_name(plan)
+    system = (
+        f"aws ec2 describe-instances --region {region} --filters Name=tag:eks:cluster-name,Values={name}"
+        " Name=tag:eks:nodegroup-name,Values=system --query 'Reservations[0].Instances[0].InstanceId' --output text"
+    )
+    host = outputs["ClusterEndpoint"].removeprefix("https://")
+    return (
+        f"aws ssm start-session --region {region} --target $({system})"
+        " --document-name AWS-StartPortForwardingSessionToRemoteHost"
+        f" --parameters host={host},portNumber=443,localPortNumber=8443"
+    )
+
+
+def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Commands into the cluster, each with what it is for; a private API is reached from inside its network alone."""
+    found = [("kubectl", outputs["Connect"])]
+    if not plan.request.network.api_cidrs:
+        found.append(("its API is private: a tunnel, first", tunnel(plan, outputs)))
+    if plan.request.workload.train is not None:
+        found.append(("the job", f"{by_hand(plan)}   (slipway render writes them)"))
+    if not is_prepaid(plan.place.option):
+        found.append((f"{WORKERS} again, after a stop", outputs["StartFleet"]))
+    return found

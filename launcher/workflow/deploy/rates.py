@@ -1,0 +1,142 @@
+"""What stacks cost an hour by their templates: before and after a deployment, by the same rule.
+
+All nodes at the rate they were quoted at (the guard's function holds it), the machines beside them, the NAT gateways
+and addresses, and the file systems at the listed price. Traffic, logs and what is stored in S3 come on top.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from launcher.catalog.load import Catalog
+from launcher.model.hyperpod import WORKERS
+from launcher.model.money import Price, Unpriced
+from launcher.pricing.bill import FSX, GB_PER_GIB
+from launcher.pricing.bill_lines import HOURS_PER_MONTH
+from launcher.pricing.hyperpod import machine_price
+from launcher.workflow.deploy.leftovers import PAID_HOURLY
+
+Resources = Mapping[str, Any]
+"""Of one template, by logical id."""
+PAID = {**PAID_HOURLY, "AWS::EKS::Cluster": "eks.cluster"}
+"""What is paid by the hour whatever it does, and the name of its price."""
+RATE = "USD_PER_NODE_HOUR"
+"""The variable of the guard's function (infra/parts/guard_function.py)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HourlyRate:
+    """Dollars an hour of some stacks at full strength; `unknown` names what has no price and is not in it."""
+
+    usd: Decimal
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """As a person says it."""
+        return f"${self.usd:,.2f}" + (f" and {' and '.join(self.unknown)}, not priced" if self.unknown else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Machines:
+    """Machines of one type; `managed` ones SageMaker bills, `nodes` at the quoted rate."""
+
+    type: str
+    count: int
+    managed: bool = False
+    nodes: bool = False
+
+
+def hourly_rate(templates: Iterable[Mapping[str, Any]], catalog: Catalog, region: str) -> HourlyRate:
+    """What the stacks of some templates cost an hour, all their nodes running."""
+    usd, unknown = Decimal(0), []
+    for template in templates:
+        resources = template.get("Resources", {})
+        rate = next((each for each in map(_quoted_rate, resources.values()) if each is not None), None)
+        for resource in resources.values():
+            for name, price in _priced(resource, resources, rate, catalog=catalog, region=region):
+                if price is None:
+                    unknown.append(name)
+                else:
+                    usd += price
+    return HourlyRate(usd=usd, unknown=tuple(unknown))
+
+
+def _quoted_rate(resource: Mapping[str, Any]) -> Decimal | None:
+    """The rate that a guard's function was given."""
+    variables = resource.get("Properties", {}).get("Environment", {})
+    found = variables.get("Variables", {}).get(RATE) if isinstance(variables, Mapping) else None
+    return Decimal(found) if found is not None else None
+
+
+def _priced(
+    resource: Mapping[str, Any], resources: Resources, rate: Decimal | None, *, catalog: Catalog, region: str
+) -> Iterator[tuple[str, Decimal | None]]:
+    """What of a resource is paid by the hour, each with its name and dollars; None where there is no price."""
+    kind, properties = resource["Type"], resource.get("Properties", {})
+    if kind in PAID:
+        yield kind, _usd(catalog.bill_item(PAID[kind], region))
+    if kind == "AWS::FSx::FileSystem":
+        yield kind, _file_system(properties, catalog, region)
+    for each in MACHINES[kind](properties, resources) if kind in MACHINES else ():
+        price = rate if each.nodes else _listed(each, catalog, region)
+        yield f"{each.count} x {each.type}", None if price is None else price * each.count
+
+
+def _listed(machines: _Machines, catalog: Catalog, region: str) -> Decimal | None:
+    if machines.managed:
+        return _usd(machine_price(catalog, machines.type, region))
+    return _usd(catalog.on_demand(machines.type, region))
+
+
+def _file_system(properties: Mapping[str, Any], catalog: Catalog, region: str) -> Decimal | None:
+    speed = properties.get("LustreConfiguration", {}).get("PerUnitStorageThroughput")
+    price = _usd(catalog.bill_item(FSX[speed], region)) if speed in FSX else None
+    if price is None:
+        return None
+    gb = Decimal(properties["StorageCapacity"]) * Decimal(repr(GB_PER_GIB))
+    return gb * price / Decimal(str(HOURS_PER_MONTH))
+
+
+def _usd(price: Price | Unpriced) -> Decimal | None:
+    return price.usd if isinstance(price, Price) else None
+
+
+def _parallelcluster(properties: Mapping[str, Any], _resources: Resources) -> Iterator[_Machines]:
+    """The queue that was priced comes first; those after it take its place and do not run beside it."""
+    configuration = properties["ClusterConfiguration"]
+    yield _Machines(type=configuration["HeadNode"]["InstanceType"], count=1)
+    for pool in configuration.get("LoginNodes", {}).get("Pools", ()):
+        yield _Machines(type=pool["InstanceType"], count=int(pool["Count"]))
+    for resource in configuration["Scheduling"]["SlurmQueues"][0]["ComputeResources"]:
+        kind = resource.get("InstanceType") or resource["Instances"][0]["InstanceType"]
+        yield _Machines(type=kind, count=int(resource["MaxCount"]), nodes=True)
+
+
+def _hyperpod(properties: Mapping[str, Any], _resources: Resources) -> Iterator[_Machines]:
+    for group in properties["InstanceGroups"]:
+        name, count = group["InstanceType"].removeprefix("ml."), int(group["InstanceCount"])
+        yield _Machines(type=name, count=count, managed=True, nodes=group["InstanceGroupName"] == WORKERS)
+
+
+def _endpoint(properties: Mapping[str, Any], _resources: Resources) -> Iterator[_Machines]:
+    for variant in properties["ProductionVariants"]:
+        if "InstanceType" in variant:
+            yield _Machines(type=variant["InstanceType"], count=int(variant["InitialInstanceCount"]), nodes=True)
+
+
+def _node_group(properties: Mapping[str, Any], resources: Resources) -> Iterator[_Machines]:
+    """The type of a node group stands in its launch template."""
+    template = resources[properties["LaunchTemplate"]["Id"]["Ref"]]["Properties"]["LaunchTemplateData"]
+    count = int(properties["ScalingConfig"]["MaxSize"])
+    yield _Machines(type=template["InstanceType"], count=count, nodes=properties["NodegroupName"] == WORKERS)
+
+
+MACHINES: Mapping[str, Callable[[Mapping[str, Any], Resources], Iterator[_Machines]]] = {
+    "Custom::PclusterCluster": _parallelcluster,
+    "AWS::SageMaker::Cluster": _hyperpod,
+    "AWS::SageMaker::EndpointConfig": _endpoint,
+    "AWS::EKS::Nodegroup": _node_group,
+}
+"""What machines a resource of a type holds."""

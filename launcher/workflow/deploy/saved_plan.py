@@ -1,0 +1,135 @@
+"""The story of a saved plan: what was shown is kept, and carried out as it was or refused because something moved."""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+
+from launcher.cdk.commands import Assembly, Cdk
+from launcher.cdk.runner import SubprocessRunner
+from launcher.model.document import document
+from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteMismatchError, UnreadableInputError
+from launcher.model.quote import Quote
+from launcher.pricing.priced import Priced
+from launcher.records.documents import quote_document
+from launcher.records.run_folder import write_whole
+from launcher.records.saved_plan import SavedPlan, read_saved, write_saved
+from launcher.workflow.deploy.deployment import deploys
+from launcher.workflow.quote.fresh import Picked
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import NoSuchCandidateError
+
+AGAIN = "slipway plan FILE -o SAVED shows and saves it as it is now"
+
+
+def save_plan(path: Path, priced: Priced, rank: int, quoted: Quote, environment: Mapping[str, str]) -> SavedPlan:
+    """Keep one candidate of what was shown: its plan, its money, and the hash of its stacks.
+
+    Args:
+        path: where.
+        priced: the candidates.
+        rank: the one that is kept.
+        quoted: its quote.
+        environment: for the synthesis; nothing is called.
+
+    Raises:
+        ImpossibleError: it has no price, its stacks cannot be synthesised, or the file cannot be written.
+    """
+    if quoted.usd is None:
+        raise ImpossibleError(f"candidate {rank} has no price, so that nothing could be held to it: {quoted.unpriced}")
+    plan = document(quoted.plan.request)
+    workdir = Path(priced.path).resolve().parent / quoted.plan.request.run.workdir
+    plan["run"]["workdir"] = str(workdir.resolve())
+    given = {"usd_per_hour": quoted.usd_per_hour, "max_usd": priced.context.rules.max_usd}
+    amounts = {name: usd for name, usd in given.items() if usd is not None}
+    saved = SavedPlan(
+        name=quoted.plan.name,
+        digest=quoted.digest,
+        saved_at=priced.now,
+        usd_high=quoted.usd.high,
+        amounts=amounts,
+        stacks=_stack_hashes(quoted, amounts, environment) if deploys(quoted.plan) else {},
+    )
+    write_saved(path, saved, quoted, plan, quote_document(quoted, rank, priced.catalog.instance_types))
+    return saved
+
+
+def saved_plan_of(path: Path, options: PriceOptions, wanted: str | None) -> SavedPlan | None:
+    """The saved plan that a file is, None for a plan file; nothing about it is chosen on the command line any more.
+
+    Raises:
+        UnreadableInputError: it is damaged, or the command line picks something else.
+    """
+    saved = read_saved(path)
+    if saved is not None and (wanted is not None or options.region is not None):
+        flag = "--pick" if wanted is not None else "--region"
+        raise UnreadableInputError(f"{path} is a saved plan, which is carried out as it is: {flag} does not go with it")
+    return saved
+
+
+def quoted_as_saved(saved: SavedPlan, quote: Callable[[str], Picked], environment: Mapping[str, str]) -> Picked:
+    """The candidate of a saved plan, quoted anew by its digest, as long as it is what was saved.
+
+    Raises:
+        QuoteMismatchError, OverBudgetError: something moved.
+        SlipwayError: it cannot be quoted.
+    """
+    try:
+        picked = quote(saved.digest)
+    except NoSuchCandidateError as none:
+        message = f"the saved plan is {saved.digest[:12]}, and its file says another one: it was changed"
+        raise QuoteMismatchError(message, hint=AGAIN) from none
+    refuse_if_moved(saved, picked, environment)
+    return picked
+
+
+def refuse_if_moved(saved: SavedPlan, picked: Picked, environment: Mapping[str, str]) -> None:
+    """Go on only with what was saved: the same stacks, and no more dollars.
+
+    Raises:
+        QuoteMismatchError: the stacks are others than the saved ones.
+        OverBudgetError: the high estimate is above the saved one.
+    """
+    quoted = picked.quoted
+    high = quoted.usd.high if quoted.usd is not None else None
+    if high is None or high > saved.usd_high:
+        now = "has no price any more" if high is None else f"is ${high:,.2f} now"
+        message = (
+            f"the high estimate was ${saved.usd_high:,.2f} when the plan was saved, {_day(saved.saved_at)}, and {now}"
+        )
+        raise OverBudgetError(message, hint=AGAIN)
+    if not saved.stacks:
+        return
+    found = _stack_hashes(quoted, saved.amounts, environment)
+    moved = sorted(name for name in saved.stacks.keys() | found.keys() if saved.stacks.get(name) != found.get(name))
+    if moved:
+        message = f"the stacks are not the ones that were saved: {', '.join(moved)} came out differently"
+        raise QuoteMismatchError(message, hint=f"another version of slipway makes other stacks; {AGAIN}")
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _stack_hashes(quoted: Quote, amounts: Mapping[str, Decimal], environment: Mapping[str, str]) -> dict[str, str]:
+    """The hash of each template of a plan's stacks; assets stand in them by theirs.
+
+    Raises:
+        ImpossibleError: they cannot be synthesised.
+    """
+    with tempfile.TemporaryDirectory(prefix="slipway-") as scratch:
+        # Not plan.json: what the gate said is not asked, and is no part of a template.
+        plan = Path(scratch) / "saved.json"
+        write_whole(plan, json.dumps(document(quoted.plan.request)))
+        cdk = Cdk(runner=SubprocessRunner(), environment=environment)
+        made: Assembly = cdk.synth(plan, quoted.digest, Path(scratch) / "cdk.out", amounts)
+        return {name: _hash(path) for name, path in made.templates.items()}
+
+
+def _hash(template: Path) -> str:
+    """The hash of what a template says, however it is written."""
+    whole = json.dumps(json.loads(template.read_text(encoding="utf-8")), sort_keys=True)
+    return hashlib.sha256(whole.encode()).hexdigest()

@@ -1,0 +1,296 @@
+"""The story of a diff: plans of two files, folders or git revisions, both priced on the same day, and what changed."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from launcher import plan_file
+from launcher.catalog import load as catalog_load
+from launcher.catalog.load import Catalog
+from launcher.model.document import document
+from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
+from launcher.model.money import CostComponent
+from launcher.model.plan import Place
+from launcher.model.plan_diff import UNKNOWN_NOW, LineChange, LineDiff, PlanDiff, PlansDiff
+from launcher.model.quote import Quote
+from launcher.model.request import PlanRequest
+from launcher.submit.revision import Revision, find_revision
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price_request
+
+IS_PLAN = re.compile(r"^\s*[\"']?slipway[\"']?\s*:", re.MULTILINE)
+SUFFIXES = (".yaml", ".yml", ".json")
+SKIPPED = {".git", ".slipway", ".venv", "node_modules", "rendered"}
+HERE = "this folder"
+MOST_KEYS = 8
+NEARLY = 1e-9
+_HINT = "slipway diff main, slipway diff OLD.yaml NEW.yaml, or two folders"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """Plans before or after: their texts by name, relative to a folder."""
+
+    name: str
+    texts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Total:
+    """One plan priced: its request, and its best candidate's quote, None with the reason where there is none."""
+
+    request: PlanRequest
+    quoted: Quote | None
+    reason: str = ""
+
+
+def diff(
+    old: str,
+    new: str | None,
+    now: datetime,
+    options: PriceOptions,
+    *,
+    old_options: PriceOptions,
+    folder: Path,
+    environment: Mapping[str, str],
+) -> PlansDiff:
+    """Compare the totals of plans.
+
+    Args:
+        old: a file, a folder, or a git revision of the repository around `folder`.
+        new: the same; None: the folder as it is.
+        now: the moment that both sides are priced at.
+        options: how the new side is priced.
+        old_options: how the old one is: with another day of prices, what prices did shows.
+        folder: where names are relative to.
+        environment: for git.
+
+    Raises:
+        UnreadableInputError: a side is none of these, or a plan after the change cannot be read.
+        ImpossibleError: there is no plan on either side.
+    """
+    before, after = _sides(old, new, folder, environment)
+    names = sorted({*before.texts, *after.texts})
+    if not names:
+        raise ImpossibleError(f"neither {before.name} nor {after.name} holds a plan file")
+    catalogs = [
+        catalog_load.load(prices_as_of=each.prices_as_of, overlay=each.cache, today=now.date())
+        for each in (old_options, options)
+    ]
+    plans = []
+    for name in names:
+        was, is_ = before.texts.get(name), after.texts.get(name)
+        if was == is_ and old_options == options:
+            continue
+        earlier = None if was is None else _priced(name, was, catalogs[0], now, old_options, broken_is_fine=True)
+        later = None if is_ is None else _priced(name, is_, catalogs[1], now, options)
+        plans.append(_plan_diff(name, earlier, later))
+    return PlansDiff(old=before.name, new=after.name, plans=tuple(plans), looked_at=len(names))
+
+
+def _sides(old: str, new: str | None, folder: Path, environment: Mapping[str, str]) -> tuple[Side, Side]:
+    """Both sides; where both are files, they are one plan whatever they are called.
+
+    Raises:
+        UnreadableInputError: a file has nothing to be compared with, or one side is nothing that can be read.
+    """
+    if Path(old).is_file() and (new is None or not Path(new).is_file()):
+        other = "nothing" if new is None else f"{new}, which is no file"
+        raise UnreadableInputError(f"{old} is one plan file, and is compared with {other}", hint=_HINT)
+    if new is not None and Path(old).is_file() and Path(new).is_file():
+        return Side(name=old, texts={new: _text(Path(old))}), Side(name=new, texts={new: _text(Path(new))})
+    if new is not None and Path(new).is_file():
+        revision = _revision(old, folder, environment)
+        place = Path(new).resolve()
+        if not place.is_relative_to(folder.resolve()):
+            raise UnreadableInputError(f"{new} is not below {folder}, whose revisions are looked at", hint=_HINT)
+        inside = place.relative_to(folder.resolve()).as_posix()
+        texts = {inside: revision.read(inside)} if inside in revision.files() else {}
+        return Side(name=old, texts=texts), Side(name=new, texts={inside: _text(Path(new))})
+    before = _side(old, folder, environment)
+    after = _side(new, folder, environment) if new is not None else Side(name=HERE, texts=_in_folder(folder))
+    return before, after
+
+
+def _side(text: str, folder: Path, environment: Mapping[str, str]) -> Side:
+    """A folder, or a revision."""
+    if text and Path(text).is_dir():
+        return Side(name=text, texts=_in_folder(Path(text)))
+    revision = _revision(text, folder, environment)
+    named = [each for each in revision.files() if each.endswith(SUFFIXES) and not SKIPPED & {*Path(each).parts}]
+    texts = {each: revision.read(each) for each in named}
+    return Side(name=text, texts={name: found for name, found in texts.items() if IS_PLAN.search(found)})
+
+
+def _revision(text: str, folder: Path, environment: Mapping[str, str]) -> Revision:
+    """A git revision.
+
+    Raises:
+        UnreadableInputError: it is none.
+    """
+    found = find_revision(text, folder, environment)
+    if found is None:
+        message = f"{text} is no plan file, no folder and no git revision here"
+        raise UnreadableInputError(message, hint=_HINT)
+    return found
+
+
+def _in_folder(folder: Path) -> dict[str, str]:
+    """The plans of a folder, by their paths relative to it."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if path.suffix in SUFFIXES and path.is_file() and not SKIPPED & {*inside.parts}:
+            try:
+                text = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError):
+                # What cannot be read as text is no plan of anybody's.
+                continue
+            if IS_PLAN.search(text):
+                found[inside.as_posix()] = text
+    return found
+
+
+def _text(path: Path) -> str:
+    """The text of a file that was named.
+
+    Raises:
+        UnreadableInputError: it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UnreadableInputError(f"cannot read the plan file {path}: {problem}") from problem
+
+
+def _priced(
+    name: str, text: str, catalog: Catalog, now: datetime, options: PriceOptions, *, broken_is_fine: bool = False
+) -> _Total | None:
+    """The best candidate of a plan's text; None for one that could not be read and need not be.
+
+    Raises:
+        UnreadableInputError: it cannot be read.
+    """
+    try:
+        request = plan_file.loads(text, name=name)
+    except SlipwayError:
+        if broken_is_fine:
+            return None
+        raise
+    if options.region is not None:
+        request = replace(request, target=replace(request.target, region=(options.region,)))
+    try:
+        found = price_request(Path(name), request, catalog, now, options).quote(1)
+    except ImpossibleError as problem:
+        told = problem.findings[0].message if problem.findings else problem.message
+        return _Total(request=request, quoted=None, reason=told)
+    if found.usd is None:
+        return _Total(request=request, quoted=None, reason=found.unpriced or "")
+    return _Total(request=request, quoted=found)
+
+
+def _plan_diff(file: str, old: _Total | None, new: _Total | None) -> PlanDiff:
+    """One plan before and after."""
+    known = new or old
+    request = known.request if known is not None else None
+    serves = request is not None and request.workload.serve is not None
+    before = old.quoted if old is not None else None
+    after = new.quoted if new is not None else None
+    return PlanDiff(
+        name=request.name if request is not None else file,
+        file=file,
+        unit="month" if serves else "run",
+        old_usd=_mid(before),
+        new_usd=_mid(after),
+        why=tuple(_reasons(old, new)),
+        lines=tuple(_lines(before, after)),
+    )
+
+
+def _mid(quoted: Quote | None) -> Decimal | None:
+    return quoted.usd.mid if quoted is not None and quoted.usd is not None else None
+
+
+def _reasons(old: _Total | None, new: _Total | None) -> Iterator[str]:
+    """What changed: the plan's being there, its keys, the choice, the rate."""
+    if new is None:
+        yield "the plan is gone"
+        return
+    if new.quoted is None:
+        yield UNKNOWN_NOW
+        yield new.reason
+    if old is None:
+        yield "the plan is new"
+        return
+    if old.quoted is None:
+        yield f"it had no total: {old.reason}"
+    changed = list(_changed_keys(document(old.request), document(new.request)))
+    yield from changed[:MOST_KEYS]
+    if len(changed) > MOST_KEYS:
+        yield f"{len(changed) - MOST_KEYS} more keys"
+    if old.quoted is None or new.quoted is None:
+        return
+    was, is_ = (place_words(each.plan.place) for each in (old.quoted, new.quoted))
+    if was != is_:
+        yield f"choice: {is_}, before {was}"
+    elif (rate := _rate(old.quoted)) != (now := _rate(new.quoted)):
+        yield f"price: {now} an hour, before {rate}"
+    if was == is_ and abs(old.quoted.hours.mid - new.quoted.hours.mid) > NEARLY and new.quoted.serving is None:
+        yield f"quantity: {new.quoted.hours.mid:,.1f} h, before {old.quoted.hours.mid:,.1f} h"
+
+
+def _rate(quoted: Quote) -> str:
+    return "unpriced" if quoted.usd_per_hour is None else f"${quoted.usd_per_hour:,.2f}"
+
+
+def place_words(place: Place) -> str:
+    """Where and how, in words."""
+    how = place.option.value.replace("-", " ") + (f" {place.term_years}y" if place.term_years else "")
+    what = f"{place.nodes} × {place.billed_name}" if place.instance_type else "Bedrock"
+    return f"{what}, {how} in {place.region}"
+
+
+def _changed_keys(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """The keys of a plan that differ, with both values."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in dict.fromkeys((*old, *new)):
+            yield from _changed_keys(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
+    elif old != new:
+        yield f"{path}: {_shown(new)}, before {_shown(old)}"
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _lines(old: Quote | None, new: Quote | None) -> Iterator[LineDiff]:
+    """Every line of either bill that comes to another sum, the largest change first."""
+    before, after = _by_name(old), _by_name(new)
+    found = [_line(name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after))]
+    changed = [each for each in found if each.change is not LineChange.NONE]
+    yield from sorted(changed, key=lambda each: -abs((each.new_usd or Decimal(0)) - (each.old_usd or Decimal(0))))
+
+
+def _by_name(quoted: Quote | None) -> dict[str, CostComponent]:
+    return {} if quoted is None else {each.name: each for each in quoted.components}
+
+
+def _line(name: str, old: CostComponent | None, new: CostComponent | None) -> LineDiff:
+    """One line, and why it differs."""
+    was, is_ = (None if each is None else each.usd for each in (old, new))
+    return LineDiff(name=name, old_usd=was, new_usd=is_, change=_change(old, new))
+
+
+def _change(old: CostComponent | None, new: CostComponent | None) -> LineChange:
+    if old is None or new is None:
+        return LineChange.NEW if old is None else LineChange.GONE
+    if (old.usd is None) is not (new.usd is None):
+        return LineChange.UNPRICED
+    if old.usd == new.usd:
+        return LineChange.NONE
+    price, quantity = old.unit_price_usd != new.unit_price_usd, old.quantity != new.quantity
+    return LineChange.BOTH if price and quantity else LineChange.PRICE if price else LineChange.QUANTITY

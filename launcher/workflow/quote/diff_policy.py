@@ -1,0 +1,54 @@
+"""The policy of `slipway diff`: a small YAML file, and what the command line says instead."""
+
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+import yaml
+
+from launcher.model.errors import UnreadableInputError
+from launcher.model.names import nearest_name
+from launcher.model.plan_diff import DiffPolicy
+
+KEYS = ("max_increase_usd", "max_increase_percent")
+
+
+def policy_of(path: Path | None, usd: Decimal | None, percent: float | None) -> DiffPolicy:
+    """The policy of a file, of which the command line replaces what it gives.
+
+    Raises:
+        UnreadableInputError: the file cannot be read, has another key, or a value that is no amount.
+    """
+    stated = {} if path is None else _read(path)
+    known = stated.get("max_increase_percent")
+    return DiffPolicy(
+        max_increase_usd=stated.get("max_increase_usd") if usd is None else usd,
+        max_increase_percent=(None if known is None else float(known)) if percent is None else percent,
+    )
+
+
+def _read(path: Path) -> dict[str, Decimal]:
+    """The amounts of a policy file by their keys; what is null is not limited."""
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as problem:
+        raise UnreadableInputError(f"cannot read the policy {path}: {' '.join(str(problem).split())}") from problem
+    if not isinstance(data, dict):
+        raise UnreadableInputError(
+            f"{path}: a policy is a mapping with {' and '.join(KEYS)}, got {type(data).__name__}"
+        )
+    for key in data:
+        if key not in KEYS:
+            hint = nearest_name(str(key), KEYS) or f"known: {', '.join(KEYS)}"
+            raise UnreadableInputError(f"{path}: unknown key {key}", hint=hint)
+    return {key: _amount(path, key, value) for key, value in data.items() if value is not None}
+
+
+def _amount(path: Path, key: str, value: object) -> Decimal:
+    """One limit."""
+    try:
+        found = Decimal(str(value)) if not isinstance(value, bool) else Decimal("nan")
+    except InvalidOperation:
+        found = Decimal("nan")
+    if not found.is_finite() or found < 0:
+        raise UnreadableInputError(f"{path}: {key} must be a number, 0 or more, got {value!r}")
+    return found

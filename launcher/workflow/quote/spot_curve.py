@@ -1,0 +1,35 @@
+"""The total of a spot quote at other rates of interruption than the one that is assumed."""
+
+from pathlib import Path
+
+from launcher.model.quote import Quote
+from launcher.pricing.priced import Priced
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.sweep import Axis, sweep_request
+
+KEY = "purchase.interruptions_per_node_hour"
+LEAST, MOST, STEPS = 0.0003, 10.0, 16
+
+
+def spot_curve(priced: Priced, quoted: Quote, options: PriceOptions) -> tuple[tuple[float, float, float, float], ...]:
+    """Interruptions of a node per hour, each with the low, middle and high total; none for what is not on spot.
+
+    The range of rates ends at twice the one at which spot stops paying, where there is one.
+    """
+    if quoted.spot is None or quoted.usd is None or quoted.serving is not None:
+        return ()
+    nodes = quoted.plan.place.nodes
+    edge = quoted.spot.break_even_interruptions_per_hour
+    most = min(MOST, 2 * edge / nodes) if edge else 50 * quoted.spot.interruptions_per_hour / nodes
+    most = max(most, LEAST * 10)
+    rates = tuple(round(LEAST + (most - LEAST) * (step / STEPS) ** 2, 6) for step in range(STEPS + 1))
+    request = quoted.plan.request
+    found = sweep_request(
+        Path(priced.path), request, priced.catalog, [Axis(key=KEY, values=rates)], now=priced.now, options=options
+    )
+    points = []
+    for each in found.points:
+        usd = each.best.usd if each.best is not None else None
+        if usd is not None:
+            points.append((float(each.values[KEY]), float(usd.low), float(usd.mid), float(usd.high)))
+    return tuple(points)

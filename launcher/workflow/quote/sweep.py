@@ -1,0 +1,192 @@
+"""The story of a sweep: a plan with some of its keys set to several values, each point with its best candidate."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.load import Catalog
+from launcher.model.document import document
+from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
+from launcher.model.names import nearest_name
+from launcher.model.quote import Quote
+from launcher.model.request import PlanRequest
+from launcher.pricing.priced import Priced
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import asked, price_request
+
+MOST_POINTS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A key of the plan file, dotted, and the values that it takes one after the other."""
+
+    key: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One point: the values by key, and its candidates, or why there are none."""
+
+    values: Mapping[str, Any]
+    priced: Priced | None
+    reason: str = ""
+
+    @property
+    def best(self) -> Quote | None:
+        """The quote of its first candidate."""
+        return None if self.priced is None else self.priced.quote(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Every point of the axes, in their order; `request` is the plan as it was written."""
+
+    path: Path
+    request: PlanRequest
+    now: datetime
+    axes: tuple[Axis, ...]
+    points: tuple[Point, ...]
+
+    @property
+    def cheapest(self) -> Point | None:
+        """The point with the least total; None where none has one."""
+        known = [(each.best.usd.mid, each) for each in self.points if each.best is not None and each.best.usd]
+        return min(known, key=lambda pair: pair[0])[1] if known else None
+
+
+def sweep(path: Path, wanted: Sequence[str], now: datetime, options: PriceOptions) -> Sweep:
+    """Price a plan at every combination of values.
+
+    Args:
+        path: the plan file.
+        wanted: `KEY=VALUE,VALUE` each; a key is dotted, or the last word of one that is alone with it.
+        now: the moment.
+        options: those of the command line.
+
+    Raises:
+        UnreadableInputError: the file or a sweep cannot be understood, or there are too many points.
+    """
+    return sweep_axes(path, [_axis(each) for each in wanted], now, options)
+
+
+def sweep_axes(path: Path, wanted: Sequence[Axis], now: datetime, options: PriceOptions) -> Sweep:
+    """The same for axes that are there already; their keys may be the last words of what they mean.
+
+    Raises:
+        UnreadableInputError: the file or a key cannot be understood, or there are too many points.
+    """
+    request, catalog = asked(path, now, options)
+    return sweep_request(path, request, catalog, wanted, now=now, options=options)
+
+
+def sweep_request(
+    path: Path, request: PlanRequest, catalog: Catalog, wanted: Sequence[Axis], *, now: datetime, options: PriceOptions
+) -> Sweep:
+    """The same for a request that is there already; `path` is where it was read from.
+
+    Raises:
+        UnreadableInputError: a key cannot be understood, or there are too many points.
+    """
+    plain = document(request)
+    axes = tuple(Axis(key=_key(each.key, plain), values=each.values) for each in wanted)
+    names = [each.key for each in axes]
+    twice = next((each for each in names if names.count(each) > 1), None)
+    if twice is not None:
+        raise UnreadableInputError(f"--sweep {twice} is given twice", hint="give all its values in one")
+    count = 1
+    for each in axes:
+        count *= len(each.values)
+    if count > MOST_POINTS:
+        raise UnreadableInputError(f"--sweep makes {count} points, at most {MOST_POINTS} are priced", hint="drop some")
+    points = []
+    for values in product(*(each.values for each in axes)):
+        chosen = dict(zip(names, values, strict=True))
+        own = _with(plain, chosen)
+        try:
+            priced = price_request(path, own, catalog, now, options)
+        except ImpossibleError as problem:
+            told = problem.findings[0].message if problem.findings else problem.message
+            points.append(Point(values=chosen, priced=None, reason=told))
+        else:
+            points.append(Point(values=chosen, priced=priced))
+    return Sweep(path=path, request=request, now=now, axes=axes, points=tuple(points))
+
+
+def _axis(text: str) -> Axis:
+    """One `KEY=VALUE,VALUE`.
+
+    Raises:
+        UnreadableInputError: it is not that.
+    """
+    name, equals, rest = text.partition("=")
+    words = [word.strip() for word in rest.split(",") if word.strip()]
+    if not equals or not words:
+        raise UnreadableInputError(f"--sweep takes KEY=VALUE,VALUE, got {text!r}", hint="--sweep nodes=1,2,4,8")
+    try:
+        values = tuple(dict.fromkeys(yaml.safe_load(word) for word in words))
+    except (yaml.YAMLError, TypeError) as problem:
+        raise UnreadableInputError(f"--sweep {name}: {rest!r} is no list of plain values") from problem
+    return Axis(key=name.strip(), values=values)
+
+
+def _key(name: str, plain: Mapping[str, Any]) -> str:
+    """The dotted key that a name means."""
+    every = list(_leaves(plain))
+    if name in every:
+        return name
+    ends = [each for each in every if each.rpartition(".")[2] == name]
+    if len(ends) == 1:
+        return ends[0]
+    if ends:
+        raise UnreadableInputError(f"--sweep {name} may be {' or '.join(ends)}", hint="write the whole key")
+    hint = (
+        nearest_name(name, [*every, *(each.rpartition(".")[2] for each in every)]) or "a key of the plan file, dotted"
+    )
+    raise UnreadableInputError(f"--sweep {name}: the plan has no such key", hint=hint)
+
+
+def _leaves(data: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """The dotted keys of a plan."""
+    for key, value in data.items():
+        own = f"{path}.{key}" if path else str(key)
+        if isinstance(value, Mapping) and value and not {"min", "max"} >= set(value):
+            yield from _leaves(value, own)
+        else:
+            yield own
+
+
+def _with(plain: Mapping[str, Any], values: Mapping[str, Any]) -> PlanRequest:
+    """The plan with some keys set.
+
+    Raises:
+        UnreadableInputError: a value is not one of its key's.
+    """
+    data = json.loads(json.dumps(plain))
+    for key, value in values.items():
+        *parents, last = key.split(".")
+        section = data
+        for each in parents:
+            section = section[each]
+        section[last] = value
+    try:
+        return plan_file.loads(json.dumps(data, default=str), name="--sweep " + words(values))
+    except SlipwayError as problem:
+        raise UnreadableInputError(f"--sweep: {problem.message}", findings=problem.findings) from problem
+
+
+def words(values: Mapping[str, Any]) -> str:
+    """The values of a point in one line.
+
+    >>> words({"target.nodes": 2, "workload.train.precision": "fp8"})
+    'nodes 2, precision fp8'
+    """
+    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in values.items())

@@ -1,0 +1,72 @@
+"""What a month of serving costs at other traffic, on Bedrock, Neuron and GPUs."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launcher.model.quote import Quote
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.sweep import Axis, sweep_request
+
+if TYPE_CHECKING:
+    from launcher.workflow.quote.compare_serving import ServingComparison
+
+FLAT, HOURLY = "workload.serve.requests_per_s", "workload.serve.hourly_requests_per_s"
+SHARES = (0.05, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0)
+"""Of the plan's own traffic."""
+Curve = tuple[str, str, tuple[tuple[float, float, float, float], ...]]
+
+
+def traffic_curves(found: "ServingComparison", options: PriceOptions) -> tuple[Curve, ...]:
+    """For each side its name, a class, and requests a second with low, middle and high dollars a month.
+
+    The same way of buying in the same place. Traffic that is given hour by hour keeps its shape, and the mean is told.
+    """
+    serve = found.request.workload.serve
+    if serve is None:
+        return ()
+    hourly = serve.hourly_requests_per_s
+    if hourly:
+        axis = Axis(key=HOURLY, values=tuple([round(each * share, 6) for each in hourly] for share in SHARES))
+    elif serve.requests_per_s:
+        axis = Axis(key=FLAT, values=tuple(round(serve.requests_per_s * share, 6) for share in SHARES))
+    else:
+        return ()
+    sides = (("Bedrock", "a", found.sides.hosted), ("Neuron", "b", found.sides.neuron), ("GPU", "c", found.sides.gpu))
+    curves = []
+    for name, kind, quoted in sides:
+        points = () if quoted is None else _points(found, quoted, axis, options)
+        if len(points) > 1:
+            curves.append((name, kind, points))
+    return tuple(curves)
+
+
+def _points(
+    found: "ServingComparison", quoted: Quote, axis: Axis, options: PriceOptions
+) -> tuple[tuple[float, float, float, float], ...]:
+    """One side at each rate, its machines and place pinned, their number and layout open."""
+    place = quoted.plan.place
+    request = found.request
+    target = replace(
+        request.target, region=(place.region,), instance_type=(place.instance_type,) if place.instance_type else None
+    )
+    pinned = replace(request, target=target, purchase=replace(request.purchase, option=(place.option,)))
+    swept = sweep_request(
+        Path(found.priced.path),
+        pinned,
+        found.priced.catalog,
+        [axis],
+        now=found.priced.now,
+        options=options,
+    )
+    points = []
+    for each in swept.points:
+        usd = each.best.usd if each.best is not None else None
+        if usd is not None:
+            points.append((_mean(each.values[axis.key]), float(usd.low), float(usd.mid), float(usd.high)))
+    return tuple(points)
+
+
+def _mean(rate: float | list[float]) -> float:
+    """Requests a second over the day."""
+    return sum(rate) / len(rate) if isinstance(rate, list) else float(rate)

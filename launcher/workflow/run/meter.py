@@ -1,0 +1,145 @@
+"""The meter of a run, from what its folder holds while the job goes."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from launcher.agent.metrics import figures_in
+from launcher.model.errors import UnreadableInputError
+from launcher.model.meter import Meter, Point, Terms, meter
+from launcher.model.money import Range, UsdRange
+from launcher.model.report import Attempt
+from launcher.records.run_folder import RunFolder
+from launcher.records.shape import amount, hold, moment
+from launcher.workflow.run.attempts import attempts, read_events
+from launcher.workflow.run.points import points_of
+from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
+
+EVERY_S = 30.0
+TAIL_BYTES = 64 * 1024
+LINES = 100
+"""Of the trainer's last lines, what the rate is taken over."""
+INTERRUPTED = ("spot-interruption", "node-lost")
+_SPAN: dict[str, Any] = {"low": float, "mid": float, "high": float}
+_USD: dict[str, Any] = {"low": str, "mid": str, "high": str}
+_QUOTE: dict[str, Any] = {
+    "usd": (_USD, None),
+    "usd_per_hour": (str, None),
+    "hours": _SPAN,
+    "training": ({"tokens_per_s": _SPAN, "mfu": _SPAN}, None),
+    "spot": ({"interruptions_expected": float, "checkpoint_interval_s": (float, None)}, None),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class MeterReader:
+    """Reads the meter of a run every half minute, and tells it."""
+
+    folder: RunFolder
+    tell: Callable[[Meter], None]
+    told_at: float = field(default_factory=time.monotonic)
+
+    def check(self) -> None:
+        """Tell the meter when it is due; called at every look."""
+        if time.monotonic() - self.told_at < EVERY_S:
+            return
+        self.told_at = time.monotonic()
+        now = meter_of(self.folder, datetime.now(UTC))
+        if now is not None:
+            self.tell(now)
+
+
+def meter_of(folder: RunFolder, now: datetime) -> Meter | None:
+    """The meter of a run; None for one that has not begun, and for an endpoint.
+
+    Raises:
+        UnreadableInputError: the quote of the run is damaged.
+    """
+    events = read_events(folder.path / JOB_FOLDER / EVENTS)
+    ran = attempts(events)
+    if not ran or not (folder.path / "quote.json").is_file():
+        return None
+    points, steps = last_points(folder.path / JOB_FOLDER / METRICS)
+    saved = [moment(each["time"]) for each in events if each.get("event") == "checkpoint-uploaded" and "time" in each]
+    return meter(
+        points,
+        steps,
+        terms(folder),
+        hours=_hours(ran, now),
+        interruptions=sum(each.ended_by in INTERRUPTED for each in ran),
+        saved_at=max(saved, default=None) if ran[-1].ended_at is None else None,
+        now=now,
+        simulated=_simulated(folder),
+    )
+
+
+def _simulated(folder: RunFolder) -> bool:
+    return (folder.path / "report.json").is_file() and bool(folder.read_json("report.json").get("simulated"))
+
+
+def terms(folder: RunFolder) -> Terms:
+    """What the run was quoted at.
+
+    Raises:
+        UnreadableInputError: its quote is damaged.
+    """
+    quote = folder.read_json("quote.json")
+    try:
+        hold(quote, _QUOTE)
+        spot, training, usd = quote["spot"] or {}, quote["training"] or {}, quote["usd"]
+        return Terms(
+            usd=None if usd is None else UsdRange(**{name: amount(usd[name]) or Decimal(0) for name in _USD}),
+            usd_per_hour=amount(quote["usd_per_hour"]),
+            hours=_range(quote["hours"]),
+            tokens_per_s=_range(training["tokens_per_s"]) if training else None,
+            mfu=_range(training["mfu"]) if training else None,
+            interruptions=spot.get("interruptions_expected"),
+            interval_s=spot.get("checkpoint_interval_s"),
+            budget_usd=_budget(folder),
+        )
+    except (ArithmeticError, ValueError) as problem:
+        raise UnreadableInputError(f"{folder.path / 'quote.json'} is no quote: {problem}") from problem
+
+
+def _budget(folder: RunFolder) -> Decimal | None:
+    if not (folder.path / "plan.json").is_file():
+        return None
+    budget = folder.read_json("plan.json").get("budget")
+    found = budget.get("max_usd") if isinstance(budget, dict) else None
+    return amount(str(found)) if found is not None else None
+
+
+def last_points(path: Path) -> tuple[Sequence[Point], int | None]:
+    """The trainer's last lines of its newest attempt, and how many steps there will be, where it says so."""
+    lines = _tail(path)
+    counts = [int(figures["steps"]) for line in lines if "steps" in (figures := figures_in(line)[0])]
+    found = list(points_of(lines))
+    return (found[-1][-LINES:] if found else ()), (counts[-1] if counts else None)
+
+
+def _tail(path: Path) -> Sequence[bytes]:
+    """The last whole lines of a file that grows."""
+    try:
+        with path.open("rb") as stream:
+            begin = max(0, stream.seek(0, os.SEEK_END) - TAIL_BYTES)
+            stream.seek(begin)
+            lines = stream.read().splitlines()
+    except FileNotFoundError:
+        return ()
+    return lines[1:] if begin else lines
+
+
+def _hours(ran: Sequence[Attempt], now: datetime) -> float:
+    """Wall hours of all attempts; the last one goes on where it has no end."""
+    last = ran[-1]
+    running = 0.0 if last.ended_at is not None else max(0.0, (now - last.started_at).total_seconds() / 3600)
+    return sum(each.hours for each in ran) + running
+
+
+def _range(found: dict[str, float]) -> Range:
+    return Range(low=found["low"], mid=found["mid"], high=found["high"])

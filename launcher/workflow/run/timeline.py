@@ -1,0 +1,81 @@
+"""What a run's folder says of it over time: losses, rates, checkpoints, interruptions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from launcher.agent.metrics import figures_in
+from launcher.model.report import Attempt
+from launcher.records.run_folder import RunFolder
+from launcher.records.shape import moment
+from launcher.workflow.run.attempts import read_events
+from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
+
+BROKEN = ("spot-interruption", "node-lost", "failure")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTimeline:
+    """Seconds since the first attempt, each with what was reported then; `rates` are tokens a second."""
+
+    losses: tuple[tuple[float, float], ...]
+    rates: tuple[tuple[float, float], ...]
+    saved: tuple[float, ...]
+    broken: tuple[float, ...]
+    ends_at: float
+
+
+def timeline(folder: RunFolder, attempts: Sequence[Attempt]) -> RunTimeline:
+    """The run of a folder over time; empty where nothing was reported."""
+    if not attempts:
+        return RunTimeline(losses=(), rates=(), saved=(), broken=(), ends_at=0.0)
+    first = attempts[0].started_at
+    figures = list(_figures(folder, [(each.started_at - first).total_seconds() for each in attempts]))
+    stored = [each for each in read_events(folder.path / JOB_FOLDER / EVENTS) if each["event"] == "checkpoint-uploaded"]
+    saved = tuple((when - first).total_seconds() for each in stored if (when := _when(each)) is not None)
+    over = [(each.ended_at - first).total_seconds() for each in attempts if each.ended_at is not None]
+    broken = tuple(
+        (each.ended_at - first).total_seconds()
+        for each in attempts
+        if each.ended_at is not None and each.ended_by in BROKEN
+    )
+    return RunTimeline(
+        losses=tuple((at, float(each["loss"])) for at, each in figures if "loss" in each),
+        rates=tuple(_rates(figures)),
+        saved=saved,
+        broken=broken,
+        ends_at=max([*over, *(at for at, _ in figures)], default=0.0),
+    )
+
+
+def _figures(folder: RunFolder, starts: Sequence[float]) -> Iterator[tuple[float, Mapping[str, int | float]]]:
+    """What the trainer reported, by seconds since the first attempt; its own clock begins anew with each attempt."""
+    path = folder.path / JOB_FOLDER / METRICS
+    attempt, before = 0, 0.0
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        figures, _ = figures_in(line)
+        if "seconds" not in figures or "step" not in figures:
+            continue
+        if figures["seconds"] < before and attempt + 1 < len(starts):
+            attempt += 1
+        before = float(figures["seconds"])
+        yield starts[attempt] + before, figures
+
+
+def _rates(figures: Sequence[tuple[float, Mapping[str, int | float]]]) -> Iterator[tuple[float, float]]:
+    """Tokens a second between one report and the next of the same attempt."""
+    for (earlier, old), (later, new) in pairwise(figures):
+        tokens = new.get("tokens", 0) - old.get("tokens", 0)
+        if tokens > 0 and new["seconds"] > old["seconds"] and later > earlier:
+            yield later, tokens / float(new["seconds"] - old["seconds"])
+
+
+def _when(event: Mapping[str, Any]) -> datetime | None:
+    """The moment of an event, where it has one."""
+    stated = event.get("time")
+    try:
+        return moment(stated) if isinstance(stated, str) else None
+    except ValueError:
+        return None

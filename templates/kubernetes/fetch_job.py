@@ -1,0 +1,144 @@
+# ruff: noqa: INP001, S310, S606, T201, UP017 - it is written into the pod, whose init container runs it, on Python 3.9
+"""Fetches the job folder from S3 into the pod, holds it to its hash, and has it fetch the command's own folder.
+
+Standard library alone: nothing is known of the image but a Python. Credentials are those that EKS lends the pod (Pod
+Identity, or a web identity of the service account), or the environment's.
+"""
+
+import datetime as dt
+import hashlib
+import hmac
+import json
+import os
+import shutil
+import sys
+import tarfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+FOLDER = Path(os.environ.get("SLIPWAY_ROOT", "/slipway")) / "job"
+REGION = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+SUFFIX = "amazonaws.com.cn" if REGION.startswith("cn-") else "amazonaws.com"
+TRIES, SERVERS_FAULT = 6, 500
+
+
+def answer(request: urllib.request.Request) -> bytes:
+    """The bytes of an answer; what may pass is tried again."""
+    for attempt in range(TRIES):
+        try:
+            with urllib.request.urlopen(request, timeout=60) as stream:
+                return bytes(stream.read())
+        except OSError as problem:
+            if attempt == TRIES - 1 or getattr(problem, "code", SERVERS_FAULT) < SERVERS_FAULT:
+                raise
+        time.sleep(2**attempt)
+    raise AssertionError
+
+
+def credentials() -> tuple[str, str, str]:
+    """Key id, secret and session token (or nothing)."""
+    own = os.environ
+    if own.get("AWS_ACCESS_KEY_ID"):
+        return own["AWS_ACCESS_KEY_ID"], own["AWS_SECRET_ACCESS_KEY"], own.get("AWS_SESSION_TOKEN", "")
+    if own.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+        token = Path(own["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
+        found = answer(
+            urllib.request.Request(own["AWS_CONTAINER_CREDENTIALS_FULL_URI"], headers={"Authorization": token})
+        )
+        lent = json.loads(found)
+        return lent["AccessKeyId"], lent["SecretAccessKey"], lent["Token"]
+    if own.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
+        words = {
+            "Action": "AssumeRoleWithWebIdentity",
+            "Version": "2011-06-15",
+            "RoleArn": own["AWS_ROLE_ARN"],
+            "RoleSessionName": "slipway-job",
+            "WebIdentityToken": Path(own["AWS_WEB_IDENTITY_TOKEN_FILE"]).read_text(encoding="utf-8").strip(),
+        }
+        address = own.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{REGION}.{SUFFIX}"
+        request = urllib.request.Request(
+            address, urllib.parse.urlencode(words).encode(), {"Accept": "application/json"}
+        )
+        lent = json.loads(answer(request))["AssumeRoleWithWebIdentityResponse"]["AssumeRoleWithWebIdentityResult"]
+        made = lent["Credentials"]
+        return made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"]
+    sys.exit(
+        "slipway: the pod has no credentials: its service account needs a Pod Identity association (docs/kubernetes.md)"
+    )
+
+
+def signed(bucket: str, key: str, region: str) -> urllib.request.Request:
+    """A request for an object, signed (AWS Signature Version 4)."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    base = endpoint or f"https://s3.{region}.{SUFFIX}"
+    path = urllib.parse.quote(f"/{bucket}/{key}")
+    host = urllib.parse.urlsplit(base).netloc
+    key_id, secret, token = credentials()
+    now = dt.datetime.now(dt.timezone.utc)
+    day, moment = now.strftime("%Y%m%d"), now.strftime("%Y%m%dT%H%M%SZ")
+    headers = {"host": host, "x-amz-content-sha256": "UNSIGNED-PAYLOAD", "x-amz-date": moment}
+    if token:
+        headers["x-amz-security-token"] = token
+    names = ";".join(sorted(headers))
+    lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
+    whole = f"GET\n{path}\n\n{lines}\n{names}\nUNSIGNED-PAYLOAD"
+    scope = f"{day}/{region}/s3/aws4_request"
+    text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{hashlib.sha256(whole.encode()).hexdigest()}"
+    made = f"AWS4{secret}".encode()
+    for part in (day, region, "s3", "aws4_request"):
+        made = hmac.new(made, part.encode(), hashlib.sha256).digest()
+    proof = hmac.new(made, text.encode(), hashlib.sha256).hexdigest()
+    headers["Authorization"] = f"AWS4-HMAC-SHA256 Credential={key_id}/{scope}, SignedHeaders={names}, Signature={proof}"
+    return urllib.request.Request(f"{base}{path}", headers=headers)
+
+
+def fetched(uri: str) -> bytes:
+    """The bytes of an object; a bucket of another region says which."""
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    try:
+        return answer(signed(bucket, key, REGION))
+    except urllib.error.HTTPError as problem:
+        there = problem.headers.get("x-amz-bucket-region")
+        if there and there != REGION:
+            return answer(signed(bucket, key, there))
+        sys.exit(f"slipway: {uri}: S3 answers {problem.code}: {problem.read(300).decode(errors='replace')}")
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack files and folders; anything else, and what would lie outside, is refused."""
+    with tarfile.open(archive, "r:gz") as packed:
+        for member in packed.getmembers():
+            parts = Path(member.name).parts
+            if member.name.startswith("/") or ".." in parts or not (member.isreg() or member.isdir()):
+                sys.exit(f"slipway: {member.name} is no file of a job folder")
+            place = folder / member.name
+            if member.isdir():
+                place.mkdir(parents=True, exist_ok=True)
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with packed.extractfile(member) as content, place.open("wb") as stream:
+                shutil.copyfileobj(content, stream)
+            place.chmod(0o755 if member.mode & 0o100 else 0o644)
+
+
+uri, wanted, size = (os.environ[f"SLIPWAY_JOB_{name}"] for name in ("URI", "SHA256", "BYTES"))
+if not FOLDER.is_dir():
+    FOLDER.parent.mkdir(parents=True, exist_ok=True)
+    fresh = FOLDER.with_name(f".{FOLDER.name}-{os.getpid()}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    content = fetched(uri)
+    digest = hashlib.sha256(content).hexdigest()
+    if (str(len(content)), digest) != (size, wanted):
+        sys.exit(f"slipway: {uri} has {len(content)} bytes and SHA-256 {digest}, wanted {size} and {wanted}")
+    (fresh / ".archive").write_bytes(content)
+    unpack(fresh / ".archive", fresh)
+    (fresh / ".archive").unlink()
+    fresh.rename(FOLDER)
+    print(f"slipway: fetched {uri} ({size} bytes)")
+os.chdir(FOLDER)
+if Path("fetch_work.py").is_file():
+    os.execv(sys.executable, [sys.executable, "fetch_work.py"])

@@ -1,0 +1,101 @@
+# ruff: noqa: INP001, T201 - one file that is shipped as it is and is a pod's first process; what it prints is the job's log
+"""Starts the agent in a pod: says which of the job's pods this is, fetches secrets, counts EFA, and becomes the agent.
+
+It reads SLIPWAY_ROOT, SLIPWAY_OPERATOR, SLIPWAY_PARTS, SLIPWAY_MEETING (the first pod of a Job), SLIPWAY_EFA and
+SLIPWAY_SECRETS, which the manifest sets, and what the operator adds. Standard library and the agent's own boto3.
+"""
+
+import json
+import os
+import sys
+import zipimport
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(os.environ.get("SLIPWAY_ROOT", "/slipway")) / "job"
+AGENT = Path(os.environ.get("SLIPWAY_AGENT", FOLDER / "slipway-agent.pyz"))
+JOB = Path(os.environ.get("SLIPWAY_JOB", FOLDER / "job.json"))
+PORT = 29500
+DEVICES = Path(os.environ.get("SLIPWAY_DEVICES", "/dev/infiniband"))
+
+
+def place(environment: Mapping[str, str]) -> tuple[int, str | None]:
+    """This pod's number, from 0, and where the pods meet; None where the operator's own agent arranges that."""
+    operator = environment["SLIPWAY_OPERATOR"]
+    if operator == "job":
+        return int(environment["JOB_COMPLETION_INDEX"]), f"{environment['SLIPWAY_MEETING']}:{PORT}"
+    if operator == "pytorchjob":
+        number = environment.get("PET_NODE_RANK") or environment.get("RANK") or "0"
+        return int(number), f"{environment['MASTER_ADDR']}:{environment.get('MASTER_PORT', PORT)}"
+    return int(environment.get("JOB_COMPLETION_INDEX") or environment.get("RANK") or 0), None
+
+
+def rendezvous(environment: MutableMapping[str, str]) -> None:
+    """Tell torchrun where to meet, unless the plan's own environment does; `torchrun train.py` is then enough."""
+    number, meeting = place(environment)
+    environment.setdefault("SLIPWAY_PART", str(number))
+    if meeting is None:
+        return
+    address, _, port = meeting.rpartition(":")
+    environment.setdefault("MASTER_ADDR", address)
+    environment.setdefault("MASTER_PORT", port)
+    environment.setdefault("PET_RDZV_BACKEND", "c10d")
+    environment.setdefault("PET_RDZV_ENDPOINT", meeting)
+    environment.setdefault("PET_RDZV_ID", environment["SLIPWAY_RUN_KEY"])
+    if environment.get("SLIPWAY_CHIPS") == "neuron" and int(environment["SLIPWAY_PARTS"]) > 1:
+        environment.setdefault("NEURON_RT_ROOT_COMM_ID", f"{address}:62182")
+
+
+def efa_problem(wanted: int, found: int) -> str:
+    """Why a pod with so many EFA interfaces does not start; "" where it has them."""
+    if found >= wanted:
+        return ""
+    return (
+        f"this pod was to have {wanted} EFA interfaces and has {found}; it stops here: without them a job runs over"
+        " TCP, and nothing says so (is aws-efa-k8s-device-plugin on the node?)"
+    )
+
+
+def session() -> Any:
+    """The agent's own boto3: an image need not have one."""
+    bootstrap: dict[str, Any] = {"__name__": "bootstrap"}
+    exec(zipimport.zipimporter(str(AGENT)).get_code("__main__"), bootstrap)  # noqa: S102 - the agent's own start
+    sys.path.insert(0, str(bootstrap["unpacked"](AGENT, bootstrap["file_hash"](AGENT))))
+    import boto3  # noqa: PLC0415 - it is there only now
+
+    return boto3
+
+
+def secrets(wanted: Mapping[str, str], boto3: Any) -> dict[str, str]:
+    """The values of secrets and parameters, by variable; they are written nowhere."""
+    found = {}
+    for variable, arn in wanted.items():
+        _, _, service, region, *_ = arn.split(":")
+        client = boto3.client(service, region_name=region)
+        if service == "secretsmanager":
+            found[variable] = client.get_secret_value(SecretId=arn)["SecretString"]
+        else:
+            found[variable] = client.get_parameter(Name=arn, WithDecryption=True)["Parameter"]["Value"]
+    return found
+
+
+def main() -> None:
+    """Prepare the environment and become the agent."""
+    own = os.environ
+    efa = int(own.get("SLIPWAY_EFA", "0"))
+    if efa and own.get("SLIPWAY_SANDBOX") != "1":
+        problem = efa_problem(efa, len(list(DEVICES.glob("uverbs*"))))
+        if problem:
+            print(f"slipway: {problem}", file=sys.stderr)
+            sys.exit(78)
+    rendezvous(own)
+    wanted = json.loads(own.get("SLIPWAY_SECRETS", "{}"))
+    if wanted:
+        own.update(secrets(wanted, session()))
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, str(AGENT), "run", "--config", str(JOB)])  # noqa: S606 - the agent
+
+
+if __name__ == "__main__":
+    main()
