@@ -2,7 +2,7 @@
 
 The owner holds the server's standard input, the server holds the keeper's. When the owner ends, however it ends, the
 server ends in order; when the server ends, however it ends, the keeper kills what is left of the sandbox and removes
-its folder.
+its folder. A server that stays has no owner and ends when it is told to; its keeper is as all others.
 """
 
 import contextlib
@@ -33,13 +33,15 @@ _LOG_LINES = 15
 class EmbeddedServer:
     """One embedded AWS. `folder` is private to it and goes with it; `short` is a short path to it, for sockets."""
 
-    def __init__(self, *, mark: str, port: int, with_slurm: bool) -> None:
+    def __init__(self, *, mark: str, port: int, with_slurm: bool, stays_at: Path | None = None) -> None:
         """Make its folder and start both processes; `wait` tells when they are ready.
 
         Args:
             mark: what the processes of this sandbox carry in their environment.
             port: of the AWS endpoint, 0 for any that is free.
             with_slurm: whether its clusters get a private Slurm.
+            stays_at: the file that tells where one is that outlives this process; removed with it. None: it ends with
+                this process.
         """
         self.folder = Path(tempfile.mkdtemp(prefix="slw-"))
         link = None if _is_short(self.folder) else Path("/tmp", f"slw-{mark[:8]}")  # noqa: S108  a link, and unguessable
@@ -51,11 +53,14 @@ class EmbeddedServer:
         self._log = (self.folder / "server.log").open("w+b", buffering=0)
         words = ["--folder", str(self.folder), "--short", str(self.short), "--mark", mark, "--port", str(port)]
         words.append("--slurm" if with_slurm else "--no-slurm")
+        words += [] if stays_at is None else ["--stays"]
+        goes = [*([] if stays_at is None else [stays_at]), *self._paths]
+        owned = subprocess.PIPE if stays_at is None else subprocess.DEVNULL
         own = environment.without_aws(os.environ)
         reader, writer = os.pipe()
         with os.fdopen(reader, "rb") as kept, os.fdopen(writer, "wb") as held:
-            self._keeper = _start("keeper", [mark, *map(str, self._paths)], kept, self._log, own)
-            self._server = _start("server", words, subprocess.PIPE, self._log, own, hold=(held.fileno(),))
+            self._keeper = _start("keeper", [mark, *map(str, goes)], kept, self._log, own)
+            self._server = _start("server", words, owned, self._log, own, hold=(held.fileno(),))
 
     def wait(self) -> tuple[int, ControlClient]:
         """Wait until it answers: the port of its AWS, and how it is told things.
@@ -66,8 +71,8 @@ class EmbeddedServer:
         """
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
-            ready = _read(self.folder / READY)
-            if ready is not None:
+            if (self.folder / READY).is_file():
+                ready = self.ready()
                 return ready["port"], ControlClient(ready["control"], ready["secret"])
             if self._server.poll() is not None:
                 if self._server.returncode == PORT_TAKEN:
@@ -77,11 +82,25 @@ class EmbeddedServer:
             time.sleep(_LOOK_S)
         raise AwsError(f"the embedded AWS is not ready after {_START_S:g} s: {self.end_of_log()}")
 
+    def ready(self) -> dict[str, Any]:
+        """What a server that answers says of itself: `port`, `pid`, `control`, `secret`."""
+        found: dict[str, Any] = json.loads((self.folder / READY).read_text(encoding="utf-8"))
+        return found
+
+    def leave(self) -> None:
+        """Let one that stays be: it goes on when this process has ended."""
+        self._log.close()
+        for process in (self._server, self._keeper):
+            # Not ours to wait for any more, and no fault.
+            process.returncode = 0
+
     def begin_to_stop(self) -> None:
         """Have it end by itself; from here on it does, whatever becomes of this process."""
-        if self._server.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._server.stdin.close()
+        if self._server.stdin is None:
+            self._server.terminate()
+            return
+        with contextlib.suppress(OSError):
+            self._server.stdin.close()
 
     def stop(self) -> None:
         """End both processes and remove the folder."""
@@ -124,11 +143,3 @@ def _start(
         pass_fds=hold,
         env=env,
     )
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    return found

@@ -17,7 +17,7 @@ def keep(mark: str, paths: list[Path]) -> None:
     sys.stdin.buffer.read()
     end(lambda: with_descendants(marked(MARK, mark)))
     for path in paths:
-        if path.is_symlink():
+        if path.is_symlink() or path.is_file():
             path.unlink()
         else:
             shutil.rmtree(path, ignore_errors=True)

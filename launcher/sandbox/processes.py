@@ -17,6 +17,11 @@ _PROC = Path("/proc")
 _PAUSE_S = 0.02
 
 
+def visible() -> bool:
+    """Whether processes can be found here at all: macOS has no /proc, and what a sandbox starts could not be ended."""
+    return (_PROC / "self" / "environ").exists()
+
+
 def everything() -> Iterator[int]:
     """The ids of all processes that can be seen."""
     return (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal())

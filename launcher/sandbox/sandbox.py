@@ -35,8 +35,7 @@ from launcher.sandbox.inventory import NotEmulated, Resource, not_emulated, reso
 from launcher.sandbox.processes import MARK
 from launcher.sandbox.server import ACCESS_LOG
 from launcher.sandbox.slurm import daemons
-from launcher.sandbox.slurm.local_slurm import LocalSlurm
-from launcher.sandbox.slurm.scheduler import Scheduler, SlurmScheduler
+from launcher.sandbox.staying import StayingSandbox
 from launcher.submit.shell import LocalShell
 
 NOTICE_S = 120.0
@@ -73,20 +72,33 @@ class Sandbox:
         Raises:
             ImpossibleError: there is no such scheduler, or Slurm is asked for and not installed.
         """
-        if scheduler not in ("auto", "slurm", "local"):
-            raise ImpossibleError(f"no scheduler {scheduler!r}, allowed: auto, slurm, local")
-        if scheduler == "slurm" and not daemons.available():
-            hint = "apt-get install --no-install-recommends slurm-wlm munge, or leave the choice to the sandbox"
-            raise ImpossibleError(daemons.missing(), hint=hint)
         self.region = region
-        self._with_slurm = scheduler != "local" and daemons.available()
+        self._with_slurm = daemons.chosen(scheduler)
         self._port = port
         self._mark = secrets.token_hex(8)
         self._server: EmbeddedServer | None = None
         self._control: ControlClient | None = None
-        self._schedulers: dict[str, Scheduler] = {}
+        self._folder = Path()
         self._unwinds = False
-        self._lock = threading.RLock()
+        self._stays: StayingSandbox | None = None
+
+    @classmethod
+    def attached(cls, stays: StayingSandbox, *, region: str) -> Self:
+        """One that stays, ready to be used; a block around it leaves it as it is.
+
+        Args:
+            stays: where it is.
+            region: the region that its environment names.
+        """
+        made = cls(region=region, scheduler="local")
+        made._stays, made._mark, made._folder = stays, stays.mark, Path(stays.folder)
+        made._port, made._control = stays.port, stays.client
+        return made
+
+    @property
+    def stays(self) -> StayingSandbox | None:
+        """Where it is, if it goes on when the block ends."""
+        return self._stays
 
     def __enter__(self) -> Self:
         """Start it.
@@ -95,10 +107,13 @@ class Sandbox:
             ImpossibleError: the port that was asked for is taken.
             AwsError: the server does not start.
         """
+        if self._stays is not None:
+            return self
         self._end_on_signals()
         try:
             self._server = EmbeddedServer(mark=self._mark, port=self._port, with_slurm=self._with_slurm)
             self._port, self._control = self._server.wait()
+            self._folder = self._server.folder
         except BaseException:
             self.stop()
             raise
@@ -143,9 +158,10 @@ class Sandbox:
         Raises:
             ImpossibleError: there is no such cluster.
         """
-        own, home = self.job_environment(base), self._running().folder / "home" / cluster
+        self._cluster(cluster)
+        own, home = self.job_environment(base), self._folder / "home" / cluster
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        way = self._scheduler(cluster).environment(own.get("PATH", "/usr/bin:/bin"))
+        way = self._call("scheduler", cluster=cluster, path=own.get("PATH", "/usr/bin:/bin"))
         name = f"the head node of {cluster} in the sandbox"
         return LocalShell({**own, **way, "HOME": str(home)}, name=name)
 
@@ -167,18 +183,24 @@ class Sandbox:
         Raises:
             ImpossibleError: there is no such cluster.
         """
-        return self._scheduler(cluster).name
+        return str(self._cluster(cluster)["scheduler"])
 
-    def _scheduler(self, cluster: str) -> Scheduler:
-        """The scheduler of a cluster: its private Slurm, or where there is none a local one."""
-        with self._lock:
-            if cluster not in self._schedulers:
-                self._schedulers[cluster] = self._make_scheduler(self._cluster(cluster))
-            return self._schedulers[cluster]
+    def jobs(self, cluster: str) -> tuple[Mapping[str, Any], ...]:
+        """The jobs of a cluster that its scheduler knows: `id`, `name`, `state`; of the local one `attempts` too.
+
+        Raises:
+            ImpossibleError: there is no such cluster.
+        """
+        self._cluster(cluster)
+        return tuple(self._call("jobs", cluster=cluster))
 
     def s3_requests(self) -> tuple[S3Request, ...]:
         """Every request to its S3 so far, oldest first."""
-        return access_log.read(self._running().folder / ACCESS_LOG)
+        return access_log.read(self._folder / ACCESS_LOG)
+
+    def stacks(self) -> tuple[Mapping[str, str], ...]:
+        """The stacks that exist: `name`, `status` and `region` of each."""
+        return tuple(self._call("stacks"))
 
     def resources(self) -> tuple[Resource, ...]:
         """Every resource that was deployed, and what stands behind it."""
@@ -193,11 +215,12 @@ class Sandbox:
         left_out = {cluster["name"]: cluster["left_out"] for cluster in self._call("clusters")}
         return not_emulated(self._call("ledger"), left_out, stacks)
 
-    def furnish(
+    def make_stand_ins(
         self,
         *,
         vpc_id: str | None = None,
         zones: Mapping[str, str] | None = None,
+        security_groups: Collection[str] = (),
         buckets: Collection[str] = (),
         training_plans: Collection[TrainingPlan] = (),
     ) -> tuple[str, ...]:
@@ -206,12 +229,14 @@ class Sandbox:
         Args:
             vpc_id: a VPC, None for none.
             zones: the availability zone id of each of its subnets, by the subnet's id.
+            security_groups: ids of security groups of the VPC.
             buckets: names of buckets.
             training_plans: that were bought; one of a name that is there already is left as it is.
         """
-        plans = [each.document() for each in training_plans]
-        named = {"vpc_id": vpc_id, "zones": dict(zones or {}), "buckets": list(buckets), "training_plans": plans}
-        return tuple(self._call("furnish", region=self.region, **named))
+        documents = [each.document() for each in training_plans]
+        named = {"vpc_id": vpc_id, "zones": dict(zones or {}), "buckets": list(buckets), "training_plans": documents}
+        groups = list(security_groups)
+        return tuple(self._call("make_stand_ins", region=self.region, security_groups=groups, **named))
 
     def behave(self, behaviour: Behaviour) -> None:
         """Have what answers for its endpoints behave in a way from now on."""
@@ -235,11 +260,11 @@ class Sandbox:
             node: the node's name.
             notice_s: seconds between notice and end.
         """
-        scheduler = self._scheduler(cluster)
+        self._cluster(cluster)
         noticed = datetime.now(UTC)
         self.notify(cluster, node, in_seconds=notice_s)
-        drained = _wait(lambda: not scheduler.busy(node), notice_s)
-        self._take_node(cluster, node, "interruption")
+        drained = _wait(lambda: not self._call("busy", cluster=cluster, node=node), notice_s)
+        self._call("lose_node", cluster=cluster, node=node, why="interruption")
         lost = datetime.now(UTC)
         self.replace_node(cluster, node)
         return Loss(node=node, noticed_at=noticed, lost_at=lost, replaced_at=datetime.now(UTC), drained=drained)
@@ -251,7 +276,7 @@ class Sandbox:
             cluster: the cluster's name.
             node: the node's name.
         """
-        self._take_node(cluster, node, "failure")
+        self._call("lose_node", cluster=cluster, node=node, why="failure")
 
     def replace_node(self, cluster: str, node: str) -> None:
         """Bring another instance in the place of a node that is gone, as HyperPod's recovery does.
@@ -261,31 +286,16 @@ class Sandbox:
             node: the node's name.
         """
         self._call("replace_node", cluster=cluster, node=node)
-        self._scheduler(cluster).node_replaced(node)
-
-    def _take_node(self, cluster: str, node: str, why: str) -> None:
-        self._scheduler(cluster).node_lost(node)
-        self._call("lose_node", cluster=cluster, node=node, why=why)
 
     def stop(self) -> None:
-        """End everything that belongs to it, in any state; a second call does nothing."""
-        if self._server is not None:
-            self._server.begin_to_stop()
-        with self._lock:
-            schedulers, self._schedulers = list(self._schedulers.values()), {}
-        for scheduler in schedulers:
-            scheduler.stop()
+        """End everything that belongs to it, in any state; a second call does nothing. One that stays is only left."""
+        if self._stays is not None:
+            return
+        self._control = None
         if self._server is not None:
             self._server.stop()
             self._server = None
         self._restore_signals()
-
-    def _make_scheduler(self, cluster: Mapping[str, Any]) -> Scheduler:
-        if cluster["scheduler"] == "slurm":
-            return SlurmScheduler(Path(cluster["slurm_conf"]))
-        name = cluster["name"]
-        folder = self._running().short / f"local-{len(self._schedulers)}"
-        return LocalSlurm(folder, lambda: self.nodes(name), self._mark, cluster["settings"])
 
     def _cluster(self, name: str) -> Mapping[str, Any]:
         found: list[Mapping[str, Any]] = self._call("clusters")
@@ -295,13 +305,7 @@ class Sandbox:
         there = ", ".join(cluster["name"] for cluster in found) or "none"
         raise ImpossibleError(f"no cluster {name!r} in this sandbox, there are: {there}")
 
-    def _running(self) -> EmbeddedServer:
-        if self._server is None:
-            raise AwsError("the sandbox is not running")
-        return self._server
-
     def _call(self, operation: str, **arguments: Any) -> Any:
-        self._running()
         if self._control is None:
             raise AwsError("the sandbox is not running")
         try:

@@ -2,7 +2,8 @@
 
 moto's server on loopback with the models of launcher/sandbox/aws, the clusters deployed into it, and the
 control socket of its owner. It says that it is ready by `ready.json` in its folder, which appears whole; what goes
-wrong stands in its log. It ends when its standard input ends, which is when its owner does, and on SIGTERM.
+wrong is in its log. It ends when its standard input ends, which is when its owner does, and on SIGTERM; one that stays
+has no owner, and ends when it is told to.
 """
 
 import argparse
@@ -14,14 +15,18 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from launcher.sandbox import environment
 from launcher.sandbox.cluster.training_plan import TrainingPlan
+from launcher.sandbox.environment import ACCOUNT
+from launcher.submit.jobs import SchedulerError
 
 READY = "ready.json"
 PORT_TAKEN = 5
@@ -35,13 +40,17 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a server is told. `folder` is private; `short` is a short path to it; port 0 is any that is free."""
+    """What a server is told.
+
+    `folder` is private; `short` is a short path to it; port 0 is any that is free. `stays`: it has no owner.
+    """
 
     folder: Path
     short: Path
     mark: str
     port: int
     with_slurm: bool
+    stays: bool
 
 
 class PortTakenError(Exception):
@@ -100,6 +109,13 @@ def prepare_environment(folder: Path) -> None:
     )
 
 
+def pod_environment(port: int, region: str) -> dict[str, str]:
+    """What a command finds on a node of Kubernetes: this machine's programs, Python's first, and the sandbox as AWS."""
+    found = {**environment.without_aws(os.environ), **environment.of_sandbox(f"http://localhost:{port}", region)}
+    found["PATH"] = f"{Path(sys.executable).parent}:{found.get('PATH', '/usr/bin:/bin')}"
+    return {**found, "SLIPWAY_SANDBOX": "1"}
+
+
 def write_whole(path: Path, document: Mapping[str, Any]) -> None:
     """Write a JSON file that appears whole or not at all, for its owner alone."""
     partial = path.with_suffix(".tmp")
@@ -111,8 +127,8 @@ def write_whole(path: Path, document: Mapping[str, Any]) -> None:
 class Server:
     """Everything that runs in this process."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Start it all; the port is answered when this returns.
+    def __init__(self, settings: Settings, end: Callable[[], None]) -> None:
+        """Start it all; the port is answered when this returns. `end` is called when somebody asks it to end.
 
         Raises:
             PortTakenError: the port that was asked for is not free.
@@ -126,11 +142,14 @@ class Server:
         from launcher.sandbox.control import ControlServer  # noqa: PLC0415
         from launcher.sandbox.endpoint.model_server import Conduct  # noqa: PLC0415
 
+        self._end = end
         self._ledger = Ledger()
-        self._registry = Registry(settings.short, settings.mark, with_slurm=settings.with_slurm)
+        self.port = sockets[0].getsockname()[1]
+        self._registry = Registry(
+            settings.short, settings.mark, with_slurm=settings.with_slurm, pods=partial(pod_environment, self.port)
+        )
         self._conduct = Conduct()
         install(self._ledger, self._registry, self._conduct)
-        self.port = sockets[0].getsockname()[1]
         self._web = serve(sockets, settings.folder / ACCESS_LOG, self._ledger, self._conduct)
         self.secret = secrets.token_urlsafe(32)
         self._address = settings.short / "control"
@@ -140,30 +159,70 @@ class Server:
         return {
             "clusters": lambda _: self._registry.documents(),
             "ledger": lambda _: self._ledger.document(),
-            "furnish": self._furnish,
+            "make_stand_ins": self._make_stand_ins,
             "behave": self._behave,
             "arm": self._arm,
             "recommend_rebalance": self._recommend_rebalance,
-            "lose_node": lambda args: self._registry.cluster(args["cluster"]).lose(args["node"], args["why"]),
-            "replace_node": lambda args: self._registry.cluster(args["cluster"]).replace(args["node"]),
+            "lose_node": self._lose_node,
+            "replace_node": self._replace_node,
+            "scheduler": self._scheduler,
+            "busy": self._busy,
+            "jobs": self._jobs,
+            "stacks": lambda _: self._stacks(),
+            "end": lambda _: self._end(),
         }
 
-    @staticmethod
-    def _furnish(args: Mapping[str, Any]) -> list[str]:
-        from launcher.sandbox.aws.furniture import furnish  # noqa: PLC0415  moto again
+    def _scheduler(self, args: Mapping[str, Any]) -> dict[str, str]:
+        """What a process needs in its environment to reach a cluster's scheduler."""
+        return self._registry.cluster(args["cluster"]).scheduler.environment(args["path"])
 
-        plans = [TrainingPlan.of(each) for each in args["training_plans"]]
-        return furnish(args["region"], args["vpc_id"], args["zones"], args["buckets"], plans)
+    def _busy(self, args: Mapping[str, Any]) -> bool:
+        with _told():
+            return self._registry.cluster(args["cluster"]).scheduler.busy(args["node"])
+
+    def _jobs(self, args: Mapping[str, Any]) -> list[dict[str, Any]]:
+        with _told():
+            return self._registry.cluster(args["cluster"]).scheduler.jobs()
+
+    def _lose_node(self, args: Mapping[str, Any]) -> None:
+        cluster = self._registry.cluster(args["cluster"])
+        cluster.scheduler.node_lost(args["node"])
+        cluster.lose(args["node"], args["why"])
+
+    def _replace_node(self, args: Mapping[str, Any]) -> None:
+        cluster = self._registry.cluster(args["cluster"])
+        cluster.replace(args["node"])
+        cluster.scheduler.node_replaced(args["node"])
+
+    @staticmethod
+    def _stacks() -> list[dict[str, str]]:
+        """The stacks that exist, but for the CDK's own."""
+        from moto.cloudformation.models import cloudformation_backends  # noqa: PLC0415  moto again
+
+        found = [
+            {"name": stack.name, "status": stack.status, "region": region}
+            for region, backend in list(cloudformation_backends[ACCOUNT].items())
+            for stack in list(backend.stacks.values())
+        ]
+        return sorted((each for each in found if each["name"] != "CDKToolkit"), key=lambda each: each["name"])
+
+    @staticmethod
+    def _make_stand_ins(args: Mapping[str, Any]) -> list[str]:
+        from launcher.sandbox.aws.stand_ins import make_stand_ins  # noqa: PLC0415  moto again
+
+        bought = [TrainingPlan.of(each) for each in args["training_plans"]]
+        return make_stand_ins(
+            args["region"], args["vpc_id"], args["zones"], args["buckets"], bought, groups=args["security_groups"]
+        )
 
     def _behave(self, args: Mapping[str, Any]) -> None:
         self._conduct.behaviour = type(self._conduct.behaviour)(**args)
 
     def _arm(self, args: Mapping[str, Any]) -> str:
-        node = self._registry.cluster(args["cluster"]).node(args["node"])
-        return node.metadata.arm(args["action"], args["in_seconds"])
+        return self._registry.cluster(args["cluster"]).notify(args["node"], args["action"], args["in_seconds"])
 
     def _recommend_rebalance(self, args: Mapping[str, Any]) -> None:
-        self._registry.cluster(args["cluster"]).node(args["node"]).metadata.recommend_rebalance()
+        self._registry.cluster(args["cluster"]).recommend_rebalance(args["node"])
 
     def ready(self) -> dict[str, Any]:
         """What the owner has to know."""
@@ -176,6 +235,19 @@ class Server:
         self._web.stop()
 
 
+@contextmanager
+def _told() -> Iterator[None]:
+    """Have a caller told of a scheduler that does not answer.
+
+    Raises:
+        RuntimeError: with what the scheduler said.
+    """
+    try:
+        yield
+    except SchedulerError as problem:
+        raise RuntimeError(problem.message) from problem
+
+
 def _arguments(words: list[str]) -> Settings:
     parser = argparse.ArgumentParser(prog="python -m launcher.sandbox.server")
     parser.add_argument("--folder", type=Path, required=True)
@@ -183,8 +255,11 @@ def _arguments(words: list[str]) -> Settings:
     parser.add_argument("--mark", required=True)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--slurm", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--stays", action="store_true")
     got = parser.parse_args(words)
-    return Settings(folder=got.folder, short=got.short, mark=got.mark, port=got.port, with_slurm=got.slurm)
+    return Settings(
+        folder=got.folder, short=got.short, mark=got.mark, port=got.port, with_slurm=got.slurm, stays=got.stays
+    )
 
 
 def main(words: list[str]) -> int:
@@ -201,11 +276,12 @@ def main(words: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prepare_environment(settings.folder)
     try:
-        server = Server(settings)
+        server = Server(settings, over.set)
     except PortTakenError as error:
         sys.stderr.write(f"{error}\n")
         return PORT_TAKEN
-    threading.Thread(target=_watch_owner, args=(over,), name="owner", daemon=True).start()
+    if not settings.stays:
+        threading.Thread(target=_watch_owner, args=(over,), name="owner", daemon=True).start()
     write_whole(settings.folder / READY, server.ready())
     over.wait()
     server.stop()

@@ -21,7 +21,7 @@ from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.fleet import EmulatedEc2
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
-from launcher.sandbox.aws.training_plans import bought
+from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.cluster.hyperpod_request import Account, RequestRefusedError, read, script_of_controller
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, SubnetFacts
 
@@ -199,7 +199,7 @@ def _checked(wanted: Wanted) -> ClusterSpec:
         aws=EmulatedEc2(wanted.account_id, wanted.region_name),
         script=_text(wanted, script_of_controller(request)),
         file_systems=frozenset(each.dns_name for each in file_systems),
-        plans=bought(wanted.account_id, wanted.region_name),
+        training_plans=bought_in(wanted.account_id, wanted.region_name),
     )
     try:
         return read(request, account)

@@ -37,7 +37,7 @@ class Ledger:
         self._actions: dict[str, int] = {}
 
     def record(self, entry: Entry) -> None:
-        """Write down a resource; the newest word on it stands."""
+        """Write down a resource; the newest word on it holds."""
         with self._lock:
             self._entries[entry.stack, entry.logical_id] = entry
 

@@ -1,6 +1,6 @@
 """Puts the models of this package into moto, and a placeholder where there is no model."""
 
-from typing import Any
+from typing import Any, Protocol
 
 from moto.cloudformation import parsing
 
@@ -8,6 +8,7 @@ from launcher.sandbox.aws import (
     buckets,
     calls,
     component_calls,
+    documents,
     file_systems,
     guards,
     hyperpod_calls,
@@ -19,6 +20,7 @@ from launcher.sandbox.aws import (
     stacks,
     training_plans,
 )
+from launcher.sandbox.aws.eks import Eks, Hosts
 from launcher.sandbox.aws.endpoints import Endpoints
 from launcher.sandbox.aws.hyperpod import HyperPod
 from launcher.sandbox.aws.ledger import Ledger
@@ -29,7 +31,11 @@ from launcher.sandbox.aws.resources import Resources
 from launcher.sandbox.endpoint.model_server import Conduct
 
 
-def install(ledger: Ledger, clusters: Clusters, conduct: Conduct) -> None:
+class Everything(Clusters, Hosts, Protocol):
+    """What runs clusters of either kind."""
+
+
+def install(ledger: Ledger, clusters: Everything, conduct: Conduct) -> None:
     """Have this process's moto deploy with our models.
 
     Args:
@@ -43,6 +49,8 @@ def install(ledger: Ledger, clusters: Clusters, conduct: Conduct) -> None:
         model.type: model
         for model in (
             *buckets.MODELS,
+            *documents.MODELS,
+            *Eks(clusters).models(),
             *file_systems.MODELS,
             *guards.MODELS,
             *network.MODELS,

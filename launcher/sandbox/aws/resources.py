@@ -53,7 +53,7 @@ class Resources(ResourceMap):
         self.replaced: dict[str, tuple[Any, dict[str, Any]]] = {}
 
     def __getitem__(self, key: str) -> Any:
-        """What stands under a name: a resource, a parameter or a pseudo parameter."""
+        """What is under a name: a resource, a parameter or a pseudo parameter."""
         if key in self._parsed_resources:
             return self._parsed_resources[key]
         if key in self._resource_json_map:

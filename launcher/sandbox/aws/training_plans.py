@@ -1,7 +1,7 @@
 """SageMaker's training plans, which moto lacks.
 
-Emulated: plans that were bought, put here by `furnish`; DescribeTrainingPlan of them, with the instances that clusters
-have of each. Not emulated: offerings, the purchase, and that instances come and go with the plan's window.
+Emulated: plans that were bought, put here by `make_stand_ins`; DescribeTrainingPlan of them, with the instances that
+clusters have of each. Not emulated: offerings, the purchase, and that instances come and go with the plan's window.
 """
 
 from collections import defaultdict
@@ -20,33 +20,33 @@ _BOUGHT: defaultdict[tuple[str, str], dict[str, TrainingPlan]] = defaultdict(dic
 _HOUR = timedelta(hours=1)
 
 
-def buy(account_id: str, plan: TrainingPlan) -> bool:
-    """Put a plan into an account; False where one of that name is there already."""
-    held = _BOUGHT[account_id, plan.region]
-    return held.setdefault(plan.name, plan) is plan
+def buy(account_id: str, bought: TrainingPlan) -> bool:
+    """Put a training plan into an account; False where one of that name is there already."""
+    held = _BOUGHT[account_id, bought.region]
+    return held.setdefault(bought.name, bought) is bought
 
 
-def bought(account_id: str, region: str) -> dict[str, TrainingPlan]:
-    """The plans of an account in a region, by ARN."""
+def bought_in(account_id: str, region: str) -> dict[str, TrainingPlan]:
+    """The training plans of an account in a region, by ARN."""
     return {each.arn: each for each in _BOUGHT[account_id, region].values()}
 
 
 def describe_training_plan(response: Any) -> ActionResult:
-    """A plan that was bought.
+    """A training plan that was bought.
 
     Raises:
         ResourceNotFound: there is none of that name.
     """
     backend: SageMakerModelBackend = response.sagemaker_backend
     name = response._get_param("TrainingPlanName")  # noqa: SLF001  the way moto's own responses read
-    plan = _BOUGHT[backend.account_id, backend.region_name].get(name)
-    if plan is None:
+    bought = _BOUGHT[backend.account_id, backend.region_name].get(name)
+    if bought is None:
         raise ResourceNotFound(message=f"Could not find training plan '{name}'.")
-    return ActionResult(_described(plan, _in_use(backend, plan.arn), datetime.now(UTC)))
+    return ActionResult(_described(bought, _in_use(backend, bought.arn), datetime.now(UTC)))
 
 
 def _in_use(backend: SageMakerModelBackend, arn: str) -> int:
-    """How many instances of a plan the clusters of an account have."""
+    """How many instances of a training plan the clusters of an account have."""
     found = 0
     for cluster in backend.clusters.values():
         groups = {
@@ -58,28 +58,28 @@ def _in_use(backend: SageMakerModelBackend, arn: str) -> int:
     return found
 
 
-def _described(plan: TrainingPlan, used: int, now: datetime) -> dict[str, Any]:
-    status = plan.status(now)
-    window: dict[str, Any] = {"StartTime": plan.starts_at, "EndTime": plan.ends_at}
-    if plan.starts_at is not None and plan.ends_at is not None:
-        window["DurationHours"] = (plan.ends_at - plan.starts_at) // _HOUR
+def _described(bought: TrainingPlan, used: int, now: datetime) -> dict[str, Any]:
+    status = bought.status(now)
+    window: dict[str, Any] = {"StartTime": bought.starts_at, "EndTime": bought.ends_at}
+    if bought.starts_at is not None and bought.ends_at is not None:
+        window["DurationHours"] = (bought.ends_at - bought.starts_at) // _HOUR
     capacity = {
-        "ReservedCapacityArn": plan.arn.replace(":training-plan/", ":reserved-capacity/"),
+        "ReservedCapacityArn": bought.arn.replace(":training-plan/", ":reserved-capacity/"),
         "ReservedCapacityType": "Instance",
-        "InstanceType": plan.instance_type,
-        "TotalInstanceCount": plan.count,
-        "AvailabilityZoneId": plan.zone_id,
+        "InstanceType": bought.instance_type,
+        "TotalInstanceCount": bought.count,
+        "AvailabilityZoneId": bought.zone_id,
         "Status": status,
         **window,
     }
     whole = {
-        "TrainingPlanArn": plan.arn,
-        "TrainingPlanName": plan.name,
+        "TrainingPlanArn": bought.arn,
+        "TrainingPlanName": bought.name,
         "Status": status,
-        "UpfrontFee": plan.fee_usd,
-        "CurrencyCode": None if plan.fee_usd is None else "USD",
-        "TotalInstanceCount": plan.count,
-        "AvailableInstanceCount": plan.count - used,
+        "UpfrontFee": bought.fee_usd,
+        "CurrencyCode": None if bought.fee_usd is None else "USD",
+        "TotalInstanceCount": bought.count,
+        "AvailableInstanceCount": bought.count - used,
         "InUseInstanceCount": used,
         "TargetResources": [TARGET],
         **window,

@@ -10,7 +10,7 @@ from typing import Any
 
 from launcher.sandbox.cluster.schema import Problem, problems
 from launcher.sandbox.cluster.slurm_settings import denied
-from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue, Surroundings, TypeFacts
+from launcher.sandbox.cluster.specification import AwsFacts, ClusterSpec, NodeGroup, Queue, TypeFacts
 
 _CLUSTER_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{0,59}")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,24}")
@@ -28,7 +28,7 @@ class ConfigurationRefusedError(Exception):
         self.problems = tuple(found)
 
 
-def read(name: str, configuration: Mapping[str, Any], aws: Surroundings) -> ClusterSpec:
+def read(name: str, configuration: Mapping[str, Any], aws: AwsFacts) -> ClusterSpec:
     """The cluster that a configuration asks for.
 
     Raises:
@@ -67,7 +67,7 @@ def _one_of(value: Any, allowed: tuple[str, ...], path: str) -> Iterator[Problem
         yield Problem(path=path, message=f"got {value!r}, allowed: {', '.join(allowed)}")
 
 
-def _of_the_whole(configuration: Mapping[str, Any], aws: Surroundings) -> Iterator[Problem]:
+def _of_the_whole(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
     yield from _one_of(configuration.get("Region", aws.region), (aws.region,), "Region")
     for index, pool in enumerate(configuration.get("LoginNodes", {}).get("Pools", [])):
         path = f"LoginNodes.Pools[{index}]"
@@ -75,14 +75,14 @@ def _of_the_whole(configuration: Mapping[str, Any], aws: Surroundings) -> Iterat
         yield from _network(pool["Networking"]["SubnetIds"], pool["Networking"], aws, f"{path}.Networking")
 
 
-def _of_the_head(configuration: Mapping[str, Any], aws: Surroundings) -> Iterator[Problem]:
+def _of_the_head(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
     head = configuration["HeadNode"]
     yield from _known_type(head["InstanceType"], aws, "HeadNode.InstanceType")
     yield from _network([head["Networking"]["SubnetId"]], head["Networking"], aws, "HeadNode.Networking")
     yield from _scripts(head, aws, "HeadNode")
 
 
-def _of_the_settings(configuration: Mapping[str, Any], aws: Surroundings) -> Iterator[Problem]:
+def _of_the_settings(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
     del aws
     scheduling = configuration["Scheduling"]
     slurm = scheduling.get("SlurmSettings", {})
@@ -91,7 +91,7 @@ def _of_the_settings(configuration: Mapping[str, Any], aws: Surroundings) -> Ite
         yield from denied(settings, "cluster", f"{path}.CustomSlurmSettings[{index}]")
 
 
-def _of_the_storage(configuration: Mapping[str, Any], aws: Surroundings) -> Iterator[Problem]:
+def _of_the_storage(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
     del aws
     seen: set[str] = set()
     for index, storage in enumerate(configuration.get("SharedStorage", [])):
@@ -107,7 +107,7 @@ def _of_the_storage(configuration: Mapping[str, Any], aws: Surroundings) -> Iter
             yield Problem(path=f"{path}.FsxLustreSettings.StorageCapacity", message=message)
 
 
-def _of_the_queues(configuration: Mapping[str, Any], aws: Surroundings) -> Iterator[Problem]:
+def _of_the_queues(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
     queues = configuration["Scheduling"]["SlurmQueues"]
     if not queues:
         yield Problem(path="Scheduling.SlurmQueues", message="empty, at least one queue is needed")
@@ -129,7 +129,7 @@ def _of_the_queues(configuration: Mapping[str, Any], aws: Surroundings) -> Itera
 
 
 def _of_the_resource(
-    queue: Mapping[str, Any], resource: Mapping[str, Any], aws: Surroundings, path: str
+    queue: Mapping[str, Any], resource: Mapping[str, Any], aws: AwsFacts, path: str
 ) -> Iterator[Problem]:
     yield from denied(resource.get("CustomSlurmSettings", {}), "compute resource", f"{path}.CustomSlurmSettings")
     yield from _counts(queue, resource, path)
@@ -170,7 +170,7 @@ def _counts(queue: Mapping[str, Any], resource: Mapping[str, Any], path: str) ->
 
 
 def _efa(
-    queue: Mapping[str, Any], resource: Mapping[str, Any], facts: TypeFacts, aws: Surroundings, path: str
+    queue: Mapping[str, Any], resource: Mapping[str, Any], facts: TypeFacts, aws: AwsFacts, path: str
 ) -> Iterator[Problem]:
     if not facts.efa:
         yield Problem(path=f"{path}.Efa.Enabled", message=f"{_type_of(resource)} has no EFA")
@@ -197,12 +197,12 @@ def _names(names: list[str], path: str) -> Iterator[Problem]:
             yield Problem(path=f"{path}.Name", message=f"{name} is there twice")
 
 
-def _known_type(name: str, aws: Surroundings, path: str) -> Iterator[Problem]:
+def _known_type(name: str, aws: AwsFacts, path: str) -> Iterator[Problem]:
     if aws.instance_type(name) is None:
         yield Problem(path=path, message=f"EC2 has no instance type {name!r}")
 
 
-def _network(subnets: list[str], networking: Mapping[str, Any], aws: Surroundings, path: str) -> Iterator[Problem]:
+def _network(subnets: list[str], networking: Mapping[str, Any], aws: AwsFacts, path: str) -> Iterator[Problem]:
     if not subnets:
         yield Problem(path=path, message="needs a subnet")
     for subnet in subnets:
@@ -213,7 +213,7 @@ def _network(subnets: list[str], networking: Mapping[str, Any], aws: Surrounding
             yield Problem(path=path, message=f"no security group {group!r} in {aws.region}")
 
 
-def _scripts(part: Mapping[str, Any], aws: Surroundings, path: str) -> Iterator[Problem]:
+def _scripts(part: Mapping[str, Any], aws: AwsFacts, path: str) -> Iterator[Problem]:
     for event, action in part.get("CustomActions", {}).items():
         for script in action.get("Sequence", [action]):
             uri = script.get("Script", "")
@@ -240,7 +240,7 @@ def _queue(queue: Mapping[str, Any]) -> Queue:
     return Queue(name=queue["Name"], exclusive=bool(queue.get("JobExclusiveAllocation")), settings=settings)
 
 
-def _node_group(queue: Mapping[str, Any], resource: Mapping[str, Any], aws: Surroundings) -> NodeGroup:
+def _node_group(queue: Mapping[str, Any], resource: Mapping[str, Any], aws: AwsFacts) -> NodeGroup:
     name = _type_of(resource)
     facts = aws.instance_type(name)
     if facts is None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from launcher.sandbox.aws.api_shape import complaints
 from launcher.sandbox.cluster.schema import Problem
-from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue, Surroundings, TypeFacts
+from launcher.sandbox.cluster.specification import AwsFacts, ClusterSpec, NodeGroup, Queue, TypeFacts
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 
 _OF_THE_WHOLE = ("ClusterName", "InstanceGroups", "VpcConfig", "Orchestrator")
@@ -39,13 +39,13 @@ class RequestRefusedError(Exception):
 class Account:
     """What the machines of a cluster find: the AWS around it, its controller's script, file systems by DNS name.
 
-    `plans` are the training plans that were bought, by ARN.
+    `training_plans` are those that were bought, by ARN.
     """
 
-    aws: Surroundings
+    aws: AwsFacts
     script: str
     file_systems: frozenset[str]
-    plans: Mapping[str, TrainingPlan] = field(default_factory=dict)
+    training_plans: Mapping[str, TrainingPlan] = field(default_factory=dict)
 
 
 def script_of_controller(request: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -65,7 +65,7 @@ def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
     found = [Problem(path="", message=each) for each in complaints("sagemaker", ("CreateCluster",), request)]
     found.extend(_absent(request))
     if not found:
-        for check in (_of_the_parts, _of_the_groups, _of_the_plans):
+        for check in (_of_the_parts, _of_the_groups, _of_the_training_plans):
             found.extend(check(request, account))
     if found:
         raise RequestRefusedError(found)
@@ -148,7 +148,7 @@ def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Pro
         yield from _files(group, account, path)
 
 
-def _machines(request: Mapping[str, Any], group: Mapping[str, Any], aws: Surroundings, path: str) -> Iterator[Problem]:
+def _machines(request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFacts, path: str) -> Iterator[Problem]:
     """Instances of a type that is there, in subnets and security groups that are there."""
     facts = _facts(group, aws)
     if facts is None:
@@ -169,35 +169,35 @@ def _machines(request: Mapping[str, Any], group: Mapping[str, Any], aws: Surroun
         yield Problem(path=path, message=message)
 
 
-def _of_the_plans(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+def _of_the_training_plans(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
     """Training plans that are there, with the instances that the groups take of them."""
     taken: dict[str, int] = {}
     for index, group in enumerate(request["InstanceGroups"]):
         arn, path = group.get("TrainingPlanArn"), f"InstanceGroups[{index}].TrainingPlanArn"
         if arn is None:
             continue
-        plan = account.plans.get(arn)
-        if plan is None:
+        bought = account.training_plans.get(arn)
+        if bought is None:
             yield Problem(path=path, message=f"no training plan {arn}")
             continue
         taken[arn] = taken.get(arn, 0) + group["InstanceCount"]
-        yield from (Problem(path=path, message=each) for each in _against(plan, request, group, account.aws))
-        if taken[arn] > plan.count:
-            yield Problem(path=path, message=f"takes {taken[arn]} instances, the training plan has {plan.count}")
+        yield from (Problem(path=path, message=each) for each in _against(bought, request, group, account.aws))
+        if taken[arn] > bought.count:
+            yield Problem(path=path, message=f"takes {taken[arn]} instances, the training plan has {bought.count}")
 
 
 def _against(
-    plan: TrainingPlan, request: Mapping[str, Any], group: Mapping[str, Any], aws: Surroundings
+    bought: TrainingPlan, request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFacts
 ) -> Iterator[str]:
     """What of a group is not as the training plan that it names."""
-    status = plan.status(datetime.now(UTC))
+    status = bought.status(datetime.now(UTC))
     if status not in _USABLE:
         yield f"the training plan is {status}, allowed: {', '.join(_USABLE)}"
-    if group["InstanceType"] != plan.instance_type:
-        yield f"the training plan has {plan.instance_type}, got {group['InstanceType']}"
+    if group["InstanceType"] != bought.instance_type:
+        yield f"the training plan has {bought.instance_type}, got {group['InstanceType']}"
     for subnet in [aws.subnet(each) for each in _network(request, group)["Subnets"]]:
-        if subnet is not None and plan.zone_id is not None and subnet.zone_id != plan.zone_id:
-            yield f"the training plan is in {plan.zone_id}, the subnet in {subnet.zone_id}"
+        if subnet is not None and bought.zone_id is not None and subnet.zone_id != bought.zone_id:
+            yield f"the training plan is in {bought.zone_id}, the subnet in {subnet.zone_id}"
 
 
 def _files(group: Mapping[str, Any], account: Account, path: str) -> Iterator[Problem]:
@@ -212,11 +212,11 @@ def _files(group: Mapping[str, Any], account: Account, path: str) -> Iterator[Pr
             yield Problem(path=f"{path}.InstanceStorageConfigs", message=f"no file system {name}")
 
 
-def _facts(group: Mapping[str, Any], aws: Surroundings) -> TypeFacts | None:
+def _facts(group: Mapping[str, Any], aws: AwsFacts) -> TypeFacts | None:
     return aws.instance_type(_ec2_type(group)) if group["InstanceType"].startswith(_PREFIX) else None
 
 
-def _node_group(request: Mapping[str, Any], group: Mapping[str, Any], aws: Surroundings) -> NodeGroup:
+def _node_group(request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFacts) -> NodeGroup:
     facts, network, count = _facts(group, aws), _network(request, group), group["InstanceCount"]
     if facts is None:
         raise KeyError(group["InstanceType"])
@@ -240,7 +240,7 @@ def _node_group(request: Mapping[str, Any], group: Mapping[str, Any], aws: Surro
     )
 
 
-def _left_out(request: Mapping[str, Any], aws: Surroundings) -> Iterator[str]:
+def _left_out(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
     """What is checked as far as it can be, and then not done."""
     yield "srun --auto-resume (a job whose machine failed is put back into the queue)"
     for group in request["InstanceGroups"]:

@@ -32,7 +32,7 @@ class MetadataService:
         """Start it.
 
         Args:
-            facts: what stands below /latest/meta-data: "instance-id", "instance-type", "placement/region" ...
+            facts: what is below /latest/meta-data: "instance-id", "instance-type", "placement/region" ...
         """
         self._facts = dict(facts)
         self._lock = threading.Lock()
@@ -97,7 +97,7 @@ class MetadataService:
             return self._tokens.get(token, 0.0) > time.monotonic()
 
     def answer(self, path: str) -> str | None:
-        """What stands at a path, None where nothing does."""
+        """What is at a path, None where nothing does."""
         name = path.removeprefix(_META).strip("/")
         with self._lock:
             notice, rebalance = self._notice, self._rebalance

@@ -1,20 +1,23 @@
-"""The clusters that were deployed into a sandbox: their nodes, and a private Slurm where it is installed.
+"""The clusters that were deployed into a sandbox: their nodes, and what schedules jobs on them.
 
 Lives in the server's process. Daemons and nodes belong to it, so that they end with it.
 """
 
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from launcher.sandbox import processes
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
-from launcher.sandbox.cluster.nodes import Node
+from launcher.sandbox.cluster.nodes import Node, NodeView
 from launcher.sandbox.cluster.specification import ClusterSpec, Fleet, NodeGroup
+from launcher.sandbox.kubernetes.hosted import HostedKubernetes, Machines
 from launcher.sandbox.slurm import daemons, files
 from launcher.sandbox.slurm.files import SlurmPlaces
+from launcher.sandbox.slurm.local_slurm import LocalSlurm
+from launcher.sandbox.slurm.scheduler import Scheduler, SlurmScheduler
 
 _MOST_NODES = 128
 _LOSSES = {
@@ -37,7 +40,7 @@ class Cluster:
             spec: what was asked for.
             fleet: its instances.
             folder: a short path for all that belongs to it.
-            with_slurm: whether to run a private Slurm; else somebody else schedules its jobs.
+            with_slurm: whether to run a private Slurm; else the local scheduler answers its commands.
             mark: what processes of this sandbox carry.
         """
         self.spec = spec
@@ -50,6 +53,8 @@ class Cluster:
             for name in group.node_names()
         }
         self._slurm = daemons.PrivateSlurm(self._places, spec, mark) if with_slurm else None
+        self._mark = mark
+        self._scheduler: Scheduler | None = None
         self._lock = threading.RLock()
 
     def start(self) -> str:
@@ -64,8 +69,7 @@ class Cluster:
             try:
                 for node in self._nodes.values():
                     self._boot(node)
-                if self._slurm is not None:
-                    self._slurm.start()
+                self._scheduler = self._start_scheduler()
             except (daemons.SlurmError, OSError) as failure:
                 self.stop()
                 raise ClusterFailedError(
@@ -73,8 +77,32 @@ class Cluster:
                 ) from failure
             return self._head_node
 
+    def _start_scheduler(self) -> Scheduler:
+        if self._slurm is not None:
+            self._slurm.start()
+            return SlurmScheduler(self._places.configuration)
+        return LocalSlurm(self._places.folder / "local", self.nodes, self._mark, dict(self.spec.settings))
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """What schedules its jobs; asked without the cluster's lock, for it asks for the nodes under its own.
+
+        Raises:
+            RuntimeError: the cluster is not started.
+        """
+        if self._scheduler is None:
+            raise RuntimeError(f"cluster {self.spec.name} is not started")
+        return self._scheduler
+
+    def nodes(self) -> tuple[NodeView, ...]:
+        """The nodes as they are now."""
+        with self._lock:
+            return tuple(node.view() for node in self._nodes.values() if node.life)
+
     def stop(self) -> None:
         """Stop it and remove its instances."""
+        if self._scheduler is not None:
+            self._scheduler.stop()
         with self._lock:
             if self._slurm is not None:
                 self._slurm.stop()
@@ -83,6 +111,14 @@ class Cluster:
             if self._head_node:
                 self._fleet.terminate(self._head_node, _REMOVED)
                 self._head_node = ""
+
+    def notify(self, name: str, action: str, in_seconds: float) -> str:
+        """Give a node notice through its metadata service; the moment of its end."""
+        return self.node(name).metadata.arm(action, in_seconds)
+
+    def recommend_rebalance(self, name: str) -> None:
+        """Recommend to a node, through its metadata service, to be left."""
+        self.node(name).metadata.recommend_rebalance()
 
     def lose(self, name: str, why: str) -> None:
         """Lose a node, by an interruption or a failure: its processes are killed and its disk is gone."""
@@ -142,7 +178,7 @@ class Cluster:
     def document(self) -> dict[str, Any]:
         """What the sandbox's owner has to know of it, as JSON values."""
         with self._lock:
-            nodes = [asdict(node.view()) for node in self._nodes.values() if node.life]
+            nodes = [asdict(each) for each in self.nodes()]
             running = self._slurm is not None
             return {
                 "name": self.spec.name,
@@ -178,14 +214,19 @@ class Cluster:
 class Registry:
     """All clusters of a sandbox, by name. Safe to use from every thread."""
 
-    def __init__(self, folder: Path, mark: str, *, with_slurm: bool) -> None:
+    def __init__(
+        self, folder: Path, mark: str, *, with_slurm: bool, pods: Callable[[str], Mapping[str, str]] | None = None
+    ) -> None:
         """Start with none.
 
         Args:
             folder: the sandbox's, by a short path.
             mark: what processes of this sandbox carry.
             with_slurm: whether clusters get a private Slurm.
+            pods: the environment of what pods run, by the region.
         """
+        self._pods = pods or (lambda _: {})
+        self._kubernetes: dict[str, HostedKubernetes] = {}
         self._folder = folder
         self._mark = mark
         self._with_slurm = with_slurm
@@ -214,12 +255,49 @@ class Registry:
             self._clusters[spec.name] = cluster
             return head_node
 
+    def host(self, name: str, region: str) -> str:
+        """Start the Kubernetes of an EKS cluster; the address of its API.
+
+        Raises:
+            ClusterFailedError: there is a cluster of that name.
+        """
+        with self._lock:
+            if name in self._clusters or name in self._kubernetes:
+                raise ClusterFailedError(f"a cluster named {name} is there already")
+            folder = self._folder / f"k{self._made}"
+            self._made += 1
+            made = HostedKubernetes(name, folder, mark=self._mark, environment=self._pods(region))
+            self._kubernetes[name] = made
+            return made.address
+
+    def join(self, name: str, machines: Machines) -> None:
+        """Have the machines of a node group join an EKS cluster.
+
+        Raises:
+            ClusterFailedError: they are more than a sandbox runs.
+        """
+        if machines.count > _MOST_NODES:
+            raise ClusterFailedError(f"{machines.count} nodes are more than the {_MOST_NODES} that a sandbox runs")
+        self._hosted(name).join(machines)
+
+    def leave(self, name: str, group: str) -> None:
+        """Have the machines of a node group go; nothing where its cluster is gone."""
+        with self._lock:
+            found = self._kubernetes.get(name)
+        if found is not None:
+            found.leave(group)
+
+    def _hosted(self, name: str) -> HostedKubernetes:
+        with self._lock:
+            return self._kubernetes[name]
+
     def stop(self, name: str) -> None:
         """Stop a cluster; nothing where there is none of that name."""
         with self._lock:
-            cluster = self._clusters.pop(name, None)
-            if cluster is not None:
-                cluster.stop()
+            found = [self._clusters.pop(name, None), self._kubernetes.pop(name, None)]
+            for cluster in found:
+                if cluster is not None:
+                    cluster.stop()
 
     def dismiss(self, name: str, instance_ids: Collection[str]) -> None:
         """Take machines of a cluster away; nothing where there is no cluster of that name."""
@@ -233,26 +311,30 @@ class Registry:
         Raises:
             ClusterFailedError: they do not come.
         """
-        self.cluster(name).enlist(group, count)
+        with self._lock:
+            cluster = self._clusters[name]
+        cluster.enlist(group, count)
 
     def stop_all(self) -> None:
         """Stop every cluster."""
         with self._lock:
-            for name in list(self._clusters):
+            for name in (*self._clusters, *self._kubernetes):
                 self.stop(name)
 
-    def cluster(self, name: str) -> Cluster:
+    def cluster(self, name: str) -> Cluster | HostedKubernetes:
         """A cluster by its name.
 
         Raises:
             KeyError: there is none.
         """
         with self._lock:
-            if name not in self._clusters:
-                raise KeyError(f"no cluster {name!r} in this sandbox, there are: {', '.join(self._clusters) or 'none'}")
-            return self._clusters[name]
+            there: dict[str, Cluster | HostedKubernetes] = {**self._clusters, **self._kubernetes}
+            if name not in there:
+                raise KeyError(f"no cluster {name!r} in this sandbox, there are: {', '.join(there) or 'none'}")
+            return there[name]
 
     def documents(self) -> list[dict[str, Any]]:
         """Every cluster, as JSON values."""
         with self._lock:
-            return [cluster.document() for cluster in self._clusters.values()]
+            found: list[Cluster | HostedKubernetes] = [*self._clusters.values(), *self._kubernetes.values()]
+            return [each.document() for each in found]

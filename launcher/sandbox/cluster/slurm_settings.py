@@ -59,7 +59,7 @@ def denied(settings: Mapping[str, Any], level: str, path: str) -> Iterator[Probl
     Args:
         settings: names and values.
         level: "cluster", "queue" or "compute resource".
-        path: where they stand.
+        path: where they are.
 
     >>> [str(problem) for problem in denied({"TaskPlugin": "task/none"}, "cluster", "Settings")]
     ['Settings.TaskPlugin: ParallelCluster sets it itself']

@@ -25,7 +25,7 @@ class SubnetFacts:
     zone_id: str = ""
 
 
-class Surroundings(Protocol):
+class AwsFacts(Protocol):
     """The AWS that a cluster would be made in."""
 
     @property
@@ -102,7 +102,7 @@ class ClusterSpec:
 
 
 class Fleet(Protocol):
-    """The instances of one cluster, in whichever service they stand."""
+    """The instances of one cluster, in whichever service they run in."""
 
     @property
     def region(self) -> str:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from launcher.model.errors import ImpossibleError
 from launcher.sandbox import processes
 from launcher.sandbox.cluster.specification import ClusterSpec
 from launcher.sandbox.slurm import files
@@ -60,6 +61,26 @@ def missing(path: str | None = None) -> str:
 def available() -> bool:
     """Whether a private Slurm can be started."""
     return not missing()
+
+
+def chosen(scheduler: str) -> bool:
+    """Whether clusters get a private Slurm, by the word for what is wanted: "slurm", "local", "auto".
+
+    Raises:
+        ImpossibleError: there is no such scheduler, Slurm is asked for and not installed, or nothing here tells of
+            processes.
+    """
+    if not processes.visible():
+        hint = (
+            "run it on Linux, or in a Linux container; plan, quote, render, deploy and launch into AWS need none of it"
+        )
+        raise ImpossibleError("the sandbox finds its processes through /proc, and there is none here", hint=hint)
+    if scheduler not in ("auto", "slurm", "local"):
+        raise ImpossibleError(f"no scheduler {scheduler!r}, allowed: auto, slurm, local")
+    if scheduler == "slurm" and not available():
+        hint = "apt-get install --no-install-recommends slurm-wlm munge, or leave the choice to the sandbox"
+        raise ImpossibleError(missing(), hint=hint)
+    return scheduler != "local" and available()
 
 
 class PrivateSlurm:

@@ -171,7 +171,7 @@ def slurm_conf(places: SlurmPlaces, spec: ClusterSpec, ports: Sequence[int]) -> 
     lines += _RULES.strip().splitlines()
     lines += _node_lines(spec, ports[1:], host, bound or "127.0.0.1")
     lines += _partition_lines(spec)
-    # The configuration's own settings stand last: the last word on a name counts.
+    # The configuration's own settings come last: the last word on a name counts.
     lines += [f"{key}={value}" for key, value in spec.settings]
     return "\n".join(lines) + "\n"
 
@@ -258,7 +258,7 @@ def _user() -> str:
 
 
 def _on_loopback(host: str) -> str:
-    """The loopback address that the host's name stands for, empty where it stands for another.
+    """The loopback address that the host's name stands for, empty where it is for another.
 
     Slurm can listen on all addresses or on that of the host's name, and on nothing else.
     """

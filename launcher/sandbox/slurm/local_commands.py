@@ -1,6 +1,6 @@
 """Slurm's commands for a machine without Slurm: `python -I -m launcher.sandbox.slurm.local_commands squeue ...`.
 
-They stand on the PATH of the head node and of its jobs. The local scheduler answers them (local_slurm.py); srun starts
+They are on the PATH of the head node and of its jobs. The local scheduler answers them (local_slurm.py); srun starts
 the tasks of a step itself. Standard library only, and little of it: one is started at every look at a job.
 """
 

@@ -8,6 +8,7 @@ requeued job starts as soon as its nodes are there, there are no accounts, prior
 """
 
 import logging
+import secrets
 import shlex
 import shutil
 import signal
@@ -20,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from launcher.model.errors import AwsError
+from launcher.model.job import Attempt, JobState
 from launcher.sandbox import processes
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.cluster.slurm_settings import requeue_codes
@@ -27,7 +29,7 @@ from launcher.sandbox.control import ControlError
 from launcher.sandbox.slurm import batch_script
 from launcher.sandbox.slurm.batch_script import BatchOptions
 from launcher.sandbox.slurm.files import node_environment
-from launcher.submit.jobs import Attempt, JobState, SchedulerError
+from launcher.submit.jobs import SchedulerError
 
 _JOB_MARK = "SLIPWAY_SANDBOX_JOB"
 _LOOK_S = 0.05
@@ -83,6 +85,8 @@ class LocalScheduler:
         self._folder = folder
         self._nodes_now = nodes
         self._mark = mark
+        # Another cluster of the same sandbox has jobs of the same numbers.
+        self._own_mark = f"{mark}.{secrets.token_hex(4)}"
         self._requeue_codes = requeue_codes(settings)
         self._requeues = {name.lower(): value for name, value in settings.items()}.get("jobrequeue", "1") != "0"
         self._lock = threading.RLock()
@@ -123,7 +127,7 @@ class LocalScheduler:
         return number
 
     def state(self, job: str) -> JobState:
-        """Where a job stands."""
+        """The state of a job."""
         with self._lock:
             return self._job(job).state
 
@@ -296,7 +300,8 @@ class LocalScheduler:
         return code
 
     def _terminate(self, job: Job, process: "subprocess.Popen[bytes]") -> int:
-        for pid in self._processes(job):
+        # Parents first, as their numbers go: a shell whose child dies first would end with a code of its own.
+        for pid in sorted(self._processes(job)):
             processes.send(pid, signal.SIGTERM)
         try:
             return process.wait(_KILL_WAIT_S)
@@ -305,7 +310,7 @@ class LocalScheduler:
             return process.wait()
 
     def _after(self, job: Job, code: int) -> JobState:
-        """Where a job stands after an attempt."""
+        """The state of a job after an attempt."""
         requeues = self._requeues if job.options.requeue is None else job.options.requeue
         if job.cancelled.is_set():
             return JobState.CANCELLED
@@ -321,7 +326,7 @@ class LocalScheduler:
             job.state = state
 
     def _processes(self, job: Job) -> set[int]:
-        return processes.with_descendants(processes.marked(_JOB_MARK, f"{self._mark}.{job.id}"))
+        return processes.with_descendants(processes.marked(_JOB_MARK, f"{self._own_mark}.{job.id}"))
 
     def _environment(self, job: Job, nodes: tuple[NodeView, ...], number: int) -> dict[str, str]:
         """The environment of a script: the submission's, Slurm's variables, and what is the first node's own."""
@@ -348,7 +353,7 @@ class LocalScheduler:
         own = {
             **_own(first),
             processes.MARK: self._mark,
-            _JOB_MARK: f"{self._mark}.{job.id}",
+            _JOB_MARK: f"{self._own_mark}.{job.id}",
         }
         return {**job.environment, **slurm, **own}
 

@@ -9,16 +9,17 @@ import secrets
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from launcher.model.job import Attempt, JobState
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.control import ControlServer
 from launcher.sandbox.slurm import local_commands
 from launcher.sandbox.slurm.local_scheduler import Job, LocalScheduler
-from launcher.submit.jobs import JobState, SchedulerError
+from launcher.submit.jobs import SchedulerError
 from launcher.submit.slurm_output import TIME_FORMAT
 
 _NO_JOB = "Invalid job id specified"
@@ -80,6 +81,13 @@ class LocalSlurm:
     def environment(self, path: str) -> dict[str, str]:
         """What a process needs in its environment to find it; `path` is its PATH."""
         return {local_commands.FOLDER_VARIABLE: str(self._folder), "PATH": f"{self._folder / 'bin'}:{path}"}
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Every job so far: `id`, `name`, `state` in Slurm's word, and its `attempts`."""
+        return [
+            {"id": job.id, "name": job.name, "state": job.word, "attempts": [_attempt(each) for each in job.attempts]}
+            for job in self.scheduler.jobs()
+        ]
 
     def stop(self) -> None:
         """End every job."""
@@ -228,6 +236,14 @@ class LocalSlurm:
             "ExitCode": f"{last.exit_code or 0}:{last.signal}" if last is not None else "0:0",
         }
         return " ".join(f"{name}={value}" for name, value in fields.items()) + "\n"
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    """An attempt as JSON values; times are ISO moments."""
+    found = asdict(attempt)
+    return found | {
+        name: None if found[name] is None else found[name].isoformat() for name in ("started_at", "ended_at")
+    }
 
 
 def _known(options: Mapping[str, str], *names: str) -> None:

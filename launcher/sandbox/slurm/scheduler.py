@@ -2,7 +2,7 @@
 
 import subprocess
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from launcher.sandbox.slurm.daemons import client_environment
 from launcher.submit.jobs import SchedulerError
@@ -20,6 +20,9 @@ class Scheduler(Protocol):
 
     def busy(self, node: str) -> bool:
         """Whether a job runs on a node now."""
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Its jobs as JSON values: `id`, `name` and `state`, and `attempts` where it keeps them itself."""
 
     def node_lost(self, node: str) -> None:
         """Take note that a node and all that ran on it are gone."""
@@ -51,11 +54,23 @@ class SlurmScheduler:
         Raises:
             SchedulerError: Slurm does not answer.
         """
-        words = ("squeue", "--noheader", "--format=%i", f"--nodelist={node}")
+        return bool(self._queue("--format=%i", f"--nodelist={node}").strip())
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """The jobs that Slurm still knows: `id`, `name` and `state`, in its own words.
+
+        Raises:
+            SchedulerError: Slurm does not answer.
+        """
+        rows = [line.split("|", 2) for line in self._queue("--states=all", "--format=%i|%T|%j").splitlines()]
+        return [{"id": job, "name": name, "state": state} for job, state, name in rows]
+
+    def _queue(self, *options: str) -> str:
+        words = ("squeue", "--noheader", *options)
         done = subprocess.run(words, env=self.environment(""), capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SchedulerError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
-        return bool(done.stdout.strip())
+        return done.stdout
 
     def node_lost(self, node: str) -> None:
         """Nothing to do."""

@@ -1,7 +1,8 @@
 """What a plan names and does not make: stand-ins under the plan's own ids.
 
 Emulated: a VPC, its subnets in their zones without public addresses, and their way out through a NAT gateway; empty
-buckets; a SageMaker training plan. Not emulated: whatever else the person's own VPC and buckets hold.
+buckets; security groups that let in nothing; a SageMaker training plan. Not emulated: whatever else the person's own
+VPC and buckets hold, and the rules of the groups.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.ec2.models import ec2_backends, subnets, vpcs
+from moto.ec2.models import ec2_backends, security_groups, subnets, vpcs
 
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.training_plans import buy
@@ -22,8 +23,14 @@ _SUBNET_BITS = 20
 _ANYWHERE = "0.0.0.0/0"
 
 
-def furnish(
-    region: str, vpc_id: str | None, zones: Mapping[str, str], names: Sequence[str], plans: Sequence[TrainingPlan]
+def make_stand_ins(
+    region: str,
+    vpc_id: str | None,
+    zones: Mapping[str, str],
+    names: Sequence[str],
+    bought: Sequence[TrainingPlan],
+    *,
+    groups: Sequence[str] = (),
 ) -> list[str]:
     """Make what is not there yet; the ids and names of what was made.
 
@@ -32,18 +39,20 @@ def furnish(
         vpc_id: the VPC's id, None where the plan names none.
         zones: the availability zone id of each subnet, by the subnet's id.
         names: of buckets.
-        plans: training plans that were bought.
+        bought: training plans.
+        groups: ids of security groups of the VPC; they let in nothing, and everything out.
     """
     made = []
     if vpc_id is not None and vpc_id not in ec2_backends[DEFAULT_ACCOUNT_ID][region].vpcs:
         _network(region, vpc_id, zones)
         made += [vpc_id, *zones]
+    made += [each for each in groups if vpc_id is not None and _group(region, vpc_id, each)]
     store = backend_of(DEFAULT_ACCOUNT_ID, region)
     for name in names:
         if name not in store.buckets:
             store.create_bucket(name, region)
             made.append(name)
-    return [*made, *(each.arn for each in plans if buy(DEFAULT_ACCOUNT_ID, each))]
+    return [*made, *(each.arn for each in bought if buy(DEFAULT_ACCOUNT_ID, each))]
 
 
 def _network(region: str, vpc_id: str, zones: Mapping[str, str]) -> None:
@@ -66,6 +75,16 @@ def _network(region: str, vpc_id: str, zones: Mapping[str, str]) -> None:
         subnet.default_for_az = False
         subnet.map_public_ip_on_launch = False
         ec2.associate_route_table(route_table_id=routes.id, subnet_id=subnet.id)
+
+
+def _group(region: str, vpc_id: str, group_id: str) -> bool:
+    """A security group of a VPC; whether it was not there."""
+    ec2: Any = ec2_backends[DEFAULT_ACCOUNT_ID][region]
+    if ec2.get_security_group_from_id(group_id) is not None:
+        return False
+    with _named(security_groups, "random_security_group_id", group_id):
+        ec2.create_security_group(group_id, "a stand-in", vpc_id=vpc_id)
+    return True
 
 
 @contextmanager

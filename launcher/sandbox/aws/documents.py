@@ -1,0 +1,85 @@
+"""Session documents of Systems Manager, whose content a template gives as a mapping: moto keeps its Python form.
+
+Emulated: documents that begin a shell, with what may be said of its log; they can be read back as JSON. Not emulated:
+documents of other kinds, versions, sessions. The rules are those of "Session document schema" in the Systems Manager
+user guide, as of 2026-11-22.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from moto.ssm.models import SimpleSystemManagerBackend, ssm_backends
+
+from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+
+_INPUTS = frozenset(
+    (
+        "cloudWatchEncryptionEnabled",
+        "cloudWatchLogGroupName",
+        "cloudWatchStreamingEnabled",
+        "idleSessionTimeout",
+        "kmsKeyId",
+        "maxSessionDuration",
+        "runAsDefaultUser",
+        "runAsEnabled",
+        "s3BucketName",
+        "s3EncryptionEnabled",
+        "s3KeyPrefix",
+        "shellProfile",
+    )
+)
+
+
+def _ssm(wanted: Wanted) -> SimpleSystemManagerBackend:
+    return ssm_backends[wanted.account_id][wanted.region_name]
+
+
+def _document(wanted: Wanted) -> Made:
+    content = wanted.need("Content")
+    _refuse_unless_shell(wanted.get("DocumentType"), content)
+    name = wanted.get("Name") or wanted.name
+    _ssm(wanted).create_document(
+        content=json.dumps(content),
+        requires=[],
+        attachments=[],
+        name=name,
+        version_name="",
+        document_type="Session",
+        document_format="JSON",
+        target_type="",
+        tags=wanted.get("Tags", []),
+    )
+    return Made(physical_resource_id=name)
+
+
+def _refuse_unless_shell(kind: str | None, content: Mapping[str, Any]) -> None:
+    """Take a session document of the kind that begins a shell.
+
+    Raises:
+        ResourceRefusedError: it is another one, or says what the schema does not know.
+    """
+    if kind != "Session":
+        raise ResourceRefusedError(f"DocumentType: the sandbox takes Session, got {kind}")
+    if content.get("schemaVersion") != "1.0" or content.get("sessionType") != "Standard_Stream":
+        raise ResourceRefusedError("InvalidDocumentContent: needs schemaVersion 1.0 and sessionType Standard_Stream")
+    inputs = content.get("inputs")
+    if not isinstance(inputs, Mapping):
+        raise ResourceRefusedError("InvalidDocumentContent: Standard_Stream needs inputs")
+    unknown = sorted(inputs.keys() - _INPUTS)
+    if unknown:
+        raise ResourceRefusedError(f"InvalidDocumentContent: unknown inputs {', '.join(unknown)}")
+
+
+def _change(wanted: Wanted, before: Made) -> Made:
+    """Another in its place, as UpdateMethod Replace, the default, has it."""
+    made = _document(wanted)
+    _remove(wanted, before)
+    return made
+
+
+def _remove(wanted: Wanted, document: Made) -> None:
+    _ssm(wanted).delete_document(name=document.physical_resource_id, document_version="", version_name="", force=True)
+
+
+MODELS = (Model(type="AWS::SSM::Document", make=_document, change=_change, remove=_remove),)

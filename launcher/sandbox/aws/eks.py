@@ -1,0 +1,293 @@
+"""EKS in moto's CloudFormation, which has none of it: clusters, node groups, add-ons, access entries, pods' roles.
+
+Emulated: clusters and node groups in moto's EKS, to be described there; a Kubernetes for each cluster, which answers on
+loopback, with a node for each machine that its groups are to have; of the others, that what they refer to exists.
+Refused is what EKS refuses (EKS user guide and API reference, 2026-11): a control plane in one zone, a node group whose
+launch template has what is the group's own, one for a Capacity Block without its reservation, an add-on's version that
+is none. Not emulated: machines in EC2, a group's size that is changed later, who may reach the API, the roles that pods
+are lent.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from moto.ec2.models import ec2_backends
+from moto.eks.models import Cluster, EKSBackend, eks_backends
+
+from launcher.catalog.load import load
+from launcher.rendering.kubernetes_pod import HUGE_PAGES_MIB, resource_name
+from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.parallelcluster import ClusterFailedError
+from launcher.sandbox.kubernetes.hosted import Machines
+
+_ADDON_VERSION = re.compile(r"v\d+\.\d+\.\d+-eksbuild\.\d+")
+_ACCESS_POLICY = re.compile(r"arn:aws[a-z-]*:eks::aws:cluster-access-policy/AmazonEKS\w+Policy")
+_BLOCK = "CAPACITY_BLOCK"
+_OWN_OF_GROUPS = ("IamInstanceProfile", "HibernationOptions", "InstanceInitiatedShutdownBehavior")
+"""What a launch template of a managed node group may not have (EKS user guide, launch template support)."""
+_EFA, _EFA_RESOURCE = ("efa", "efa-only"), "vpc.amazonaws.com/efa"
+_ALLOCATABLE = 0.95
+"""Of a machine's memory, about what kubelet and system leave; assumed."""
+
+
+class Hosts(Protocol):
+    """What runs the Kubernetes of the clusters that are deployed."""
+
+    def host(self, name: str, region: str) -> str:
+        """Start a cluster; the address of its API.
+
+        Raises:
+            ClusterFailedError: there is one of that name.
+        """
+
+    def join(self, name: str, machines: Machines) -> None:
+        """Have the machines of a node group join.
+
+        Raises:
+            ClusterFailedError: they are too many.
+        """
+
+    def leave(self, name: str, group: str) -> None:
+        """Have the machines of a node group go; nothing where the cluster is gone."""
+
+    def stop(self, name: str) -> None:
+        """Stop a cluster; nothing where there is none of that name."""
+
+
+def _eks(wanted: Wanted) -> EKSBackend:
+    return eks_backends[wanted.account_id][wanted.region_name]
+
+
+def _cluster(wanted: Wanted) -> Cluster:
+    """The cluster that a resource belongs to."""
+    name = wanted.need("ClusterName")
+    found = _eks(wanted).clusters.get(name)
+    if found is None:
+        raise ResourceRefusedError(f"No cluster found for name: {name}.")
+    return found
+
+
+def _make_cluster(wanted: Wanted) -> Made:
+    network = dict(wanted.need("ResourcesVpcConfig"))
+    _refuse_one_zone(wanted, network.get("SubnetIds", []))
+    if network.get("PublicAccessCidrs") and not _flag(network.get("EndpointPublicAccess", True)):
+        raise ResourceRefusedError("publicAccessCidrs are for a cluster whose endpoint is public")
+    group = ec2_backends[wanted.account_id][wanted.region_name].create_security_group(
+        name=f"eks-cluster-sg-{wanted.get('Name') or wanted.name}",
+        description="EKS created security group",
+        vpc_id=_vpc_of(wanted, network["SubnetIds"][0]),
+        force=True,
+    )
+    cluster = _eks(wanted).create_cluster(
+        name=wanted.get("Name") or wanted.name,
+        role_arn=wanted.need("RoleArn"),
+        resources_vpc_config={
+            "subnetIds": network["SubnetIds"],
+            "securityGroupIds": network.get("SecurityGroupIds", []),
+            "clusterSecurityGroupId": group.id,
+            "endpointPublicAccess": _flag(network.get("EndpointPublicAccess", True)),
+            "endpointPrivateAccess": _flag(network.get("EndpointPrivateAccess", False)),
+            "publicAccessCidrs": network.get("PublicAccessCidrs", []),
+        },
+        version=wanted.get("Version"),
+        tags={each["Key"]: each["Value"] for each in wanted.get("Tags", [])},
+    )
+    return Made(
+        physical_resource_id=cluster.name,
+        attributes={"Arn": cluster.arn, "Endpoint": cluster.endpoint, "ClusterSecurityGroupId": group.id},
+    )
+
+
+def _flag(value: Any) -> bool:
+    """A flag as a template has it: CloudFormation takes text for one."""
+    return value is True or str(value).lower() == "true"
+
+
+def _subnet(wanted: Wanted, subnet_id: str) -> Any:
+    """A subnet, as moto's EC2 has it."""
+    return ec2_backends[wanted.account_id][wanted.region_name].get_subnet(subnet_id)
+
+
+def _vpc_of(wanted: Wanted, subnet_id: str) -> str:
+    return str(_subnet(wanted, subnet_id).vpc_id)
+
+
+def _refuse_one_zone(wanted: Wanted, subnets: list[str]) -> None:
+    """Refuse a control plane whose subnets are not in two zones."""
+    if len({_subnet(wanted, each).availability_zone for each in subnets}) < 2:  # noqa: PLR2004 - two
+        raise ResourceRefusedError("Subnets specified must be in at least two different AZs")
+
+
+def _remove_cluster(wanted: Wanted, made: Made) -> None:
+    _eks(wanted).delete_cluster(made.physical_resource_id)
+
+
+def _make_group(wanted: Wanted) -> Made:
+    cluster, given = _cluster(wanted), wanted.need("LaunchTemplate")
+    data = _template(wanted, given["Id"])
+    _refuse_template(data, str(wanted.get("CapacityType")))
+    sizes: Mapping[str, Any] = wanted.need("ScalingConfig")
+    least, most, desired = (int(sizes[each]) for each in ("MinSize", "MaxSize", "DesiredSize"))
+    if not least <= desired <= most:
+        raise ResourceRefusedError(f"desired capacity {desired} can't be outside of {least} and {most}")
+    name = wanted.get("NodegroupName") or wanted.name
+    _eks(wanted).create_nodegroup(
+        cluster_name=cluster.name,
+        node_role=wanted.need("NodeRole"),
+        nodegroup_name=name,
+        subnets=wanted.need("Subnets"),
+        scaling_config={"minSize": least, "maxSize": most, "desiredSize": desired},
+        ami_type=wanted.get("AmiType"),
+        capacity_type=wanted.get("CapacityType"),
+        labels=dict(wanted.get("Labels", {})),
+        launch_template={"id": given["Id"], "version": str(given.get("Version", "1"))},
+        instance_types=[data["InstanceType"]],
+    )
+    return Made(physical_resource_id=f"{cluster.name}/{name}", attributes={"NodegroupName": name})
+
+
+def _template(wanted: Wanted, template_id: str) -> Mapping[str, Any]:
+    """The data of a launch template's newest version."""
+    backend = ec2_backends[wanted.account_id][wanted.region_name]
+    found = backend.launch_templates.get(template_id)
+    if found is None:
+        raise ResourceRefusedError(f"Launch template {template_id} does not exist")
+    data: Mapping[str, Any] = found.latest_version().data
+    return data
+
+
+def _refuse_template(data: Mapping[str, Any], capacity_type: str) -> None:
+    """Refuse what EKS refuses of a launch template."""
+    own = [each for each in _OWN_OF_GROUPS if each in data]
+    interfaces = data.get("NetworkInterfaces", [])
+    if own or any("SubnetId" in each for each in interfaces):
+        raise ResourceRefusedError(f"Launch template must not specify {', '.join(own) or 'subnets of interfaces'}")
+    if interfaces and data.get("SecurityGroupIds"):
+        raise ResourceRefusedError("Network interfaces and an instance-level security groups may not be specified")
+    if "InstanceType" not in data:
+        raise ResourceRefusedError("the sandbox wants the instance type in the launch template")
+    market = data.get("InstanceMarketOptions", {}).get("MarketType")
+    reservation = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    if (capacity_type == _BLOCK) is not (market == "capacity-block"):
+        raise ResourceRefusedError(f"capacity type {capacity_type} does not go with market type {market}")
+    if capacity_type == _BLOCK and not reservation.get("CapacityReservationId"):
+        raise ResourceRefusedError("a Capacity Block's node group needs the id of its reservation")
+
+
+def _remove_group(wanted: Wanted, made: Made) -> None:
+    cluster, _, name = made.physical_resource_id.partition("/")
+    _eks(wanted).delete_nodegroup(cluster, name)
+
+
+def _make_addon(wanted: Wanted) -> Made:
+    cluster, name = _cluster(wanted), wanted.need("AddonName")
+    version = wanted.get("AddonVersion")
+    if version is not None and not _ADDON_VERSION.fullmatch(version):
+        raise ResourceRefusedError(f"Addon version specified is not supported: {version}")
+    return Made(physical_resource_id=f"{cluster.name}|{name}", attributes={"Arn": f"{cluster.arn}/addon/{name}"})
+
+
+def _make_entry(wanted: Wanted) -> Made:
+    cluster, principal = _cluster(wanted), wanted.need("PrincipalArn")
+    for each in wanted.get("AccessPolicies", []):
+        if not _ACCESS_POLICY.fullmatch(each["PolicyArn"]):
+            raise ResourceRefusedError(f"The policyArn parameter format is not valid: {each['PolicyArn']}")
+    return Made(
+        physical_resource_id=f"{principal}|{cluster.name}", attributes={"AccessEntryArn": f"{cluster.arn}/{principal}"}
+    )
+
+
+def _make_association(wanted: Wanted) -> Made:
+    cluster = _cluster(wanted)
+    name = f"{wanted.need('Namespace')}/{wanted.need('ServiceAccount')}"
+    wanted.need("RoleArn")
+    return Made(physical_resource_id=f"{cluster.arn}/{name}", attributes={"AssociationId": wanted.name})
+
+
+def _keep(_wanted: Wanted, made: Any) -> Any:
+    """What is changed stays as it is: nothing of it is looked at."""
+    return made
+
+
+def _nothing(_wanted: Wanted, _made: Any) -> None:
+    """It goes with its cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Eks:
+    """The models, over what runs the clusters' Kubernetes."""
+
+    hosts: Hosts
+
+    def models(self) -> tuple[Model, ...]:
+        """All of them."""
+        return (
+            Model(type="AWS::EKS::Cluster", make=self._make_cluster, change=_keep, remove=self._remove_cluster),
+            Model(type="AWS::EKS::Nodegroup", make=self._make_group, change=_keep, remove=self._remove_group),
+            *_WITHOUT_MACHINES,
+        )
+
+    def _make_cluster(self, wanted: Wanted) -> Made:
+        made = _make_cluster(wanted)
+        cluster = _eks(wanted).clusters[made.physical_resource_id]
+        try:
+            cluster.endpoint = self.hosts.host(cluster.name, wanted.region_name)
+        except ClusterFailedError as problem:
+            raise ResourceRefusedError(str(problem)) from problem
+        # It answers on loopback, without TLS.
+        cluster.certificate_authority = {}
+        return Made(physical_resource_id=cluster.name, attributes={**made.attributes, "Endpoint": cluster.endpoint})
+
+    def _remove_cluster(self, wanted: Wanted, made: Made) -> None:
+        _remove_cluster(wanted, made)
+        self.hosts.stop(made.physical_resource_id)
+
+    def _make_group(self, wanted: Wanted) -> Made:
+        made = _make_group(wanted)
+        cluster, _, group = made.physical_resource_id.partition("/")
+        try:
+            self.hosts.join(cluster, _machines(wanted, group))
+        except ClusterFailedError as problem:
+            raise ResourceRefusedError(str(problem)) from problem
+        return made
+
+    def _remove_group(self, wanted: Wanted, made: Made) -> None:
+        _remove_group(wanted, made)
+        cluster, _, group = made.physical_resource_id.partition("/")
+        self.hosts.leave(cluster, group)
+
+
+def _machines(wanted: Wanted, group: str) -> Machines:
+    """The machines of a node group: chips by the catalog, EFA interfaces by what its launch template attaches."""
+    data = _template(wanted, wanted.need("LaunchTemplate")["Id"])
+    facts = load().instance_types.get(data["InstanceType"])
+    subnet = _subnet(wanted, wanted.need("Subnets")[0])
+    devices = Counter(
+        {_EFA_RESOURCE: sum(each.get("InterfaceType") in _EFA for each in data.get("NetworkInterfaces", []))}
+    )
+    room = {"hugepages-2Mi": f"{HUGE_PAGES_MIB}Mi"} if devices[_EFA_RESOURCE] else {"hugepages-2Mi": "0"}
+    if facts is not None:
+        room |= {"cpu": str(facts.vcpus), "memory": f"{int(facts.memory_gib * _ALLOCATABLE)}Gi"}
+        resource = resource_name(facts)
+        devices.update({resource: facts.accelerators} if resource is not None else {})
+    return Machines(
+        group=group,
+        count=int(wanted.need("ScalingConfig")["DesiredSize"]),
+        instance_type=data["InstanceType"],
+        capacity_type=str(wanted.get("CapacityType")),
+        zone=str(subnet.availability_zone),
+        zone_id=str(subnet.availability_zone_id),
+        room=room,
+        devices={name: str(count) for name, count in devices.items() if count},
+        labels=dict(wanted.get("Labels", {})),
+    )
+
+
+_WITHOUT_MACHINES = (
+    Model(type="AWS::EKS::Addon", make=_make_addon, change=_keep, remove=_nothing),
+    Model(type="AWS::EKS::AccessEntry", make=_make_entry, change=_keep, remove=_nothing),
+    Model(type="AWS::EKS::PodIdentityAssociation", make=_make_association, change=_keep, remove=_nothing),
+)

@@ -1,0 +1,216 @@
+"""What the API does: creating, reading, changing and deleting objects, as strictly as Kubernetes does it."""
+
+import base64
+import binascii
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.sandbox.kubernetes import kinds, patches, selectors, structure
+from launcher.sandbox.kubernetes.judge import judge
+from launcher.sandbox.kubernetes.kinds import Kind, Kinds
+from launcher.sandbox.kubernetes.pod_defaults import with_job_defaults, with_pod_defaults
+from launcher.sandbox.kubernetes.statuses import RefusedError
+from launcher.sandbox.kubernetes.store import Object, Objects, now
+
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""What a generated name ends in (apimachinery, util/rand)."""
+_GENERATED, _LONGEST = 5, 63
+_DEFAULTS: Mapping[str, Callable[[Object], Object]] = {"Pod": with_pod_defaults, "Job": with_job_defaults}
+_WITH_STATUS = frozenset({"Job", "Node", "Pod", "Service", "Namespace"})
+_ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """One cluster's API, without the wire."""
+
+    objects: Objects = field(default_factory=Objects)
+    kinds: Kinds = field(default_factory=Kinds)
+
+    def __post_init__(self) -> None:
+        """The namespaces that every cluster has."""
+        for name in ("default", "kube-system"):
+            self.create(
+                self.kinds.at("", "v1", "namespaces"),
+                "",
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+            )
+
+    def create(self, kind: Kind, namespace: str, given: Object) -> Object:
+        """Take a new object.
+
+        Raises:
+            RefusedError: it is refused.
+        """
+        metadata = dict(given.get("metadata") or {})
+        if metadata.get("namespace", namespace) != namespace:
+            text = "the namespace of the provided object does not match the namespace sent on the request"
+            raise RefusedError("BadRequest", text)
+        if kind.namespaced and self.objects.find(self.kinds.at("", "v1", "namespaces"), "", namespace) is None:
+            raise RefusedError("NotFound", f'namespaces "{namespace}" not found')
+        if "resourceVersion" in metadata:
+            raise RefusedError("BadRequest", "resourceVersion should not be set on objects to be created")
+        if "name" not in metadata and "generateName" in metadata:
+            ending = "".join(secrets.choice(_LETTERS) for _ in range(_GENERATED))
+            metadata["name"] = f"{metadata['generateName'][: _LONGEST - _GENERATED]}{ending}"
+        made = {name: value for name, value in given.items() if name != "status"} | {"metadata": metadata}
+        judge(kind, made, None)
+        if kind.schema is not None:
+            made = structure.with_defaults(kind.schema, made)
+        if kind.kind == "CustomResourceDefinition":
+            for each in kinds.defined(made):
+                self.kinds.add(each)
+        return self.objects.create(kind, namespace, _DEFAULTS.get(kind.kind, dict)(made))
+
+    def page(self, kind: Kind, namespace: str, query: Mapping[str, str]) -> Object:
+        """A list of objects, whole or in pages.
+
+        Raises:
+            RefusedError: a selector or a page's mark cannot be read, or the page is of too old a list.
+        """
+        found, version = self.objects.every(kind, namespace, matching(kind, query))
+        asked, limit = query.get("continue", ""), int(query.get("limit") or 0)
+        if asked:
+            try:
+                after, version = json.loads(base64.urlsafe_b64decode(asked))
+            except (ValueError, binascii.Error) as problem:
+                raise RefusedError("BadRequest", "continue key is not valid") from problem
+            self.objects.since(int(version), kind)
+            found = [each for each in found if _place(each) > after]
+        metadata: Object = {"resourceVersion": str(version)}
+        if limit and len(found) > limit:
+            metadata["remainingItemCount"] = len(found) - limit
+            found = found[:limit]
+            mark = json.dumps([_place(found[-1]), version]).encode()
+            metadata["continue"] = base64.urlsafe_b64encode(mark).decode()
+        items = [{name: each[name] for name in each if name not in ("apiVersion", "kind")} for each in found]
+        return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
+
+    def replace(self, kind: Kind, namespace: str, name: str, given: Object, part: str = "") -> Object:
+        """Put an object, or its status, in the place of what is there.
+
+        Raises:
+            RefusedError: it is not there, has changed meanwhile, or is refused.
+        """
+        return self._changed(kind, namespace, name, lambda _: given, part)
+
+    def patch(self, kind: Kind, namespace: str, name: str, patch: Any, *, form: str, part: str = "") -> Object:
+        """Change an object, or its status.
+
+        Raises:
+            RefusedError: it is not there, the patch is of no known form, or what comes of it is refused.
+        """
+        if form not in patches.FORMS or (form.startswith("application/strategic") and kind.schema is not None):
+            allowed = ", ".join(sorted(patches.FORMS))
+            text = f"the body of the request was in an unknown format - accepted media types include: {allowed}"
+            raise RefusedError("UnsupportedMediaType", text)
+        return self._changed(kind, namespace, name, lambda found: patches.FORMS[form](found, patch), part)
+
+    def _changed(self, kind: Kind, namespace: str, name: str, change: Callable[[Object], Object], part: str) -> Object:
+        if part == "status" and kind.schema is None and kind.kind not in _WITH_STATUS:
+            raise RefusedError("NotFound", "the server could not find the requested resource")
+
+        def apply(before: Object) -> Object:
+            given = change(before)
+            metadata = given.get("metadata", {})
+            if metadata.get("resourceVersion") not in (None, before["metadata"]["resourceVersion"]):
+                text = "the object has been modified; please apply your changes to the latest version and try again"
+                raise RefusedError("Conflict", f'Operation cannot be fulfilled on {kind.plural} "{name}": {text}')
+            if part == "status":
+                return {**before, "status": given.get("status", {})}
+            if metadata.get("name", name) != name:
+                raise RefusedError("BadRequest", "the name of the object does not match the name on the URL")
+            kept = {each: before["metadata"][each] for each in _OURS if each in before["metadata"]}
+            free = {each: value for each, value in metadata.items() if each not in _OURS}
+            made = {**given, "metadata": {**free, **kept}}
+            made = {**made, "status": before["status"]} if "status" in before else made
+            judge(kind, made, before)
+            return made
+
+        return self.objects.update(kind, namespace, apply, name)
+
+    def delete(self, kind: Kind, namespace: str, name: str, options: Mapping[str, Any]) -> Object:
+        """Delete an object: at once, or as soon as its finalizers and its grace period let it go.
+
+        Raises:
+            RefusedError: it is not there, or is not the one that was meant.
+        """
+        wanted, policy = options.get("preconditions") or {}, options.get("propagationPolicy")
+        seconds = options.get("gracePeriodSeconds")
+
+        def mark(before: Object) -> Object:
+            metadata = before["metadata"]
+            for each in ("uid", "resourceVersion"):
+                if wanted.get(each) not in (None, metadata[each]):
+                    text = f"the {each} in the precondition ({wanted[each]}) does not match the {each} in record"
+                    raise RefusedError("Conflict", f'Operation cannot be fulfilled on {kind.plural} "{name}": {text}')
+            more = {"Orphan": [_ORPHAN], "Foreground": [_FOREGROUND]}.get(str(policy), [])
+            finalizers = [
+                *metadata.get("finalizers", []),
+                *(each for each in more if each not in metadata.get("finalizers", [])),
+            ]
+            made = {**metadata, **({"finalizers": finalizers} if finalizers else {})}
+            made.setdefault("deletionTimestamp", now())
+            if kind.kind == "Pod":
+                made["deletionGracePeriodSeconds"] = _grace(before, made, seconds)
+            return {**before, "metadata": made}
+
+        return self.objects.update(kind, namespace, mark, name)
+
+    def evict(self, namespace: str, name: str, options: Mapping[str, Any]) -> Object:
+        """Have a pod leave its node, as a drain does (policy/v1 Eviction).
+
+        Raises:
+            RefusedError: it is not there.
+        """
+        pods = self.kinds.at("", "v1", "pods")
+        disrupt(self.objects, pods, (namespace, name), "EvictionByEvictionAPI", "Eviction API: evicting")
+        self.delete(pods, namespace, name, options)
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+_OURS = ("uid", "creationTimestamp", "generation", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds")
+"""What of an object's metadata nobody sets from outside."""
+
+
+def disrupt(objects: Objects, pods: Kind, place: tuple[str, str], reason: str, message: str) -> None:
+    """Say of a pod that it does not end by itself (condition DisruptionTarget).
+
+    Raises:
+        RefusedError: it is not there.
+    """
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+    condition["lastTransitionTime"] = now()
+
+    def apply(found: Object) -> Object:
+        others = [each for each in found.get("status", {}).get("conditions", []) if each["type"] != condition["type"]]
+        return {**found, "status": {**found.get("status", {}), "conditions": [*others, condition]}}
+
+    objects.update(pods, place[0], apply, place[1])
+
+
+def _grace(before: Object, metadata: Object, seconds: int | None) -> int:
+    """How long a pod may take to leave. It only gets shorter; a pod that runs nowhere goes at once."""
+    asked = before["spec"].get("terminationGracePeriodSeconds", 30) if seconds is None else seconds
+    phase = before.get("status", {}).get("phase", "Pending")
+    if not before["spec"].get("nodeName") or phase in ("Succeeded", "Failed"):
+        return 0
+    return int(min(asked, metadata.get("deletionGracePeriodSeconds", asked)))
+
+
+def matching(kind: Kind, query: Mapping[str, str]) -> selectors.Match:
+    """Whether an object fits what a request asks for.
+
+    Raises:
+        RefusedError: a selector cannot be read.
+    """
+    by_label = selectors.labels(query.get("labelSelector", ""))
+    by_field = selectors.fields(query.get("fieldSelector", ""), kind.kind)
+    return lambda found: by_label(found) and by_field(found)
+
+
+def _place(found: Object) -> list[str]:
+    return [found["metadata"].get("namespace", ""), found["metadata"]["name"]]

@@ -1,0 +1,397 @@
+"""A Kubernetes of one's own on this machine: the API, nodes, and what places pods on them and runs them.
+
+with KubernetesCluster(folder, name="slipway-eks", mark=mark, environment=environ) as cluster:
+    cluster.add_node("ip-10-0-0-1", allocatable={"nvidia.com/gpu": "8"}, labels={...})
+    ...                              # a client talks to cluster.server.address
+    cluster.drain("ip-10-0-0-1")
+"""
+
+import shutil
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from launcher.sandbox.kubernetes import device_plugins, job_controller, operators, placing
+from launcher.sandbox.kubernetes.api import Api, disrupt
+from launcher.sandbox.kubernetes.controllers import Cluster
+from launcher.sandbox.kubernetes.kinds import shipped
+from launcher.sandbox.kubernetes.kubelet import PodRun
+from launcher.sandbox.kubernetes.logs import read_log
+from launcher.sandbox.kubernetes.server import Server
+from launcher.sandbox.kubernetes.statuses import RefusedError
+from launcher.sandbox.kubernetes.store import Object, now, owned
+from launcher.sandbox.kubernetes.tokens import Tokens
+
+_LOOK_S = 0.2
+_ROOM = {"cpu": "192", "memory": "2000Gi", "ephemeral-storage": "500Gi", "pods": "110", "hugepages-2Mi": "10Gi"}
+"""What a node has beside its devices where it is not said."""
+
+
+class KubernetesCluster:
+    """One cluster. `server` is its API, which can be stopped and started while pods run on."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str,
+        mark: str,
+        environment: Mapping[str, str],
+        operators: tuple[str, ...] = ("training-operator", "hyperpod", "kueue"),
+    ) -> None:
+        """Describe it; entering the block starts it.
+
+        Args:
+            folder: a private folder, made here.
+            name: the cluster's.
+            mark: what processes of the sandbox carry.
+            environment: of the processes on its nodes.
+            operators: whose kinds it serves (custom_kinds.yaml).
+        """
+        self.name = name
+        self.api = Api()
+        for each in shipped(operators):
+            self.api.kinds.add(each)
+        self.tokens = Tokens(name)
+        self.server = Server(self.api, allows=self.tokens.allows, logs=self._log)
+        self._cluster = Cluster(self.api)
+        self._folder, self._mark, self._environment = folder, mark, dict(environment)
+        self._runs: dict[str, PodRun] = {}
+        self._devices: dict[str, Mapping[str, str]] = {}
+        self._lock = threading.RLock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._control, name="kube-controllers", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.server.start()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        self.stop()
+
+    def stop(self) -> None:
+        """End everything that runs; a second call does nothing."""
+        if self._over.is_set():
+            return
+        self._over.set()
+        self.api.objects.wake()
+        self._thread.join()
+        self.server.stop()
+        with self._lock:
+            runs = list(self._runs.values())
+        for each in runs:
+            each.lose()
+        for each in runs:
+            each.join()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def add_node(
+        self,
+        name: str,
+        *,
+        allocatable: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        taints: tuple[Mapping[str, str], ...] = (),
+        devices: Mapping[str, str] | None = None,
+    ) -> None:
+        """Have a machine join the cluster.
+
+        Args:
+            name: the node's.
+            allocatable: what pods can ask of it beside processors and memory.
+            labels: its labels.
+            taints: its taints.
+            devices: what pods can ask of it once the plugin that shows it is in the cluster.
+        """
+        self._devices[name] = dict(devices or {})
+        room = {**_ROOM, **(allocatable or {})}
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+            "spec": {"taints": [dict(each) for each in taints]} if taints else {},
+        }
+        kind = self._cluster.kind("", "nodes")
+        made = self.api.create(kind, "", node)
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "message": "",
+            "lastTransitionTime": now(),
+        }
+        self._cluster.set_status("", "nodes", made, {"allocatable": room, "capacity": room, "conditions": [ready]})
+
+    def nodes(self) -> list[Object]:
+        """The nodes that there are."""
+        return self._cluster.every("", "nodes")
+
+    def jobs(self) -> list[Object]:
+        """The jobs of Kubernetes' own kind."""
+        return self._cluster.every("batch", "jobs")
+
+    def pods(self, node: str | None = None) -> list[Object]:
+        """The pods, of a node where one is named."""
+        found = self._cluster.every("", "pods")
+        return found if node is None else [each for each in found if each["spec"].get("nodeName") == node]
+
+    def cordon(self, name: str) -> None:
+        """Let a node take no more pods."""
+        taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": now()}
+
+        def apply(found: Object) -> Object:
+            taints = [each for each in found["spec"].get("taints", ()) if each["key"] != taint["key"]]
+            return {**found, "spec": {**found["spec"], "unschedulable": True, "taints": [*taints, taint]}}
+
+        self.api.objects.update(self._cluster.kind("", "nodes"), "", apply, name)
+
+    def drain(self, name: str) -> None:
+        """Have a node's pods leave, as `kubectl drain` and the spot handling of managed node groups do."""
+        self.cordon(name)
+        for each in self.pods(name):
+            if each.get("status", {}).get("phase") in ("Pending", "Running"):
+                self.api.evict(each["metadata"]["namespace"], each["metadata"]["name"], {})
+
+    def taint(self, name: str, key: str, *, value: str = "", effect: str = "NoExecute") -> None:
+        """Taint a node; with NoExecute, pods that do not tolerate it leave."""
+
+        def apply(found: Object) -> Object:
+            taints = [each for each in found["spec"].get("taints", ()) if each["key"] != key]
+            made = {"key": key, "effect": effect, "timeAdded": now(), **({"value": value} if value else {})}
+            return {**found, "spec": {**found["spec"], "taints": [*taints, made]}}
+
+        self.api.objects.update(self._cluster.kind("", "nodes"), "", apply, name)
+
+    def take_node(self, name: str) -> None:
+        """Take a machine away at once, with its disk and all that runs on it."""
+        with self._lock:
+            # Its kubelet dies first: nothing reports the end of what ran there.
+            runs = [
+                self._runs[each["metadata"]["uid"]] for each in self.pods(name) if each["metadata"]["uid"] in self._runs
+            ]
+        for each in runs:
+            each.lose()
+        for each in runs:
+            each.join()
+        shutil.rmtree(self._folder / name, ignore_errors=True)
+        self.api.objects.remove(self._cluster.kind("", "nodes"), "", name)
+
+    def kill_pod(self, namespace: str, name: str) -> None:
+        """Kill a pod's processes, as the kernel does where memory is out; its node lives and reports it."""
+        pod = self.api.objects.get(self._cluster.kind("", "pods"), namespace, name)
+        with self._lock:
+            run = self._runs.get(pod["metadata"]["uid"])
+        if run is not None:
+            run.kill()
+
+    def _control(self) -> None:
+        """Bring everything on, at every change and now and then."""
+        while not self._over.is_set():
+            version = self.api.objects.version
+            self._step()
+            self.api.objects.wait(max(version, 0), _LOOK_S)
+
+    def _step(self) -> None:
+        """One round of every controller."""
+        for each in self._cluster.every("batch", "jobs"):
+            job_controller.reconcile(self._cluster, each)
+        for each in self._cluster.every("kubeflow.org", "pytorchjobs"):
+            operators.reconcile_pytorch(self._cluster, each)
+        for each in self._cluster.every("sagemaker.amazonaws.com", "hyperpodpytorchjobs"):
+            operators.reconcile_hyperpod(self._cluster, each)
+        self._collect()
+        self._clean_nodes()
+        self._show_devices()
+        self._place()
+        self._run()
+
+    def _show_devices(self) -> None:
+        """The device plugins: what a node carries can be asked for where its plugin runs."""
+        daemon_sets = self._cluster.every("apps", "daemonsets")
+        for node in self.nodes() if daemon_sets else ():
+            carried = self._devices.get(node["metadata"]["name"], {})
+            fresh = device_plugins.fresh(daemon_sets, node, carried)
+            if fresh:
+                room = {**node["status"]["allocatable"], **fresh}
+                self._cluster.set_status("", "nodes", node, {**node["status"], "allocatable": room, "capacity": room})
+
+    def _collect(self) -> None:
+        """The garbage collector: what has no owner any more goes; what waits for it is let go."""
+        uids = {each["metadata"]["uid"] for kind in self.api.kinds for each in self.api.objects.every(kind)[0]}
+        for kind in self.api.kinds:
+            for each in self.api.objects.every(kind)[0]:
+                metadata = each["metadata"]
+                place = metadata.get("namespace", ""), metadata["name"]
+                owners = list(owned(each))
+                if owners and not any(owner in uids for owner in owners) and "deletionTimestamp" not in metadata:
+                    self._quietly(lambda kind=kind, place=place: self.api.delete(kind, place[0], place[1], {}))
+                if kind.kind == "Pod" and owners and not any(owner in uids for owner in owners):
+                    self._cluster.untrack(each, job_controller.TRACKED)
+                if "deletionTimestamp" in metadata and "foregroundDeletion" in metadata.get("finalizers", ()):
+                    self._foreground(each, kind)
+
+    def _foreground(self, found: Object, kind: Any) -> None:
+        """Delete what an object owns; when nothing of it is left, let the object go."""
+        uid, place = found["metadata"]["uid"], (found["metadata"].get("namespace", ""), found["metadata"]["name"])
+        left = [(of, each) for of in self.api.kinds for each in self.api.objects.every(of)[0] if uid in owned(each)]
+        for of, each in left:
+            where = each["metadata"].get("namespace", ""), each["metadata"]["name"]
+            self._cluster.untrack(each, job_controller.TRACKED) if of.kind == "Pod" else None
+            if "deletionTimestamp" not in each["metadata"]:
+                self._quietly(lambda of=of, where=where: self.api.delete(of, where[0], where[1], {}))
+        if not left:
+            without = [each for each in found["metadata"]["finalizers"] if each != "foregroundDeletion"]
+            apply = lambda each: {**each, "metadata": {**each["metadata"], "finalizers": without}}  # noqa: E731
+            self._quietly(lambda: self.api.objects.update(kind, place[0], apply, place[1]))
+
+    def _clean_nodes(self) -> None:
+        """The pods of a node that is gone fail and go (PodGC); those that do not tolerate a taint leave."""
+        nodes = {each["metadata"]["name"]: each for each in self.nodes()}
+        for pod in self.pods():
+            where, metadata = pod["spec"].get("nodeName"), pod["metadata"]
+            if where is None:
+                continue
+            place = metadata["namespace"], metadata["name"]
+            if where not in nodes:
+                self._quietly(lambda place=place, pod=pod: self._orphaned(place, pod))
+                continue
+            evicting = [each for each in nodes[where]["spec"].get("taints", ()) if each["effect"] == "NoExecute"]
+            if any(not placing.tolerates(pod, each) for each in evicting) and "deletionTimestamp" not in metadata:
+                text = "Taint manager: deleting due to NoExecute taint"
+                self._quietly(lambda place=place, text=text: self._evicted(place, text))
+
+    def _evicted(self, place: tuple[str, str], text: str) -> None:
+        namespace, name = place
+        pods = self._cluster.kind("", "pods")
+        disrupt(self.api.objects, pods, (namespace, name), "DeletionByTaintManager", text)
+        self.api.delete(pods, namespace, name, {})
+
+    def _orphaned(self, place: tuple[str, str], pod: Object) -> None:
+        """A pod whose node is gone: it has failed, is a disruption, and is deleted without grace."""
+        namespace, name = place
+        pods = self._cluster.kind("", "pods")
+        if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
+            disrupt(self.api.objects, pods, (namespace, name), "DeletionByPodGC", "PodGC: node no longer exists")
+            self.api.objects.update(
+                pods, namespace, lambda each: {**each, "status": {**each["status"], "phase": "Failed"}}, name
+            )
+        self.api.delete(pods, namespace, name, {"gracePeriodSeconds": 0})
+
+    def _place(self) -> None:
+        """The scheduler: one node for each pod that has none, or the reason why not."""
+        nodes, pods = self.nodes(), self.pods()
+        living = [each for each in pods if each.get("status", {}).get("phase") in ("Pending", "Running")]
+        for pod in living:
+            metadata = pod["metadata"]
+            if pod["spec"].get("nodeName") or "deletionTimestamp" in metadata or pod["spec"].get("schedulingGates"):
+                continue
+            node, why = placing.choose(pod, nodes, living)
+            if node is None:
+                self._unplaced(pod, why)
+                continue
+            pod["spec"]["nodeName"] = node
+            self._quietly(
+                lambda metadata=metadata, node=node: self._bind(metadata["namespace"], metadata["name"], node)
+            )
+            text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {node}"
+            self._cluster.event(pod, "Normal", "Scheduled", text, source="default-scheduler")
+
+    def _bind(self, namespace: str, name: str, node: str) -> None:
+        told = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now()}
+
+        def apply(found: Object) -> Object:
+            others = [each for each in found["status"].get("conditions", []) if each["type"] != "PodScheduled"]
+            status = {**found["status"], "conditions": [*others, told]}
+            return {**found, "spec": {**found["spec"], "nodeName": node}, "status": status}
+
+        self.api.objects.update(self._cluster.kind("", "pods"), namespace, apply, name)
+
+    def _unplaced(self, pod: Object, why: str) -> None:
+        """Say why a pod is nowhere, once as long as the reason is the same."""
+        conditions = pod["status"].get("conditions", [])
+        if any(each["type"] == "PodScheduled" and each.get("message") == why for each in conditions):
+            return
+        told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
+        told["lastTransitionTime"] = now()
+        others = [each for each in conditions if each["type"] != "PodScheduled"]
+        self._cluster.set_status("", "pods", pod, {**pod["status"], "conditions": [*others, told]})
+        self._cluster.event(pod, "Warning", "FailedScheduling", why, source="default-scheduler")
+
+    def _run(self) -> None:
+        """The kubelets: start what was placed, end what is to go, and remove what has ended and is to go."""
+        for pod in self.pods():
+            uid, metadata = pod["metadata"]["uid"], pod["metadata"]
+            if not pod["spec"].get("nodeName"):
+                continue
+            with self._lock:
+                run = self._runs.get(uid)
+                ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+                if run is None and not ended and "deletionTimestamp" not in metadata:
+                    run = self._runs[uid] = self._made(pod)
+                    run.start()
+            if "deletionTimestamp" not in metadata:
+                continue
+            if run is not None and run.is_alive():
+                run.terminate(float(metadata.get("deletionGracePeriodSeconds", 30)))
+            elif metadata.get("deletionGracePeriodSeconds"):
+                self._quietly(lambda metadata=metadata: self._let_go(metadata["namespace"], metadata["name"]))
+
+    def _let_go(self, namespace: str, name: str) -> None:
+        """A pod has ended that was to go."""
+
+        def apply(found: Object) -> Object:
+            return {**found, "metadata": {**found["metadata"], "deletionGracePeriodSeconds": 0}}
+
+        self.api.objects.update(self._cluster.kind("", "pods"), namespace, apply, name)
+
+    def _made(self, pod: Object) -> PodRun:
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        services = self._cluster.every("", "services")
+
+        def find(plural: str, wanted: str) -> Object | None:
+            return self.api.objects.find(self._cluster.kind("", plural), namespace, wanted)
+
+        def report(status: Object) -> None:
+            def apply(found: Object) -> Object:
+                return {**found, "status": {**found.get("status", {}), **status}}
+
+            pods = self._cluster.kind("", "pods")
+            self._quietly(lambda: self.api.objects.update(pods, namespace, apply, name))
+
+        return PodRun(
+            pod,
+            self._folder / pod["spec"]["nodeName"] / pod["metadata"]["uid"],
+            environment=self._environment,
+            mark=self._mark,
+            find=find,
+            services=frozenset(each["metadata"]["name"] for each in services),
+            report=report,
+            event=lambda kind, reason, text: self._cluster.event(pod, kind, reason, text, source="kubelet"),
+        )
+
+    def _log(self, namespace: str, name: str, query: Mapping[str, str]) -> bytes:
+        """What a container has printed.
+
+        Raises:
+            RefusedError: there is no such pod or container, or it has not begun.
+        """
+        pod = self.api.objects.get(self._cluster.kind("", "pods"), namespace, name)
+        with self._lock:
+            run = self._runs.get(pod["metadata"]["uid"])
+        return read_log(pod, run.log if run is not None else None, query)
+
+    @staticmethod
+    def _quietly(call: Any) -> None:
+        """Do it; what is gone or has changed meanwhile is looked at again in the next round."""
+        try:
+            call()
+        except RefusedError:
+            return

@@ -1,0 +1,178 @@
+"""What a container's processes get on this machine: their environment, and folders in the place of volumes.
+
+A pod here is no container: it sees this machine's files. So the path of a mounted volume is replaced by the folder that
+stands for it, in the command, its arguments, the working folder and the values of variables, and nowhere else: what
+lies inside files is not touched. A name of a headless service's pod stands for this machine.
+"""
+
+import base64
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+Find = Callable[[str, str], Mapping[str, Any] | None]
+"""An object by the plural of its kind and its name, in the pod's namespace."""
+_REFERENCE = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
+
+
+class ContainerError(Exception):
+    """A container that cannot be started; `reason` is the kubelet's word."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        """Keep both."""
+        super().__init__(message)
+        self.reason = reason
+
+
+def expanded(text: str, values: Mapping[str, str]) -> str:
+    """A text with $(NAME) filled in; `$$` is one dollar, and what is not known stays (Kubernetes' own rule).
+
+    >>> expanded("$(A) $$(A) $(B)", {"A": "1"})
+    '1 $(A) $(B)'
+    """
+
+    def fill(match: re.Match[str]) -> str:
+        return "$" if match[0] == "$$" else values.get(match[1], match[0])
+
+    return _REFERENCE.sub(fill, text)
+
+
+def prepared(pod: Mapping[str, Any], folder: Path, find: Find) -> dict[str, Path]:
+    """Make a pod's volumes: the folder of each by its name; of a memory-backed one there is none.
+
+    Raises:
+        ContainerError: a volume names what is not there, or is of a kind that is not made here.
+    """
+    found: dict[str, Path] = {}
+    for each in pod["spec"].get("volumes", ()):
+        place, kind = folder / "volumes" / each["name"], next(name for name in each if name != "name")
+        if kind == "emptyDir" and each["emptyDir"].get("medium") == "Memory":
+            continue
+        place.mkdir(parents=True, exist_ok=True)
+        found[each["name"]] = place
+        if kind in ("configMap", "secret"):
+            _fill(place, each[kind], kind, find)
+        elif kind not in ("emptyDir", "hostPath"):
+            raise ContainerError("FailedMount", f'volume "{each["name"]}": no {kind} in the sandbox')
+    return found
+
+
+def _fill(place: Path, source: Mapping[str, Any], kind: str, find: Find) -> None:
+    """Write what a ConfigMap or a Secret holds."""
+    name = source.get("name") or source.get("secretName")
+    found = find("configmaps" if kind == "configMap" else "secrets", str(name))
+    if found is None and not source.get("optional"):
+        word = "configmap" if kind == "configMap" else "secret"
+        raise ContainerError("FailedMount", f'MountVolume.SetUp failed for volume: {word} "{name}" not found')
+    data = _data(found or {})
+    paths = {each["key"]: each["path"] for each in source.get("items", ())} or {key: key for key in data}
+    for key, path in paths.items():
+        target = place / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data[key])
+        target.chmod(source.get("defaultMode", 0o644))
+
+
+def _data(found: Mapping[str, Any]) -> dict[str, bytes]:
+    if found.get("kind") == "Secret":
+        texts = {key: value.encode() for key, value in found.get("stringData", {}).items()}
+        return {**{key: base64.b64decode(value) for key, value in found.get("data", {}).items()}, **texts}
+    return {key: value.encode() for key, value in found.get("data", {}).items()}
+
+
+def variables(container: Mapping[str, Any], pod: Mapping[str, Any], find: Find) -> dict[str, str]:
+    """The variables that a container sets.
+
+    Raises:
+        ContainerError: one refers to what is not there.
+    """
+    found: dict[str, str] = {}
+    for each in container.get("envFrom", ()):
+        plural = "configmaps" if "configMapRef" in each else "secrets"
+        source = each.get("configMapRef") or each["secretRef"]
+        there = find(plural, source["name"])
+        if there is None and not source.get("optional"):
+            raise ContainerError("CreateContainerConfigError", f'{plural[:-1]} "{source["name"]}" not found')
+        prefix = each.get("prefix", "")
+        found |= {f"{prefix}{key}": value.decode() for key, value in _data(there or {}).items()}
+    for each in container.get("env", ()):
+        source = each.get("valueFrom")
+        value = expanded(each.get("value", ""), found) if source is None else _referred(source, pod, find)
+        if value is not None:
+            found[each["name"]] = value
+    return found
+
+
+def _referred(source: Mapping[str, Any], pod: Mapping[str, Any], find: Find) -> str | None:
+    """The value of a variable that stands elsewhere; None for an optional one that is not there."""
+    if "fieldRef" in source:
+        return _field(source["fieldRef"]["fieldPath"], pod)
+    for key, plural in (("secretKeyRef", "secrets"), ("configMapKeyRef", "configmaps")):
+        if key in source:
+            wanted = source[key]
+            data = _data(find(plural, wanted["name"]) or {})
+            if wanted["key"] not in data and not wanted.get("optional"):
+                message = f"couldn't find key {wanted['key']} in {plural[:-1]} {wanted['name']}"
+                raise ContainerError("CreateContainerConfigError", message)
+            return data[wanted["key"]].decode() if wanted["key"] in data else None
+    raise ContainerError("CreateContainerConfigError", f"no {next(iter(source))} in the sandbox")
+
+
+def _field(path: str, pod: Mapping[str, Any]) -> str:
+    """A field of the pod, by the path that the downward API takes."""
+    match = re.fullmatch(r"metadata\.(annotations|labels)\['([^']+)'\]", path)
+    if match:
+        return str(pod["metadata"].get(match[1], {}).get(match[2], ""))
+    if path in ("status.podIP", "status.hostIP", "status.podIPs", "status.hostIPs"):
+        return "127.0.0.1"
+    there: Any = pod
+    for step in path.split("."):
+        there = there.get(step, "") if isinstance(there, Mapping) else ""
+    return str(there)
+
+
+class Paths:
+    """Puts folders in the place of mounted paths, and this machine in that of a service's pods."""
+
+    def __init__(self, container: Mapping[str, Any], volumes: Mapping[str, Path], services: frozenset[str]) -> None:
+        """Prepare.
+
+        Args:
+            container: whose mounts they are.
+            volumes: the folder of each volume.
+            services: the names of the namespace's headless services.
+        """
+        mounts = {
+            each["mountPath"].rstrip("/"): volumes[each["name"]] / each.get("subPath", "")
+            for each in container.get("volumeMounts", ())
+            if each["name"] in volumes
+        }
+        for each in mounts.values():
+            each.mkdir(parents=True, exist_ok=True)
+        self._mounts = mounts
+        listed = "|".join(re.escape(each) for each in sorted(mounts, key=len, reverse=True))
+        self._pattern = re.compile(rf"(?<![\w.-])({listed})(?![\w.-])") if mounts else None
+        names = "|".join(re.escape(each) for each in sorted(services, key=len, reverse=True))
+        suffix = r"(?:\.[a-z0-9-]+(?:\.svc(?:\.cluster\.local)?)?)?"
+        self._hosts = re.compile(rf"(?<![\w.-])(?:[a-z0-9-]+\.)?(?:{names}){suffix}(?![\w.-])") if services else None
+
+    def __call__(self, text: str) -> str:
+        """A text with both replaced."""
+        if self._pattern is not None:
+            text = self._pattern.sub(lambda match: str(self._mounts[match[1]]), text)
+        return text if self._hosts is None else self._hosts.sub("127.0.0.1", text)
+
+
+def program_of(container: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    """Refuse a container whose program is not on this machine, as a kubelet says it of an image without it.
+
+    Raises:
+        ContainerError: it has no command, or there is no such program.
+    """
+    if not container.get("command"):
+        raise ContainerError("CreateContainerError", "no command specified: the sandbox runs no images")
+    if shutil.which(container["command"][0], path=environment.get("PATH")) is None:
+        message = f'exec: "{container["command"][0]}": executable file not found in $PATH: unknown'
+        raise ContainerError("RunContainerError", message)

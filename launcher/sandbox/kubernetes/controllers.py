@@ -1,0 +1,150 @@
+"""What all controllers have in common: how they read a cluster and what they do to it."""
+
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from launcher.sandbox.kubernetes.api import Api
+from launcher.sandbox.kubernetes.kinds import Kind
+from launcher.sandbox.kubernetes.statuses import RefusedError
+from launcher.sandbox.kubernetes.store import Object, now, owned
+
+REPLACE_S = 1.0
+"""Before a pod that failed is replaced: ten seconds, doubled each time, in a cluster (pkg/controller/job); here one."""
+
+
+class Cluster:
+    """One cluster, as its controllers see it."""
+
+    def __init__(self, api: Api) -> None:
+        """Keep its API."""
+        self.api = api
+        self._pauses: dict[tuple[str, int], float] = {}
+        self._lock = threading.Lock()
+
+    def kind(self, group: str, plural: str, version: str = "v1") -> Kind:
+        """A kind.
+
+        Raises:
+            RefusedError: the cluster has none of it.
+        """
+        return self.api.kinds.at(group, version, plural)
+
+    def every(self, group: str, plural: str, version: str = "v1") -> list[Object]:
+        """All objects of a kind; none where the cluster has no such kind."""
+        try:
+            return self.api.objects.every(self.kind(group, plural, version))[0]
+        except RefusedError:
+            return []
+
+    def pods_of(self, namespace: str, uid: str) -> list[Object]:
+        """The pods that an object owns, oldest first."""
+        found = self.api.objects.every(self.kind("", "pods"), namespace, lambda each: uid in owned(each))[0]
+        return sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))
+
+    def create_pod(self, pod: Object, owner: Object) -> None:
+        """Make a pod that belongs to an object; what the API refuses becomes an event of its owner."""
+        reference = {name: owner[name] for name in ("apiVersion", "kind")}
+        reference |= {name: owner["metadata"][name] for name in ("name", "uid")}
+        reference |= {"controller": True, "blockOwnerDeletion": True}
+        made = {**pod, "metadata": {**pod["metadata"], "ownerReferences": [reference]}}
+        try:
+            self.api.create(self.kind("", "pods"), owner["metadata"]["namespace"], made)
+        except RefusedError as refused:
+            self.event(owner, "Warning", "FailedCreate", f"Error creating: {refused}")
+            return
+        self.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
+
+    def delete_pod(self, pod: Object, *, grace_s: int | None = None) -> None:
+        """Have a pod go, unless it goes already."""
+        if "deletionTimestamp" in pod["metadata"]:
+            return
+        options = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
+        try:
+            self.api.delete(self.kind("", "pods"), pod["metadata"]["namespace"], pod["metadata"]["name"], options)
+        except RefusedError:
+            return
+
+    def untrack(self, found: Object, finalizer: str) -> None:
+        """Take a finalizer off a pod."""
+
+        def apply(before: Object) -> Object:
+            left = [each for each in before["metadata"].get("finalizers", ()) if each != finalizer]
+            return {**before, "metadata": {**before["metadata"], "finalizers": left}}
+
+        metadata = found["metadata"]
+        try:
+            self.api.objects.update(self.kind("", "pods"), metadata["namespace"], apply, metadata["name"])
+        except RefusedError:
+            return
+
+    def set_status(self, group: str, plural: str, found: Object, status: Object, version: str = "v1") -> None:
+        """Write an object's status, unless the object is gone."""
+        kind, metadata = self.kind(group, plural, version), found["metadata"]
+        try:
+            self.api.objects.update(
+                kind, metadata.get("namespace", ""), lambda each: {**each, "status": status}, metadata["name"]
+            )
+        except RefusedError:
+            return
+
+    def event(self, about: Object, kind: str, reason: str, message: str, *, source: str = "controller") -> None:
+        """Write an event, or count one that is there already."""
+        metadata = about["metadata"]
+        namespace, events = metadata.get("namespace", "default"), self.kind("", "events")
+        reference = {"kind": about["kind"], "apiVersion": about["apiVersion"], "name": metadata["name"]}
+        reference |= {"namespace": metadata.get("namespace", ""), "uid": metadata["uid"]}
+
+        def same(each: Mapping[str, Any]) -> bool:
+            told = each["involvedObject"]["uid"], each["reason"], each["message"]
+            return told == (metadata["uid"], reason, message)
+
+        there, _ = self.api.objects.every(events, namespace, same)
+        if there:
+            count = {"count": there[0]["count"] + 1, "lastTimestamp": now()}
+            self.api.objects.update(events, namespace, lambda each: {**each, **count}, there[0]["metadata"]["name"])
+            return
+        name = f"{metadata['name']}.{time.time_ns():x}"
+        made: Object = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": reference}
+        made |= {"type": kind, "reason": reason, "message": message, "count": 1, "source": {"component": source}}
+        try:
+            self.api.create(events, namespace, {**made, "firstTimestamp": now(), "lastTimestamp": now()})
+        except RefusedError:
+            return
+
+    def replace_after(self, job: Object, index: int, *, delay: bool) -> None:
+        """Take note when the pod of an index may be made again."""
+        with self._lock:
+            self._pauses[job["metadata"]["uid"], index] = time.monotonic() + (REPLACE_S if delay else 0.0)
+
+    def may_replace(self, job: Object, index: int) -> bool:
+        """Whether it may be now."""
+        with self._lock:
+            return time.monotonic() >= self._pauses.get((job["metadata"]["uid"], index), 0.0)
+
+    def seconds_since(self, text: str) -> float:
+        """How long ago a time was, as objects say it."""
+        then = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        return (datetime.now(UTC) - then).total_seconds()
+
+
+def condition(found: Mapping[str, Any], kind: str) -> Object | None:
+    """A condition of an object that is true."""
+    conditions = found.get("status", {}).get("conditions", ())
+    return next((each for each in conditions if each["type"] == kind and each["status"] == "True"), None)
+
+
+def with_condition(status: Object, kind: str, reason: str, message: str) -> Object:
+    """A status with one more condition; one that is true already stays as it is."""
+    if condition({"status": status}, kind) is not None:
+        return status
+    made = {"type": kind, "status": "True", "reason": reason, "message": message}
+    made |= {"lastTransitionTime": now(), "lastProbeTime": now()}
+    return {**status, "conditions": [*(each for each in status.get("conditions", []) if each["type"] != kind), made]}
+
+
+def is_over(job: Mapping[str, Any]) -> bool:
+    """Whether a job of any kind has ended."""
+    return any(condition(job, each) is not None for each in ("Complete", "Failed", "Succeeded", "Completed"))

@@ -1,0 +1,34 @@
+"""Device plugins: what a node carries can be asked for once the plugin that shows it runs there, and not before.
+
+A plugin is known by its image (NVIDIA/k8s-device-plugin, aws/eks-charts aws-efa-k8s-device-plugin, Neuron's
+documentation); where its DaemonSet would put a pod, the node's devices become allocatable.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from launcher.sandbox.kubernetes import placing
+
+Object = dict[str, Any]
+_SHOWS = {
+    "/nvidia/k8s-device-plugin": "nvidia.com/gpu",
+    "/aws-efa-k8s-device-plugin": "vpc.amazonaws.com/efa",
+    "/neuron-device-plugin": "aws.amazon.com/neuron",
+}
+
+
+def shown(daemon_sets: Iterable[Mapping[str, Any]], node: Object) -> frozenset[str]:
+    """The resources whose plugins run on a node."""
+    images = [
+        str(each.get("image", ""))
+        for found in daemon_sets
+        if placing.admits(found["spec"]["template"], node)
+        for each in found["spec"]["template"]["spec"]["containers"]
+    ]
+    return frozenset(name for part, name in _SHOWS.items() if any(part in image for image in images))
+
+
+def fresh(daemon_sets: Iterable[Mapping[str, Any]], node: Object, carried: Mapping[str, str]) -> dict[str, str]:
+    """What a node carries that its plugins show and that cannot be asked for yet."""
+    room = node.get("status", {}).get("allocatable", {})
+    return {name: carried[name] for name in shown(daemon_sets, node) if name in carried and name not in room}

@@ -1,0 +1,210 @@
+"""The Kubernetes of one EKS cluster in the sandbox: its API, and the machines of its node groups.
+
+It stands beside the clusters with Slurm (launcher/sandbox/cluster/registry.py) and answers what they answer. A spot
+notice drains its node, as managed node groups do (EKS user guide, managed node groups, Spot capacity type).
+"""
+
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.kubernetes.cluster import KubernetesCluster
+
+SCHEDULER = "kubernetes"
+_LIVING = ("Pending", "Running")
+_ENDS = {"Complete": "COMPLETED", "Failed": "FAILED"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """The machines of a node group, which are alike.
+
+    `room` is what pods can ask of each beside devices, `devices` what its device plugins show, by resource.
+    """
+
+    group: str
+    count: int
+    instance_type: str
+    capacity_type: str
+    zone: str
+    zone_id: str
+    room: Mapping[str, str]
+    devices: Mapping[str, str]
+    labels: Mapping[str, str]
+
+    @property
+    def node_labels(self) -> dict[str, str]:
+        """What EKS and the kubelet label each of them with."""
+        own = {
+            "node.kubernetes.io/instance-type": self.instance_type,
+            "topology.kubernetes.io/zone": self.zone,
+            "topology.k8s.aws/zone-id": self.zone_id,
+            "eks.amazonaws.com/nodegroup": self.group,
+            "eks.amazonaws.com/capacityType": self.capacity_type,
+        }
+        return {**own, **self.labels}
+
+
+class HostedKubernetes:
+    """One cluster; it is its own scheduler."""
+
+    name = SCHEDULER
+
+    def __init__(self, cluster: str, folder: Path, *, mark: str, environment: Mapping[str, str]) -> None:
+        """Start it, with no node.
+
+        Args:
+            cluster: EKS's name for it.
+            folder: a private folder, made here.
+            mark: what processes of this sandbox carry.
+            environment: of the processes on its nodes.
+        """
+        self._name, self._folder = cluster, folder
+        self._kubernetes = KubernetesCluster(
+            folder, name=cluster, mark=mark, environment=environment, operators=()
+        ).__enter__()
+        self._machines: dict[str, Machines] = {}
+        self._nodes: dict[str, NodeView] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def address(self) -> str:
+        """Where its API answers."""
+        return self._kubernetes.server.address
+
+    @property
+    def scheduler(self) -> "HostedKubernetes":
+        """What schedules its jobs."""
+        return self
+
+    def join(self, machines: Machines) -> None:
+        """Have the machines of a node group join."""
+        with self._lock:
+            self._machines[machines.group] = machines
+            for number in range(machines.count):
+                name = f"ip-10-0-{len(self._machines)}-{number + 1}.{machines.zone[:-1]}.compute.internal"
+                self._nodes[name] = NodeView(
+                    name=name,
+                    partition=machines.group,
+                    instance_type=machines.instance_type,
+                    capacity_type=machines.capacity_type,
+                    instance_id="",
+                    generation=0,
+                    life="",
+                    scratch=str(self._folder / name),
+                    metadata="",
+                    cpus=int(machines.room.get("cpu", "1")),
+                )
+                self.replace(name)
+
+    def leave(self, group: str) -> None:
+        """Have the machines of a node group go, with what runs on them."""
+        with self._lock:
+            self._machines.pop(group, None)
+            gone = [each for each in self._nodes.values() if each.partition == group]
+        for each in gone:
+            if each.life:
+                self._kubernetes.take_node(each.name)
+            with self._lock:
+                del self._nodes[each.name]
+
+    def nodes(self) -> tuple[NodeView, ...]:
+        """The nodes as they are now."""
+        with self._lock:
+            return tuple(each for each in self._nodes.values() if each.life)
+
+    def notify(self, node: str, action: str, in_seconds: float) -> str:
+        """Give notice of an interruption: the node is drained. A pod has its own grace period, whatever EC2's is."""
+        del action, in_seconds
+        self._node(node)
+        self._kubernetes.drain(node)
+        return ""
+
+    def recommend_rebalance(self, node: str) -> None:
+        """Recommend a node to be left: a managed node group drains it."""
+        self.notify(node, "terminate", 0.0)
+
+    def lose(self, node: str, why: str) -> None:
+        """Lose a machine with its disk and all that runs on it."""
+        del why
+        found = self._node(node)
+        self._kubernetes.take_node(node)
+        with self._lock:
+            self._nodes[node] = replace(found, life="")
+
+    def replace(self, node: str) -> None:
+        """Bring another machine in a node's place, with an empty disk."""
+        with self._lock:
+            found = self._node(node)
+            machines = self._machines[found.partition]
+            made = replace(
+                found,
+                instance_id=f"i-{secrets.token_hex(9)[:17]}",
+                generation=found.generation + 1,
+                life=secrets.token_hex(8),
+            )
+            self._nodes[node] = made
+        self._kubernetes.add_node(
+            node, allocatable=machines.room, labels=machines.node_labels, devices=machines.devices
+        )
+
+    def environment(self, path: str) -> dict[str, str]:
+        """Nothing: it is reached by its API alone."""
+        return {"PATH": path}
+
+    def busy(self, node: str) -> bool:
+        """Whether a pod runs on a node, or is about to."""
+        return any(each.get("status", {}).get("phase") in _LIVING for each in self._kubernetes.pods(node))
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Its jobs: `id`, `name` and `state`."""
+        return [
+            {"id": each["metadata"]["name"], "name": each["metadata"]["name"], "state": _state(each)}
+            for each in self._kubernetes.jobs()
+        ]
+
+    def node_lost(self, node: str) -> None:
+        """Nothing to do: the cluster sees it."""
+
+    def node_replaced(self, node: str) -> None:
+        """Nothing to do: the machine has joined."""
+
+    def document(self) -> dict[str, Any]:
+        """What the sandbox's owner has to know of it, as JSON values."""
+        return {
+            "name": self._name,
+            "scheduler": SCHEDULER,
+            "slurm_conf": None,
+            "attempts": None,
+            "head_node": "",
+            "settings": {},
+            "nodes": [asdict(each) for each in self.nodes()],
+            "left_out": [],
+        }
+
+    def stop(self) -> None:
+        """End it, and every pod."""
+        self._kubernetes.stop()
+
+    def _node(self, name: str) -> NodeView:
+        """A node by its name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        with self._lock:
+            if name not in self._nodes:
+                raise KeyError(f"no node {name!r} in cluster {self._name}, there are: {', '.join(self._nodes)}")
+            return self._nodes[name]
+
+
+def _state(job: Mapping[str, Any]) -> str:
+    """A job's state, in the words that Slurm's have."""
+    status = job.get("status", {})
+    ended = [each["type"] for each in status.get("conditions", ()) if each["status"] == "True"]
+    found = next((word for kind, word in _ENDS.items() if kind in ended), None)
+    return found or ("RUNNING" if status.get("active") else "PENDING")

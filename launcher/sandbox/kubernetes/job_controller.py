@@ -1,0 +1,184 @@
+"""What Kubernetes' controller makes of a Job: its pods, one an index, and what their ends mean for it.
+
+As Kubernetes 1.34 does it (pkg/controller/job): the policy of pod failures is asked before a failure counts; a pod is
+replaced once it has ended; the job has failed, or is complete, when its last pod has ended.
+"""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.sandbox.kubernetes.controllers import Cluster, condition, is_over, with_condition
+from launcher.sandbox.kubernetes.store import Object, now
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+NAME, CONTROLLER = "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"
+TRACKED = "batch.kubernetes.io/job-tracking"
+"""The finalizer that keeps an ended pod until it was counted."""
+
+
+def reconcile(cluster: Cluster, job: Object) -> None:
+    """Bring a job one step on."""
+    spec, status, metadata = job["spec"], job.get("status", {}), job["metadata"]
+    if spec.get("managedBy", "kubernetes.io/job-controller") != "kubernetes.io/job-controller":
+        return
+    pods = cluster.pods_of(metadata["namespace"], metadata["uid"])
+    if "deletionTimestamp" in metadata or is_over(job):
+        _release(cluster, pods)
+        return
+    counted = _counted(cluster, job, pods)
+    living = [each for each in pods if not _has_ended(each)]
+    failure = condition(job, "FailureTarget") or _failed(cluster, job, counted)
+    done = sorted(counted["done"])
+    wanted = spec.get("completions", spec["parallelism"])
+    made: Object = {
+        **status,
+        "startTime": status.get("startTime", now()),
+        "active": len(living),
+        "succeeded": len(done),
+        "failed": counted["failed"],
+        "completedIndexes": ",".join(str(each) for each in done),
+        "uncountedTerminatedPods": {},
+    }
+    if spec.get("suspend"):
+        for each in living:
+            cluster.delete_pod(each)
+        made.pop("startTime")
+        made = with_condition(made, "Suspended", "JobSuspended", "Job suspended")
+    elif failure is not None:
+        made = _ended(cluster, made, living, ("FailureTarget", "Failed"), failure)
+    elif len(done) >= wanted:
+        why = {"reason": "CompletionsReached", "message": "Reached expected number of succeeded pods"}
+        made = _ended(cluster, made, living, ("SuccessCriteriaMet", "Complete"), why)
+    else:
+        made["conditions"] = [each for each in made.get("conditions", []) if each["type"] != "Suspended"]
+        _start_missing(cluster, job, pods, set(done), wanted)
+    cluster.set_status("batch", "jobs", job, made)
+
+
+def _ended(cluster: Cluster, status: Object, living: list[Object], kinds: tuple[str, str], why: Object) -> Object:
+    """A job that is decided: its other pods are ended, and when none is left it says so."""
+    status = with_condition(status, kinds[0], why["reason"], why["message"])
+    for each in living:
+        cluster.delete_pod(each)
+    if not living:
+        status = with_condition(status, kinds[1], why["reason"], why["message"])
+        if kinds[1] == "Complete":
+            status["completionTime"] = now()
+    return status
+
+
+def _counted(cluster: Cluster, job: Object, pods: list[Object]) -> dict[str, Any]:
+    """What the ended pods come to, each counted once."""
+    status = job.get("status", {})
+    done = {int(each) for each in status.get("completedIndexes", "").split(",") if each}
+    failed, fatal = status.get("failed", 0), None
+    for pod in pods:
+        if not _has_ended(pod) or TRACKED not in pod["metadata"].get("finalizers", ()):
+            continue
+        index = int(pod["metadata"]["annotations"].get(INDEX, len(done)))
+        if pod["status"]["phase"] == "Succeeded":
+            done.add(index)
+        else:
+            action, why = _action(job, pod)
+            failed += action != "Ignore"
+            fatal = why if action == "FailJob" else fatal
+            cluster.replace_after(job, index, delay=action != "Ignore")
+        cluster.untrack(pod, TRACKED)
+    return {"done": done, "failed": failed, "fatal": fatal}
+
+
+def _action(job: Object, pod: Object) -> tuple[str, str]:
+    """What the pod failure policy says of a pod that failed, and the message where the job fails by it."""
+    for number, rule in enumerate(job["spec"].get("podFailurePolicy", {}).get("rules", ())):
+        where = f"matching {rule['action']} rule at index {number}"
+        name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        if "onExitCodes" in rule:
+            found = _exit_matching(rule["onExitCodes"], pod)
+            if found is not None:
+                return rule["action"], f"Container {found[0]} for pod {name} failed with exit code {found[1]} {where}"
+        for wanted in rule.get("onPodConditions", ()):
+            there = condition(pod, wanted["type"])
+            if there is not None and there["status"] == wanted.get("status", "True"):
+                return rule["action"], f"Pod {name} has condition {wanted['type']} {where}"
+    return "Count", ""
+
+
+def _exit_matching(rule: Mapping[str, Any], pod: Object) -> tuple[str, int] | None:
+    """The first container whose exit code a rule speaks of; one that succeeded is never meant."""
+    statuses = [*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ())]
+    for each in statuses:
+        code = each["state"].get("terminated", {}).get("exitCode", 0)
+        if code == 0 or rule.get("containerName") not in (None, each["name"]):
+            continue
+        if (code in rule["values"]) == (rule["operator"] == "In"):
+            return each["name"], code
+    return None
+
+
+def _failed(cluster: Cluster, job: Object, counted: Mapping[str, Any]) -> Object | None:
+    """Why a job has failed, None where it has not."""
+    spec = job["spec"]
+    if counted["fatal"]:
+        return {"reason": "PodFailurePolicy", "message": counted["fatal"]}
+    if counted["failed"] > spec["backoffLimit"]:
+        return {"reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}
+    started, limit = job.get("status", {}).get("startTime"), spec.get("activeDeadlineSeconds")
+    if started and limit is not None and cluster.seconds_since(started) > limit:
+        return {"reason": "DeadlineExceeded", "message": "Job was active longer than specified deadline"}
+    return None
+
+
+def _start_missing(cluster: Cluster, job: Object, pods: list[Object], done: set[int], wanted: int) -> None:
+    """Make the pods that are missing; one that is on its way out is replaced when it is gone, or has ended."""
+    spec = job["spec"]
+    here = [each for each in pods if not _has_ended(each)]
+    taken = {int(each["metadata"]["annotations"].get(INDEX, -1)) for each in here}
+    free = [each for each in range(wanted) if each not in done and each not in taken]
+    room = min(spec["parallelism"], wanted - len(done)) - len(here)
+    for index in free[: max(0, room)]:
+        if cluster.may_replace(job, index):
+            cluster.create_pod(_pod(job, index), job)
+
+
+def _pod(job: Object, index: int) -> Object:
+    """The pod of an index."""
+    template, name = job["spec"]["template"], job["metadata"]["name"]
+    indexed = job["spec"]["completionMode"] == "Indexed"
+    own = {NAME: name, "job-name": name, CONTROLLER: job["metadata"]["uid"], "controller-uid": job["metadata"]["uid"]}
+    given = template.get("metadata", {})
+    spec = {**template["spec"]}
+    annotations = {**given.get("annotations", {})}
+    if indexed:
+        own[INDEX] = annotations[INDEX] = str(index)
+        spec.setdefault("hostname", f"{name}-{index}")
+        variable = {
+            "name": "JOB_COMPLETION_INDEX",
+            "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}},
+        }
+        for part in ("containers", "initContainers"):
+            if part in spec:
+                spec[part] = [{**each, "env": [*each.get("env", ()), variable]} for each in spec[part]]
+    middle = f"{name}-{index}" if indexed else name
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{middle[:57]}-{secrets.token_hex(3)[:5]}",
+            "labels": {**given.get("labels", {}), **own},
+            "annotations": annotations,
+            "finalizers": [TRACKED],
+        },
+        "spec": spec,
+    }
+
+
+def _has_ended(pod: Object) -> bool:
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def _release(cluster: Cluster, pods: list[Object]) -> None:
+    """Let the pods of a job go that is over."""
+    for each in pods:
+        if TRACKED in each["metadata"].get("finalizers", ()):
+            cluster.untrack(each, TRACKED)

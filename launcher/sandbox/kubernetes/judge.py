@@ -1,0 +1,190 @@
+"""What the API server refuses of an object: by its schema, and by the rules beyond it.
+
+Kubernetes' own kinds are held against the strict schemas of `kubernetes-validate`, custom ones against their own;
+what only the server's code says (pod_rules.py, job_rules.py) comes on top.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jsonschema.exceptions import ValidationError
+from jsonschema.protocols import Validator
+from jsonschema.validators import Draft202012Validator
+from referencing import Registry, Resource
+
+from launcher.sandbox.kubernetes import job_rules, pod_rules, structure
+from launcher.sandbox.kubernetes.kinds import Kind, Kinds, shipped
+from launcher.sandbox.kubernetes.statuses import RefusedError, invalid
+from launcher.sandbox.kubernetes.structure import Cause
+
+VERSION = "1.34"
+"""Of Kubernetes, whose schemas judge."""
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_LONGEST_NAME, _LONGEST_LABEL = 253, 63
+
+
+def refusals(
+    document: Mapping[str, Any], *, version: str = VERSION, operators: tuple[str, ...] | None = None
+) -> list[str]:
+    """What stands against a document on its way into a cluster; empty where it is taken.
+
+    Args:
+        document: an object, as a template renders it.
+        version: of Kubernetes.
+        operators: whose custom kinds the cluster has; None for all that are known.
+    """
+    kinds = Kinds()
+    for each in shipped(("training-operator", "hyperpod", "kueue") if operators is None else operators):
+        kinds.add(each)
+    found = next((each for each in kinds if _is(document, each)), None)
+    if found is None:
+        return [f"no kind {document.get('kind')} in {document.get('apiVersion')} here"]
+    try:
+        judge(found, document, None, version=version)
+    except RefusedError as refused:
+        return [f"{field}: {text}" if field else text for field, text in refused.causes] or [str(refused)]
+    return []
+
+
+def _is(document: Mapping[str, Any], kind: Kind) -> bool:
+    return (document.get("apiVersion"), document.get("kind")) == (kind.api_version, kind.kind)
+
+
+def judge(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None, *, version: str = VERSION) -> None:
+    """Refuse an object that a cluster would not take.
+
+    Args:
+        kind: its kind.
+        found: as it would be kept.
+        old: as it is kept now, None for a new one.
+        version: of Kubernetes.
+
+    Raises:
+        RefusedError: with every reason.
+    """
+    if not _is(found, kind):
+        got = f"{found.get('apiVersion')}, Kind={found.get('kind')}"
+        raise RefusedError("BadRequest", f"{got} does not match the expected {kind.api_version}, Kind={kind.kind}")
+    if kind.schema is None:
+        _refuse_of_its_shape(found, version)
+        causes = _of_kind(kind, found, old)
+    else:
+        unknown = list(structure.unknown_fields(kind.schema, found))
+        if unknown:
+            listed = ", ".join(f'unknown field "{each}"' for each in unknown)
+            raise RefusedError("BadRequest", f"strict decoding error: {listed}")
+        causes = list(structure.broken_rules(kind.schema, found, old, lambda each: _template(each, version)))
+        causes += job_rules.of_custom(found)
+    causes = [*_metadata(found), *causes]
+    if causes:
+        raise invalid(kind.kind, str(found.get("metadata", {}).get("name", "")), causes)
+
+
+def _refuse_of_its_shape(found: Mapping[str, Any], version: str) -> None:
+    """Decoding comes first and stops at what it cannot read; what it does not know it names, as strict validation does.
+
+    Raises:
+        RefusedError: with the first that is wrong of each part.
+    """
+    texts = sorted(_words(each) for each in _validator(_file_name(found), version).iter_errors(_plain(found)))
+    if texts:
+        raise RefusedError("BadRequest", f"strict decoding error: {', '.join(texts)}")
+
+
+def _words(problem: ValidationError) -> str:
+    """What a schema says, in the server's words."""
+    path = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in problem.absolute_path).lstrip(".")
+    if problem.validator == "additionalProperties":
+        names = re.findall(r"'([^']+)'", problem.message)
+        return ", ".join(f'unknown field "{f"{path}.{name}".lstrip(".")}"' for name in names)
+    return f"{path}: {problem.message[:300]}"
+
+
+def _file_name(found: Mapping[str, Any]) -> str:
+    """Of a schema: the group without its domain, as kubernetes-json-schema names its files."""
+    version = re.sub(r"^([^./]*)(?:\.[^/]*)?/", r"\1-", str(found["apiVersion"]))
+    return f"{str(found['kind']).lower()}-{version}.json"
+
+
+@cache
+def _validator(name: str, version: str) -> Validator:
+    """The strict schema of a kind.
+
+    Raises:
+        LookupError: kubernetes-validate has none.
+    """
+    schemas = files("kubernetes_validate") / "kubernetes-json-schema" / f"v{version}.0-local-strict"
+    registry: Registry[Any] = Registry()
+    try:
+        schema = json.loads((schemas / name).read_text(encoding="utf-8"))
+        common = json.loads((schemas / "_definitions.json").read_text(encoding="utf-8"))
+    except FileNotFoundError as problem:
+        raise LookupError(f"kubernetes-validate has no {name} for Kubernetes {version}") from problem
+    for each in (schema, common):
+        registry = Resource.from_contents(each) @ registry
+    found: Validator = Draft202012Validator(schema, registry=registry)
+    return found
+
+
+def _plain(found: Mapping[str, Any]) -> Any:
+    """Without `fieldsType` and the like, which nobody sends; None where a field is not set."""
+    return json.loads(json.dumps(found))
+
+
+def _metadata(found: Mapping[str, Any]) -> list[Cause]:
+    """Names, labels and annotations."""
+    metadata, causes = found.get("metadata", {}), []
+    name = metadata.get("name", "")
+    if not name:
+        causes.append(("metadata.name", "Required value: name or generateName is required"))
+    elif len(name) > _LONGEST_NAME or not _SUBDOMAIN.fullmatch(name):
+        text = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"
+        causes.append(("metadata.name", f'Invalid value: "{name}": {text}'))
+    return [*causes, *labels(metadata.get("labels", {}), "metadata.labels")]
+
+
+def labels(found: Mapping[str, str], path: str) -> list[Cause]:
+    """What is wrong with labels: a prefix is a DNS name, name and value have 63 characters at most."""
+    causes = []
+    for key, value in found.items():
+        prefix, _, name = key.rpartition("/")
+        if (
+            len(name) > _LONGEST_LABEL
+            or not _LABEL_NAME.fullmatch(name)
+            or (prefix and not _SUBDOMAIN.fullmatch(prefix))
+        ):
+            causes.append((path, f'Invalid value: "{key}": name part must consist of alphanumeric characters'))
+        if len(value) > _LONGEST_LABEL or not _LABEL_VALUE.fullmatch(value):
+            causes.append((path, f'Invalid value: "{value}": a valid label must be at most 63 characters'))
+    return causes
+
+
+def _of_kind(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[Cause]:
+    """The rules beyond the schema."""
+    if kind.kind == "Job":
+        return [*job_rules.of_job(found), *(job_rules.changed(found, old) if old is not None else [])]
+    if kind.kind == "Pod":
+        return pod_rules.of_spec(found["spec"], "spec") if old is None else pod_rules.changed(found, old)
+    if kind.kind == "CustomResourceDefinition":
+        wanted = f"{found['spec']['names']['plural']}.{found['spec']['group']}"
+        if found["metadata"]["name"] != wanted:
+            return [("metadata.name", f'Invalid value: must be spec.names.plural+"."+spec.group: {wanted}')]
+    return []
+
+
+def _template(template: Any, version: str) -> list[Cause]:
+    """What is wrong with the pod template of a custom kind."""
+    whole = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t"}, "template": template}
+    problems = _validator(_file_name(whole), version).iter_errors(_plain(whole))
+    texts = [("", _words(each).replace("template.", "")) for each in problems]
+    if texts or "spec" not in template:
+        return texts or [("spec", "Required value")]
+    found = labels(template.get("metadata", {}).get("labels", {}), "metadata.labels")
+    return [*found, *pod_rules.of_spec(template["spec"], "spec")]

@@ -1,0 +1,118 @@
+"""The kinds of object that the API keeps: where each stands in its paths, and what judges it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from launcher.sandbox.kubernetes.statuses import RefusedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind. `schema` is the structural schema of a custom one, None for one of Kubernetes' own."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    schema: Mapping[str, Any] | None = field(default=None, hash=False, compare=False)
+
+    @property
+    def api_version(self) -> str:
+        """As objects say it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+_OWN = (
+    ("", "v1", "namespaces", "Namespace", False),
+    ("", "v1", "nodes", "Node", False),
+    ("", "v1", "pods", "Pod", True),
+    ("", "v1", "services", "Service", True),
+    ("", "v1", "events", "Event", True),
+    ("", "v1", "configmaps", "ConfigMap", True),
+    ("", "v1", "secrets", "Secret", True),
+    ("", "v1", "serviceaccounts", "ServiceAccount", True),
+    ("batch", "v1", "jobs", "Job", True),
+    ("apps", "v1", "daemonsets", "DaemonSet", True),
+    ("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False),
+    ("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False),
+    ("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False),
+    ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False),
+)
+"""What a launcher and its job touch of Kubernetes' own (API reference v1.34)."""
+
+_FILE = Path(__file__).with_name("custom_kinds.yaml")
+
+POD_TEMPLATE = "x-slipway-pod-template"
+"""In our schemas of custom kinds: here stands a pod template, which Kubernetes' own schema judges."""
+
+
+class Kinds:
+    """The kinds that one cluster has. Custom ones come with their definition, as an operator's chart brings it."""
+
+    def __init__(self) -> None:
+        """Kubernetes' own."""
+        self._found: dict[tuple[str, str, str], Kind] = {}
+        for group, version, plural, kind, namespaced in _OWN:
+            self.add(Kind(group=group, version=version, plural=plural, kind=kind, namespaced=namespaced))
+
+    def add(self, kind: Kind) -> None:
+        """Serve a kind."""
+        self._found[kind.group, kind.version, kind.plural] = kind
+
+    def at(self, group: str, version: str, plural: str) -> Kind:
+        """The kind of a path.
+
+        Raises:
+            RefusedError: nothing is served there; a cluster without an operator says so of its jobs.
+        """
+        try:
+            return self._found[group, version, plural]
+        except KeyError:
+            raise RefusedError("NotFound", "the server could not find the requested resource") from None
+
+    def __iter__(self) -> Iterator[Kind]:
+        """All of them."""
+        return iter(self._found.values())
+
+
+def shipped(names: tuple[str, ...]) -> list[Kind]:
+    """The custom kinds of some operators, by the names of `custom_kinds.yaml`.
+
+    Raises:
+        KeyError: there is no operator of that name.
+    """
+    operators = yaml.safe_load(_FILE.read_text(encoding="utf-8"))["operators"]
+    return [
+        Kind(
+            group=each["group"],
+            version=each["version"],
+            plural=each["plural"],
+            kind=each["kind"],
+            namespaced=each.get("namespaced", True),
+            schema=each["schema"],
+        )
+        for name in names
+        for each in operators[name]
+    ]
+
+
+def defined(definition: Mapping[str, Any]) -> list[Kind]:
+    """The kinds that a CustomResourceDefinition brings, one a served version."""
+    spec = definition["spec"]
+    return [
+        Kind(
+            group=spec["group"],
+            version=each["name"],
+            plural=spec["names"]["plural"],
+            kind=spec["names"]["kind"],
+            namespaced=spec["scope"] == "Namespaced",
+            schema=each["schema"]["openAPIV3Schema"],
+        )
+        for each in spec["versions"]
+        if each["served"]
+    ]

@@ -1,0 +1,257 @@
+"""One pod on its node: its containers as processes of this machine, from the first init container to the last end."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from launcher.sandbox import processes
+from launcher.sandbox.kubernetes import containers
+from launcher.sandbox.kubernetes.containers import ContainerError, Find, Paths
+from launcher.sandbox.kubernetes.store import now
+
+Object = dict[str, Any]
+POD_MARK = "SLIPWAY_SANDBOX_POD"
+_NOT_STARTED = 128
+_LOOK_S = 0.05
+_BACK_OFF_S, _LONGEST_BACK_OFF_S = 0.5, 10.0
+"""A container that failed is started again after 10 s, doubled up to 300 s; here time is short."""
+
+
+class PodRun(threading.Thread):
+    """The life of one pod on a node."""
+
+    def __init__(
+        self,
+        pod: Mapping[str, Any],
+        folder: Path,
+        *,
+        environment: Mapping[str, str],
+        mark: str,
+        find: Find,
+        services: frozenset[str],
+        report: Callable[[Object], None],
+        event: Callable[[str, str, str], None],
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            pod: as it was placed.
+            folder: a folder of its own on the node's disk, made here.
+            environment: of every process on the node.
+            mark: the sandbox's.
+            find: reads ConfigMaps and Secrets.
+            services: the names of headless services.
+            report: takes the pod's status whenever it changes.
+            event: takes type, reason and message of what happens.
+        """
+        super().__init__(name=f"pod-{pod['metadata']['name']}", daemon=True)
+        self._pod = pod
+        self._folder = folder
+        self._environment = {**environment, POD_MARK: f"{mark}.{pod['metadata']['uid']}", processes.MARK: mark}
+        self._word = self._environment[POD_MARK]
+        self._find, self._services, self._report, self._tell = find, services, report, event
+        self._volumes: dict[str, Path] = {}
+        self._statuses: dict[str, Object] = {}
+        self._started_at = now()
+        self._leaving = threading.Event()
+        self._kill_at: float | None = None
+        self._lost = False
+
+    def terminate(self, grace_s: float) -> None:
+        """Have it leave: SIGTERM to the first process of each container, SIGKILL when the grace period is over."""
+        kill_at = time.monotonic() + grace_s
+        self._kill_at = kill_at if self._kill_at is None else min(kill_at, self._kill_at)
+        self._leaving.set()
+
+    def lose(self) -> None:
+        """Its node is gone: everything ends at once, and nobody is told."""
+        self._lost = True
+        self._kill_at = time.monotonic()
+        self._leaving.set()
+        processes.end(self._processes)
+
+    def kill(self) -> None:
+        """Kill its processes; the pod then ends as its policy says."""
+        for pid in self._processes():
+            processes.send(pid, signal.SIGKILL)
+
+    def log(self, container: str) -> Path:
+        """What a container has printed, each line with its time."""
+        return self._folder / "logs" / f"{container}.log"
+
+    def run(self) -> None:
+        """Live."""
+        try:
+            phase = self._live()
+        except ContainerError as problem:
+            self._tell("Warning", "Failed", str(problem))
+            phase = "Failed"
+        finally:
+            processes.end(self._processes)
+        if not self._lost:
+            self._say(phase)
+        shutil.rmtree(self._folder / "volumes", ignore_errors=True)
+
+    def _live(self) -> str:
+        """Its phase at the end."""
+        spec = self._pod["spec"]
+        self._folder.joinpath("logs").mkdir(parents=True, exist_ok=True)
+        self._volumes = containers.prepared(self._pod, self._folder, self._find)
+        for part in ("initContainers", "containers"):
+            for each in spec.get(part, ()):
+                self._statuses[each["name"]] = _waiting(each, "PodInitializing")
+        for each in spec.get("initContainers", ()):
+            if self._until_done(each, policy="Never" if spec["restartPolicy"] == "Never" else "OnFailure") != 0:
+                return "Failed"
+        threads = [threading.Thread(target=self._until_done, args=(each,)) for each in spec["containers"]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        codes = [
+            self._statuses[each["name"]]["state"].get("terminated", {}).get("exitCode") for each in spec["containers"]
+        ]
+        return "Succeeded" if all(code == 0 for code in codes) else "Failed"
+
+    def _until_done(self, container: Mapping[str, Any], *, policy: str = "") -> int:
+        """Run a container, again where its policy says so; its last exit code."""
+        policy = policy or self._pod["spec"]["restartPolicy"]
+        pause = _BACK_OFF_S
+        while True:
+            code = self._once(container)
+            again = policy == "Always" or (policy == "OnFailure" and code != 0)
+            if not again or self._leaving.is_set():
+                return code
+            status = self._statuses[container["name"]]
+            status["lastState"], status["restartCount"] = status["state"], status["restartCount"] + 1
+            status["state"] = {"waiting": {"reason": "CrashLoopBackOff", "message": f"back-off {pause:g}s"}}
+            self._say("Running")
+            self._tell("Warning", "BackOff", f"Back-off restarting failed container {container['name']}")
+            if self._leaving.wait(pause):
+                return code
+            pause = min(pause * 2, _LONGEST_BACK_OFF_S)
+
+    def _once(self, container: Mapping[str, Any]) -> int:
+        """Run a container's command once; its exit code. One that cannot be started has a runtime's 128."""
+        name, status = container["name"], self._statuses[container["name"]]
+        if self._leaving.is_set():
+            self._ended(name, 137, now())
+            return 137
+        try:
+            process = self._spawned(container)
+        except ContainerError as problem:
+            self._tell("Warning", "Failed", f"Error: {problem}")
+            status["state"] = {"waiting": {"reason": problem.reason, "message": str(problem)}}
+            self._say("Pending")
+            if problem.reason == "CreateContainerConfigError":
+                self._leaving.wait()  # the kubelet waits for what is missing
+            self._ended(name, _NOT_STARTED, now())
+            return _NOT_STARTED
+        status["state"] = {"running": {"startedAt": now()}}
+        status |= {"started": True, "ready": True}
+        self._say("Running" if container in self._pod["spec"]["containers"] else "Pending")
+        self._tell("Normal", "Started", f"Started container {name}")
+        began = now()
+        pump = threading.Thread(target=self._pump, args=(process, self.log(name)), daemon=True)
+        pump.start()
+        code = self._watched(process)
+        if len(self._pod["spec"]["containers"]) == 1:
+            processes.end(self._processes)  # with the first process goes the container
+        pump.join(2.0)
+        self._ended(name, code if code >= 0 else 128 - code, began)
+        return code if code >= 0 else 128 - code
+
+    def _spawned(self, container: Mapping[str, Any]) -> "subprocess.Popen[bytes]":
+        """The first process of a container.
+
+        Raises:
+            ContainerError: there is no such program, or a variable refers to what is not there.
+        """
+        paths = Paths(container, self._volumes, self._services)
+        own = containers.variables(container, self._pod, self._find)
+        environment = {**self._environment, **{name: paths(value) for name, value in own.items()}}
+        environment["HOSTNAME"] = self._pod["spec"].get("hostname") or self._pod["metadata"]["name"]
+        words = [*container.get("command", ()), *container.get("args", ())]
+        words = [paths(containers.expanded(each, own)) for each in words]
+        containers.program_of({**container, "command": words if container.get("command") else []}, environment)
+        workdir = Path(paths(container.get("workingDir", ""))) if container.get("workingDir") else self._folder
+        workdir.mkdir(parents=True, exist_ok=True)
+        try:
+            return subprocess.Popen(
+                words,
+                cwd=workdir,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as problem:
+            raise ContainerError("RunContainerError", str(problem)) from problem
+
+    def _watched(self, process: "subprocess.Popen[bytes]") -> int:
+        """Wait for a container's first process, and end it when the pod is to leave."""
+        told = False
+        while (code := process.poll()) is None:
+            if self._leaving.is_set() and not told:
+                told = True
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGTERM)
+            if self._kill_at is not None and time.monotonic() >= self._kill_at:
+                processes.end(self._processes)
+                return process.wait()
+            time.sleep(_LOOK_S)
+        return code
+
+    def _pump(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
+        """Keep what a container prints, each line with its time."""
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
+        with process.stdout, contextlib.suppress(OSError, ValueError), log.open("ab", buffering=0) as file:
+            for line in process.stdout:
+                stamp = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "000Z")
+                file.write(stamp.encode() + b" " + line)
+
+    def _processes(self) -> set[int]:
+        return processes.with_descendants(processes.marked(POD_MARK, self._word))
+
+    def _ended(self, name: str, code: int, began: str) -> None:
+        reason = "Completed" if code == 0 else "Error"
+        ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": now()}
+        self._statuses[name]["state"] = {"terminated": ended}
+        self._statuses[name] |= {"ready": False, "started": False}
+
+    def _say(self, phase: str) -> None:
+        """Report how it stands; a dead node's kubelet reports nothing."""
+        if self._lost:
+            return
+        spec = self._pod["spec"]
+        parts = {
+            "initContainerStatuses": [
+                self._statuses[each["name"]] for each in spec.get("initContainers", ()) if self._statuses
+            ],
+            "containerStatuses": [self._statuses[each["name"]] for each in spec["containers"] if self._statuses],
+        }
+        status = {"phase": phase, "startTime": self._started_at, "podIP": "127.0.0.1", "hostIP": "127.0.0.1"}
+        self._report({**status, **{name: [dict(each) for each in value] for name, value in parts.items() if value}})
+
+
+def _waiting(container: Mapping[str, Any], reason: str) -> Object:
+    """The status of a container that has not begun."""
+    return {
+        "name": container["name"],
+        "image": container["image"],
+        "imageID": "",
+        "ready": False,
+        "started": False,
+        "restartCount": 0,
+        "state": {"waiting": {"reason": reason}},
+        "lastState": {},
+    }

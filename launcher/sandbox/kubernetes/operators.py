@@ -1,0 +1,204 @@
+"""What operators make of their jobs: the training operator of PyTorchJobs, HyperPod's of HyperPodPyTorchJobs.
+
+PyTorchJob after kubeflow/training-operator v1.8 (pkg/controller.v1/pytorch): names, labels, variables, restarts,
+and what ends a job. HyperPodPyTorchJob: the fields are known, the operator's code is not published; that all pods of a
+job is started again when one fails, up to `jobMaxRetryCount`, is what its documentation says.
+"""
+
+from typing import Any
+
+from launcher.sandbox.kubernetes.controllers import Cluster, is_over, with_condition
+from launcher.sandbox.kubernetes.store import Object, now
+
+_GROUP, _PLURAL = "kubeflow.org", "pytorchjobs"
+_HYPERPOD = "sagemaker.amazonaws.com", "hyperpodpytorchjobs"
+_PORT = "23456"
+_RETRYABLE = 128
+"""Exit codes from here on are of a signal, or said to be (training-operator, util/train/train_util.go)."""
+
+
+def reconcile_pytorch(cluster: Cluster, job: Object) -> None:
+    """Bring a PyTorchJob one step on."""
+    metadata = job["metadata"]
+    if "deletionTimestamp" in metadata:
+        return
+    pods = {each["metadata"]["name"]: each for each in cluster.pods_of(metadata["namespace"], metadata["uid"])}
+    if is_over(job):
+        if job["spec"].get("runPolicy", {}).get("cleanPodPolicy", "None") in ("All", "Running"):
+            for each in pods.values():
+                if each.get("status", {}).get("phase") == "Running":
+                    cluster.delete_pod(each)
+        return
+    status: Object = {**job.get("status", {}), "startTime": job.get("status", {}).get("startTime", now())}
+    status = with_condition(status, "Created", "PyTorchJobCreated", f"PyTorchJob {metadata['name']} is created.")
+    failure = None
+    replicas = _replicas(job)
+    for role, index, spec in replicas:
+        name = f"{metadata['name']}-{role.lower()}-{index}"
+        _service(cluster, job, name, role, index)
+        pod = pods.get(name)
+        if pod is None:
+            if not job["spec"].get("runPolicy", {}).get("suspend"):
+                cluster.create_pod(_pod(job, name, (role, index), spec, len(replicas)), job)
+        elif pod.get("status", {}).get("phase") == "Failed":
+            status, why = _of_failed(cluster, job, pod, spec, status)
+            failure = failure or why
+    status = _judged(job, pods, status, failure)
+    cluster.set_status(_GROUP, _PLURAL, job, status)
+
+
+def _of_failed(cluster: Cluster, job: Object, pod: Object, spec: Object, status: Object) -> tuple[Object, str | None]:
+    """A pod that failed: made again where its exit code says that it may be, else the end of the job, and why."""
+    code = _exit_code(pod)
+    name = job["metadata"]["name"]
+    if spec.get("restartPolicy", "OnFailure") == "ExitCode" and code >= _RETRYABLE:
+        cluster.delete_pod(pod, grace_s=0)
+        text = f"PyTorchJob {name} is restarting because replica(s) failed."
+        cluster.event(job, "Warning", "PyTorchJobRestarting", text)
+        others = [each for each in status["conditions"] if each["type"] not in ("Restarting", "Running")]
+        return with_condition({**status, "conditions": others}, "Restarting", "PyTorchJobRestarting", text), None
+    return status, f"PyTorchJob {name} is failed because a replica ended with exit code {code}."
+
+
+def _judged(job: Object, pods: dict[str, Object], status: Object, failure: str | None) -> Object:
+    """The job's conditions by its pods."""
+    name, specs = job["metadata"]["name"], job["spec"]["pytorchReplicaSpecs"]
+    limit = job["spec"].get("runPolicy", {}).get("backoffLimit")
+    restarts = sum(
+        each["restartCount"] for pod in pods.values() for each in pod.get("status", {}).get("containerStatuses", ())
+    )
+    if limit is not None and restarts > limit:
+        failure = f"PyTorchJob {name} has failed because it has reached the specified backoff limit"
+    if failure is not None:
+        return with_condition(status, "Failed", "PyTorchJobFailed", failure)
+    first = f"{name}-{'master' if 'Master' in specs else 'worker'}-0"
+    phases = {key: each.get("status", {}).get("phase") for key, each in pods.items()}
+    if phases.get(first) == "Succeeded":
+        text = f"PyTorchJob {name} is successfully completed."
+        return {**with_condition(status, "Succeeded", "PyTorchJobSucceeded", text), "completionTime": now()}
+    if phases and set(phases.values()) == {"Running"}:
+        others = [each for each in status["conditions"] if each["type"] != "Restarting"]
+        return with_condition(
+            {**status, "conditions": others}, "Running", "PyTorchJobRunning", f"PyTorchJob {name} is running."
+        )
+    return status
+
+
+def _replicas(job: Object) -> list[tuple[str, int, Object]]:
+    specs = job["spec"]["pytorchReplicaSpecs"]
+    roles = [each for each in ("Master", "Worker") if each in specs]
+    return [(role, index, specs[role]) for role in roles for index in range(specs[role].get("replicas", 1))]
+
+
+def _pod(job: Object, name: str, place: tuple[str, int], spec: Object, total: int) -> Object:
+    """The pod of a replica, with the variables of torchrun and of torch.distributed."""
+    role, index = place
+    template, job_name = spec["template"], job["metadata"]["name"]
+    rank = index + (1 if role == "Worker" and "Master" in job["spec"]["pytorchReplicaSpecs"] else 0)
+    first = "master" if "Master" in job["spec"]["pytorchReplicaSpecs"] else "worker"
+    per_node = job["spec"].get("nprocPerNode", "1")
+    workers = int(per_node) if per_node.isdigit() else 1
+    values = {
+        "PYTHONUNBUFFERED": "1",
+        "MASTER_PORT": _PORT,
+        "PET_MASTER_PORT": _PORT,
+        "MASTER_ADDR": f"{job_name}-{first}-0",
+        "PET_MASTER_ADDR": f"{job_name}-{first}-0",
+        "WORLD_SIZE": str(total * workers),
+        "RANK": str(rank),
+        "PET_NODE_RANK": str(rank),
+        "PET_NPROC_PER_NODE": per_node,
+        "PET_NNODES": str(total),
+    }
+    policy = spec.get("restartPolicy", "OnFailure")
+    pod = {**template["spec"], "restartPolicy": "Never" if policy == "ExitCode" else policy}
+    pod["containers"] = [
+        _with_variables(each, values) if each["name"] == "pytorch" else each for each in pod["containers"]
+    ]
+    labels = {**template.get("metadata", {}).get("labels", {}), **_labels(job, role, index)}
+    metadata = {"name": name, "labels": labels, "annotations": template.get("metadata", {}).get("annotations", {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
+
+
+def _labels(job: Object, role: str, index: int) -> dict[str, str]:
+    return {
+        "training.kubeflow.org/operator-name": "pytorchjob-controller",
+        "training.kubeflow.org/job-name": job["metadata"]["name"],
+        "training.kubeflow.org/replica-type": role.lower(),
+        "training.kubeflow.org/replica-index": str(index),
+    }
+
+
+def _with_variables(container: Object, values: dict[str, str]) -> Object:
+    """A container with variables added; what its template sets itself is set after them and wins."""
+    own = {each["name"] for each in container.get("env", ())}
+    more = [{"name": name, "value": value} for name, value in values.items() if name not in own]
+    return {**container, "env": [*more, *container.get("env", ())]}
+
+
+def _service(cluster: Cluster, job: Object, name: str, role: str, index: int) -> None:
+    """The headless service of a replica, under whose name the others find it."""
+    kind, namespace = cluster.kind("", "services"), job["metadata"]["namespace"]
+    if cluster.api.objects.find(kind, namespace, name) is not None:
+        return
+    owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": job["metadata"]["name"]}
+    owner |= {"uid": job["metadata"]["uid"], "controller": True}
+    labels = _labels(job, role, index)
+    spec: dict[str, Any] = {
+        "clusterIP": "None",
+        "selector": labels,
+        "ports": [{"name": "pytorchjob-port", "port": int(_PORT)}],
+    }
+    metadata = {"name": name, "labels": labels, "ownerReferences": [owner]}
+    cluster.api.create(kind, namespace, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+
+
+def _exit_code(pod: Object) -> int:
+    codes = [
+        each["state"]["terminated"]["exitCode"]
+        for each in pod["status"].get("containerStatuses", ())
+        if "terminated" in each["state"]
+    ]
+    return max(codes, default=1)
+
+
+def reconcile_hyperpod(cluster: Cluster, job: Object) -> None:
+    """Bring a HyperPodPyTorchJob one step on: all its pods, again from the start where one has failed."""
+    metadata, spec = job["metadata"], job["spec"]
+    if "deletionTimestamp" in metadata or is_over(job):
+        return
+    pods = {each["metadata"]["name"]: each for each in cluster.pods_of(metadata["namespace"], metadata["uid"])}
+    status: Object = {**job.get("status", {}), "startTime": job.get("status", {}).get("startTime", now())}
+    status = with_condition(status, "Created", "Created", "the job is created")
+    wanted = [(each["name"], index, each) for each in spec["replicaSpecs"] for index in range(each.get("replicas", 1))]
+    phases = [each.get("status", {}).get("phase") for each in pods.values()]
+    leaving = [each for each in pods.values() if "deletionTimestamp" in each["metadata"]]
+    most = spec.get("runPolicy", {}).get("jobMaxRetryCount", 0)
+    if "Failed" in phases and not leaving:
+        if status.get("restartCount", 0) >= most:
+            status = with_condition(status, "Failed", "JobMaxRetryCountReached", f"the job was restarted {most} times")
+        else:
+            status["restartCount"] = status.get("restartCount", 0) + 1
+            for each in pods.values():
+                cluster.delete_pod(each)
+    elif len(phases) == len(wanted) and set(phases) == {"Succeeded"}:
+        status = with_condition(status, "Completed", "JobCompleted", "all pods have succeeded")
+    elif not leaving and "Failed" not in phases and not spec.get("runPolicy", {}).get("suspend"):
+        for rank, (name, index, each) in enumerate(wanted):
+            pod = f"{metadata['name']}-{name}-{index}"
+            if pod not in pods:
+                cluster.create_pod(_hyperpod_pod(pod, job, each, rank, len(wanted)), job)
+        if phases and set(phases) == {"Running"}:
+            status = with_condition(status, "Running", "JobRunning", "all pods run")
+    cluster.set_status(*_HYPERPOD, job, status)
+
+
+def _hyperpod_pod(name: str, job: Object, spec: Object, rank: int, total: int) -> Object:
+    template = spec["template"]
+    values = {"RANK": str(rank), "WORLD_SIZE": str(total), "HYPERPOD_JOB_NAME": job["metadata"]["name"]}
+    pod = {**template["spec"], "restartPolicy": "Never"}
+    pod["containers"] = [_with_variables(each, values) for each in pod["containers"]]
+    given = template.get("metadata", {})
+    labels = {**given.get("labels", {}), "HyperPodPyTorchJob.sagemaker.amazonaws.com/job-name": job["metadata"]["name"]}
+    metadata = {"name": name, "labels": labels, "annotations": given.get("annotations", {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}

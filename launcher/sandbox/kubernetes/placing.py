@@ -1,0 +1,129 @@
+"""Where a pod can run: what the scheduler looks at, and why it finds no node, in its own words."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from launcher.sandbox.kubernetes.pod_rules import quantity
+
+Object = dict[str, Any]
+_FITS = "NoSchedule", "NoExecute"
+
+
+def requests_of(pod: Mapping[str, Any]) -> Counter[str]:
+    """What a pod asks for: its containers together, or the greatest of its init containers where that is more."""
+    total: Counter[str] = Counter()
+    for each in pod["spec"].get("containers", ()):
+        for name, value in _asked(each).items():
+            total[name] += value
+    for each in pod["spec"].get("initContainers", ()):
+        for name, value in _asked(each).items():
+            total[name] = max(total[name], value)
+    total["pods"] = 1
+    return total
+
+
+def _asked(container: Mapping[str, Any]) -> dict[str, Any]:
+    resources = container.get("resources", {})
+    asked = {**resources.get("limits", {}), **resources.get("requests", {})}
+    return {name: quantity(value) for name, value in asked.items()}
+
+
+def choose(pod: Mapping[str, Any], nodes: Sequence[Object], others: Iterable[Object]) -> tuple[str | None, str]:
+    """The node for a pod: the emptiest that takes it; None, and why, where none does.
+
+    Args:
+        pod: what is to be placed.
+        nodes: of the cluster.
+        others: the pods that are placed already and have not ended.
+    """
+    if not nodes:
+        return None, "no nodes available to schedule pods"
+    used: dict[str, Counter[str]] = {each["metadata"]["name"]: Counter() for each in nodes}
+    for each in others:
+        where = each["spec"].get("nodeName")
+        if where in used:
+            used[where].update(requests_of(each))
+    reasons: Counter[str] = Counter()
+    fitting = []
+    for node in nodes:
+        name = node["metadata"]["name"]
+        found = _against(pod, node, used[name])
+        if found:
+            reasons.update(found)
+        else:
+            fitting.append((sum(used[name].values()), name))
+    if fitting:
+        return min(fitting)[1], ""
+    listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+    no_help = f"0/{len(nodes)} nodes are available: {len(nodes)} Preemption is not helpful for scheduling"
+    return None, f"0/{len(nodes)} nodes are available: {listed}. preemption: {no_help}."
+
+
+def _against(pod: Mapping[str, Any], node: Object, used: Counter[str]) -> list[str]:
+    """Why a node does not take a pod; the first of the scheduler's filters that says no speaks for it."""
+    spec, labels = pod["spec"], node["metadata"].get("labels", {})
+    if node["spec"].get("unschedulable") and not _tolerates(spec, _UNSCHEDULABLE):
+        return ["node(s) were unschedulable"]
+    for taint in node["spec"].get("taints", ()):
+        if taint["effect"] in _FITS and not _tolerates(spec, taint):
+            value = f"{taint['key']}: {taint.get('value', '')}".rstrip() if taint.get("value") else f"{taint['key']}: "
+            return [f"node(s) had untolerated taint {{{value}}}"]
+    if not _selected(spec, labels):
+        return ["node(s) didn't match Pod's node affinity/selector"]
+    if not _ready(node):
+        return ["node(s) had untolerated taint {node.kubernetes.io/not-ready: }"]
+    room = {name: quantity(value) for name, value in node["status"]["allocatable"].items()}
+    short = [name for name, asked in requests_of(pod).items() if asked > room.get(name, Decimal(0)) - used[name]]
+    return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in sorted(short)]
+
+
+_UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+def _tolerates(spec: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    return any(
+        each.get("key") in (None, "", taint["key"])
+        and each.get("effect", "") in ("", taint["effect"])
+        and (each.get("operator", "Equal") == "Exists" or each.get("value", "") == taint.get("value", ""))
+        for each in spec.get("tolerations", ())
+    )
+
+
+def tolerates(pod: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    """Whether a pod may stay on a node with a taint."""
+    return _tolerates(pod["spec"], taint)
+
+
+def admits(template: Mapping[str, Any], node: Object) -> bool:
+    """Whether a DaemonSet's pods run on a node: its labels are right, and they tolerate its taints."""
+    spec = template["spec"]
+    taints = [each for each in node["spec"].get("taints", ()) if each["key"] != _UNSCHEDULABLE["key"]]
+    tolerated = all(_tolerates(spec, each) for each in taints if each["effect"] in _FITS)
+    return tolerated and _selected(spec, node["metadata"].get("labels", {}))
+
+
+def _selected(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a node has the labels that a pod wants, by its selector and by what its affinity requires."""
+    if any(labels.get(name) != value for name, value in spec.get("nodeSelector", {}).items()):
+        return False
+    affinity = spec.get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", ())
+    return not terms or any(all(_holds(each, labels) for each in term.get("matchExpressions", ())) for term in terms)
+
+
+def _holds(wanted: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    found, operator = labels.get(wanted["key"]), wanted["operator"]
+    values = wanted.get("values", ())
+    return {
+        "In": found in values,
+        "NotIn": found not in values,
+        "Exists": found is not None,
+        "DoesNotExist": found is None,
+    }.get(operator, False)
+
+
+def _ready(node: Object) -> bool:
+    conditions = node["status"].get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

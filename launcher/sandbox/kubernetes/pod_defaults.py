@@ -1,0 +1,74 @@
+"""What the API server fills in of a pod and of a job (Kubernetes 1.34, pkg/apis/{core,batch}/v1/defaults.go)."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+Object = dict[str, Any]
+_TOLERATED = ("not-ready", "unreachable")
+_TOLERATED_S = 300
+
+
+def with_pod_defaults(pod: Object) -> Object:
+    """A pod with its defaults, as admission adds them, the two tolerations of lost nodes among them."""
+    spec = _spec(pod["spec"])
+    keys = {each.get("key") for each in spec.get("tolerations", ())}
+    more = [
+        {
+            "key": f"node.kubernetes.io/{each}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": _TOLERATED_S,
+        }
+        for each in _TOLERATED
+        if f"node.kubernetes.io/{each}" not in keys
+    ]
+    spec["tolerations"] = [*spec.get("tolerations", ()), *more]
+    return {**pod, "spec": spec, "status": {"phase": "Pending", "qosClass": _quality(spec)}}
+
+
+def with_job_defaults(job: Object) -> Object:
+    """A Job with its defaults and, once it is kept, its selector."""
+    spec = dict(job["spec"])
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+    template = copy.deepcopy(spec["template"])
+    spec["template"] = {**template, "spec": _spec(template["spec"])}
+    return {**job, "spec": spec, "status": {}}
+
+
+def _spec(given: Mapping[str, Any]) -> Object:
+    """A pod's specification with the defaults that stand in it."""
+    spec = copy.deepcopy(dict(given))
+    for name, value in (
+        ("restartPolicy", "Always"),
+        ("terminationGracePeriodSeconds", 30),
+        ("dnsPolicy", "ClusterFirst"),
+        ("schedulerName", "default-scheduler"),
+        ("serviceAccountName", "default"),
+    ):
+        spec.setdefault(name, value)
+    for each in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        limits = each.get("resources", {}).get("limits", {})
+        if limits:
+            each["resources"]["requests"] = {**limits, **each["resources"].get("requests", {})}
+        latest = ":" not in each["image"].rpartition("/")[2] or each["image"].endswith(":latest")
+        each.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
+    return spec
+
+
+def _quality(spec: Mapping[str, Any]) -> str:
+    """The class of service: Guaranteed, Burstable or BestEffort."""
+    resources = [each.get("resources", {}) for each in (*spec["containers"], *spec.get("initContainers", ()))]
+    if not any(each.get("limits") or each.get("requests") for each in resources):
+        return "BestEffort"
+    exact = all(
+        {"cpu", "memory"} <= set(each.get("limits", {})) and each["limits"] == each.get("requests", each["limits"])
+        for each in resources
+    )
+    return "Guaranteed" if exact else "Burstable"

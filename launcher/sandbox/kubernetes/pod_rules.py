@@ -1,0 +1,180 @@
+"""What the API server asks of a pod beyond its schema (Kubernetes 1.34, pkg/apis/core/validation/validation.go)."""
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from launcher.sandbox.kubernetes.structure import Cause
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LONGEST = 63
+_ENV = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?")
+_BINARY: dict[str | None, Decimal | int] = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", start=1)}
+_DECIMAL: dict[str | None, Decimal | int] = {
+    letter: Decimal(10) ** (3 * power) for power, letter in enumerate("kMGTPE", start=1)
+}
+_SMALL: dict[str | None, Decimal | int] = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3")}
+_FACTORS: dict[str | None, Decimal | int] = {None: 1, **_BINARY, **_DECIMAL, **_SMALL}
+_FIELDS = re.compile(
+    r"metadata\.(name|namespace|uid|annotations\['[^']+'\]|labels\['[^']+'\])"
+    r"|spec\.(nodeName|serviceAccountName)|status\.(hostIP|hostIPs|podIP|podIPs)"
+)
+_EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def quantity(text: str | int) -> Decimal:
+    """A quantity as a number.
+
+    Raises:
+        ValueError: it is none.
+
+    >>> quantity("2Gi"), quantity("1500m"), quantity(8)
+    (Decimal('2147483648'), Decimal('1.500'), Decimal('8'))
+    """
+    match = _QUANTITY.fullmatch(str(text))
+    if match is None:
+        raise ValueError(f"no quantity: {text!r}")
+    number, suffix = match.groups()
+    try:
+        if suffix and suffix[0] in "eE" and len(suffix) > 1:
+            return Decimal(f"{number}{suffix}")
+        return Decimal(number) * _FACTORS[suffix]
+    except (InvalidOperation, KeyError) as problem:
+        raise ValueError(f"no quantity: {text!r}") from problem
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource is one of a device plugin: it has a domain, and not Kubernetes' own."""
+    return "/" in name and "kubernetes.io/" not in name
+
+
+def of_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
+    """What is wrong with a pod's specification."""
+    volumes = {each["name"] for each in spec.get("volumes", ())}
+    if len(volumes) != len(spec.get("volumes", ())):
+        return [(f"{path}.volumes", "Duplicate value: names of volumes")]
+    found: list[Cause] = []
+    names: set[str] = set()
+    for part in ("initContainers", "containers"):
+        for index, each in enumerate(spec.get(part, ())):
+            at = f"{path}.{part}[{index}]"
+            if each["name"] in names:
+                found.append((f"{at}.name", f'Duplicate value: "{each["name"]}"'))
+            names.add(each["name"])
+            found += _container(each, at, volumes)
+    if not spec.get("containers"):
+        found.append((f"{path}.containers", "Required value"))
+    if spec.get("restartPolicy", "Always") not in ("Always", "OnFailure", "Never"):
+        text = f'Unsupported value: "{spec["restartPolicy"]}": supported values: "Always", "OnFailure", "Never"'
+        found.append((f"{path}.restartPolicy", text))
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:
+        found.append((f"{path}.terminationGracePeriodSeconds", "Invalid value: must be greater than or equal to 0"))
+    for name in ("hostname", "subdomain"):
+        if name in spec and (len(spec[name]) > _LONGEST or not _LABEL.fullmatch(spec[name])):
+            found.append((f"{path}.{name}", f'Invalid value: "{spec[name]}": must be a lowercase RFC 1123 label'))
+    return [*found, *_tolerations(spec.get("tolerations", ()), f"{path}.tolerations")]
+
+
+def _container(each: Mapping[str, Any], path: str, volumes: set[str]) -> Iterator[Cause]:
+    """One container."""
+    if len(each["name"]) > _LONGEST or not _LABEL.fullmatch(each["name"]):
+        yield f"{path}.name", f'Invalid value: "{each["name"]}": must be a lowercase RFC 1123 label'
+    if not each.get("image"):
+        yield f"{path}.image", "Required value"
+    for index, variable in enumerate(each.get("env", ())):
+        yield from _variable(variable, f"{path}.env[{index}]")
+    mounted: set[str] = set()
+    for index, mount in enumerate(each.get("volumeMounts", ())):
+        at = f"{path}.volumeMounts[{index}]"
+        if mount["name"] not in volumes:
+            yield f"{at}.name", f'Not found: "{mount["name"]}"'
+        if mount["mountPath"] in mounted:
+            yield f"{at}.mountPath", f'Invalid value: "{mount["mountPath"]}": must be unique'
+        mounted.add(mount["mountPath"])
+    yield from _resources(each.get("resources", {}), f"{path}.resources")
+
+
+def _variable(variable: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    """One environment variable."""
+    if not _ENV.fullmatch(variable["name"]):
+        yield f"{path}.name", f'Invalid value: "{variable["name"]}": a valid environment variable name'
+    source = variable.get("valueFrom")
+    if source is None:
+        return
+    if variable.get("value"):
+        yield f"{path}.valueFrom", "Invalid value: may not be specified when `value` is not empty"
+    if len(source) != 1:
+        yield f"{path}.valueFrom", "Invalid value: may not have more than one field specified at a time"
+    field = source.get("fieldRef", {}).get("fieldPath")
+    if field is not None and not _FIELDS.fullmatch(field):
+        yield f"{path}.valueFrom.fieldRef.fieldPath", f'Invalid value: "{field}": error converting fieldPath'
+
+
+def _resources(resources: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    """Requests and limits: devices are whole and are not shared, hugepages need a processor or memory beside them."""
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    for part, found in (("limits", limits), ("requests", requests)):
+        for name, value in found.items():
+            try:
+                number = quantity(value)
+            except ValueError:
+                yield (
+                    f"{path}.{part}[{name}]",
+                    f'Invalid value: "{value}": quantities must match the regular expression',
+                )
+                return
+            if number < 0:
+                yield f"{path}.{part}[{name}]", f'Invalid value: "{value}": must be greater than or equal to 0'
+            if is_extended(name) and number != int(number):
+                yield f"{path}.{part}[{name}]", f'Invalid value: "{value}": must be an integer'
+    yield from _asked(limits, requests, path)
+    named = {*limits, *requests}
+    if any(each.startswith("hugepages-") for each in named) and not named & {"cpu", "memory"}:
+        yield path, "Forbidden: HugePages require cpu or memory"
+
+
+def _asked(limits: Mapping[str, Any], requests: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    """Requests against limits."""
+    for name in requests:
+        at = f"{path}.requests"
+        if name not in limits:
+            if is_extended(name) or name.startswith("hugepages-"):
+                yield f"{path}.limits", "Required value: Limit must be set for non overcommitable resources"
+            continue
+        asked, most = quantity(requests[name]), quantity(limits[name])
+        if asked != most and (is_extended(name) or name.startswith("hugepages-")):
+            yield at, f'Invalid value: "{requests[name]}": must be equal to {name} limit of {limits[name]}'
+        elif asked > most:
+            yield at, f'Invalid value: "{requests[name]}": must be less than or equal to {name} limit of {limits[name]}'
+
+
+def _tolerations(found: Any, path: str) -> Iterator[Cause]:
+    """Tolerations."""
+    for index, each in enumerate(found):
+        at, operator = f"{path}[{index}]", each.get("operator", "Equal")
+        if operator not in ("Equal", "Exists"):
+            yield f"{at}.operator", f'Unsupported value: "{operator}": supported values: "Equal", "Exists"'
+        if operator == "Exists" and each.get("value"):
+            yield f"{at}.operator", "Invalid value: value must be empty when `operator` is 'Exists'"
+        if not each.get("key") and operator != "Exists":
+            yield f"{at}.operator", "Invalid value: operator must be Exists when `key` is empty"
+        if each.get("effect", "") not in _EFFECTS:
+            yield f"{at}.effect", f'Unsupported value: "{each["effect"]}"'
+        if "tolerationSeconds" in each and each.get("effect") != "NoExecute":
+            yield f"{at}.effect", "Invalid value: effect must be 'NoExecute' when `tolerationSeconds` is set"
+
+
+def changed(found: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+    """What may not change of a pod that is there: nearly all of its specification."""
+    free = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName", "schedulingGates")
+
+    def fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
+        rest = {name: value for name, value in spec.items() if name not in free}
+        parts = ("containers", "initContainers")
+        return {**rest, **{part: [{**each, "image": ""} for each in rest.get(part, ())] for part in parts}}
+
+    if fixed(found["spec"]) != fixed(old["spec"]):
+        return [("spec", "Forbidden: pod updates may not change fields other than `spec.containers[*].image`")]
+    return []

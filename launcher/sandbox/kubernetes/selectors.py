@@ -1,0 +1,79 @@
+"""Label and field selectors, as they stand in a request."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from launcher.sandbox.kubernetes.statuses import RefusedError
+
+Match = Callable[[Mapping[str, Any]], bool]
+_SET = re.compile(r"\s*([^\s!=,()]+)\s+(in|notin)\s+\(([^)]*)\)\s*")
+_EQUAL = re.compile(r"\s*([^\s!=,()]+)\s*(==|=|!=)\s*([^\s!=,()]*)\s*")
+_THERE = re.compile(r"\s*(!?)\s*([^\s!=,()]+)\s*")
+_SPLIT = re.compile(r",(?![^(]*\))")
+_FIELDS = {
+    "Pod": ("metadata.name", "metadata.namespace", "spec.nodeName", "spec.restartPolicy", "status.phase"),
+    "Event": (
+        *("metadata.name", "metadata.namespace", "involvedObject.kind", "involvedObject.name", "involvedObject.uid"),
+        *("involvedObject.namespace", "reason", "type"),
+    ),
+    "Node": ("metadata.name", "spec.unschedulable"),
+    "Job": ("metadata.name", "metadata.namespace", "status.successful"),
+}
+"""The fields that can be selected by; of any other kind it is name and namespace (pkg/registry, SelectableFields)."""
+
+
+def labels(text: str) -> Match:
+    """A label selector.
+
+    Raises:
+        RefusedError: it cannot be read.
+
+    >>> labels("a=1,b in (x, y),!c")({"metadata": {"labels": {"a": "1", "b": "y"}}})
+    True
+    """
+    tests = [_label_test(each) for each in _SPLIT.split(text) if each.strip()]
+    return lambda found: all(test(found.get("metadata", {}).get("labels") or {}) for test in tests)
+
+
+def _label_test(text: str) -> Match:
+    if match := _SET.fullmatch(text):
+        key, operator, listed = match.groups()
+        values = {each.strip() for each in listed.split(",")}
+        return lambda found: (found.get(key) in values) if operator == "in" else (found.get(key) not in values)
+    if match := _EQUAL.fullmatch(text):
+        key, operator, value = match.groups()
+        return lambda found: (found.get(key) == value) if operator != "!=" else (found.get(key) != value)
+    if match := _THERE.fullmatch(text):
+        absent, key = match.groups()
+        return lambda found: (key not in found) if absent else (key in found)
+    raise RefusedError("BadRequest", f"unable to parse requirement: {text!r}")
+
+
+def fields(text: str, kind: str) -> Match:
+    """A field selector.
+
+    Raises:
+        RefusedError: it cannot be read, or the kind cannot be selected by that field.
+    """
+    tests: list[Match] = []
+    for each in filter(None, text.split(",")):
+        match = _EQUAL.fullmatch(each)
+        if match is None:
+            raise RefusedError("BadRequest", f"invalid selector: {text!r}; can't understand {each!r}")
+        path, operator, value = match.groups()
+        if path not in _FIELDS.get(kind, ("metadata.name", "metadata.namespace")):
+            raise RefusedError("BadRequest", f"field label not supported: {path}")
+        tests.append(_field_test(path, value, wanted=operator != "!="))
+    return lambda found: all(test(found) for test in tests)
+
+
+def _field_test(path: str, value: str, *, wanted: bool) -> Match:
+    def test(found: Mapping[str, Any]) -> bool:
+        there: Any = found
+        for step in path.split("."):
+            there = there.get(step) if isinstance(there, Mapping) else None
+        text = str(there).lower() if isinstance(there, bool) else str("" if there is None else there)
+        return (text == value) is wanted
+
+    return test

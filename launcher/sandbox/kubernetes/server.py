@@ -1,0 +1,323 @@
+"""The API on loopback: HTTP, tokens, watches that end and are resumed, and what can be done to it from outside.
+
+The server can be taken away and brought back: the objects, and the pods that run, stay.
+"""
+
+import contextlib
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from launcher.sandbox.kubernetes.api import Api, matching
+from launcher.sandbox.kubernetes.kinds import Kind
+from launcher.sandbox.kubernetes.statuses import RefusedError
+from launcher.sandbox.kubernetes.store import Change
+
+VERSION = {"major": "1", "minor": "34", "gitVersion": "v1.34.0-slipway-sandbox", "platform": "linux/amd64"}
+BOOKMARK_S = 5.0
+WATCH_S = 1800.0
+"""The longest that a watch is kept open; a real server ends it after 30 to 60 minutes (--min-request-timeout)."""
+_PATH = re.compile(
+    r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+)/(?P<version>[^/]+))"
+    r"(?:/namespaces/(?P<namespace>[^/]+)(?=/[^/]))?(?:/(?P<plural>[^/]+))?(?:/(?P<name>[^/]+))?(?:/(?P<part>[^/]+))?"
+)
+Logs = Callable[[str, str, Mapping[str, str]], bytes]
+"""What a container has printed: namespace, pod, and what is asked for."""
+
+
+class Server:
+    """One API server. `allows` says whether a token is let in, `logs` reads what pods print."""
+
+    def __init__(self, api: Api, *, allows: Callable[[str], bool], logs: Logs) -> None:
+        """Keep what it serves; `start` begins to listen."""
+        self.api = api
+        self.allows = allows
+        self.logs = logs
+        self.port = 0
+        self.epoch = 0
+        self._server: _Listener | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it answers, or would."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def up(self) -> bool:
+        """Whether it listens."""
+        return self._server is not None
+
+    def start(self) -> None:
+        """Listen, on the port it had if it had one."""
+        if self._server is None:
+            self._server = _Listener(("127.0.0.1", self.port), self)
+            self.port = self._server.server_address[1]
+            threading.Thread(target=self._server.serve_forever, args=(0.05,), name="kube-api", daemon=True).start()
+
+    def stop(self) -> None:
+        """Go away: nothing listens, and what is open is cut off."""
+        server, self._server = self._server, None
+        if server is not None:
+            self.break_watches()
+            server.shutdown()
+            server.server_close()
+            server.cut()
+
+    def break_watches(self) -> None:
+        """End every watch, as a server does that is rolled over."""
+        self.epoch += 1
+        self.api.objects.wake()
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, address: tuple[str, int], owner: Server) -> None:
+        self.owner = owner
+        self._open: set[socket.socket] = set()
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A caller that is gone is no news."""
+
+    def cut(self) -> None:
+        """End the connections that are open."""
+        for each in list(self._open):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Listener
+
+    def do_GET(self) -> None:
+        """Answer."""
+        self._answered()
+
+    def do_POST(self) -> None:
+        """Answer."""
+        self._answered()
+
+    def do_PUT(self) -> None:
+        """Answer."""
+        self._answered()
+
+    def do_PATCH(self) -> None:
+        """Answer."""
+        self._answered()
+
+    def do_DELETE(self) -> None:
+        """Answer."""
+        self._answered()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
+        """Nothing is logged."""
+
+    def _answered(self) -> None:
+        parts = urlsplit(self.path)
+        query = dict(parse_qsl(parts.query))
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length) if length else b""
+        try:
+            self._authenticate()
+            self._route(parts.path, query, body)
+        except RefusedError as refused:
+            self._send(refused.code, refused.status())
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    def _authenticate(self) -> None:
+        scheme, _, token = (self.headers.get("Authorization") or "").partition(" ")
+        if scheme.lower() != "bearer" or not self.server.owner.allows(token):
+            raise RefusedError("Unauthorized", "Unauthorized")
+
+    def _route(self, path: str, query: dict[str, str], body: bytes) -> None:
+        api = self.server.owner.api
+        if path in ("/version", "/version/"):
+            self._send(200, VERSION)
+            return
+        if path in ("/readyz", "/livez"):
+            self._raw(200, b"ok", "text/plain")
+            return
+        match = _PATH.fullmatch(path.rstrip("/"))
+        if match is None:
+            raise RefusedError("NotFound", "the server could not find the requested resource")
+        group, version = match["group"] or "", match["core"] or match["version"]
+        if match["plural"] is None:
+            self._send(200, self._discovery(group, version))
+            return
+        kind, namespace = api.kinds.at(group, version, match["plural"]), match["namespace"] or ""
+        if match["name"] is None:
+            self._collection(kind, namespace, query, body)
+        else:
+            self._one(kind, (namespace, match["name"]), match["part"] or "", query, body)
+
+    def _discovery(self, group: str, version: str) -> dict[str, Any]:
+        """What a group has."""
+        found = [each for each in self.server.owner.api.kinds if (each.group, each.version) == (group, version)]
+        if not found:
+            raise RefusedError("NotFound", "the server could not find the requested resource")
+        resources = [{"name": each.plural, "kind": each.kind, "namespaced": each.namespaced} for each in found]
+        name = f"{group}/{version}" if group else version
+        return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}
+
+    def _collection(self, kind: Kind, namespace: str, query: dict[str, str], body: bytes) -> None:
+        api = self.server.owner.api
+        if self.command == "GET" and query.get("watch") in ("1", "true", "True"):
+            self._watch(kind, namespace, query)
+        elif self.command == "GET":
+            self._send(200, api.page(kind, namespace, query))
+        elif self.command == "POST":
+            self._send(201, api.create(kind, namespace, _decoded(body)))
+        elif self.command == "DELETE":
+            options = _decoded(body) if body else {}
+            for each in api.page(kind, namespace, query)["items"]:
+                where, name = each["metadata"].get("namespace", ""), each["metadata"]["name"]
+                with contextlib.suppress(RefusedError):
+                    api.delete(kind, where, name, options)
+            self._send(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
+        else:
+            raise RefusedError("MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+    def _one(self, kind: Kind, place: tuple[str, str], part: str, query: dict[str, str], body: bytes) -> None:
+        api, (namespace, name) = self.server.owner.api, place
+        if kind.kind == "Pod" and part == "log" and self.command == "GET":
+            self._log(namespace, name, query)
+        elif kind.kind == "Pod" and part == "eviction" and self.command == "POST":
+            self._send(201, api.evict(namespace, name, _decoded(body).get("deleteOptions") or {}))
+        elif part not in ("", "status"):
+            raise RefusedError("NotFound", "the server could not find the requested resource")
+        elif self.command == "GET":
+            self._send(200, api.objects.get(kind, namespace, name))
+        elif self.command == "PUT":
+            self._send(200, api.replace(kind, namespace, name, _decoded(body), part))
+        elif self.command == "PATCH":
+            form = str(self.headers.get("Content-Type") or "").partition(";")[0]
+            patch = json.loads(body)
+            self._send(200, api.patch(kind, namespace, name, patch, form=form, part=part))
+        elif self.command == "DELETE" and not part:
+            options = {**query, **(_decoded(body) if body else {})}
+            self._send(200, api.delete(kind, namespace, name, options))
+        else:
+            raise RefusedError("MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+    def _log(self, namespace: str, name: str, query: dict[str, str]) -> None:
+        """What a pod has printed; with `follow`, until it ends."""
+        owner = self.server.owner
+        epoch, sent = owner.epoch, 0
+        first = owner.logs(namespace, name, query)
+        if query.get("follow") not in ("1", "true", "True"):
+            self._raw(200, first, "text/plain")
+            return
+        self._begin("text/plain")
+        data: bytes | None = first
+        while data is not None and owner.epoch == epoch:
+            if len(data) > sent:
+                self._chunk(data[sent:])
+                sent = len(data)
+            time.sleep(0.1)
+            data = self._still(namespace, name, query)
+        self._chunk(b"")
+
+    def _still(self, namespace: str, name: str, query: dict[str, str]) -> bytes | None:
+        """What a pod has printed up to now; None once it has ended and all of it was sent."""
+        api = self.server.owner.api
+        pod = api.objects.find(api.kinds.at("", "v1", "pods"), namespace, name)
+        ended = pod is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        return None if ended else self.server.owner.logs(namespace, name, query)
+
+    def _watch(self, kind: Kind, namespace: str, query: dict[str, str]) -> None:
+        """Changes as they come, until the time is over or the server breaks the watch."""
+        owner = self.server.owner
+        objects, match, epoch = owner.api.objects, matching(kind, query), owner.epoch
+        asked = query.get("resourceVersion") or "0"
+        if not asked.isdigit():
+            raise RefusedError("BadRequest", f"Invalid value: {asked!r}")
+        deadline = time.monotonic() + min(float(query.get("timeoutSeconds") or WATCH_S), WATCH_S)
+        marks = query.get("allowWatchBookmarks") in ("1", "true", "True")
+        version, told_at = int(asked), time.monotonic()
+        self._begin("application/json")
+        if version == 0:
+            found, version = objects.every(kind, namespace, match)
+            for each in found:
+                self._event("ADDED", each)
+        while time.monotonic() < deadline and owner.epoch == epoch:
+            try:
+                changes, version = objects.since(version, kind)
+            except RefusedError as expired:
+                self._event("ERROR", expired.status())
+                break
+            for change in changes:
+                self._tell(change, namespace, match)
+            if marks and time.monotonic() - told_at >= BOOKMARK_S:
+                told_at = time.monotonic()
+                metadata = {"resourceVersion": str(version)}
+                self._event("BOOKMARK", {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata})
+            objects.wait(version, min(1.0, max(0.0, deadline - time.monotonic())))
+        self._chunk(b"")
+
+    def _tell(self, change: Change, namespace: str, match: Callable[[Mapping[str, Any]], bool]) -> None:
+        """One change, as one who asked for some of the objects sees it."""
+        if namespace not in ("", change.newest["metadata"].get("namespace", "")):
+            return
+        before = change.before is not None and match(change.before)
+        after = change.after is not None and match(change.after)
+        if before or after:
+            word = "MODIFIED" if before and after else "ADDED" if after else "DELETED"
+            found = change.newest
+            version = {"resourceVersion": str(change.version)}
+            self._event(word, {**found, "metadata": {**found["metadata"], **version}})
+
+    def _event(self, word: str, found: Mapping[str, Any]) -> None:
+        self._chunk(json.dumps({"type": word, "object": found}).encode() + b"\n")
+
+    def _begin(self, media: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", media)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        self.wfile.flush()
+
+    def _send(self, code: int, found: Mapping[str, Any]) -> None:
+        self._raw(code, json.dumps(found).encode(), "application/json")
+
+    def _raw(self, code: int, data: bytes, media: str) -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", media)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    """The object of a request.
+
+    Raises:
+        RefusedError: it is none.
+    """
+    try:
+        found = json.loads(body)
+    except ValueError as problem:
+        raise RefusedError("BadRequest", f"couldn't get version/kind; json parse error: {problem}") from problem
+    if not isinstance(found, dict):
+        raise RefusedError("BadRequest", "the object provided is unrecognized")
+    return found

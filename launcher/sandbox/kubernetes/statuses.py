@@ -1,0 +1,65 @@
+"""What the API answers where it does not answer with an object: a `Status`, as Kubernetes words it."""
+
+from typing import Any
+
+_CODES = {
+    "BadRequest": 400,
+    "Unauthorized": 401,
+    "Forbidden": 403,
+    "NotFound": 404,
+    "MethodNotAllowed": 405,
+    "AlreadyExists": 409,
+    "Conflict": 409,
+    "Expired": 410,
+    "UnsupportedMediaType": 415,
+    "Invalid": 422,
+    "TooManyRequests": 429,
+    "ServiceUnavailable": 503,
+}
+"""HTTP codes by reason (Kubernetes API reference, `Status`; apimachinery, pkg/apis/meta/v1/types.go)."""
+
+
+class RefusedError(Exception):
+    """A request that is refused; `reason` is one of Kubernetes' own words."""
+
+    def __init__(self, reason: str, message: str, *, causes: tuple[tuple[str, str], ...] = ()) -> None:
+        """Keep why.
+
+        Args:
+            reason: Kubernetes' word, which has its HTTP code.
+            message: in words.
+            causes: field and message of each of several reasons.
+        """
+        super().__init__(message)
+        self.reason = reason
+        self.code = _CODES[reason]
+        self.causes = causes
+
+    def status(self) -> dict[str, Any]:
+        """The `Status` object."""
+        found: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": str(self),
+            "reason": self.reason,
+            "code": self.code,
+        }
+        if self.causes:
+            causes = [{"reason": "FieldValueInvalid", "field": field, "message": text} for field, text in self.causes]
+            found["details"] = {"causes": causes}
+        return found
+
+
+def invalid(kind: str, name: str, causes: list[tuple[str, str]]) -> RefusedError:
+    """An object that breaks rules, all of them named."""
+    listed = [f"{field}: {text}" if field else text for field, text in causes]
+    text = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
+    return RefusedError("Invalid", f'{kind} "{name}" is invalid: {text}', causes=tuple(causes))
+
+
+def not_found(plural: str, group: str, name: str) -> RefusedError:
+    """An object that is not there."""
+    resource = f"{plural}.{group}" if group else plural
+    return RefusedError("NotFound", f'{resource} "{name}" not found')

@@ -1,0 +1,201 @@
+"""The objects of one cluster, every version of them numbered, and what changed for those who watch."""
+
+import copy
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from launcher.sandbox.kubernetes.kinds import Kind
+from launcher.sandbox.kubernetes.statuses import RefusedError, not_found
+
+Object = dict[str, Any]
+_HISTORY = 4096
+"""Changes that a watch can still be resumed from; a real etcd is compacted every five minutes."""
+
+
+def now() -> str:
+    """The time as objects say it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change: `before` is None for a new object, `after` for one that is gone."""
+
+    version: int
+    kind: Kind
+    before: Object | None
+    after: Object | None
+
+    @property
+    def newest(self) -> Object:
+        """The object as it is, or was last."""
+        found = self.after if self.after is not None else self.before
+        assert found is not None  # noqa: S101 - one of the two is there
+        return found
+
+
+class Objects:
+    """What is kept. Objects that go in and out are copies; `changed` is notified of every change."""
+
+    def __init__(self) -> None:
+        """Nothing is there."""
+        self._objects: dict[tuple[Kind, str, str], Object] = {}
+        self._version = 1
+        self._history: deque[Change] = deque(maxlen=_HISTORY)
+        self._compacted = 0
+        self.changed = threading.Condition(threading.RLock())
+
+    @property
+    def version(self) -> int:
+        """The number of the last change."""
+        with self.changed:
+            return self._version
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Object:
+        """An object.
+
+        Raises:
+            RefusedError: it is not there.
+        """
+        with self.changed:
+            found = self._objects.get((kind, namespace, name))
+            if found is None:
+                raise not_found(kind.plural, kind.group, name)
+            return copy.deepcopy(found)
+
+    def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """An object, None where it is not there."""
+        try:
+            return self.get(kind, namespace, name)
+        except RefusedError:
+            return None
+
+    def every(
+        self, kind: Kind, namespace: str = "", match: Callable[[Mapping[str, Any]], bool] = lambda _: True
+    ) -> tuple[list[Object], int]:
+        """All objects of a kind that fit, by namespace and name, and the number of the last change."""
+        with self.changed:
+            found = [
+                copy.deepcopy(each)
+                for (of, where, _), each in self._objects.items()
+                if of == kind and namespace in ("", where) and match(each)
+            ]
+            found.sort(key=lambda each: (each["metadata"].get("namespace", ""), each["metadata"]["name"]))
+            return found, self._version
+
+    def create(self, kind: Kind, namespace: str, given: Object) -> Object:
+        """Keep a new object.
+
+        Raises:
+            RefusedError: there is one of that name.
+        """
+        with self.changed:
+            metadata = given["metadata"]
+            name = metadata["name"]
+            if (kind, namespace, name) in self._objects:
+                resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+                raise RefusedError("AlreadyExists", f'{resource} "{name}" already exists')
+            own = {"uid": _uid(), "creationTimestamp": now(), "generation": 1}
+            made = {**given, "metadata": {**metadata, **({"namespace": namespace} if namespace else {}), **own}}
+            return self._put(kind, namespace, None, made)
+
+    def update(self, kind: Kind, namespace: str, change: Callable[[Object], Object | None], name: str) -> Object:
+        """Change an object; what is not changed gets no new version.
+
+        Args:
+            kind: its kind.
+            namespace: where it is.
+            change: gives it as it is to be, None to leave it.
+            name: its name.
+
+        Raises:
+            RefusedError: it is not there, or `change` refuses.
+        """
+        with self.changed:
+            before = self.get(kind, namespace, name)
+            after = change(copy.deepcopy(before))
+            if after is None or after == before:
+                return before
+            if after.get("spec") != before.get("spec"):
+                after["metadata"]["generation"] = before["metadata"].get("generation", 1) + 1
+            gone = "deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers")
+            if gone and not after["metadata"].get("deletionGracePeriodSeconds"):
+                self._remove(kind, namespace, before)
+                return after
+            return self._put(kind, namespace, before, after)
+
+    def remove(self, kind: Kind, namespace: str, name: str) -> Object:
+        """Have an object gone at once.
+
+        Raises:
+            RefusedError: it is not there.
+        """
+        with self.changed:
+            before = self.get(kind, namespace, name)
+            self._remove(kind, namespace, before)
+            return before
+
+    def since(self, version: int, kind: Kind) -> tuple[list[Change], int]:
+        """What has changed of a kind after a number, and the number of the last change of all.
+
+        Raises:
+            RefusedError: that is too long ago.
+        """
+        with self.changed:
+            if version < self._compacted:
+                raise RefusedError("Expired", f"too old resource version: {version} ({self._compacted})")
+            return [each for each in self._history if each.version > version and each.kind == kind], self._version
+
+    def compact(self) -> None:
+        """Forget what has changed up to now: whoever resumes a watch from before is told to list anew."""
+        with self.changed:
+            self._history.clear()
+            self._compacted = self._version
+
+    def wait(self, version: int, seconds: float) -> None:
+        """Wait for a change after a number, or until the time is over."""
+        deadline = time.monotonic() + seconds
+        with self.changed:
+            while self._version <= version and (left := deadline - time.monotonic()) > 0:
+                self.changed.wait(left)
+
+    def wake(self) -> None:
+        """Wake all who wait."""
+        with self.changed:
+            self.changed.notify_all()
+
+    def _put(self, kind: Kind, namespace: str, before: Object | None, after: Object) -> Object:
+        self._version += 1
+        after["metadata"]["resourceVersion"] = str(self._version)
+        kept = copy.deepcopy(after)
+        self._objects[kind, namespace, after["metadata"]["name"]] = kept
+        self._note(Change(version=self._version, kind=kind, before=before, after=kept))
+        return after
+
+    def _remove(self, kind: Kind, namespace: str, before: Object) -> None:
+        self._version += 1
+        last = {**before, "metadata": {**before["metadata"], "resourceVersion": str(self._version)}}
+        del self._objects[kind, namespace, before["metadata"]["name"]]
+        self._note(Change(version=self._version, kind=kind, before=last, after=None))
+
+    def _note(self, change: Change) -> None:
+        if len(self._history) == _HISTORY:
+            self._compacted = self._history[0].version
+        self._history.append(change)
+        self.changed.notify_all()
+
+
+def owned(found: Mapping[str, Any]) -> Iterator[str]:
+    """The uids of an object's owners."""
+    return (each["uid"] for each in found["metadata"].get("ownerReferences", ()))
+
+
+def _uid() -> str:
+    word = secrets.token_hex(16)
+    return f"{word[:8]}-{word[8:12]}-4{word[13:16]}-a{word[17:20]}-{word[20:]}"

@@ -1,0 +1,161 @@
+"""Objects held against the structural schema of a custom kind: types, bounds, unknown fields, and the rules in CEL.
+
+The words are those of the API server (apiextensions-apiserver 0.36.4 was run beside it), with strict field validation:
+what a schema does not name is refused, and not dropped in silence.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from launcher.sandbox.kubernetes.kinds import POD_TEMPLATE
+
+Cause = tuple[str, str]
+_UNKNOWN, _UNCHANGED = "x-kubernetes-preserve-unknown-fields", "self == oldSelf"
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "array": list,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "object": dict,
+    "string": str,
+}
+
+
+def unknown_fields(schema: Mapping[str, Any], value: Any, path: str = "") -> Iterator[str]:
+    """The paths of fields that a schema does not name."""
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from unknown_fields(schema.get("items", {}), each, f"{path}[{index}]")
+    if not isinstance(value, dict) or schema.get(_UNKNOWN) or schema.get(POD_TEMPLATE):
+        return
+    named, free = schema.get("properties", {}), schema.get("additionalProperties")
+    for key, each in value.items():
+        below = f"{path}.{key}" if path else key
+        if not path and key in ("apiVersion", "kind", "metadata"):
+            continue
+        if key in named:
+            yield from unknown_fields(named[key], each, below)
+        elif isinstance(free, dict):
+            yield from unknown_fields(free, each, below)
+        else:
+            yield below
+
+
+def broken_rules(
+    schema: Mapping[str, Any], value: Any, old: Any, judge_template: Callable[[Any], list[Cause]], path: str = ""
+) -> Iterator[Cause]:
+    """What is wrong with a value.
+
+    Args:
+        schema: the structural schema.
+        value: what is judged.
+        old: what stood there before, None for a new object.
+        judge_template: what is wrong with a pod template, with paths from the template on.
+        path: of the value.
+    """
+    if value is None:
+        return
+    if schema.get(POD_TEMPLATE):
+        yield from ((f"{path}.{field}" if field else path, text) for field, text in judge_template(value))
+        return
+    wrong = _of_another_type(schema, value)
+    if wrong:
+        yield path, f"Invalid value: {_shown(value)}: {path} in body must be of type {wrong}: {_shown(type(value))}"
+        return
+    yield from _bounds(schema, value, path)
+    yield from _rules(schema, value, old, path)
+    if isinstance(value, dict):
+        yield from ((f"{path}.{each}", "Required value") for each in schema.get("required", ()) if each not in value)
+        named, free = schema.get("properties", {}), schema.get("additionalProperties")
+        for key, each in value.items():
+            inner = named.get(key, free if isinstance(free, dict) else None)
+            before = old.get(key) if isinstance(old, dict) else None
+            if inner is not None:
+                yield from broken_rules(inner, each, before, judge_template, f"{path}.{key}" if path else key)
+    if isinstance(value, list) and "items" in schema:
+        for index, each in enumerate(value):
+            before = old[index] if isinstance(old, list) and index < len(old) else None
+            yield from broken_rules(schema["items"], each, before, judge_template, f"{path}[{index}]")
+
+
+def with_defaults(schema: Mapping[str, Any], value: Any) -> Any:
+    """A value with the schema's defaults filled in, as the server does before it judges."""
+    if isinstance(value, list):
+        return [with_defaults(schema.get("items", {}), each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    named, free = schema.get("properties", {}), schema.get("additionalProperties")
+    inner = {key: named.get(key, free if isinstance(free, dict) else {}) for key in value}
+    found = {key: with_defaults(inner[key], each) for key, each in value.items()}
+    return {**{key: each["default"] for key, each in named.items() if "default" in each and key not in value}, **found}
+
+
+def _of_another_type(schema: Mapping[str, Any], value: Any) -> str | None:
+    """The type that a value should have and does not; None where it has it."""
+    wanted = schema.get("type")
+    if schema.get("x-kubernetes-int-or-string"):
+        return None if isinstance(value, int | str) and not isinstance(value, bool) else "integer or string"
+    if wanted is None:
+        return None
+    fits = isinstance(value, _TYPES[wanted]) and (wanted == "boolean" or not isinstance(value, bool))
+    return None if fits else str(wanted)
+
+
+def _bounds(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause]:
+    """Enumerations, patterns, lengths and limits of a value."""
+    if "enum" in schema and value not in schema["enum"]:
+        allowed = ", ".join(f'"{each}"' for each in schema["enum"])
+        yield path, f"Unsupported value: {_shown(value)}: supported values: {allowed}"
+    if isinstance(value, str):
+        if "pattern" in schema and not re.search(schema["pattern"], value):
+            yield path, f"Invalid value: {_shown(value)}: {path} in body should match '{schema['pattern']}'"
+        if len(value) > schema.get("maxLength", len(value)):
+            yield path, f"Too long: may not be more than {schema['maxLength']} bytes"
+    yield from _limits(schema, value, path)
+
+
+def _limits(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause]:
+    """The limits of numbers and of the lengths of lists."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if value < schema.get("minimum", value):
+            yield path, f"Invalid value: {value}: {path} in body should be greater than or equal to {schema['minimum']}"
+        if value > schema.get("maximum", value):
+            yield path, f"Invalid value: {value}: {path} in body should be less than or equal to {schema['maximum']}"
+    if isinstance(value, list):
+        if len(value) < schema.get("minItems", 0):
+            yield path, f"Invalid value: {len(value)}: {path} in body should have at least {schema['minItems']} items"
+        if len(value) > schema.get("maxItems", len(value)):
+            yield path, f"Too many: {len(value)}: must have at most {schema['maxItems']} items"
+
+
+def _rules(schema: Mapping[str, Any], value: Any, old: Any, path: str) -> Iterator[Cause]:
+    """The rules in CEL; those about a change are left out for what is new, as the server does."""
+    for each in schema.get("x-kubernetes-validations", ()):
+        rule = each["rule"]
+        if "oldSelf" in rule and old is None:
+            continue
+        holds = value == old if rule == _UNCHANGED else _evaluated(rule, value, old)
+        if not holds:
+            yield path, f"Invalid value: {_shown(type(value))}: {each.get('message') or f'failed rule: {rule}'}"
+
+
+def _evaluated(rule: str, value: Any, old: Any) -> bool:
+    """Whether a rule in CEL holds. `find` and `split` are the two of Kubernetes' own functions that the rules use."""
+    import cel  # noqa: PLC0415  only definitions that a test brings have such rules
+
+    context = cel.Context()
+    context.add_variable("self", value)
+    context.add_variable("oldSelf", old)
+    context.add_function("find", lambda text, pattern: (re.search(pattern, text) or [""])[0])
+    context.add_function("split", lambda text, mark: text.split(mark))
+    return bool(cel.evaluate(rule, context) is True)
+
+
+def _shown(value: Any) -> str:
+    """A value, or the kind of one, in a message."""
+    if isinstance(value, type):
+        return f'"{next((name for name, each in _TYPES.items() if each is value), value.__name__)}"'
+    if isinstance(value, dict | list):
+        return '"object"' if isinstance(value, dict) else '"array"'
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()

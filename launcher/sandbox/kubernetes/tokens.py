@@ -1,0 +1,82 @@
+"""Who may talk to a cluster: tokens as EKS takes them, a signed GetCallerIdentity that names the cluster.
+
+The rules are those of aws-iam-authenticator v0.7 (pkg/token/token.go): the prefix, https, the host of STS, the action,
+the header that binds the token to one cluster, fifteen minutes at most. The signature, which AWS alone can judge, is
+not looked at.
+"""
+
+import base64
+import binascii
+import re
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs, urlsplit
+
+PREFIX = "k8s-aws-v1."
+HEADER = "x-k8s-aws-id"
+_HOST = re.compile(r"sts(\.[a-z0-9-]+)?\.amazonaws\.com(\.cn)?")
+_LONGEST_S = 900
+_PARAMETERS = frozenset(
+    {
+        *("action", "version", "x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-expires"),
+        *("x-amz-security-token", "x-amz-signature", "x-amz-signedheaders", "x-amz-user-agent"),
+    }
+)
+
+
+class Tokens:
+    """The tokens that one cluster takes: those of EKS, and one of its own for its controllers and tests."""
+
+    def __init__(self, cluster: str) -> None:
+        """Make its own."""
+        self.cluster = cluster
+        self.own = secrets.token_hex(16)
+
+    def allows(self, token: str) -> bool:
+        """Whether a request with this token is let in."""
+        return secrets.compare_digest(token, self.own) or refusal(token, datetime.now(UTC)) is None
+
+
+def refusal(token: str, moment: datetime) -> str | None:
+    """Why a token of EKS is not taken; None where it is."""
+    body = token.removeprefix(PREFIX)
+    if body == token:
+        return "token is missing expected prefix"
+    if "=" in body:
+        return "token is padded"
+    try:
+        url = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        return "token is no base64"
+    query = {name.lower(): value for name, value in parse_qs(urlsplit(url).query).items()}
+    return _of_address(url) or _of_parameters(query) or _of_age(query, moment)
+
+
+def _of_address(url: str) -> str | None:
+    parts = urlsplit(url)
+    here = parts.hostname in ("localhost", "127.0.0.1")
+    if not (here or _HOST.fullmatch(parts.hostname or "")) or parts.path != "/":
+        return f"unexpected host or path: {parts.hostname}{parts.path}"
+    return None if here or parts.scheme == "https" else f"unexpected scheme {parts.scheme}"
+
+
+def _of_parameters(query: Mapping[str, list[str]]) -> str | None:
+    unknown = sorted(set(query) - _PARAMETERS)
+    if unknown or any(len(value) > 1 for value in query.values()):
+        return f"non-whitelisted query parameter {', '.join(unknown)}"
+    if query.get("action") != ["GetCallerIdentity"]:
+        return "unexpected action parameter"
+    signed = query.get("x-amz-signedheaders", [""])[0].split(";")
+    return None if HEADER in signed else f"the {HEADER} header is not signed"
+
+
+def _of_age(query: Mapping[str, list[str]], moment: datetime) -> str | None:
+    try:
+        signed = datetime.strptime(query["x-amz-date"][0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        lives = int(query["x-amz-expires"][0])
+    except (KeyError, ValueError):
+        return "no date, or no time to live"
+    if lives > _LONGEST_S:
+        return f"a time to live above {_LONGEST_S} s"
+    return "the token has expired" if moment > signed + timedelta(seconds=_LONGEST_S) else None
