@@ -17,6 +17,8 @@ from launcher.model.names import nearest_name
 from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.values import FAILED, OUT_OF_RANGE, ScalarReader, describe, is_plain
 
+SAVED = "slipway.saved-plan/1"
+"""The schema of a file of `slipway plan -o` (launcher/records/saved_plan.py): its `plan` is a whole plan file."""
 MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -31,10 +33,19 @@ class _UniqueKeyLoader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
             if key in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                    None, None, f"the key {key!r} is given twice", key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+def is_path(text: str) -> bool:
+    """Whether what was typed for a plan is its file rather than its name.
+
+    >>> is_path("jobs/a"), is_path("job.yaml"), is_path("no-such-job")
+    (True, True, False)
+    """
+    return "/" in text or text.endswith((".yaml", ".yml", ".json")) or Path(text).is_file()
 
 
 def load(path: Path) -> PlanRequest:
@@ -57,7 +68,7 @@ def load(path: Path) -> PlanRequest:
 
 
 def loads(text: str, *, name: str = "plan file") -> PlanRequest:
-    """The request that YAML or JSON text states; `name` stands in messages.
+    """The request that YAML or JSON text states; `name` is used in messages.
 
     Raises:
         UnreadableInputError: as `load`.
@@ -74,8 +85,10 @@ def loads(text: str, *, name: str = "plan file") -> PlanRequest:
         raise UnreadableInputError(
             f"{name} must be a mapping that begins with `slipway: 1`, got {got}", hint="slipway init writes one"
         )
-    reader = _Reader()
-    request = reader.section(PlanRequest, data, "")
+    reader, at = _Reader(), ""
+    if data.get("schema") == SAVED:
+        data, at = data.get("plan"), "plan"
+    request = reader.section(PlanRequest, data, at)
     if reader.findings:
         places = dict(_places(node, "", set()))
         raise _refusal(name, [_placed(each, places) for each in reader.findings])
@@ -83,7 +96,7 @@ def loads(text: str, *, name: str = "plan file") -> PlanRequest:
 
 
 def _parsed(text: str) -> tuple[yaml.Node | None, Any]:
-    """The nodes of a text, which know where they stand, and its plain data.
+    """The nodes of a text, which know where they are, and its plain data.
 
     Raises:
         yaml.YAMLError: it is no YAML, or has what a plan file cannot mean.
@@ -100,12 +113,12 @@ def _parsed(text: str) -> tuple[yaml.Node | None, Any]:
 
 
 def _refuse_loops(node: yaml.Node, within: list[yaml.Node], seen: set[int]) -> None:
-    """Refuse an alias of what it stands in, and merge keys, which would put keys where nobody reads them.
+    """Refuse an alias of what it lies in, and merge keys, which would put keys where nobody reads them.
 
     Each node is looked at once: aliases of aliases name the same few nodes millions of times.
     """
     if any(each is node for each in within):
-        raise yaml.constructor.ConstructorError(None, None, "an alias stands in what it names", node.start_mark)
+        raise yaml.constructor.ConstructorError(None, None, "an alias lies in what it names", node.start_mark)
     if id(node) in seen:
         return
     seen.add(id(node))
@@ -125,7 +138,7 @@ def _children(node: yaml.Node) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
 
 
 def _places(node: yaml.Node | None, path: str, seen: set[int]) -> Iterator[tuple[str, yaml.Mark]]:
-    """Where everything below a node stands, by its path in the file: a key, or an item of a list."""
+    """Where everything below a node is, by its path in the file: a key, or an item of a list."""
     if node is None or id(node) in seen:
         return
     seen.add(id(node))

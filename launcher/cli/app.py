@@ -1,32 +1,33 @@
 """The command line: one command a file, one handler for everything that can go wrong."""
 
+import errno
 import gc
 import io
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
 
-from launcher.cli import output
+from launcher.cli import completion, output
 from launcher.cli.coercion import lighten
 from launcher.cli.summaries import SUMMARIES
 from launcher.model.errors import DeclinedError, SlipwayError
 
 COMMANDS = tuple(SUMMARIES)
 INTERRUPTED, INTERNAL = 130, 1
-COMPLETION = "_SLIPWAY_COMPLETE"
-"""Variable of the environment by which a shell asks typer for the words that may follow."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+LOUD = ("-v", "--verbose")
 _USAGE_ERROR: type[Exception] = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
 """Typer carries its own click and exports only some of its exceptions; this is their base."""
 
 
 def _version(asked: bool) -> None:
     """Print the version and leave."""
-    if not asked:
+    if not asked or completion.VARIABLE in os.environ:
         return
     from importlib.metadata import PackageNotFoundError, version
 
@@ -45,7 +46,7 @@ def _options(
 ) -> None:
     """Options before the command."""
     if verbose:
-        os.environ["SLIPWAY_VERBOSE"] = "1"
+        os.environ[output.VERBOSE] = "1"
 
 
 def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
@@ -60,6 +61,11 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     app.callback()(_options)
     for name in names:
         import_module(f"launcher.cli.{name}").register(app)
+    # Of what has none of its own, typer cuts the summary to what is left of the line.
+    for command in app.registered_commands:
+        command.short_help = SUMMARIES.get(str(command.name))
+    for group in app.registered_groups:
+        group.short_help = SUMMARIES.get(str(group.name))
     return app
 
 
@@ -67,7 +73,7 @@ def front() -> typer.Typer:
     """The command line as its own help shows it: every command's name and summary, and nothing behind them."""
     app = application(())
     for name, summary in SUMMARIES.items():
-        app.command(name, help=summary)(_nothing)
+        app.command(name, help=summary, short_help=summary)(_nothing)
     return app
 
 
@@ -83,28 +89,81 @@ def __getattr__(name: str) -> Any:
 
 
 def _asked(words: Sequence[str]) -> typer.Typer:
-    """The command line as far as the words need it: one command, or the front where they name none.
+    """The command line as far as the words need it: one command, or the front where they name none."""
+    first = next((word for word in words if word not in LOUD), "")
+    return application((first,)) if first in SUMMARIES else front()
 
-    A shell that completes a word sends none of them, and needs everything.
+
+def _complete() -> NoReturn:
+    """Tell a shell what may follow; whatever goes wrong puts nothing on the line that a person is typing."""
+    # Typer would have rich wrap what an option does, and a shell takes the second line for another word.
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    try:
+        command = get_command(_asked(completion.typed(os.environ)))
+        lighten(command)
+        # Typer answers and leaves.
+        command(args=[], standalone_mode=False)
+    except Exception:  # noqa: BLE001 - as said above
+        sys.exit(INTERNAL)
+    sys.exit(INTERNAL)
+
+
+def _ordered(words: Sequence[str]) -> list[str]:
+    """The words with -v in front, wherever it was typed; what follows -- is nobody's option.
+
+    >>> _ordered(["launch", "plan.yaml", "-v"]), _ordered(["cdk", "--", "diff", "-v"])
+    (['-v', 'launch', 'plan.yaml'], ['cdk', '--', 'diff', '-v'])
     """
-    first = next((word for word in words if word not in ("-v", "--verbose")), "")
-    if first in SUMMARIES:
-        return application((first,))
-    return application() if COMPLETION in os.environ else front()
+    end = list(words).index("--") if "--" in words else len(words)
+    own = [word for word in words[:end] if word not in LOUD]
+    return [*(["-v"] if len(own) < end else []), *own, *words[end:]]
+
+
+def _silence() -> None:
+    """Let what is still to be printed go nowhere: nobody reads it, or there is no room for it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _refused_by_system(problem: OSError) -> int:
+    """Say that there is no room for what was to be written; any other refusal is an internal error."""
+    if problem.errno not in NO_ROOM:
+        return _internal(problem)
+    _silence()
+    what = f"cannot write {problem.filename or 'the output'}: {problem.strerror}"
+    output.refusal(SlipwayError(what, hint="make room, then run it again: nothing half written was left"))
+    return INTERNAL
+
+
+def _internal(problem: Exception) -> int:
+    """Say that something is wrong in here, and where when more is to be said."""
+    if output.verbose():
+        import traceback
+
+        traceback.print_exception(problem)
+    output.refusal(SlipwayError(f"internal error: {type(problem).__name__}: {problem}", hint="run it again with -v"))
+    return INTERNAL
+
+
+def _encode_anything() -> None:
+    """Let a name from a file or a cluster hold what cannot be encoded."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def main() -> None:
     """Run a command and leave with the exit code of the contract."""
-    for stream in (sys.stdout, sys.stderr):
-        # A name from a file or a cluster may hold what cannot be encoded.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    _encode_anything()
+    # What a short command makes lives to its end: looking for garbage every few hundred objects finds none.
+    gc.set_threshold(20_000, 50, 50)
+    if completion.VARIABLE in os.environ:
+        _complete()
     try:
-        # What a short command makes lives to its end: looking for garbage every few hundred objects finds none.
-        gc.set_threshold(20_000, 50, 50)
-        command = get_command(_asked(sys.argv[1:]))
+        words = _ordered(sys.argv[1:])
+        command = get_command(_asked(words))
         lighten(command)
-        code = command(standalone_mode=False)
+        code = command(args=words, standalone_mode=False)
+        sys.stdout.flush()
     except DeclinedError as answer:
         output.say(answer.message)
         code = answer.exit_code
@@ -117,16 +176,11 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         output.say("interrupted")
         code = INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, output.ReaderGoneError):
+        _silence()
         code = 0
+    except OSError as problem:
+        code = _refused_by_system(problem)
     except Exception as problem:  # noqa: BLE001 - the last line of defence: a person gets a sentence, not a traceback
-        if "SLIPWAY_VERBOSE" in os.environ:
-            import traceback
-
-            traceback.print_exc()
-        output.refusal(
-            SlipwayError(f"internal error: {type(problem).__name__}: {problem}", hint="run it again with -v")
-        )
-        code = INTERNAL
+        code = _internal(problem)
     sys.exit(code if isinstance(code, int) else 0)

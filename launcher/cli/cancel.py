@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -10,6 +9,7 @@ from launcher.cli import options, output
 from launcher.cli.confirm import confirm
 from launcher.cli.table import terminal_width
 from launcher.records.run_folder import latest
+from launcher.records.submission import SANDBOX
 
 
 def register(app: typer.Typer) -> None:
@@ -18,16 +18,17 @@ def register(app: typer.Typer) -> None:
 
 
 def cancel(
-    name: Annotated[str, typer.Argument(help="The plan's name.")],
+    run: options.RunName,
     *,
     yes: options.Yes = False,
     json: options.Json = False,
 ) -> None:
     """Cancel the job of a plan's newest run. Its checkpoints stay, and so does its cluster."""
     from launcher.cli.status_page import page
+    from launcher.records.run_state import status_document
     from launcher.workflow.run.cancel import cancel_run
-    from launcher.workflow.run.status import status_document
 
+    name = options.plan_name(run)
     folder = latest(name, Path.cwd())
     confirm(f"cancel the job of {name}", yes=yes)
     found = cancel_run(name, folder, os.environ)
@@ -36,4 +37,5 @@ def cancel(
     else:
         output.result(page(found, terminal_width()))
         if found.submission is not None and found.submission.head_node.via not in ("local", "ssh"):
-            output.say(f"\n  the cluster costs on: slipway down {found.submission.cluster}")
+            there = " --sandbox" if found.submission.head_node.via == SANDBOX else ""
+            output.say(f"\n  the cluster costs on: slipway down {found.submission.cluster}{there}")

@@ -1,6 +1,5 @@
 """`slipway capacity`: what AWS has for a plan at this moment."""
 
-import os
 from pathlib import Path
 
 import typer
@@ -20,6 +19,7 @@ def capacity(
     json: options.Json = False,
     everything: options.Everything = False,
     region: options.Region = None,
+    sandbox: options.AttachSandbox = False,
 ) -> None:
     """Capacity Blocks, training plans, reservations, spot: what can be had now, and the total to finish with each.
 
@@ -31,8 +31,8 @@ def capacity(
     from launcher.workflow.quote.options import PriceOptions
 
     asked = PriceOptions(cache=options.price_cache(), runs=Path.cwd(), region=region, sandbox=True)
-    found = story(file, options.now(), asked, environment=dict(os.environ), say=output.say)
+    found = story(file, options.now(), asked, environment=options.environment(sandbox=sandbox), say=output.say)
     if json:
         output.document(capacity_document(found.priced.request.name, found.offers, found.unanswered))
     else:
-        output.result(page(found, terminal_width(), everything=everything))
+        output.page(page(found, terminal_width(), everything=everything))

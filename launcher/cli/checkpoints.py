@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import completion, options, output
 from launcher.cli.confirm import confirm
 from launcher.cli.table import terminal_width
 from launcher.model.errors import ImpossibleError, UnreadableInputError
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from launcher.aws.objects import Objects
 
 Source = Annotated[
-    str, typer.Argument(metavar="NAME|URI", help="The plan's name, for its newest run, or s3://bucket/prefix.")
+    str,
+    typer.Argument(
+        metavar="NAME|URI",
+        help="The plan's name, for its newest run, or s3://bucket/prefix.",
+        autocompletion=completion.run_names,
+    ),
 ]
 Step = Annotated[int | None, typer.Option("--step", min=0, help="One step; the newest whole one without.")]
-FALLBACK_REGION = "us-east-1"
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 """Names of buckets (S3 user guide, bucket naming rules)."""
 
@@ -37,12 +41,15 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="checkpoints")
 
 
-def list_them(source: Source, *, region: options.Region = None, json: options.Json = False) -> None:
+def list_them(
+    source: Source, *, region: options.Region = None, sandbox: options.AttachSandbox = False, json: options.Json = False
+) -> None:
     """List the checkpoints in the store, newest first, and whether each is whole by names and sizes."""
     from launcher.cli.checkpoints_page import page
-    from launcher.workflow.run.checkpoints import checkpoints_document, survey
+    from launcher.records.checkpoints import checkpoints_document
+    from launcher.workflow.run.checkpoints import survey
 
-    store = _store(source, region)
+    store = _store(source, region, sandbox=sandbox)
     found = survey(store)
     if json:
         output.document(checkpoints_document(source, store.uri, found))
@@ -56,6 +63,7 @@ def verify(
     step: Step = None,
     everything: Annotated[bool, typer.Option("--all", help="Every checkpoint, not only the newest whole one.")] = False,
     region: options.Region = None,
+    sandbox: options.AttachSandbox = False,
 ) -> None:
     """Read checkpoints to the last byte and hold every file to its SHA-256; PyTorch's own to their sizes."""
     from launcher.workflow.run.checkpoints import chosen, survey
@@ -63,7 +71,7 @@ def verify(
 
     if everything and step is not None:
         raise UnreadableInputError("--step and --all ask for different things", hint="leave one of the two out")
-    store = _store(source, region)
+    store = _store(source, region, sandbox=sandbox)
     found = survey(store)
     wanted = found if everything else (chosen(found, step),)
     bad = []
@@ -90,13 +98,14 @@ def prune(
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
     region: options.Region = None,
+    sandbox: options.AttachSandbox = False,
 ) -> None:
     """Delete what the newest whole checkpoints do not need. The newest whole one always stays."""
     from launcher.cli.checkpoints_page import size_words
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import step_of_folder_key, survey
 
-    store = _store(source, region)
+    store = _store(source, region, sandbox=sandbox)
     sizes = checkpoints_transfer.prunable(store, survey(store), keep)
     steps = sorted({step for key in sizes if (step := step_of_folder_key(key)) is not None})
     what = f"{len(sizes):,} objects of {len(steps)} steps, {size_words(sum(sizes.values()))}"
@@ -117,13 +126,14 @@ def restore(
     target: Annotated[Path, typer.Option("-o", "--output", help="The folder to put it in.")] = Path("checkpoints"),
     node: Annotated[int, typer.Option("--node", min=0, help="Whose files, where nodes stored one name each.")] = 0,
     region: options.Region = None,
+    sandbox: options.AttachSandbox = False,
 ) -> None:
     """Bring a checkpoint here: every file held to its hash, the folder there whole or not at all."""
     from launcher.cli.checkpoints_page import size_words
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import chosen, survey
 
-    store = _store(source, region)
+    store = _store(source, region, sandbox=sandbox)
     wanted = chosen(survey(store), step)
     size = sum(file.bytes for file in checkpoints_transfer.files_for(wanted, node))
     with _bar(f"step {wanted.step}", size) as advance:
@@ -131,17 +141,17 @@ def restore(
     output.result([f"  {place}: step {wanted.step}, {size_words(size)}"])
 
 
-def _store(source: str, region: str | None) -> "Objects":
+def _store(source: str, region: str | None, *, sandbox: bool) -> "Objects":
     """The store that a name or a URI stands for."""
-    from launcher.workflow.run.checkpoints import place_of, store_at
+    from launcher.workflow.run.checkpoints import environment_for, place_of, store_at
 
     if source.startswith("s3://"):
         if not _BUCKET.fullmatch(source[5:].partition("/")[0]):
             raise UnreadableInputError(f"no bucket can have this name: {source}", hint="s3://bucket/prefix")
-        known = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or FALLBACK_REGION
-        return store_at(source, region or known, os.environ)
-    uri, known = place_of(latest(source, Path.cwd()))
-    return store_at(uri, region or known, os.environ)
+        return store_at(source, region or options.region_of(os.environ), options.environment(sandbox=sandbox))
+    folder = latest(source, Path.cwd())
+    uri, known = place_of(folder)
+    return store_at(uri, region or known, environment_for(folder, os.environ))
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, render
-from launcher.workflow.run.checkpoints import Checkpoint
+from launcher.records.checkpoints import Checkpoint
 
 _UNIT = 1024.0
 

@@ -21,7 +21,9 @@ class Plain:
         self.parse = parse
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of a word; a default is one already."""
+        """The value of a word, or of each of several; a default is one already."""
+        if isinstance(value, list | tuple):
+            return [self.coerce(each, param, ctx) for each in value]
         if not isinstance(value, str):
             return value
         try:
@@ -72,9 +74,9 @@ def _parser(descriptor: Any) -> Parser | None:
         return None
     if info.parser is not None and not descriptor.is_list:
         return info.parser  # type: ignore[no-any-return]
-    if annotation in (bool, str):
+    if annotation in (bool, str, list[str]):
         # A flag is true, false or not given; no word is ever read for one.
-        return annotation  # type: ignore[no-any-return]
+        return str if annotation == list[str] else annotation
     if annotation is Path and not (info.exists or info.resolve_path or info.allow_dash):
         return Path
     if annotation is int:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import completion, options, output
 from launcher.cli.table import terminal_width
 
 
@@ -15,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
 
 def commit(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="The plan files.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="The plan files.", autocompletion=completion.plan_files)
+    ],
     *,
     json: options.Json = False,
     everything: options.Everything = False,
@@ -43,4 +45,4 @@ def commit(
     if json:
         output.document(commit_document(found))
     else:
-        output.result(page(found, terminal_width(), everything=everything))
+        output.page(page(found, terminal_width(), everything=everything))

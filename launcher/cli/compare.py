@@ -1,14 +1,9 @@
 """`slipway compare`: one job on every machine, GPU against Trainium with the port in it, and a verdict."""
 
-from pathlib import Path
-
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.compare_page import page
 from launcher.cli.table import terminal_width
-from launcher.records.comparison import compare_document
-from launcher.workflow.quote.options import PriceOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -23,38 +18,43 @@ def compare(
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
     max_price_age: options.MaxPriceAge = None,
+    live: options.Live = False,
+    html: options.Html = None,
+    show: options.Open = False,
 ) -> None:
-    """The option matrix of one job, and GPU against Trainium with the port. Calls nothing and spends nothing."""
-    from launcher.workflow.quote import compare as story
+    """The option matrix of one job, and GPU against Trainium with the port. Calls nothing and spends nothing.
 
-    asked = PriceOptions(
-        cache=options.price_cache(),
-        runs=Path.cwd(),
+    With --live and credentials AWS is asked what it offers at this moment, and each offer counts; nothing is bought.
+    """
+    from launcher.cli.compare_page import page
+    from launcher.workflow.quote import compare as story
+    from launcher.workflow.quote.answers import compare_answer
+
+    asked = options.price_options(
         region=region,
         prices_as_of=prices_as_of,
         max_price_age=max_price_age,
     )
     found = story.compare(file, options.now(), asked)
-    if not isinstance(found, story.Comparison):
+    if live:
+        import os
+
+        from launcher.workflow.capacity.live import compared_live
+
+        found = compared_live(found, asked, environment=dict(os.environ), say=output.say)
+    target = options.page_path(html, found.request.name, "compare", show=show)
+    if target is not None:
+        from launcher.cli.html import compare as compare_html
+        from launcher.cli.html import page as html_page
+        from launcher.workflow.quote.traffic_curves import traffic_curves
+
+        curves = () if isinstance(found, story.Comparison) else traffic_curves(found, asked)
+        html_page.save(target, compare_html.page(found, curves), show=show)
+    elif json:
+        output.document(compare_answer(found))
+    elif isinstance(found, story.Comparison):
+        output.page(page(found, terminal_width(), called=live))
+    else:
         from launcher.cli import serving_compare
 
-        if json:
-            output.document(serving_compare.document(found))
-        else:
-            output.result(serving_compare.page(found, terminal_width()))
-        return
-    if json:
-        output.document(
-            compare_document(
-                name=found.request.name,
-                now=found.priced.now,
-                verdict=found.verdict,
-                quotes=found.priced.quotes,
-                sides=(found.gpu, found.trainium),
-                port=found.port,
-                findings=found.findings,
-                types=found.priced.catalog.instance_types,
-            )
-        )
-    else:
-        output.result(page(found, terminal_width()))
+        output.page(serving_compare.page(found, terminal_width()))

@@ -14,6 +14,7 @@ from launcher.pricing.commitments import HOURS_PER_MONTH
 from launcher.pricing.port import Path, Port, weeks_words
 from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.pricing.reasoning import SOURCE
+from launcher.pricing.verdict import Choice
 from launcher.workflow.quote.compare import Comparison
 
 MOST_TYPES = 8
@@ -32,8 +33,8 @@ PATHS = {
 }
 
 
-def page(found: Comparison, width: int) -> list[str]:
-    """The whole page."""
+def page(found: Comparison, width: int, *, called: bool = False) -> list[str]:
+    """The whole page; `called` says that AWS was just asked what it offers."""
     lines = ["", *wrapped(f"  {headline(found.priced)}", width), "", *wrapped(f"  {found.verdict.text}", width), ""]
     lines += [*_matrix(found, width), *wrapped("  Dollars a run, the cheapest size and place of each.", width)]
     if found.port is not None:
@@ -42,9 +43,17 @@ def page(found: Comparison, width: int) -> list[str]:
         if sentences:
             lines += ["", f"  {title}", *(piece for each in sentences for piece in wrapped(f"    {each}", width))]
     lines += ["", *ages_lines(found.priced.candidates, width)]
-    lines += wrapped(f"  The rules are those of {SOURCE}. Nothing was called and nothing was spent.", width)
+    done = "AWS was asked what it offers" if called else "Nothing was called"
+    lines += wrapped(f"  The rules are those of {SOURCE}. {done} and nothing was spent.", width)
     lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
-    return [*lines, "", f"  next: slipway plan {found.priced.path}"]
+    return [*lines, "", *_next(found)]
+
+
+def _next(found: Comparison) -> list[str]:
+    """The next command: to measure what is too close to call, a command a side."""
+    if found.verdict.choice is Choice.MEASURE_FIRST and found.unmeasured:
+        return [f"  next: slipway spike {found.priced.path} --type {name}" for name in found.unmeasured]
+    return [f"  next: slipway plan {found.priced.path}"]
 
 
 def _matrix(found: Comparison, width: int) -> list[str]:

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from launcher.model.errors import DeclinedError, UnreadableInputError
+from launcher.model.errors import DeclinedError, InterruptedAtQuestionError, UnreadableInputError
 
 
 def refuse_without_terminal(what: str, *, yes: bool, flags: str = "--yes") -> None:
@@ -28,11 +28,16 @@ def confirm(what: str, *, yes: bool) -> None:
     Raises:
         UnreadableInputError: there is no terminal and no --yes.
         DeclinedError: the answer is no.
+        InterruptedAtQuestionError: there was none.
     """
     if yes:
         return
     refuse_without_terminal(what, yes=yes)
-    if not typer.confirm(f"{what}?", err=True):
+    try:
+        agreed = typer.confirm(f"{what}?", err=True)
+    except typer.Abort as interrupted:
+        raise InterruptedAtQuestionError from interrupted
+    if not agreed:
         raise DeclinedError("nothing was done")
 
 

@@ -3,12 +3,19 @@
 import time
 
 from launcher.cli import output
-from launcher.cli.confirm import confirm
+from launcher.cli.confirm import confirm, refuse_without_terminal
+from launcher.cli.lines import wrapped
+from launcher.cli.quote_brief import page as brief_page
 from launcher.cli.quote_page import page as quote_page
 from launcher.cli.table import terminal_width
+from launcher.model.durations import clock
+from launcher.model.meter import Meter
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.run.follow import Progress
+
+CLOCK = len("  [ 0:00] ")
+"""Columns before the words of a step."""
 
 
 class Narrator:
@@ -18,15 +25,16 @@ class Narrator:
         """Nothing has been told yet."""
         self.begun: float | None = None
         self.last = ""
+        self.warned: set[str] = set()
 
     def tell(self, text: str) -> None:
         """Print one step."""
         now = time.monotonic()
         self.begun = self.begun if self.begun is not None else now
-        output.say(f"  [{now - self.begun:5.0f} s] {text}")
+        output.say(f"  [{clock(now - self.begun):>5}] {text}")
 
     def progress(self, now: Progress) -> None:
-        """Print how the job stands, when that has changed."""
+        """Print the job's state, when that has changed."""
         parts = [f"attempt {now.attempt}"]
         if now.step is not None:
             parts.append(f"step {now.step}" + (f" of {now.steps}" if now.steps else ""))
@@ -38,6 +46,19 @@ class Narrator:
         if line != self.last and len(parts) > 1:
             self.last = line
             self.tell(line)
+
+    def meter(self, now: Meter) -> None:
+        """Print the meter; what it warns of, each kind once."""
+        from launcher.cli.meter_line import line
+
+        first, *rest = wrapped(line(now, bar=False), terminal_width() - CLOCK)
+        self.tell(first)
+        for piece in rest:
+            output.say(" " * CLOCK + piece)
+        for kind, text in now.warnings.items():
+            if kind not in self.warned:
+                self.warned.add(kind)
+                self.tell(f"warning: {text}")
 
 
 class Console(Narrator):
@@ -53,19 +74,25 @@ class Console(Narrator):
         output.say(text)
 
     def show(self, priced: Priced, *, called: bool) -> None:
-        """The candidates."""
+        """The candidates, where more is to be said: who launches has chosen."""
+        if not output.verbose():
+            return
         from launcher.cli.plan_page import page
 
         for line in page(priced, terminal_width(), everything=False, called=called):
             output.say(line)
 
     def quote(self, picked: Picked) -> None:
-        """The quote."""
+        """The quote: what decides, or all of it where more is to be said."""
         priced, rank, quoted = picked
-        for line in quote_page(quoted, rank, terminal_width(), priced.now.date(), str(priced.path)):
+        shown = quote_page if output.verbose() else brief_page
+        for line in shown(quoted, rank, terminal_width(), priced.now.date(), str(priced.path)):
             output.say(line)
 
-    def approve(self, picked: Picked, what: str) -> None:
-        """The quote, and a question."""
-        self.quote(picked)
+    def refuse_unless_answerable(self, what: str) -> None:
+        """Nobody can be asked without a terminal."""
+        refuse_without_terminal(what, yes=self.yes)
+
+    def approve(self, what: str) -> None:
+        """A question."""
         confirm(what, yes=self.yes)

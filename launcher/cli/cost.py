@@ -1,11 +1,10 @@
-"""`slipway cost`: what stands in the account and what it costs."""
+"""`slipway cost`: what exists in the account and what it costs."""
 
-import os
 from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import completion, options, output
 from launcher.cli.table import terminal_width
 
 
@@ -17,7 +16,10 @@ def register(app: typer.Typer) -> None:
 def cost(
     *,
     json: options.Json = False,
-    region: Annotated[str | None, typer.Option("--region", help="Look in one region alone.")] = None,
+    region: Annotated[
+        str | None, typer.Option("--region", help="Look in one region alone.", autocompletion=completion.regions)
+    ] = None,
+    sandbox: options.AttachSandbox = False,
 ) -> None:
     """Every stack of Slipway's in the account: who, since when, dollars an hour now and so far, and when it ends.
 
@@ -31,7 +33,7 @@ def cost(
 
     now = options.now()
     catalog = load(overlay=options.price_cache(), today=now.date())
-    found = survey(Sessions(dict(os.environ)), catalog, now, only=region)
+    found = survey(Sessions(options.environment(sandbox=sandbox)), catalog, now, only=region, sandbox=sandbox)
     if json:
         output.document(cost_document(found.as_of, found.stacks, found.unanswered))
     else:

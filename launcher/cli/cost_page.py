@@ -1,4 +1,4 @@
-"""The page of `slipway cost`: what stands, what it costs an hour, and the command that ends it."""
+"""The page of `slipway cost`: what exists, what it costs an hour, and the command that ends it."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from launcher.workflow.cost.survey import Surveyed
 def page(found: Surveyed, width: int) -> list[str]:
     """The whole page."""
     if not found.stacks:
-        lines = ["", "  Nothing of Slipway's stands in the regions that answered."]
+        lines = ["", "  Nothing of Slipway's exists in the regions that answered."]
     else:
         unknown = sum(each.usd_per_hour is None for each in found.stacks)
         more = f", and {unknown} whose cost is not known" if unknown else ""

@@ -1,11 +1,13 @@
 """`slipway deploy`: the cluster or the endpoint of a plan, deployed behind its quote."""
 
+import os
 from pathlib import Path
 
 import typer
 
 from launcher.cli import options, output
-from launcher.workflow.quote.options import PriceOptions
+
+_GONE = "The sandbox has ended and all of this is gone; nothing was spent."
 
 
 def register(app: typer.Typer) -> None:
@@ -27,11 +29,12 @@ def deploy(
 ) -> None:
     """Price a plan and deploy its cluster without a job, or its endpoint. --sandbox tries it on this machine.
 
+    What would change in the account is shown before the question; --dry-run ends there. A saved plan (slipway plan -o)
+    is carried out as it was saved, or refused because something moved.
+
     An endpoint is waited for until it is in service with what was asked for; slipway launch sends it a request, too.
     """
-    asked = PriceOptions(
-        cache=options.price_cache(),
-        runs=Path.cwd(),
+    asked = options.price_options(
         region=region,
         max_price_age=max_price_age,
         max_usd=max_usd,
@@ -54,7 +57,11 @@ def deploy(
 
         ways = cluster_of(quoted.plan).ways_in(quoted.plan, shown)
         output.result(["", "  ways in", *(f"    {what}: {command}" for what, command in ways)])
-    if sandbox:
-        output.say("\n  The sandbox has ended and all of this is gone; nothing was spent.")
+    if sandbox and not dry_run:
+        from launcher.workflow.deploy.in_sandbox import attached
+
+        stays = attached(os.environ, quoted.plan.place.region) is not None
+        gone = f"next: slipway down {quoted.plan.cluster_name} --sandbox" if stays else _GONE
+        output.say(f"\n  {gone}")
     elif "EndpointName" in shown:
         output.say(f"\n  next: slipway endpoint test {quoted.plan.name}")

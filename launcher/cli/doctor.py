@@ -1,12 +1,11 @@
 """`slipway doctor`: what an account lacks of what a plan needs, before the money."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import completion, options, output
 from launcher.cli.doctor_page import page
 from launcher.cli.table import terminal_width
 from launcher.model.errors import UnreadableInputError
@@ -20,11 +19,15 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="The plan file; none: the account.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="The plan file; none: the account.", autocompletion=completion.plan_files),
+    ] = None,
     *,
     wanted: options.Pick = None,
     json: options.Json = False,
     region: options.Region = None,
+    sandbox: options.AttachSandbox = False,
     billing: Annotated[
         bool, typer.Option("--billing", help="Ask what only the account that pays can answer, too.")
     ] = False,
@@ -39,7 +42,7 @@ def doctor(
     from launcher.workflow.quote.options import PriceOptions
     from launcher.workflow.quote.price import pick, price
 
-    now, environment = options.now(), dict(os.environ)
+    now, environment = options.now(), options.environment(sandbox=sandbox)
     plan, catalog = None, load(overlay=options.price_cache(), today=now.date())
     if file is not None:
         priced = price(

@@ -1,12 +1,11 @@
 """`slipway down`: take a cluster down, and say what stays."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import completion, options, output
 from launcher.cli.confirm import confirm, confirm_by_name, refuse_without_terminal
 from launcher.cli.down_page import page
 from launcher.cli.table import terminal_width
@@ -20,10 +19,18 @@ def register(app: typer.Typer) -> None:
 
 def down(
     what: Annotated[
-        str, typer.Argument(metavar="NAME|FILE", help="A cluster's or an endpoint's name, or the plan file it is of.")
+        str,
+        typer.Argument(
+            metavar="NAME|FILE",
+            help="A cluster's or an endpoint's name, or the plan file it is of.",
+            autocompletion=completion.clusters_and_files,
+        ),
     ],
     *,
-    region: Annotated[str | None, typer.Option("--region", help="Where it is, if neither file nor run says.")] = None,
+    region: Annotated[
+        str | None,
+        typer.Option("--region", help="Where it is, if neither file nor run says.", autocompletion=completion.regions),
+    ] = None,
     checkpoints: Annotated[bool, typer.Option("--checkpoints", help="Delete the checkpoint store too.")] = False,
     confirmed: Annotated[
         str | None,
@@ -31,6 +38,7 @@ def down(
     ] = None,
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
+    sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
     """Remove a cluster and its network, or an endpoint; keep checkpoints, and say what stays and what that costs."""
@@ -39,12 +47,13 @@ def down(
     from launcher.cli.console import Narrator
     from launcher.workflow.deploy.down import subject, survey, take_down
 
-    asked = subject(what, region, Path.cwd(), os.environ)
+    environment = options.environment(sandbox=sandbox)
+    asked = subject(what, region, Path.cwd(), environment)
     if not dry_run:
         answered = yes and (not checkpoints or confirmed is not None)
         flags = f"--yes --confirm {asked.cluster}" if checkpoints else "--yes"
         refuse_without_terminal(f"take {asked.cluster} down", yes=answered, flags=flags)
-    session = Session(environment=dict(os.environ), region=asked.region)
+    session = Session(environment=environment, region=asked.region)
     catalog = load(overlay=options.price_cache(), today=options.now().date())
     found = survey(asked, session, catalog, erase=checkpoints)
     removal = found.removal

@@ -1,12 +1,11 @@
 """`slipway endpoint`: its address, tokens for it, one real request, and a bounded load test."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import completion, options, output
 from launcher.cli.table import terminal_width
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.records.run_folder import latest
@@ -14,8 +13,11 @@ from launcher.records.run_folder import latest
 if TYPE_CHECKING:
     from launcher.aws.session import Session
 
-Name = Annotated[str, typer.Argument(help="The plan's name.")]
-Where = Annotated[str | None, typer.Option("--region", help="Its region; that of the newest run without.")]
+Name = Annotated[str, typer.Argument(help="The plan's name.", autocompletion=completion.run_names)]
+Where = Annotated[
+    str | None,
+    typer.Option("--region", help="Its region; that of the newest run without.", autocompletion=completion.regions),
+]
 Timeout = Annotated[
     float | None,
     typer.Option("--timeout", min=1, metavar="SECONDS", help="Without a word of an answer; 60, of a queue 1800."),
@@ -34,14 +36,20 @@ def register(app: typer.Typer) -> None:
 
 
 def ask_once(
-    name: Name, *, region: Where = None, tokens: Tokens = 64, timeout: Timeout = None, json: options.Json = False
+    name: Name,
+    *,
+    region: Where = None,
+    tokens: Tokens = 64,
+    timeout: Timeout = None,
+    sandbox: options.AttachSandbox = False,
+    json: options.Json = False,
 ) -> None:
     """See that an endpoint runs what was deployed, and send it one real request of its kind."""
     from launcher.cli.endpoint_page import answer_page
     from launcher.records.endpoint_documents import answer_document
     from launcher.workflow.endpoint.calls import asker, probe, served
 
-    session = _session(name, region)
+    session = _session(name, region, sandbox=sandbox)
     found = served(name, session)
     state, reply = probe(found, session, asker(found, session, most_tokens=tokens, timeout_s=timeout))
     if json:
@@ -63,6 +71,7 @@ def load(
         int | None, typer.Option("--tokens", min=1, max=100_000, help="Tokens of an answer; the plan's without.")
     ] = None,
     timeout: Timeout = None,
+    sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
     """Raise the requests at once step by step, put what was measured beside the quote, and keep it for later quotes."""
@@ -73,7 +82,7 @@ def load(
     from launcher.workflow.endpoint.load import load as run
     from launcher.workflow.endpoint.load import loader, planned
 
-    session = _session(name, region)
+    session = _session(name, region, sandbox=sandbox)
     found = served(name, session)
     if found.mode is EndpointMode.ASYNCHRONOUS:
         message = f"{name} takes its requests from a queue: how fast it answers is no question of how many come at once"
@@ -98,11 +107,11 @@ def load(
         output.result(load_page(done, terminal_width()))
 
 
-def url(name: Name, *, region: Where = None) -> None:
+def url(name: Name, *, region: Where = None, sandbox: options.AttachSandbox = False) -> None:
     """Print what OpenAI clients take as their base URL."""
     from launcher.workflow.endpoint.calls import served
 
-    found = served(name, _session(name, region))
+    found = served(name, _session(name, region, sandbox=sandbox))
     if found.base_url is None:
         raise ImpossibleError(f"{name} takes no chat: OpenAI clients reach chat alone", hint="slipway endpoint test")
     output.result([found.base_url])
@@ -114,15 +123,16 @@ def token(
     *,
     region: Where = None,
     hours: Annotated[float, typer.Option("--hours", min=0.1, max=12, help="How long it holds.")] = 1,
+    sandbox: options.AttachSandbox = False,
 ) -> None:
     """Print a short-lived bearer token for the region's endpoints, signed here with your credentials."""
     from launcher.aws.endpoints import bearer_token
 
-    output.result([bearer_token(_session(name, region), round(hours * 3600))])
+    output.result([bearer_token(_session(name, region, sandbox=sandbox), round(hours * 3600))])
     output.say("whoever has it may call every endpoint that you may: keep it as you keep a password")
 
 
-def _session(name: str, region: str | None) -> "Session":
+def _session(name: str, region: str | None, *, sandbox: bool) -> "Session":
     """The session of a region: the one that is named, or that of the plan's newest run."""
     from launcher.aws.session import Session
 
@@ -132,4 +142,4 @@ def _session(name: str, region: str | None) -> "Session":
         except (SlipwayError, KeyError) as problem:
             message = f"no run of {name} in this folder tells its region"
             raise UnreadableInputError(message, hint="name it: --region us-east-1") from problem
-    return Session(environment=os.environ, region=region)
+    return Session(environment=options.environment(sandbox=sandbox), region=region)

@@ -3,7 +3,7 @@
 from launcher.cli.table import Column, render
 from launcher.model.endpoint_call import EndpointState, LoadSetting, LoadStep, LoadTest, Reply, ServedEndpoint
 from launcher.model.report import EndpointReport, Report
-from launcher.records.load_documents import kept_load, load_document
+from launcher.records.load_documents import load_document, past_load_test
 
 
 def answer_page(endpoint: ServedEndpoint, state: EndpointState, reply: Reply) -> list[str]:
@@ -77,7 +77,7 @@ def load_page(found: LoadTest, width: int) -> list[str]:
 
 def _counting(found: LoadTest) -> list[str]:
     """Whether later quotes take what was measured for what it was."""
-    kept = kept_load(load_document(found))
+    kept = past_load_test(load_document(found))
     if kept is None:
         return []
     if kept.unfit:

@@ -9,7 +9,8 @@ import typer
 from launcher.cli import output
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.request import NAME
-from launcher.model.schema import commented_file
+from launcher.model.schema import SCHEMA_FILE, commented_file
+from launcher.records.run_folder import write_whole
 
 
 def register(app: typer.Typer) -> None:
@@ -23,14 +24,14 @@ def init(
     name: Annotated[str, typer.Option("--name", help="Name of the plan: a-z, 0-9 and -.")] = "my-job",
     serve: Annotated[bool, typer.Option("--serve", help="For a serving load instead of a training job.")] = False,
 ) -> None:
-    """Write a plan file that works as it stands, every other key in it as a comment."""
+    """Write a plan file that works as it is, every other key in it as a comment."""
     if not re.fullmatch(NAME.pattern or "", name):
         raise UnreadableInputError(f"--name must be {NAME.form}, got {name!r}", hint="slipway init --name my-job")
+    if file.exists():
+        raise ImpossibleError(f"{file} is there already", hint="name another file")
     try:
-        with file.open("x", encoding="utf-8") as stream:
-            stream.write(commented_file(name, serve=serve))
-    except FileExistsError as problem:
-        raise ImpossibleError(f"{file} is there already", hint="name another file") from problem
+        write_whole(file, commented_file(name, serve=serve), shared=True)
     except OSError as problem:
         raise ImpossibleError(f"cannot write {file}: {problem.strerror}") from problem
     output.say(f"wrote {file}\n\n  next: slipway plan {file}")
+    output.say(f"  for an editor: slipway schema > {file.parent / SCHEMA_FILE}")

@@ -1,17 +1,17 @@
 """`slipway launch`: price it, then launch it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from launcher.cli import options, output
 from launcher.cli.confirm import refuse_without_terminal
 from launcher.cli.table import terminal_width
-from launcher.model.report import Report
-from launcher.records.documents import report_document
-from launcher.records.run_folder import RunFolder
-from launcher.workflow.quote.options import PriceOptions
+
+if TYPE_CHECKING:
+    from launcher.model.report import Report
+    from launcher.records.run_folder import RunFolder
 
 
 def register(app: typer.Typer) -> None:
@@ -25,6 +25,7 @@ def launch(
     wanted: options.Pick = None,
     sandbox: options.InSandbox = False,
     yes: options.Yes = False,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
     interrupt_after: Annotated[
         float | None,
@@ -42,14 +43,15 @@ def launch(
 ) -> None:
     """Price a plan, deploy its cluster, run its job to the end, and report. Nothing starts without an allowed quote.
 
+    What would change in the account is shown before the question; --dry-run ends there. A saved plan (slipway plan -o)
+    is carried out as it was saved, or refused because something moved.
+
     Where the plan names a cluster (target.cluster) or a head node (target.ssh_host), nothing is deployed: the job goes
     there. Ctrl-C stops following; the job goes on.
 
     Of a serving plan the endpoint is deployed as by slipway deploy, and then sent one real request of its kind.
     """
-    asked = PriceOptions(
-        cache=options.price_cache(),
-        runs=Path.cwd(),
+    asked = options.price_options(
         region=region,
         max_price_age=max_price_age,
         max_usd=max_usd,
@@ -60,30 +62,40 @@ def launch(
     from launcher.workflow.run.launch import LaunchOptions
     from launcher.workflow.run.plan_launch import launch_plan
 
-    if not sandbox:
+    if not sandbox and not dry_run:
         refuse_without_terminal("launch", yes=yes)
     person = Console(yes=yes)
     how = LaunchOptions(
         root=Path.cwd(),
         sandbox=sandbox,
+        dry_run=dry_run,
         tell=person.tell,
         progress=person.progress,
+        meter=person.meter,
         interrupt_after_s=interrupt_after,
     )
-    folder, report = launch_plan(file, options.now, asked, wanted=wanted, options=how, person=person)
-    _tell(folder, report, json=json, sandbox=sandbox)
+    done = launch_plan(file, options.now, asked, wanted=wanted, options=how, person=person)
+    if done is not None:
+        _tell(*done, json=json, rehearsed=file if sandbox else None)
 
 
-def _tell(folder: RunFolder, report: Report, *, json: bool, sandbox: bool) -> None:
-    """The report, where it is kept, and what to type next."""
+def _tell(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path | None) -> None:
+    """The report, where it is kept, and what to type next; after a launch in the sandbox, of that file, for real."""
+    from launcher.records.documents import report_document
+
     if json:
         output.document(report_document(report))
     else:
         from launcher.cli.report_page import page as report_page
 
-        output.result(report_page(report, terminal_width()))
+        output.result(report_page(report, terminal_width(), everything=output.verbose()))
     output.say(f"\n  {folder.path / 'report.json'}")
     if report.endpoint is None:
         output.say(f"\n  next: slipway logs {report.name}")
-    elif not sandbox:
-        output.say(f"\n  next: slipway endpoint test {report.name}, slipway down {report.name}")
+    elif rehearsed is None:
+        output.say(f"\n  next: slipway endpoint test {report.name}")
+        output.say(f"  next: slipway down {report.name}")
+    if rehearsed is not None:
+        output.say("  for real: AWS credentials, then")
+        output.say(f"    slipway doctor {rehearsed}    says what the account lacks, its bootstrap included")
+        output.say(f"    slipway launch {rehearsed}")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import output
+from launcher.cli import options, output
 from launcher.model.errors import UnreadableInputError
 from launcher.records.run_folder import latest
 
@@ -20,18 +20,20 @@ def register(app: typer.Typer) -> None:
 
 
 def logs(
-    name: Annotated[str, typer.Argument(help="The plan's name.")],
+    run: options.RunName,
     *,
     attempt: Annotated[int | None, typer.Option("--attempt", min=1, help="One attempt; all without.")] = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as the job prints, until it ends.")] = False,
 ) -> None:
     """Print the logs of a plan's newest run, attempt by attempt."""
+    name = options.plan_name(run)
     folder = latest(name, Path.cwd())
     if (folder.path / "submission.json").is_file():
+        from launcher.cli.console import Narrator
         from launcher.workflow.run.status_logs import follow_logs, refresh_logs
 
         if follow:
-            follow_logs(name, folder, os.environ, write=_write, say=output.say)
+            follow_logs(name, folder, os.environ, write=_write, say=output.say, tell_meter=Narrator().meter)
             return
         refresh_logs(name, folder, os.environ, output.say)
     elif follow:

@@ -1,29 +1,35 @@
 """The arguments and flags that commands share."""
 
 import os
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from launcher.cli import completion
+from launcher.model.errors import ImpossibleError
 from launcher.records.cache_folder import cache_folder
 
+if TYPE_CHECKING:
+    from launcher.workflow.quote.options import PriceOptions
 
-def _day(text: str) -> date:
+
+def day(text: str) -> date:
     """A day from the command line."""
     try:
-        day = date.fromisoformat(text)
+        found = date.fromisoformat(text)
     except ValueError as problem:
         raise typer.BadParameter("a day such as 2026-07-20") from problem
     today = datetime.now(UTC).date()
-    if day > today:
-        raise typer.BadParameter(f"a day that has been: {day} is after today, {today}")
-    return day
+    if found > today:
+        raise typer.BadParameter(f"a day that has been: {found} is after today, {today}")
+    return found
 
 
-def _dollars(text: str) -> Decimal:
+def dollars(text: str) -> Decimal:
     """Dollars from the command line."""
     try:
         amount = Decimal(text)
@@ -34,25 +40,44 @@ def _dollars(text: str) -> Decimal:
     return amount
 
 
-PlanPath = Annotated[Path, typer.Argument(metavar="FILE", help="The plan file.")]
+RunName = Annotated[
+    str,
+    typer.Argument(metavar="NAME|FILE", help="The plan's name, or its file.", autocompletion=completion.runs_and_files),
+]
+PlanPath = Annotated[Path, typer.Argument(metavar="FILE", help="The plan file.", autocompletion=completion.plan_files)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Region = Annotated[str | None, typer.Option("--region", help="Replaces target.region.")]
+Region = Annotated[
+    str | None, typer.Option("--region", help="Replaces target.region.", autocompletion=completion.regions)
+]
 Everything = Annotated[bool, typer.Option("--all", help="Every candidate, not only the best of each type and option.")]
 Pick = Annotated[
     str | None, typer.Option("--pick", metavar="RANK|DIGEST", help="Which candidate; the cheapest without.")
 ]
 PricesAsOf = Annotated[
-    date | None, typer.Option("--prices-as-of", parser=_day, metavar="DATE", help="Price with what was known then.")
+    date | None, typer.Option("--prices-as-of", parser=day, metavar="DATE", help="Price with what was known then.")
 ]
 MaxPriceAge = Annotated[
     int | None, typer.Option("--max-price-age", min=0, metavar="DAYS", help="Replaces the allowed age of prices.")
 ]
 MaxUsd = Annotated[
-    Decimal | None, typer.Option("--max-usd", parser=_dollars, metavar="X", help="Lowers the budget for this command.")
+    Decimal | None, typer.Option("--max-usd", parser=dollars, metavar="X", help="Lowers the budget for this command.")
 ]
 Explain = Annotated[
     int | None, typer.Option("--explain", min=1, metavar="RANK", help="Every number of a row, step by step.")
 ]
+Sweep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sweep", metavar="KEY=V,V", help="Price the plan at each value of a key; may be given several times."
+    ),
+]
+Live = Annotated[
+    bool, typer.Option("--live", help="Ask AWS what it offers at this moment: blocks, training plans, reservations.")
+]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a page to look at instead; it asks no host.")
+]
+Open = Annotated[bool, typer.Option("--open", help="Show the page in a browser; with --html or without.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DespiteVerdict = Annotated[
     bool,
@@ -62,7 +87,31 @@ DespiteVerdict = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done and do nothing.")]
+AttachSandbox = Annotated[
+    bool, typer.Option("--sandbox", help="In the sandbox that slipway sandbox start has started, instead of AWS.")
+]
 InSandbox = Annotated[bool, typer.Option("--sandbox", help="Use an embedded AWS on this machine.")]
+
+
+def environment(*, sandbox: bool) -> dict[str, str]:
+    """The environment that a command sees AWS by: this process's, or that of the sandbox that stays.
+
+    Raises:
+        ImpossibleError: no sandbox runs.
+    """
+    if not sandbox:
+        return dict(os.environ)
+    from launcher.workflow.deploy.in_sandbox import attached
+
+    box = attached(os.environ, region_of(os.environ))
+    if box is None:
+        raise ImpossibleError("no sandbox runs that this could look at", hint="slipway sandbox start")
+    return box.process_environment(os.environ)
+
+
+def region_of(environment: Mapping[str, str]) -> str:
+    """The region that an environment names, us-east-1 without."""
+    return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
 
 
 def price_cache() -> Path:
@@ -70,6 +119,29 @@ def price_cache() -> Path:
     return cache_folder(os.environ)
 
 
+def price_options(**chosen: Any) -> "PriceOptions":
+    """How a command of this folder prices, with the person's own cache; `chosen` are the fields of PriceOptions."""
+    from launcher.workflow.quote.options import PriceOptions
+
+    return PriceOptions(cache=price_cache(), runs=Path.cwd(), **chosen)
+
+
 def now() -> datetime:
     """The moment of this command, UTC, to the second."""
     return datetime.now(UTC).replace(microsecond=0)
+
+
+def plan_name(text: str) -> str:
+    """The name of a plan that was named, or whose file was.
+
+    Raises:
+        UnreadableInputError: it is a file that cannot be read as a plan.
+    """
+    from launcher import plan_file
+
+    return plan_file.load(Path(text)).name if plan_file.is_path(text) else text
+
+
+def page_path(html: Path | None, name: str, kind: str, *, show: bool) -> Path | None:
+    """Where a page goes: where --html says, or for --open alone below .slipway; None where none is wanted."""
+    return html if html is not None or not show else Path(".slipway") / "pages" / f"{name}-{kind}.html"

@@ -1,30 +1,94 @@
 """Where a command's words go: results on standard output, chatter and errors on standard error."""
 
 import json
+import os
+import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 
+from launcher.cli.colour import painted
 from launcher.cli.lines import finding_line
 from launcher.model.errors import SlipwayError
+
+VERBOSE = "SLIPWAY_VERBOSE"
+"""Variable of the environment that says more: -v sets it."""
+
+
+def verbose() -> bool:
+    """Whether more is to be said than usual."""
+    return bool(os.environ.get(VERBOSE))
+
+
+class ReaderGoneError(Exception):
+    """Nobody reads the result any more (`| head`), which is no failure; typer would end with 1 of its own."""
+
+
+@contextmanager
+def _read_by_somebody() -> Iterator[None]:
+    """A block that prints a result.
+
+    Raises:
+        ReaderGoneError: nobody reads it any more.
+    """
+    try:
+        yield
+    except BrokenPipeError as problem:
+        raise ReaderGoneError from problem
 
 
 def result(lines: Iterable[str]) -> None:
     """Print the result of a command."""
-    for line in lines:
-        typer.echo(line)
+    with _read_by_somebody():
+        for line in lines:
+            typer.echo(painted(line, sys.stdout))
+
+
+def page(lines: Sequence[str]) -> None:
+    """Print a page, through a pager where it is longer than the terminal that it goes to.
+
+    $PAGER names the pager, as everywhere; `PAGER=cat` is none.
+    """
+    # Two lines are left for the command that was typed and the next prompt.
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) or len(lines) <= shutil.get_terminal_size().lines - 2:
+        result(lines)
+        return
+    from pydoc import pager
+
+    # As git has it: what fits is not waited for, colours come through, the screen stays.
+    os.environ.setdefault("LESS", "FRX")
+    pager("\n".join(painted(line, sys.stdout) for line in lines) + "\n")
 
 
 def document(data: Mapping[str, Any]) -> None:
     """Print the result of a command as JSON."""
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    with _read_by_somebody():
+        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def long_document(data: Mapping[str, Any], key: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print the result of a command as JSON, with a list of thousands of rows, one a line and each forgotten again.
+
+    Args:
+        data: the document, with an empty list under `key`.
+        key: of the list.
+        rows: its objects.
+    """
+    place = f'"{key}": []'
+    head, _, tail = json.dumps(data, indent=2, ensure_ascii=False).partition(place)
+    with _read_by_somebody():
+        typer.echo(head + place.removesuffix("]"), nl=False)
+        for number, row in enumerate(rows):
+            typer.echo(("," if number else "") + "\n    " + json.dumps(row, ensure_ascii=False), nl=False)
+        typer.echo("\n  ]" + tail)
 
 
 def say(text: str = "") -> None:
     """Print chatter."""
-    typer.echo(text, err=True)
+    typer.echo(painted(text, sys.stderr), err=True)
 
 
 def refusal(problem: SlipwayError) -> None:
@@ -34,7 +98,7 @@ def refusal(problem: SlipwayError) -> None:
 
         document(error_document(problem))
         return
-    say(typer.style("error: ", fg="red", bold=True) + problem.message)
+    say(f"error: {problem.message}")
     for each in problem.findings:
         say(f"  {finding_line(each)}")
     if problem.hint:

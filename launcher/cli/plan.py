@@ -1,15 +1,22 @@
 """`slipway plan`: every way to buy the job, with the total dollars to finish."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.plan_page import page
 from launcher.cli.table import terminal_width
-from launcher.pricing.gate import IMPOSSIBLE
-from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import price
+from launcher.model.errors import UnreadableInputError
+
+if TYPE_CHECKING:
+    from launcher.pricing.priced import Priced
+    from launcher.workflow.quote.options import PriceOptions
+
+MOST_WHOLE = 500
+"""Combinations that a page prices whole."""
 
 
 def register(app: typer.Typer) -> None:
@@ -23,43 +30,144 @@ def plan(
     json: options.Json = False,
     everything: options.Everything = False,
     explained: options.Explain = None,
+    saved: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="SAVED", help="Save a candidate: slipway deploy SAVED does just that."),
+    ] = None,
+    wanted: options.Pick = None,
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
     max_price_age: options.MaxPriceAge = None,
     max_usd: options.MaxUsd = None,
+    swept: options.Sweep = None,
+    live: options.Live = False,
+    html: options.Html = None,
+    show: options.Open = False,
 ) -> None:
-    """Total dollars to finish, for every way to buy the same job. Calls nothing and spends nothing."""
-    asked = PriceOptions(
-        cache=options.price_cache(),
-        runs=Path.cwd(),
+    """Total dollars to finish, for every way to buy the same job. Calls nothing and spends nothing.
+
+    With --live and credentials AWS is asked what it offers at this moment, and each offer is a row; nothing is bought.
+    With -o one candidate is saved, with its stacks: slipway deploy and slipway launch of that file do just that.
+    """
+    from launcher.pricing.gate import IMPOSSIBLE
+    from launcher.workflow.quote.price import price
+
+    asked = options.price_options(
         region=region,
         everything=everything,
         prices_as_of=prices_as_of,
         max_price_age=max_price_age,
         max_usd=max_usd,
     )
+    _refuse_mixed(saved, wanted, swept, live=live, drawn=html is not None or show)
+    if swept:
+        _sweep(file, swept, asked, json=json)
+        return
     priced = price(file, options.now(), asked)
-    if explained is not None:
-        from launcher.cli import explain
-
-        output.result(explain.page(priced, explained, terminal_width()))
+    if live:
+        priced = _with_live(priced, asked)
+    told = _saved(saved, priced, wanted) if saved is not None else []
+    if (target := options.page_path(html, priced.request.name, "plan", show=show)) is not None:
+        _page(priced, target, asked, show=show, live=live)
+    elif explained is not None:
+        _explain(priced, explained)
     elif json:
-        from launcher.records.documents import plan_document
-
-        types, considered = priced.catalog.instance_types, priced.considered
-        output.document(
-            plan_document(
-                name=priced.request.name,
-                now=priced.now,
-                considered=considered,
-                quotes=priced.quotes,
-                findings=priced.findings,
-                types=types,
-                next_command=priced.next_command,
-                alternatives=priced.alternatives,
-            )
-        )
+        _document(priced, everything=everything)
     else:
-        output.result(page(priced, terminal_width(), everything=everything))
+        _table(priced, everything=everything, live=live)
+    for line in told:
+        output.say(line)
     if priced.impossible:
         raise typer.Exit(code=IMPOSSIBLE)
+
+
+def _table(priced: "Priced", *, everything: bool, live: bool) -> None:
+    """The ways to buy, the best first."""
+    from launcher.cli.plan_page import page
+
+    output.page(page(priced, terminal_width(), everything=everything, called=live))
+
+
+def _explain(priced: "Priced", rank: int) -> None:
+    """Every number of a row."""
+    from launcher.cli import explain
+
+    output.page(explain.page(priced, rank, terminal_width()))
+
+
+def _sweep(file: Path, swept: Sequence[str], asked: "PriceOptions", *, json: bool) -> None:
+    """The plan at every combination of the values."""
+    from launcher.cli.sweep_page import page as sweep_page
+    from launcher.pricing.gate import IMPOSSIBLE
+    from launcher.workflow.quote.answers import sweep_answer
+    from launcher.workflow.quote.sweep import sweep
+
+    found = sweep(file, swept, options.now(), asked)
+    if json:
+        output.document(sweep_answer(found))
+    else:
+        output.page(sweep_page(found, terminal_width()))
+    if all(each.priced is None for each in found.points):
+        raise typer.Exit(code=IMPOSSIBLE)
+
+
+def _refuse_mixed(
+    saved: Path | None, wanted: str | None, swept: Sequence[str] | None, *, live: bool, drawn: bool
+) -> None:
+    """Refuse flags that do not go together.
+
+    Raises:
+        UnreadableInputError: some of these do not.
+    """
+    if wanted is not None and saved is None:
+        raise UnreadableInputError("--pick says which candidate is saved", hint="add -o SAVED, or use slipway quote")
+    if live and saved is not None:
+        raise UnreadableInputError("an offer has to be bought before it is deployed on", hint="drop -o or --live")
+    if swept and drawn:
+        raise UnreadableInputError("--sweep prints a table and no page", hint="drop --html and --open, or --sweep")
+    if swept and (saved is not None or live):
+        raise UnreadableInputError("--sweep saves nothing and asks nothing", hint="drop -o and --live, or --sweep")
+
+
+def _with_live(priced: "Priced", asked: "PriceOptions") -> "Priced":
+    """The candidates with the offers of this moment among them."""
+    import os
+
+    from launcher.workflow.capacity.live import with_live_offers
+
+    return with_live_offers(priced, asked, environment=dict(os.environ), say=output.say)
+
+
+def _saved(path: Path, priced: "Priced", wanted: str | None) -> list[str]:
+    """Keep a candidate in a file; what is to be said of that."""
+    import os
+
+    from launcher.workflow.deploy.saved_plan import save_plan
+    from launcher.workflow.quote.price import pick
+
+    rank, quoted = pick(priced, wanted)
+    kept = save_plan(path, priced, rank, quoted, os.environ)
+    verb = "launch" if priced.request.workload.train is not None else "deploy"
+    said = f"saved: candidate {rank}, plan {kept.digest[:12]}, at most ${kept.usd_high:,.2f}, in {path}"
+    return [f"\n  {said}", f"  next: slipway {verb} {path}"]
+
+
+def _document(priced: "Priced", *, everything: bool) -> None:
+    """Print the plan as JSON; all candidates are more than anybody holds at once."""
+    from launcher.workflow.quote.answers import candidate_answers, plan_answer
+
+    if everything:
+        output.long_document(plan_answer(priced, rows=()), "candidates", candidate_answers(priced))
+    else:
+        output.document(plan_answer(priced))
+
+
+def _page(priced: "Priced", target: Path, asked: "PriceOptions", *, show: bool, live: bool) -> None:
+    """The page to look at, with every size and place where they are few enough to be priced whole."""
+    from launcher.cli.html import page as html_page
+    from launcher.cli.html import plan as plan_page
+    from launcher.workflow.quote.price import price
+
+    few = not live and priced.request.workload.serve is None and priced.considered <= MOST_WHOLE
+    every = price(Path(priced.path), priced.now, replace(asked, everything=True)) if few else None
+    html_page.save(target, plan_page.page(priced, every), show=show)

@@ -2,44 +2,43 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 
 from launcher.cli import words
 from launcher.cli.lines import finding_line, wrapped
+from launcher.cli.plan_rows import notes_below, table, table_row, unpriced_reasons
 from launcher.cli.price_ages import contradictions, price_ages
-from launcher.cli.table import Column, align_points, render
-from launcher.model.enums import Basis, Level, PurchaseOption
-from launcher.model.money import Price, Range, Unpriced, UsdRange
+from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.money import Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.planning.work import cluster_hours
 from launcher.pricing.alternatives import HYPERPOD
 from launcher.pricing.candidate import Candidate
-from launcher.pricing.compute import WHOLE
-from launcher.pricing.gate import IMPOSSIBLE
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 
 MOST_PRICED, MOST_UNPRICED, MOST_OF_AN_OPTION = 10, 4, 2
-NARROW = 100
-MANY_HOURS = 100
-INCOMPLETE = "total incomplete"
 
 
 def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[str]:
     """The whole page for a terminal of `width` columns."""
     ranks, rest = ranks_shown(priced.candidates, everything=everything)
-    shown = [(rank, priced.quote(rank)) for rank in ranks]
+    named = priced.cheapest_of(NEURON) if _compares_families(priced) else None
+    if named is not None and named not in ranks:
+        # Whatever has a price comes before whatever has none, so that the row falls among the priced ones.
+        at = next((i for i, rank in enumerate(ranks) if rank > named or priced.candidates[rank - 1].usd is None), None)
+        ranks.insert(len(ranks) if at is None else at, named)
+    shown = [table_row(rank, priced.row(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
     lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
     rows = table(shown, width)
     lines += [
         "",
         *rows,
-        *_notes_below(shown, rows, width),
-        *unpriced_reasons(shown, width),
+        *notes_below(shown, rows, width),
+        *unpriced_reasons(((each.unpriced, each.note) for each in shown if each.unpriced), width),
         *also_unpriced(rest, width),
         *_not_deployed(priced, width),
     ]
-    lines += footer(priced, shown, width, everything=everything, called=called)
+    lines += footer(priced, ranks, width, everything=everything, called=called)
     return lines
 
 
@@ -79,41 +78,6 @@ def _first_of_each_type(candidates: Sequence[Candidate], ranks: Sequence[int]) -
         order = (not untrusted, each.place.option is not PurchaseOption.ON_DEMAND, rank)
         best[each.place.instance_type] = min(best.get(each.place.instance_type, order), order)
     return [rank for _, _, rank in sorted(best.values())]
-
-
-def unpriced_reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
-    """Why the rows without a price have none: the notes say it where there is room, and this does everywhere."""
-    told: dict[str, dict[str, None]] = {}
-    for _, quoted in rows:
-        if quoted.unpriced is not None:
-            place = quoted.plan.place
-            told.setdefault(_note(quoted), {})[f"{place.instance_type} {words.option(place)}"] = None
-    return [
-        piece for reason, rows_of in told.items() for piece in wrapped(f"  – {', '.join(rows_of)}: {reason}", width)
-    ]
-
-
-def _notes_below(rows: Sequence[tuple[int, Quote]], lines: Sequence[str], width: int) -> list[str]:
-    """What the table had no room for and nobody should miss: tails of blocks, commitments, what is impossible.
-
-    A total without some of its lines is marked here too.
-    """
-    below: dict[str, list[str]] = {}
-
-    @cache
-    def has_room(note: str) -> bool:
-        """Whether the table shows a note whole; many rows share one."""
-        return any(line.endswith(note) for line in lines)
-
-    for rank, quoted in rows:
-        whole = quoted.plan.place.option in WHOLE
-        grave = whole or quoted.commitment_usd is not None or quoted.gate.exit_code == IMPOSSIBLE
-        note = _note(quoted)
-        if quoted.usd is not None and note and not has_room(note):
-            text = note if grave else INCOMPLETE if quoted.incomplete else ""
-            below.setdefault(text, []).append(str(rank))
-    below.pop("", None)
-    return [piece for note, ranks in below.items() for piece in wrapped(f"  {', '.join(ranks)}: {note}", width)]
 
 
 def also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
@@ -170,7 +134,7 @@ def answer(priced: Priced) -> list[str]:
     """The verdict in a sentence or two."""
     best = priced.quote(1)
     if best.usd is None:
-        return ["No candidate has a price: nothing can be launched. The reasons stand in the table."]
+        return ["No candidate has a price: nothing can be launched. The reasons are in the table."]
     place = best.plan.place
     usd, hours = best.usd, best.hours
     spread = words.between(words.dollars(usd.low), words.dollars(usd.high))
@@ -181,115 +145,49 @@ def answer(priced: Priced) -> list[str]:
     if best.commitment_usd is not None:
         text += f" It takes a commitment of ${words.dollars(best.commitment_usd)}."
     if best.incomplete:
-        text += " Lines without a price are not in it."
+        text += f" {missing_words(best)}"
     lines = [text, *_other_family(priced)]
     if not best.gate.allowed:
         lines.append(f"A launch would be refused: {best.gate.reason}.")
     return lines
 
 
+def missing_words(quoted: Quote) -> str:
+    """What the lines come to that have no price, for a total that does not hold them."""
+    count = sum(each.unpriced is not None and each.group != "compute" for each in quoted.components)
+    some, out = ("1 line has", "is") if count == 1 else (f"{count} lines have", "are")
+    more = f": about ${words.dollars(quoted.missing_usd)} more at the dearest prices known elsewhere"
+    return f"{some} no price there and {out} not in it{more if quoted.missing_usd else ''}."
+
+
+def _compares_families(priced: Priced) -> bool:
+    """Whether a plan's amount of work can be held against other machines."""
+    train = priced.request.workload.train
+    return train is not None and train.tokens_b is not None and priced.cheapest_of(NVIDIA) is not None
+
+
 def _other_family(priced: Priced) -> list[str]:
     """GPU against Trainium in a sentence, where the plan leaves both open."""
     from launcher.pricing.port import port, weeks_words
 
-    train = priced.request.workload.train
-    ranks = [priced.cheapest_of(family) for family in (NVIDIA, NEURON)]
-    sides = [priced.candidates[rank - 1] for rank in ranks if rank is not None]
-    if train is None or train.tokens_b is None or len(sides) != len(ranks):
+    train, rank = priced.request.workload.train, priced.cheapest_of(NEURON)
+    other = priced.cheapest_of(NVIDIA)
+    if train is None or rank is None or other is None or not _compares_families(priced):
         return []
+    sides = [priced.candidates[other - 1], priced.candidates[rank - 1]]
     gpu, trainium = (UsdRange(low=usd, mid=usd, high=usd) for each in sides if (usd := each.usd) is not None)
     found = port(train, gpu, trainium, priced.now.date())
     runs = found.break_even_run
     back = "is never paid back" if runs is None else f"is paid back after {runs:,} run{'s' if runs > 1 else ''}"
     what = f"{sides[1].place.nodes} × {sides[1].place.instance_type}, {words.option(sides[1].place)}"
-    text = f"Trainium: {what}: ${words.dollars(trainium.mid)} a run; the port of {weeks_words(found.weeks.mid)} {back}."
+    text = f"Trainium: row {rank}, {what}: ${words.dollars(trainium.mid)} a run"
+    text += f"; the port of {weeks_words(found.weeks.mid)} {back}."
     return [f"{text} slipway compare {priced.path} says why."]
-
-
-def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
-    """The candidates as a table.
-
-    Below NARROW columns, and where there would be no room for regions, these go by their codes and plans without their
-    kind.
-    """
-    narrow = width < NARROW
-    columns = [
-        Column(title="#", right=True),
-        Column(title="machines"),
-        Column(title="", yields=1),
-        Column(title="where", yields=0),
-        Column(title="zone", yields=2),
-        Column(title="how"),
-        Column(title="$/h", right=True),
-        Column(title="hours", right=True),
-        Column(title=""),
-        Column(title="total $", right=True),
-        Column(title=""),
-        Column(title="notes", yields=3, shrinks=True),
-    ]
-    lines: list[str] = []
-    for short in (False, True)[narrow:]:
-        cells = [_cells(rank, quoted, short=short) for rank, quoted in rows]
-        for index in (6, 7, 9):
-            for row, text in zip(cells, align_points([row[index] for row in cells]), strict=True):
-                row[index] = text
-        lines = render(columns, cells, width)
-        if " where " in lines[0]:
-            break
-    return lines
-
-
-def _cells(rank: int, quoted: Quote, *, short: bool) -> list[str]:
-    """One candidate's cells."""
-    place, usd = quoted.plan.place, quoted.usd
-    number = str(rank) if usd is not None else "–"
-    hours = quoted.hours
-    rate = words.dollars(quoted.price.usd * place.nodes) if isinstance(quoted.price, Price) else ""
-    return [
-        number,
-        words.machines(place).replace(" × ", "×") if short else words.machines(place),
-        quoted.accelerator,
-        words.region_code(place.region) if short else place.region,
-        place.az_id or "",
-        words.option(place, short=short),
-        rate or ("" if short else "unpriced"),
-        words.hours(hours.mid),
-        _spread(hours, short=short),
-        words.dollars(usd.mid) if usd else "",
-        words.between(words.dollars(usd.low), words.dollars(usd.high)) if usd else ("unpriced" if short else ""),
-        _note(quoted),
-    ]
-
-
-def _spread(hours: Range, *, short: bool) -> str:
-    """The range of hours; whole ones where room is short and they are many."""
-    if short and hours.high >= MANY_HOURS:
-        return words.between(f"{hours.low:,.0f}", f"{hours.high:,.0f}")
-    return words.between(words.hours(hours.low), words.hours(hours.high))
-
-
-def _note(quoted: Quote) -> str:
-    """The one thing worth saying of a row."""
-    if quoted.unpriced is not None:
-        seen = getattr(quoted.price, "seen", None)
-        unverified = (
-            f" (unverified: {words.dollars(seen.usd)})" if seen is not None and seen.basis == "unverified" else ""
-        )
-        return quoted.unpriced + unverified
-    error = next((each for each in quoted.findings if each.level is Level.ERROR), None)
-    if error is not None:
-        return error.message
-    parts = [quoted.note] if quoted.note else []
-    if quoted.commitment_usd is not None and quoted.plan.place.term_years:
-        parts.append(f"a commitment of ${words.dollars(quoted.commitment_usd)}")
-    if quoted.incomplete:
-        parts.append(INCOMPLETE)
-    return "; ".join(parts)
 
 
 def footer(
     priced: Priced,
-    shown: Sequence[tuple[int, Quote]],
+    ranks: Sequence[int],
     width: int,
     *,
     everything: bool = False,
@@ -297,10 +195,10 @@ def footer(
 ) -> list[str]:
     """How many were looked at, how old the prices are, what was found, and what to type next."""
     rest = "; the model does not fit the others" if everything else "; --all for the rest"
-    rest = "" if len(shown) == priced.considered else rest
-    lines = [f"  {len(shown):,} of {priced.considered:,} considered{rest}. {price_ages(priced.candidates)}"]
+    rest = "" if len(ranks) == priced.considered else rest
+    lines = [f"  {len(ranks):,} of {priced.considered:,} considered{rest}. {price_ages(priced.candidates)}"]
     lines = [piece for line in lines for piece in wrapped(line, width)]
-    lines += contradictions((priced.candidates[rank - 1] for rank, _ in shown), width)
+    lines += contradictions((priced.candidates[rank - 1] for rank in ranks), width)
     lines.append(
         "  Prices were read and nothing was spent." if called else "  Nothing was called and nothing was spent."
     )

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
-from launcher.cli.policies_page import policies_document, policies_lines, policies_next
+from launcher.cli import completion, options, output
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 
 
@@ -19,11 +18,17 @@ def register(app: typer.Typer) -> None:
 def policies(
     *,
     account: Annotated[str, typer.Option("--account", metavar="ID", help="The account's id, twelve digits.")],
-    region: Annotated[str, typer.Option("--region", help="The region that is bootstrapped.")],
+    region: Annotated[
+        str, typer.Option("--region", help="The region that is bootstrapped.", autocompletion=completion.regions)
+    ],
     folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")],
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="A plan file: its target's policies alone, with its boundary."),
+        typer.Argument(
+            metavar="[FILE]",
+            help="A plan file: its target's policies alone, with its boundary.",
+            autocompletion=completion.plan_files,
+        ),
     ] = None,
     qualifier: Annotated[str | None, typer.Option("--qualifier", help="The CDK bootstrap's own qualifier.")] = None,
     boundary: Annotated[
@@ -38,6 +43,7 @@ def policies(
 ) -> None:
     """Write the policies of whoever deploys and of CloudFormation, and print the commands that put them in place."""
     from launcher import plan_file
+    from launcher.cli.policies_page import policies_document, policies_lines, policies_next
     from launcher.records.run_folder import write_whole
     from launcher.workflow.deploy.policies import Asked, policies_of
 

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import completion, options, output
 from launcher.cli.table import terminal_width
-from launcher.workflow.quote.options import PriceOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -16,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
 
 def portfolio(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="The plan files.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="The plan files.", autocompletion=completion.plan_files)
+    ],
     *,
     json: options.Json = False,
     region: options.Region = None,
@@ -27,9 +28,7 @@ def portfolio(
     from launcher.cli.portfolio_page import document, page
     from launcher.workflow.quote import portfolio as story
 
-    asked = PriceOptions(
-        cache=options.price_cache(),
-        runs=Path.cwd(),
+    asked = options.price_options(
         region=region,
         prices_as_of=prices_as_of,
         max_price_age=max_price_age,
@@ -38,4 +37,4 @@ def portfolio(
     if json:
         output.document(document(found))
     else:
-        output.result(page(found, terminal_width()))
+        output.page(page(found, terminal_width()))

@@ -1,4 +1,4 @@
-"""How old the prices of a page are, in one line, and what newer word stands against them."""
+"""How old the prices of a page are, in one line, and what newer word there is against them."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -32,7 +32,7 @@ def price_ages(candidates: Sequence[Candidate]) -> str:
 
 
 def contradictions(candidates: Iterable[Candidate], width: int) -> list[str]:
-    """The newer unverified rows that stand against prices in use, the first few."""
+    """The newer unverified rows that speak against prices in use, the first few."""
     found = list(dict.fromkeys(told for each in candidates if (told := contradiction(each))))
     lines = [piece for told in found[:MOST_CONTRADICTIONS] for piece in wrapped(f"  {told}.", width)]
     more = len(found) - MOST_CONTRADICTIONS

@@ -7,13 +7,27 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import completion, options, output
 from launcher.cli.table import terminal_width
 
-Type = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="One instance type, its ml. prices included.")]
-Place = Annotated[str | None, typer.Option("--region", help="One region.")]
+Type = Annotated[
+    str | None,
+    typer.Option(
+        "--type",
+        metavar="TYPE",
+        help="One instance type, its ml. prices included.",
+        autocompletion=completion.instance_types,
+    ),
+]
+Place = Annotated[str | None, typer.Option("--region", help="One region.", autocompletion=completion.regions)]
 Kind = Annotated[
-    str | None, typer.Option("--option", metavar="KIND", help="One kind: on-demand, spot, reserved, bill-item ...")
+    str | None,
+    typer.Option(
+        "--option",
+        metavar="KIND",
+        help="One kind: on-demand, spot, reserved, bill-item ...",
+        autocompletion=completion.price_kinds,
+    ),
 ]
 Every = Annotated[bool, typer.Option("--all", help="Every row, not only the first of each kind.")]
 
@@ -30,7 +44,9 @@ def register(app: typer.Typer) -> None:
 
 
 def show(
-    name: Annotated[str | None, typer.Argument(metavar="TYPE", help="The same as --type.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="TYPE", help="The same as --type.", autocompletion=completion.instance_types)
+    ] = None,
     *,
     instance_type: Type = None,
     region: Place = None,
@@ -52,7 +68,7 @@ def show(
         output.document(show_document(now=now, prices_as_of=prices_as_of, rows=rows))
         return
     width = terminal_width()
-    output.result(show_page(rows, wanted, width, everything=everything, history=history, as_of=prices_as_of))
+    output.page(show_page(rows, wanted, width, everything=everything, history=history, as_of=prices_as_of))
     output.say("\n  next: slipway prices refresh")
 
 
@@ -78,14 +94,20 @@ def diff(
     if json:
         output.document(diff_document(now=options.now(), before=before, after=after, changes=changes))
     else:
-        output.result(diff_page(changes, wanted, (before, after), terminal_width(), everything=everything))
+        output.page(diff_page(changes, wanted, (before, after), terminal_width(), everything=everything))
 
 
 def refresh(
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Only what this plan file needs.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="Only what this plan file needs.", autocompletion=completion.plan_files),
+    ] = None,
     *,
     everything: Annotated[bool, typer.Option("--all", help="Every price, as without a plan file.")] = False,
-    region: Annotated[list[str] | None, typer.Option("--region", help="Only this region; may be repeated.")] = None,
+    region: Annotated[
+        list[str] | None,
+        typer.Option("--region", help="Only this region; may be repeated.", autocompletion=completion.regions),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Read prices from AWS into your cache, beside the shipped ones. Changes nothing in AWS.

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from itertools import groupby
 
+from launcher.catalog.fetched_prices import percent, plain
 from launcher.catalog.listing import BILL_ITEM, SPOT_RANGE, PriceChange, PriceRow
-from launcher.catalog.readings import percent, plain
 from launcher.catalog.selector import SAGEMAKER
 from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, align_points, render
@@ -32,7 +32,7 @@ PLACES = {"*": "everywhere", "unstated": "not stated"}
 MARKETS = {Market.OPEN: "open", Market.FLOOR: "floor", Market.NONE: "none"}
 TOO_OLD = "*"
 HANGING = 4
-"""Columns that the further lines of a source stand in from its number."""
+"""Columns that the further lines of a source are indented from its number."""
 
 
 def show_page(

@@ -7,7 +7,9 @@ from itertools import groupby
 
 from launcher.cli import words
 from launcher.cli.lines import finding_line, wrapped
+from launcher.cli.plan_table import missing_words
 from launcher.cli.table import Column, align_points, render
+from launcher.model.durations import spoken
 from launcher.model.enums import Availability, PurchaseOption
 from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Quote
@@ -21,11 +23,11 @@ GROUPS = ("compute", "storage", "network", "other")
 
 def page(quoted: Quote, rank: int, width: int, today: date, file: str) -> list[str]:
     """The whole quote."""
-    place, hours = quoted.plan.place, quoted.hours
-    where = place.az_id or place.region
-    how = "" if place.option is PurchaseOption.BEDROCK else f", {words.option(place)}"
-    lines = ["", f"  {quoted.plan.name} · {words.machines(place)}{how} in {where}", ""]
-    lines += [piece for line in _answer(quoted) for piece in wrapped(f"  {line}", width)]
+    hours = quoted.hours
+    lines = ["", title(quoted), ""]
+    lines += [piece for line in answer_lines(quoted) for piece in wrapped(f"  {line}", width)]
+    if not quoted.gate.allowed:
+        lines += gate_lines(quoted, width)
     lines += ["", *_bill(quoted, width), ""]
     if quoted.serving is None:
         lines += wrapped(
@@ -38,10 +40,12 @@ def page(quoted: Quote, rank: int, width: int, today: date, file: str) -> list[s
     lines += _spot(quoted, width)
     lines += ["", "  assumptions"]
     for each in quoted.assumptions:
-        lines += wrapped(f"    {each.name}: {each.value} {each.unit} — {each.source}", width)
+        lines += wrapped(f"    {each.name}: {f'{each.value} {each.unit}'.strip()} — {each.source}", width)
     lines += ["", "  safety"]
     lines += [f"    {'on ' if each.on else 'off'}  {each.name}: {each.value}" for each in quoted.policies]
-    lines += ["", *_gate(quoted, width)]
+    lines += [""]
+    if quoted.gate.allowed:
+        lines += gate_lines(quoted, width)
     lines += [piece for each in quoted.findings for piece in wrapped(f"  {finding_line(each)}", width)]
     expiry = f", good until {quoted.expires_at:%Y-%m-%d %H:%M} UTC" if quoted.expires_at else ""
     lines += [
@@ -55,7 +59,14 @@ def page(quoted: Quote, rank: int, width: int, today: date, file: str) -> list[s
     return lines
 
 
-def _answer(quoted: Quote) -> list[str]:
+def title(quoted: Quote) -> str:
+    """What is quoted, in a line."""
+    place = quoted.plan.place
+    how = "" if place.option is PurchaseOption.BEDROCK else f", {words.option(place)}"
+    return f"  {quoted.plan.name} · {words.machines(place)}{how} in {place.az_id or place.region}"
+
+
+def answer_lines(quoted: Quote) -> list[str]:
     """The total in a sentence."""
     if quoted.usd is None:
         return [f"No total: {quoted.unpriced}."]
@@ -66,6 +77,8 @@ def _answer(quoted: Quote) -> list[str]:
         + (f" ({spread})" if spread else "")
         + (", incomplete" if quoted.incomplete else "")
     ]
+    if quoted.incomplete:
+        lines.append(missing_words(quoted))
     if quoted.commitment_usd is not None:
         lines.append(f"Cash that has to be committed: ${words.dollars(quoted.commitment_usd)}")
     if quoted.cash_after_credits_usd is not None:
@@ -183,7 +196,7 @@ def _spot(quoted: Quote, width: int) -> list[str]:
     if spot is None:
         return []
     every = spot.checkpoint_interval_s
-    saves = "never saves" if every is None else f"saves every {every:.0f} s"
+    saves = "never saves" if every is None else f"saves every {spoken(every)}"
     text = (
         f"  {spot.interruptions_expected:.2g} interruptions expected; {saves}; "
         f"{spot.overhead_fraction:.1%} more hours than without"
@@ -201,7 +214,7 @@ def _spot(quoted: Quote, width: int) -> list[str]:
     return lines
 
 
-def _gate(quoted: Quote, width: int) -> list[str]:
+def gate_lines(quoted: Quote, width: int) -> list[str]:
     """What a launch would be told."""
     gate = quoted.gate
     if gate.allowed:

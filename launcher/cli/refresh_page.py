@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from launcher.catalog.readings import Move, plain
+from launcher.catalog.fetched_prices import Move, plain
 from launcher.catalog.selector import Key
 from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, align_points, render
@@ -30,7 +30,7 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
         lines += ["", "  refused"]
         lines += [line for each in report.refused for line in wrapped(f"    {_name(each.key)}: {each.reason}", width)]
     if report.failures:
-        lines += ["", "  failed; the older prices stand"]
+        lines += ["", "  failed; the older prices stay in use"]
         for what, problem in report.failures:
             hint = f" ({problem.hint})" if problem.hint else ""
             lines += wrapped(f"    {what}: {problem.message}{hint}", width)

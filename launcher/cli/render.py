@@ -1,14 +1,16 @@
 """`slipway render`: the files a plan would deploy and submit."""
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from launcher.cli import options, output
+from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError
-from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import pick, price
+
+SHOWN = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -23,18 +25,24 @@ def render(
     wanted: options.Pick = None,
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
+    yes: options.Yes = False,
 ) -> None:
     """Write the files a plan would deploy and submit, and execute nothing."""
     from launcher.records.run_folder import write_bundle
     from launcher.workflow.deploy.render import render_any
+    from launcher.workflow.quote.price import pick, price
 
     priced = price(
         file,
         options.now(),
-        PriceOptions(cache=options.price_cache(), runs=Path.cwd(), region=region, prices_as_of=prices_as_of),
+        options.price_options(region=region, prices_as_of=prices_as_of),
     )
     _, quoted = pick(priced, wanted)
     bundle = render_any(quoted, priced.catalog)
+    strange = _others(folder, {each.path.partition("/")[0] for each in bundle.files})
+    if strange:
+        shown = ", ".join(strange[:SHOWN]) + (f" and {len(strange) - SHOWN} more" if len(strange) > SHOWN else "")
+        confirm(f"write {len(bundle.files)} files to {folder}, which holds others ({shown})", yes=yes)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_bundle(bundle, folder, shared=True)
@@ -43,3 +51,8 @@ def render(
     output.result([f"  {folder / each.path}" for each in bundle.files])
     count = len(bundle.files)
     output.say(f"\n  plan {quoted.digest[:12]}: {count} file{'s' if count > 1 else ''}, nothing was executed")
+
+
+def _others(folder: Path, own: Container[str]) -> list[str]:
+    """What a folder holds beside what would be written there."""
+    return sorted(each.name for each in folder.iterdir() if each.name not in own) if folder.is_dir() else []

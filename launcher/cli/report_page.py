@@ -6,33 +6,41 @@ from launcher.cli import words
 from launcher.cli.endpoint_page import endpoint_lines
 from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, render
+from launcher.model.durations import HOUR_S, spoken
 from launcher.model.report import Attempt, Report
 
-MINUTE_H = 1 / 60
 
-
-def page(report: Report, width: int) -> list[str]:
-    """The whole report."""
+def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
+    """The report; with `everything` each fact that was read back."""
     if report.endpoint is not None:
         head = endpoint_lines(report, report.endpoint)
-        return [*head, *(piece for line in _month(report) for piece in wrapped(line, width)), *_checked(report, width)]
+        return [
+            *head,
+            *(piece for line in _month(report) for piece in wrapped(line, width)),
+            *_checked(report, width, everything=everything),
+        ]
     where = f" on a {report.scheduler} scheduler" + (", simulated" if report.simulated else "")
     count = len(report.attempts)
     lines = ["", f"  {report.name}: {report.status.value} after {count} attempt{'s' if count != 1 else ''}{where}", ""]
     lines += attempt_rows(report.attempts, width)
     lines += ["", *(piece for line in _money(report) for piece in wrapped(line, width))]
-    return lines + _checked(report, width)
+    return lines + _checked(report, width, everything=everything)
 
 
-def _checked(report: Report, width: int) -> list[str]:
-    """The stacks, what was read back of them, and what could not be."""
+def _checked(report: Report, width: int, *, everything: bool) -> list[str]:
+    """The stacks, what was read back of them, and what could not be; folded unless everything is wanted."""
+    facts, left = report.verified_resources, report.not_emulated
     lines = ["", "  stacks"]
     lines += [f"    {name}  {status}" for name, status in report.stacks] or ["    none"]
-    lines += ["", f"  read back and as planned ({len(report.verified_resources)})"]
-    lines += [piece for each in report.verified_resources for piece in wrapped(f"    {each}", width)]
-    if report.not_emulated:
+    if not everything:
+        told = [f"{len(facts)} facts as planned"] if facts else []
+        told += [f"{len(left)} not emulated, so not checked here"] if left else []
+        return [*lines, "", *wrapped(f"  read back: {'; '.join(told)}; -v lists them", width)] if told else lines
+    lines += ["", f"  read back and as planned ({len(facts)})"]
+    lines += [piece for each in facts for piece in wrapped(f"    {each}", width)]
+    if left:
         lines += ["", "  not emulated, so not checked here"]
-        lines += [piece for each in report.not_emulated for piece in wrapped(f"    {each}", width)]
+        lines += [piece for each in left for piece in wrapped(f"    {each}", width)]
     return lines
 
 
@@ -67,7 +75,7 @@ def _row(number: int, attempt: Attempt) -> list[str]:
     return [
         str(number),
         f"{attempt.started_at:%H:%M:%S}",
-        took(attempt.hours) if attempt.ended_at else "running",
+        spoken(attempt.hours * HOUR_S) if attempt.ended_at else "running",
         (attempt.ended_by or "").replace("-", " "),
         "" if attempt.exit_code is None else str(attempt.exit_code),
         str(attempt.resumed_from_step),
@@ -75,25 +83,18 @@ def _row(number: int, attempt: Attempt) -> list[str]:
     ]
 
 
-def took(hours: float) -> str:
-    """A span as a person says it.
-
-    >>> took(0.01), took(2.5)
-    ('36 s', '2.5 h')
-    """
-    return f"{hours * 3600:.0f} s" if hours < 2 * MINUTE_H else f"{words.hours(hours)} h"
-
-
 def _money(report: Report) -> list[str]:
     """Quoted beside used, at the quoted rate."""
     quoted = words.dollars(report.quoted_usd)
     lines = [
-        f"  quoted ${quoted} for {words.hours(report.quoted_hours)} h, prices of {report.prices_as_of or 'no date'}"
+        f"  quoted ${quoted} for {spoken(report.quoted_hours * HOUR_S)}, prices of {report.prices_as_of or 'no date'}"
     ]
     used = report.usd_at_quoted_rate
     if used is not None and report.usd_per_hour is not None:
         rate = f"${words.exact(report.usd_per_hour)} an hour"
-        lines.append(f"  used {took(report.actual_hours)}, which is ${words.dollars(used)} at the quoted {rate}")
+        lines.append(
+            f"  used {spoken(report.actual_hours * HOUR_S)}, which is ${words.dollars(used)} at the quoted {rate}"
+        )
     if report.simulated:
         lines.append(
             "  The machines were stand-ins: their hours say nothing of the quoted ones, and nothing was spent."

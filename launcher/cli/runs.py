@@ -6,7 +6,8 @@ import typer
 
 from launcher.cli import options, output
 from launcher.cli.table import Column, render, terminal_width
-from launcher.records.run_folder import all_runs, runs_document
+from launcher.records.command_record import read_command
+from launcher.records.run_folder import RunFolder, all_runs, runs_document
 
 
 def register(app: typer.Typer) -> None:
@@ -18,8 +19,7 @@ def runs(*, json: options.Json = False) -> None:
     """List the runs under .slipway in this folder, newest first."""
     found = []
     for name, folder in all_runs(Path.cwd()):
-        report = folder.read_json("report.json") if (folder.path / "report.json").is_file() else {}
-        found.append((name, folder.path.name, str(report.get("status", "not submitted")), folder.path))
+        found.append((name, folder.path.name, _status(folder), folder.path))
     if json:
         output.document(runs_document([row[:3] for row in found]))
         return
@@ -28,3 +28,16 @@ def runs(*, json: options.Json = False) -> None:
         return
     columns = [Column(title="name"), Column(title="started"), Column(title="status")]
     output.result(render(columns, [row[:3] for row in found], terminal_width()))
+
+
+def _status(folder: RunFolder) -> str:
+    """How a run stands by its folder: what its report says, or the command that made it."""
+    from launcher.records.documents import parse_report
+    from launcher.workflow.run.status import NOT_SUBMITTED, status_of
+
+    if (folder.path / "report.json").is_file():
+        return status_of(folder, parse_report(folder.read_json("report.json"))).replace("-", " ")
+    command = read_command(folder)
+    if command is None:
+        return NOT_SUBMITTED.replace("-", " ")
+    return command.state if command.state not in ("running", "failed") else f"{command.command} {command.state}"

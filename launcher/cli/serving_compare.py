@@ -1,4 +1,4 @@
-"""The page and the document of `slipway compare` for a serving plan."""
+"""The page of `slipway compare` for a serving plan."""
 
 from decimal import Decimal
 
@@ -11,25 +11,9 @@ from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.pricing.reasoning import SOURCE
 from launcher.pricing.serving.crossover import usd_per_request
-from launcher.records.serving_comparison import serving_comparison_document
 from launcher.workflow.quote.compare_serving import Crossover, ServingComparison
 
 MOST_ROWS = 10
-
-
-def document(found: ServingComparison) -> dict[str, object]:
-    """The JSON of a comparison."""
-    return serving_comparison_document(
-        name=found.request.name,
-        now=found.priced.now,
-        verdict=found.verdict,
-        quotes=found.priced.quotes,
-        found=found.sides,
-        crossovers=found.crossovers,
-        usd_per_request=usd_per_request(found.hosted),
-        findings=found.findings,
-        types=found.priced.catalog.instance_types,
-    )
 
 
 def page(found: ServingComparison, width: int) -> list[str]:

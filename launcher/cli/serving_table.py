@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from launcher.cli import words
 from launcher.cli.lines import wrapped
-from launcher.cli.plan_table import also_unpriced, footer, ranks_shown, unpriced_reasons
+from launcher.cli.plan_rows import incomplete_note, note_of, unpriced_name, unpriced_reasons
+from launcher.cli.plan_table import also_unpriced, footer, ranks_shown
 from launcher.cli.table import Column, align_points, render
 from launcher.model.enums import Level, PurchaseOption, ServingTask
 from launcher.model.quote import Quote
@@ -23,9 +24,9 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[
     shown = [(rank, priced.quote(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
     lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
-    lines += ["", *table(shown, width), *_refused(shown, width), *unpriced_reasons(shown, width)]
+    lines += ["", *table(shown, width), *_refused(shown, width), *_reasons(shown, width)]
     lines += _also_unpriced(rest, width)
-    return lines + footer(priced, shown, width, called=called)
+    return lines + footer(priced, ranks, width, called=called)
 
 
 def _refused(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
@@ -38,6 +39,11 @@ def _refused(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
     return [
         piece for reason, ranks in told.items() for piece in wrapped(f"  {', '.join(ranks)} refused: {reason}", width)
     ]
+
+
+def _reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
+    """Why rows without a price have none."""
+    return unpriced_reasons(((unpriced_name(each), note_of(each)) for _, each in rows if each.unpriced), width)
 
 
 def _also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
@@ -79,7 +85,7 @@ def answer(priced: Priced) -> list[str]:
     """The cheapest, and the cheapest of the other kind: machines, or Bedrock."""
     best = priced.quote(1)
     if best.usd is None:
-        return ["No candidate has a price: nothing can be launched. The reasons stand in the table."]
+        return ["No candidate has a price: nothing can be launched. The reasons are in the table."]
     lines = [f"Cheapest:  {_month(best)}"]
     hosted = best.plan.place.option is PurchaseOption.BEDROCK
     other = next((rank for rank, each in enumerate(priced.candidates, 1) if _is_other(each, hosted=hosted)), None)
@@ -181,5 +187,5 @@ def _note(quoted: Quote) -> str:
     if quoted.commitment_usd is not None:
         parts.append(f"a commitment of ${words.dollars(quoted.commitment_usd)}")
     if quoted.incomplete:
-        parts.append("total incomplete")
+        parts.append(incomplete_note(quoted))
     return "; ".join(parts)

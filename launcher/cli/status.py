@@ -1,14 +1,23 @@
-"""`slipway status`: how a run stands."""
+"""`slipway status`: the state of a run."""
 
 import os
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from launcher.cli import options, output
 from launcher.cli.table import terminal_width
+from launcher.model.errors import UnreadableInputError
 from launcher.records.run_folder import latest
+
+if TYPE_CHECKING:
+    from launcher.records.run_state import RunState
+
+LOOK_S = 15.0
+"""Between two looks of --watch; each asks the head node."""
+GOING_ON = ("pending", "running")
 
 
 def register(app: typer.Typer) -> None:
@@ -16,13 +25,43 @@ def register(app: typer.Typer) -> None:
     app.command("status")(status)
 
 
-def status(name: Annotated[str, typer.Argument(help="The plan's name.")], *, json: options.Json = False) -> None:
-    """Ask the cluster how the newest run of a plan stands: its job, attempts, steps, checkpoints."""
-    from launcher.cli.status_page import page
-    from launcher.workflow.run.status import standing, status_document
+def status(
+    run: options.RunName,
+    *,
+    json: options.Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again until the job is over.")] = False,
+) -> None:
+    """Ask the cluster for the state of a plan's newest run: its job, attempts, steps, checkpoints.
 
-    found = standing(name, latest(name, Path.cwd()), os.environ)
+    While the job runs: tokens a second, when it will be done, what it has cost and will have cost, beside the quote.
+    """
+    if json and watch:
+        raise UnreadableInputError("--watch goes on and --json is one object", hint="ask for one of them")
+    from launcher.cli.status_page import page
+    from launcher.records.run_state import status_document
+    from launcher.workflow.run.status import run_state
+
+    name = options.plan_name(run)
+    found = run_state(name, latest(name, Path.cwd()), os.environ, output.say)
+    if watch:
+        found = _watched(name, found)
     if json:
         output.document(status_document(found))
     else:
         output.result(page(found, terminal_width()))
+
+
+def _watched(name: str, found: "RunState") -> "RunState":
+    """Look again until the job is over, with the meter at every look; the last state."""
+    from launcher.cli.console import Narrator
+    from launcher.workflow.run.status import run_state
+
+    person = Narrator()
+    while found.status in GOING_ON:
+        if found.meter is not None:
+            person.meter(found.meter)
+        else:
+            output.say(f"  {found.name}: {found.status}")
+        time.sleep(LOOK_S)
+        found = run_state(name, latest(name, Path.cwd()), os.environ, output.say)
+    return found

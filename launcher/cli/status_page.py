@@ -1,13 +1,19 @@
 """The page of `slipway status`."""
 
+import sys
+
 from launcher.cli.lines import wrapped
+from launcher.cli.meter_line import line
 from launcher.cli.report_page import attempt_rows
+from launcher.model.meter import Meter
+from launcher.records.command_record import KILLED
+from launcher.records.run_state import RunState
 from launcher.records.submission import Submission
-from launcher.workflow.run.status import NOT_SUBMITTED, Standing
+from launcher.workflow.run.status import NOT_SUBMITTED
 
 
-def page(found: Standing, width: int) -> list[str]:
-    """How a run stands."""
+def page(found: RunState, width: int) -> list[str]:
+    """The state of a run."""
     lines = ["", f"  {found.name}: {found.status.replace('-', ' ')}{_job(found)}", ""]
     if found.submission is not None:
         lines += [piece for line in _where(found.submission) for piece in wrapped(line, width)]
@@ -15,28 +21,60 @@ def page(found: Standing, width: int) -> list[str]:
         deployed = found.report.endpoint
         text = f"endpoint {deployed.name} in {deployed.region} came into service"
         lines += wrapped(f"  {text}; slipway endpoint test {found.name} asks how it is now", width)
+    elif found.status == KILLED:
+        lines += [piece for line in _killed(found) for piece in wrapped(f"  {line}", width)]
     elif found.status == NOT_SUBMITTED and found.stacks:
-        names = ", ".join(found.stacks)
-        stand = f"deployed by this run, and billed while they stand: {names}"
-        ways = f"slipway cost says what they cost an hour, slipway down {found.name} removes them"
-        lines += [piece for line in (f"  {stand}", f"  {ways}") for piece in wrapped(line, width)]
+        exists = f"deployed by this run, and billed while they exist{_stacks(found)}"
+        ways = (exists, "slipway cost says what they cost an hour", f"slipway down {found.name} removes them")
+        lines += [piece for line in ways for piece in wrapped(f"  {line}", width)]
     elif found.status != NOT_SUBMITTED:
         lines.append("  a run that is over; slipway report shows what it came to")
     progress = _progress(found)
     if progress:
         lines += [f"  {progress}"]
+    if found.meter is not None:
+        lines += ["", *meter_lines(found.meter, width)]
     if found.attempts:
         lines += ["", *attempt_rows(found.attempts, width)]
     return lines
 
 
-def _job(found: Standing) -> str:
-    """The job as Slurm has it."""
+def meter_lines(found: Meter, width: int) -> list[str]:
+    """The meter, broken to a width, and what is to be said of its forecast."""
+    lines = wrapped(f"  {line(found, bar=sys.stdout.isatty())}", width)
+    return lines + [piece for each in found.warnings.values() for piece in wrapped(f"  warning: {each}", width)]
+
+
+def _stacks(found: RunState) -> str:
+    """The stacks of a run, and whether CloudFormation has said so."""
+    states = found.stack_states
+    if states is None:
+        return f": {', '.join(found.stacks)} (CloudFormation could not be asked)"
+    return f": {', '.join(f'{name} {states[name]}' for name in found.stacks)}"
+
+
+def _killed(found: RunState) -> tuple[str, ...]:
+    """What is known of a run whose command was killed, and what to do about it."""
+    known = f"its command was killed before a job was submitted; run folder {found.run}"
+    if found.report is not None and found.report.simulated:
+        return (known, "its sandbox ended with it, and nothing was spent")
+    listed = _stacks(found) if found.stacks else ""
+    return (
+        known,
+        f"what it had deployed may still exist and be billed{listed}",
+        "slipway cost says what is there and what it costs an hour",
+        f"slipway down {found.name} removes it",
+    )
+
+
+def _job(found: RunState) -> str:
+    """The job as its scheduler has it."""
     submission, facts = found.submission, found.facts
     if submission is None or submission.job is None:
         return ""
     if facts is None:
-        return f", job {submission.job} (Slurm has forgotten it)"
+        scheduler = submission.head_node.scheduler.title()
+        return f", job {submission.job} ({scheduler} keeps nothing of it)"
     words = [f", job {submission.job} {facts.word}"]
     if facts.reason:
         words.append(f" ({facts.reason})")
@@ -59,7 +97,7 @@ def _where(submission: Submission) -> list[str]:
     ]
 
 
-def _progress(found: Standing) -> str:
+def _progress(found: RunState) -> str:
     """How far it has come."""
     parts = []
     if found.step is not None:

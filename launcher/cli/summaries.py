@@ -6,7 +6,7 @@ A test holds every sentence to the first of its command's own help.
 from collections.abc import Mapping
 
 SUMMARIES: Mapping[str, str] = {
-    "init": "Write a plan file that works as it stands, every other key in it as a comment.",
+    "init": "Write a plan file that works as it is, every other key in it as a comment.",
     "schema": "Print the JSON Schema of a plan file.",
     "plan": "Total dollars to finish, for every way to buy the same job. Calls nothing and spends nothing.",
     "quote": "One candidate: lines by group, assumptions, safety policies, and what the gate says.",
@@ -17,6 +17,9 @@ SUMMARIES: Mapping[str, str] = {
         "Several plans, each routed to its best option, with one total a month. Calls nothing and spends nothing."
     ),
     "commit": ("Savings Plans and reservations for several plans: what to commit to, what it saves, what strands it."),
+    "diff": (
+        "What a change of plans does to their totals, by plan and line, and why. Calls nothing and spends nothing."
+    ),
     "render": "Write the files a plan would deploy and submit, and execute nothing.",
     "deploy": "Price a plan and deploy its cluster without a job, or its endpoint. --sandbox tries it on this machine.",
     "launch": (
@@ -25,11 +28,16 @@ SUMMARIES: Mapping[str, str] = {
     "down": (
         "Remove a cluster and its network, or an endpoint; keep checkpoints, and say what stays and what that costs."
     ),
-    "status": "Ask the cluster how the newest run of a plan stands: its job, attempts, steps, checkpoints.",
+    "status": "Ask the cluster for the state of a plan's newest run: its job, attempts, steps, checkpoints.",
     "logs": "Print the logs of a plan's newest run, attempt by attempt.",
     "cancel": "Cancel the job of a plan's newest run. Its checkpoints stay, and so does its cluster.",
     "report": "Show the newest run of a plan: attempts, hours, dollars at the quoted rate, and what was checked.",
     "runs": "List the runs under .slipway in this folder, newest first.",
+    "ledger": "Every run of this folder, or of a shared bucket: quoted, used, billed, and what a million tokens cost.",
+    "spike": (
+        "A short measured run of the plan's own command on each kind of machine, priced first and gated as any launch."
+    ),
+    "accuracy": "Quoted against measured, of the runs of this folder: tokens a second, hours, dollars.",
     "doctor": (
         "Ask the account what a launch needs of it: rights, quotas, capacity, names. Makes nothing and spends nothing."
     ),
@@ -42,6 +50,10 @@ SUMMARIES: Mapping[str, str] = {
     "policies": (
         "Write the policies of whoever deploys and of CloudFormation, and print the commands that put them in place."
     ),
+    "cdk": (
+        "Run the CDK CLI with Slipway's app: slipway cdk -- diff -c plan=plan.yaml. It asks no gate; -c gate=1 does."
+    ),
+    "sandbox": "An embedded AWS that stays: start it, look at it, end it.",
     "checkpoints": "Checkpoints of a job: list, verify, prune, restore them.",
     "prices": "Known prices: show them, compare two days, read fresh ones from AWS.",
     "endpoint": "A deployed endpoint: its URL, a token, one request, a load test.",

@@ -34,40 +34,34 @@ def render(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int)
     Columns that may yield are left out where they are empty. The others go one by one, the highest first, until the
     rest fits; before one that yields at 0 the gap shrinks; then the text of a shrinking column is cut.
     """
+    full = [max([len(column.title), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
     kept = [i for i, column in enumerate(columns) if column.yields is None or any(row[i] for row in rows)]
     order = sorted((c.yields, i) for i, c in enumerate(columns) if c.yields is not None and i in kept)
     gap = GAPS[0]
-    while _width(columns, rows, kept, gap) > width:
+    while _width(full, kept, gap) > width:
         if order and (order[-1][0] or gap == GAPS[-1]):
             _, gone = order.pop()
-            if (
-                columns[gone].shrinks
-                and _room(_widths(columns, rows, kept)[gone], _width(columns, rows, kept, gap), width) >= LEAST_TEXT
-            ):
+            if columns[gone].shrinks and _room(full[gone], _width(full, kept, gap), width) >= LEAST_TEXT:
                 break
             kept.remove(gone)
         elif gap != GAPS[-1]:
             gap = GAPS[-1]
         else:
             break
-    widths = _widths(columns, rows, kept)
+    widths = {i: full[i] for i in kept}
     for index in kept:
-        if columns[index].shrinks and _width(columns, rows, kept, gap) > width:
-            widths[index] = max(LEAST_TEXT, _room(widths[index], _width(columns, rows, kept, gap), width))
+        table = _width(list(widths.values()), range(len(kept)), gap)
+        if columns[index].shrinks and table > width:
+            widths[index] = max(LEAST_TEXT, _room(widths[index], table, width))
     total = len(INDENT) + sum(widths[i] for i in kept) + gap * (len(kept) - 1)
     rule = INDENT + RULE * (min(total, width) - len(INDENT))
     titles = [_line(columns, [column.title for column in columns], kept, widths, gap), rule]
     return [*titles, *(_line(columns, row, kept, widths, gap) for row in rows), rule]
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int]) -> dict[int, int]:
-    """The width of each kept column."""
-    return {i: max([len(columns[i].title), *(len(row[i]) for row in rows)]) for i in kept}
-
-
-def _width(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int], gap: int) -> int:
+def _width(widths: Sequence[int], kept: Sequence[int], gap: int) -> int:
     """The width of the whole table."""
-    return len(INDENT) + sum(_widths(columns, rows, kept).values()) + gap * (len(kept) - 1)
+    return len(INDENT) + sum(widths[i] for i in kept) + gap * (len(kept) - 1)
 
 
 def _room(own: int, table: int, width: int) -> int:
@@ -89,7 +83,7 @@ def _line(
 
 
 def align_points(texts: Sequence[str]) -> list[str]:
-    """Numbers padded on the right so that their points stand under each other; words are left as they are.
+    """Numbers padded on the right so that their points are under each other; words are left as they are.
 
     >>> align_points(["37.60", "109", "unpriced"])
     ['37.60', '109   ', 'unpriced']

@@ -1,16 +1,31 @@
 """Where refreshed prices are kept."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
+from urllib.parse import urlsplit
+
+PRICED_BY = ("", "_EC2", "_PRICING", "_SAVINGSPLANS", "_SAGEMAKER")
+"""Ends of AWS_ENDPOINT_URL: of every service, and of those that are asked for prices."""
+OF_AWS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
     """Where the cache of an environment is: $XDG_CACHE_HOME or ~/.cache, then slipway/prices; it need not exist.
 
+    What an endpoint that is not AWS's says (AWS_ENDPOINT_URL) is kept apart, and is never taken for AWS's prices.
+
     >>> str(cache_folder({"XDG_CACHE_HOME": "/var/cache/me"})), str(cache_folder({"HOME": "/home/me"}))
     ('/var/cache/me/slipway/prices', '/home/me/.cache/slipway/prices')
+    >>> str(cache_folder({"HOME": "/home/me", "AWS_ENDPOINT_URL": "http://127.0.0.1:5000"}))
+    '/home/me/.cache/slipway/endpoints/f9413619c309/prices'
     """
     stated = Path(environment.get("XDG_CACHE_HOME", ""))
     # A relative path is to be ignored (XDG base directory specification).
     home = Path(environment["HOME"]) if environment.get("HOME") else Path.home()
-    return (stated if stated.is_absolute() else home / ".cache") / "slipway" / "prices"
+    own = (stated if stated.is_absolute() else home / ".cache") / "slipway"
+    asked = [environment.get(f"AWS_ENDPOINT_URL{each}", "") for each in PRICED_BY]
+    others = [each for each in asked if each and not (urlsplit(each).hostname or "").endswith(OF_AWS)]
+    if others:
+        own = own / "endpoints" / sha256(" ".join(others).encode()).hexdigest()[:12]
+    return own / "prices"

@@ -1,4 +1,4 @@
-"""slipway.cost/1: what stands in an account and what it costs an hour."""
+"""slipway.cost/1: what exists in an account and what it costs an hour."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,7 +1,6 @@
 """The JSON objects of the contract, from the model's values."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -15,7 +14,7 @@ from launcher.model.report import Attempt, Report, RunStatus
 from launcher.pricing.alternatives import Alternative
 from launcher.records import endpoint_documents
 from launcher.records.serving_documents import serving
-from launcher.records.shape import hold, moment
+from launcher.records.shape import amount, hold, moment
 
 Json = dict[str, Any]
 
@@ -25,7 +24,7 @@ def plan_document(
     name: str,
     now: datetime,
     considered: int,
-    quotes: Sequence[Quote],
+    quotes: Iterable[Quote],
     findings: Sequence[Finding],
     types: Mapping[str, InstanceType],
     next_command: str,
@@ -103,6 +102,7 @@ def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Js
         "usd": usd_span(quoted.usd),
         "commitment_usd": money(quoted.commitment_usd),
         "incomplete": quoted.incomplete,
+        "missing_usd": money(quoted.missing_usd) if quoted.incomplete else None,
         "unpriced": quoted.unpriced,
         "unverified": _unverified(quoted),
         "availability": quoted.availability.value,
@@ -210,7 +210,7 @@ def gate(verdict: Gate) -> Json:
 
 
 def finding(each: Finding) -> Json:
-    """One finding; `line` and `column` are where its path stands in the plan file, null where that is not known."""
+    """One finding; `line` and `column` are where its path is in the plan file, null where that is not known."""
     return {
         "level": each.level.value,
         "code": each.code,
@@ -327,10 +327,10 @@ def parse_report(document: Mapping[str, Any]) -> Report:
             scheduler=document["scheduler"],
             simulated=document["simulated"],
             attempts=tuple(_attempt(each) for each in actual),
-            quoted_usd=_amount(quoted["usd"]),
+            quoted_usd=amount(quoted["usd"]),
             quoted_hours=quoted["hours"],
             prices_as_of=quoted["prices_as_of"],
-            usd_per_hour=_amount(quoted["usd_per_hour"]),
+            usd_per_hour=amount(quoted["usd_per_hour"]),
             stacks=tuple((each["name"], each["status"]) for each in document["stacks"]),
             verified_resources=tuple(document["verified_resources"]),
             not_emulated=tuple(document["not_emulated"]),
@@ -351,16 +351,3 @@ def _attempt(data: Mapping[str, Any]) -> Attempt:
         resumed_from_step=data["resumed_from_step"],
         last_step=data["last_step"],
     )
-
-
-def _amount(text: str | None) -> Decimal | None:
-    """Dollars read back.
-
-    Raises:
-        ValueError: it is no amount.
-    """
-    if text is None:
-        return None
-    if not re.fullmatch(r"-?[0-9]{1,15}([.][0-9]{1,30})?", text):
-        raise ValueError(f"no amount of dollars: {text[:60]!r}")
-    return Decimal(text)

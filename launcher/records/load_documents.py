@@ -15,7 +15,7 @@ NEAR = 0.1
 """Share by which requests may be longer or shorter than they were asked to be, for the test to be of that length."""
 
 
-class KeptLoad(NamedTuple):
+class PastLoadTest(NamedTuple):
     """A load test that was read: as a measured row of one instance, and what keeps it from counting, or nothing."""
 
     row: MeasuredServing
@@ -89,7 +89,7 @@ def _step(each: LoadStep) -> Json:
     }
 
 
-def kept_load(document: Json) -> KeptLoad | None:
+def past_load_test(document: Json) -> PastLoadTest | None:
     """The load test of a document; None where it does not say what it was sent to, as one without a run here.
 
     Raises:
@@ -125,16 +125,16 @@ def kept_load(document: Json) -> KeptLoad | None:
         instance_type=read.text("instance_type"),
         sequence=read.count("sequence_length"),
     )
-    return KeptLoad(row, _unfit(read, best, row))
+    return PastLoadTest(row, _unfit(read, best, row))
 
 
 def _unfit(read: "_Reader", best: "_Reader", row: MeasuredServing) -> str:
     """What keeps a load test from standing for anything but itself."""
     if read.document.get("simulated"):
         return "its endpoint was simulated"
-    stood = [read.count(each, least=0) for each in ("instances", "instances_after")]
-    if stood[0] != stood[1] or not stood[0]:
-        return f"{stood[0]} instances stood when it began and {stood[1]} when it ended"
+    ran = [read.count(each, least=0) for each in ("instances", "instances_after")]
+    if ran[0] != ran[1] or not ran[0]:
+        return f"{ran[0]} instances ran when it began and {ran[1]} when it ended"
     failures = best.count("failures", least=0)
     if failures:
         return f"{failures} of {best.count('requests')} requests failed"

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from launcher.catalog import tables
-from launcher.catalog.readings import SOURCE_ROWS, Answer, Reading, file_rows
+from launcher.catalog.fetched_prices import SOURCE_ROWS, Answer, FetchedPrice, file_rows
 from launcher.catalog.tables import Table
 from launcher.model.errors import ImpossibleError
 from launcher.records.run_folder import write_whole
@@ -32,9 +32,9 @@ class PriceCache:
 
     folder: Path
 
-    def keep(self, readings: Iterable[Reading], as_of: date) -> None:
+    def keep(self, rates: Iterable[FetchedPrice], as_of: date) -> None:
         """Add prices of a day; see `keep_answers`."""
-        self.keep_answers((Answer(readings=tuple(readings)),), as_of)
+        self.keep_answers((Answer(rates=tuple(rates)),), as_of)
 
     def keep_answers(self, answers: Iterable[Answer], today: date) -> None:
         """Add what was read on a day; a price of the same thing and day is replaced, older ones are history.

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import date, datetime
 
+from launcher.catalog.fetched_prices import Move, percent
 from launcher.catalog.listing import BILL_ITEM, SPOT_RANGE, PriceChange, PriceRow
-from launcher.catalog.readings import Move, percent
 from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.enums import PurchaseOption
 from launcher.records.documents import Json, money

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.catalog.readings import Move, Refusal
+from launcher.catalog.fetched_prices import Move, Refusal
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
 
@@ -38,7 +38,7 @@ class RefreshReport:
     def gone(self, instance_type: str, option: str, region: str, az_id: str | None = None) -> bool:
         """Whether AWS no longer gave the price of a place: what is still known of it is an old price.
 
-        For on demand, spot, Capacity Blocks and training plans; commitments stand in `vanished` by their terms.
+        For on demand, spot, Capacity Blocks and training plans; commitments are in `vanished` by their terms.
         """
         keys = {Key(option, instance_type, region, zone) for zone in (az_id or "", "")}
         return any(each.key in keys for each in self.vanished)

@@ -3,14 +3,16 @@
 import json
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from launcher.model.bundle import Bundle
-from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.errors import DeclinedError, ImpossibleError, InterruptedAtQuestionError, UnreadableInputError
 
 RUNS = Path(".slipway") / "runs"
 STAMP = "%Y%m%dT%H%M%SZ"
@@ -21,6 +23,11 @@ class RunFolder:
     """The folder of one run under `.slipway/runs/<name>/<time>/`."""
 
     path: Path
+
+    @property
+    def root(self) -> Path:
+        """The folder that was current when the run was made."""
+        return self.path.parents[len(RUNS.parts) + 1]
 
     @property
     def rendered(self) -> Path:
@@ -96,9 +103,34 @@ def write_whole(path: Path, text: str, *, shared: bool = False) -> None:
     """
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     opener = None if shared else _private
-    with open(partial, "x", encoding="utf-8", opener=opener) as stream:
-        stream.write(text)
-    partial.replace(path)
+    try:
+        with open(partial, "x", encoding="utf-8", opener=opener) as stream:
+            stream.write(text)
+        partial.replace(path)
+    except BaseException:
+        # A full disk leaves nothing half written.
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def undone_if_declined(folder: RunFolder) -> Iterator[None]:
+    """Take a run folder back when somebody says no within the block, or does not answer: there was no such run."""
+    try:
+        yield
+    except (DeclinedError, InterruptedAtQuestionError):
+        shutil.rmtree(folder.path)
+        link = folder.path.parent / "latest"
+        link.unlink(missing_ok=True)
+        before = sorted(each.name for each in folder.path.parent.iterdir() if each.is_dir() and not each.is_symlink())
+        if before:
+            link.symlink_to(before[-1])
+        else:
+            for parent in list(folder.path.parents)[: len(RUNS.parts) + 1]:
+                if any(parent.iterdir()):
+                    break
+                parent.rmdir()
+        raise
 
 
 def _no_constant(word: str) -> float:
@@ -114,7 +146,7 @@ def _private(path: str, flags: int) -> int:
 def create(name: str, now: datetime, root: Path) -> RunFolder:
     """A new run folder under `root`, for its owner alone, with `latest` beside it pointing there.
 
-    What stands in it says how the job is run and with which variables; other users of this machine need not know.
+    What is in it says how the job is run and with which variables; other users of this machine need not know.
 
     Raises:
         ImpossibleError: the folder cannot be made.
@@ -176,6 +208,6 @@ def all_runs(root: Path) -> list[tuple[str, RunFolder]]:
 
 
 def runs_document(found: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
-    """slipway.runs/1: of every run its plan's name, when it began, and how it stands."""
+    """slipway.runs/1: of every run its plan's name, when it began, and its state."""
     listed = [{"name": name, "started": at, "status": status} for name, at, status in found]
     return {"schema": "slipway.runs/1", "runs": listed}

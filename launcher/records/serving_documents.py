@@ -39,11 +39,13 @@ def serving(outlook: ServingOutlook | None) -> Json | None:
         if bedrock is None
         else {
             "model_id": bedrock.model_id,
+            "inference_id": bedrock.inference_id,
             "profile": bedrock.profile,
             "mode": bedrock.mode.value,
             "same_weights": bedrock.same_weights or None,
             "input_usd_per_million_tokens": _money(bedrock.input_usd_per_million),
             "output_usd_per_million_tokens": _money(bedrock.output_usd_per_million),
+            "cached_usd_per_million_tokens": _money(bedrock.cached_usd_per_million),
         },
     }
 

@@ -1,12 +1,15 @@
 """The shape of a JSON document that is read back: what somebody else may have written is looked at before its use."""
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 LARGEST = 10**15
 """Of any number in a document that is read back."""
+_DOLLARS = re.compile(r"-?[0-9]{1,15}([.][0-9]{1,30})?")
 
 
 def hold(value: Any, form: Any, path: str = "") -> None:
@@ -16,7 +19,7 @@ def hold(value: Any, form: Any, path: str = "") -> None:
         value: what was read.
         form: a type (`float` takes whole numbers too), a tuple of what is allowed, with None, a list with the form of
             every item, or a mapping of the keys that have to be there.
-        path: where the value stands.
+        path: where the value is.
 
     Raises:
         ValueError: it has another form, or a number is not finite or too large.
@@ -59,3 +62,16 @@ def moment(text: str) -> datetime:
     if not 1970 <= found.year <= 9998:  # noqa: PLR2004 - a zone may take it a day further
         raise ValueError(f"no time of a run: {text}")
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def amount(text: str | None) -> Decimal | None:
+    """Dollars read back; None stays None.
+
+    Raises:
+        ValueError: it is no amount.
+    """
+    if text is None:
+        return None
+    if not _DOLLARS.fullmatch(text):
+        raise ValueError(f"no amount of dollars: {text[:60]!r}")
+    return Decimal(text)

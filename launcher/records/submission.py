@@ -11,17 +11,18 @@ from launcher.records.shape import hold, moment
 
 FILE = "submission.json"
 SCHEMA = "slipway.submission/1"
-SANDBOX = "sandbox"
-"""The way to a head node that is there only as long as the launch."""
+SANDBOX, EKS = "sandbox", "eks"
+"""The way to a head node that is there as long as its sandbox: the launch, or one that stays; to an API of EKS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadNode:
-    """A head node and the way to it.
+    """What takes a cluster's jobs and the way to it: a head node, or an API of Kubernetes.
 
     `via` is "ssh", "ssm", "session", "local" or "sandbox"; `host` is what ssh calls it, or the name of a sandbox's
-    cluster; `instance` its EC2 id or, for a session, what Systems Manager calls it; `user` is whose jobs they are where
-    commands arrive as root.
+    cluster; `instance` its EC2 id, for a session what Systems Manager calls it, of a sandbox that stays its mark;
+    `user` is whose jobs they are where commands arrive as root. Of an API `via` is "eks" or "sandbox", `host` the name
+    of the cluster, `role` what has to be assumed to be let in, and `kind` that of the job's object.
     """
 
     via: str
@@ -29,17 +30,29 @@ class HeadNode:
     instance: str | None = None
     region: str | None = None
     user: str | None = None
+    role: str | None = None
+    kind: str | None = None
+
+    @property
+    def scheduler(self) -> str:
+        """What schedules there, as reports say it."""
+        return "slurm" if self.kind is None else "kubernetes"
 
     def words(self) -> str:
         """Where that is."""
         ways = {"ssh": f"{self.host} over ssh", "ssm": f"{self.instance} over Systems Manager"}
-        ways |= {"session": f"{self.instance} over a session", SANDBOX: f"cluster {self.host} in the sandbox"}
+        ways |= {"session": f"{self.instance} over a session", EKS: f"EKS cluster {self.host}"}
+        ways |= {SANDBOX: f"cluster {self.host} in the sandbox"}
         return ways.get(self.via, "this machine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """One submission. `job` is None as long as Slurm has not given an id; `work` says what was shipped."""
+    """One submission. `job` is None as long as it is not known to be taken; `work` says what was shipped.
+
+    `folder` is the job's on the head node, on Kubernetes its `namespace/name`. `cancelled` says that it was ended for
+    good, which an API of Kubernetes forgets.
+    """
 
     key: str
     head_node: HeadNode
@@ -50,6 +63,7 @@ class Submission:
     work: dict[str, Any]
     asked_at: datetime
     job: str | None = None
+    cancelled: bool = False
 
     @property
     def submitted(self) -> Submitted:
@@ -75,18 +89,21 @@ class Submission:
                 "schema": SCHEMA,
                 "key": self.key,
                 "job": self.job,
-                "scheduler": "slurm",
+                "scheduler": node.scheduler,
                 "cluster": self.cluster,
-                "head_node": {name: getattr(node, name) for name in ("via", "host", "instance", "region", "user")},
+                "head_node": {name: getattr(node, name) for name in _NODE},
                 "folder": self.folder,
                 "store_uri": self.store_uri,
                 "checkpoint_uri": self.checkpoint_uri,
                 "work": self.work,
                 "asked_at": self.asked_at.isoformat(),
+                "cancelled": self.cancelled,
             },
         )
 
 
+_OF_API = ("role", "kind")
+_NODE = ("via", "host", "instance", "region", "user", *_OF_API)
 _SUBMISSION: dict[str, Any] = {
     **dict.fromkeys(("key", "cluster", "folder", "store_uri", "checkpoint_uri", "asked_at"), str),
     "job": (str, None),
@@ -96,7 +113,7 @@ _SUBMISSION: dict[str, Any] = {
 
 
 def recorded(folder: RunFolder) -> Submission | None:
-    """What a run folder says of a submission that can be asked for; None where there was none outside a sandbox.
+    """What a run folder says of a submission that can be asked for; None where there is none any more.
 
     Raises:
         UnreadableInputError: the record is damaged.
@@ -108,8 +125,13 @@ def recorded(folder: RunFolder) -> Submission | None:
         raise UnreadableInputError(f"{folder.path / FILE}: schema {found.get('schema')!r}, expected {SCHEMA!r}")
     try:
         hold(found, _SUBMISSION)
+        hold(
+            {name: found["head_node"].get(name) for name in _OF_API},
+            dict.fromkeys(_OF_API, (str, None)),
+        )
+        hold({"cancelled": found.get("cancelled", False)}, {"cancelled": bool})
         head_node = HeadNode(**found["head_node"])
-        if head_node.via == SANDBOX:
+        if head_node.via == SANDBOX and head_node.instance is None:
             return None
         return Submission(
             key=found["key"],
@@ -121,6 +143,7 @@ def recorded(folder: RunFolder) -> Submission | None:
             checkpoint_uri=found["checkpoint_uri"],
             work=found["work"],
             asked_at=moment(found["asked_at"]),
+            cancelled=found.get("cancelled", False),
         )
     except (KeyError, TypeError, ValueError) as problem:
         raise UnreadableInputError(f"{folder.path / FILE} is no submission: {problem}") from problem

@@ -1,0 +1,46 @@
+"""Colour where it helps, in a terminal alone: every page is plain text, and its words say everything by themselves."""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import TextIO
+
+RESET = "\033[0m"
+BOLD, DIM, RED, GREEN, YELLOW, CYAN = (f"\033[{code}m" for code in (1, 2, "1;31", 32, 33, 36))
+RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), code)
+    for pattern, code in (
+        (r"^\s*error:|^\s*gate: a launch is refused|A launch would be refused|\b\w+_FAILED\b", RED),
+        (r"^\s*warning:", YELLOW),
+        (r"^\s*gate: a launch is allowed|\bas planned\b", GREEN),
+        (r"^\s*(Cheapest|Total to finish|A month):", BOLD),
+        (r"^\s*(?:next|fix): (.+)", CYAN),
+        (r"^\s*(─+)$|^\s*\[ *[0-9:]+\]", DIM),
+    )
+)
+"""What is coloured: the first group of a pattern, or all that it matches."""
+
+
+def wanted(stream: TextIO) -> bool:
+    """Whether a stream shows colours: a terminal, and nobody asked for none (NO_COLOR, TERM=dumb)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def painted(line: str, stream: TextIO) -> str:
+    """A line as a stream shows it."""
+    return "".join(_pieces(line)) if wanted(stream) else line
+
+
+def _pieces(line: str) -> Iterator[str]:
+    """A line with what the rules name in colour; where two name the same place, the first rule has it."""
+    found: list[tuple[int, int, str]] = []
+    for pattern, code in RULES:
+        for match in pattern.finditer(line):
+            start, end = match.span(match.lastindex or 0)
+            if all(end <= other_start or start >= other_end for other_start, other_end, _ in found):
+                found.append((start, end, code))
+    at = 0
+    for start, end, code in sorted(found):
+        yield f"{line[at:start]}{code}{line[start:end]}{RESET}"
+        at = end
+    yield line[at:]

@@ -1,0 +1,122 @@
+"""What may follow on a line that is being typed: plan files, runs, clusters, regions, instance types, kinds of price.
+
+A shell asks for these while a person waits: each reads names alone, and nothing here loads what prices or plans. A name
+that a shell would have to quote is left out; where nothing is left, the shell's own files are offered.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+VARIABLE = "_SLIPWAY_COMPLETE"
+"""Variable of the environment by which a shell asks typer for the words that may follow."""
+_LINES = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
+"""Where typer's scripts put the line: bash's, then everybody else's."""
+_PLAIN = re.compile(r"[\w./+@%,=-]+")
+_DEPTH, _MOST_FILES, _HEAD = 2, 400, 1 << 16
+_WORKLOAD = re.compile(r"""^\s*["']?workload["']?\s*:""", re.MULTILINE)
+
+
+def typed(environment: Mapping[str, str]) -> list[str]:
+    """The words of the line that a shell wants completed, after the program's own name.
+
+    >>> typed({"COMP_WORDS": "slipway quote "}), typed({"_TYPER_COMPLETE_ARGS": "slipway -v pl"}), typed({})
+    (['quote'], ['-v', 'pl'], [])
+    """
+    line = next((environment[name] for name in _LINES if environment.get(name)), "")
+    return line.split()[1:]
+
+
+def plan_files(incomplete: str) -> list[str]:
+    """The plan files below the folder that was typed so far, two folders deep."""
+    head, _, _ = incomplete.rpartition("/")
+    typed_folder = head + "/" if "/" in incomplete else ""
+    folder = Path(typed_folder or ".").expanduser()
+    found = (typed_folder + each.relative_to(folder).as_posix() for each in _below(folder, _DEPTH))
+    return sorted({each for each in found if _PLAIN.fullmatch(each.removeprefix("~"))})
+
+
+def run_names(incomplete: str) -> list[str]:  # noqa: ARG001 - typer hands it over and sifts what comes back
+    """The plans that have runs in this folder."""
+    from launcher.records.run_folder import names
+
+    return names(Path.cwd())
+
+
+def runs_and_files(incomplete: str) -> list[str]:
+    """What NAME|FILE may be: the names of runs, then plan files."""
+    return [*run_names(incomplete), *plan_files(incomplete)]
+
+
+def clusters_and_files(incomplete: str) -> list[str]:
+    """The clusters and endpoints that runs of this folder went to, then plan files."""
+    return [*cluster_names(incomplete), *plan_files(incomplete)]
+
+
+def cluster_names(incomplete: str) -> list[str]:
+    """The clusters and endpoints that the newest run of each plan of this folder went to."""
+    from launcher.model.errors import UnreadableInputError
+    from launcher.records.run_folder import latest
+
+    found = set()
+    for name in run_names(incomplete):
+        with suppress(UnreadableInputError):
+            target = latest(name, Path.cwd()).read_json("plan.json").get("target")
+            cluster = target.get("cluster") if isinstance(target, dict) else None
+            found.add(cluster if isinstance(cluster, str) else name)
+    return sorted(found)
+
+
+def regions(incomplete: str) -> list[str]:  # noqa: ARG001 - as above
+    """The regions of the catalog."""
+    return [row["name"] for row in _rows("regions.csv")]
+
+
+def instance_types(incomplete: str) -> list[str]:  # noqa: ARG001 - as above
+    """The instance types of the catalog, and those of SageMaker."""
+    rows = _rows("instance_types.csv")
+    return sorted([row["name"] for row in rows] + [f"ml.{row['name']}" for row in rows if row["ml"] == "true"])
+
+
+def accelerated_types(incomplete: str) -> list[str]:  # noqa: ARG001 - as above
+    """The instance types that have accelerators."""
+    return [row["name"] for row in _rows("instance_types.csv") if row["accelerator"]]
+
+
+def price_kinds(incomplete: str) -> list[str]:  # noqa: ARG001 - as above
+    """What a listing of prices can be narrowed to."""
+    from launcher.catalog.listing import KINDS
+
+    return list(KINDS)
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    """The cells of a file of the catalog."""
+    from launcher.catalog.tables import read_cells
+
+    return read_cells(name)
+
+
+def _below(folder: Path, depth: int) -> Iterator[Path]:
+    """The plan files of a folder and of those in it, without hidden ones; what may not be read is passed by."""
+    entries: list[os.DirEntry[str]] = []
+    with suppress(OSError), os.scandir(folder) as listing:
+        entries = sorted(listing, key=lambda each: each.name)[:_MOST_FILES]
+    for each in entries:
+        path = folder / each.name
+        if each.name.startswith("."):
+            continue
+        if each.name.endswith((".yaml", ".yml", ".json")):
+            if _is_plan(path):
+                yield path
+        elif depth > 1 and each.is_dir():
+            yield from _below(path, depth - 1)
+
+
+def _is_plan(path: Path) -> bool:
+    """Whether a file states a workload, as plan files and saved plans do."""
+    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as stream:
+        return path.is_file() and _WORKLOAD.search(stream.read(_HEAD)) is not None
+    return False

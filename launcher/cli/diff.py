@@ -1,0 +1,116 @@
+"""`slipway diff`: what a change of plans does to their totals, for a person or for a pull request."""
+
+import math
+import os
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import completion, options, output
+from launcher.cli.table import terminal_width
+from launcher.model.errors import OverBudgetError
+
+Old = Annotated[
+    str,
+    typer.Argument(
+        metavar="OLD",
+        help="A plan file, a folder of plans, or a git revision.",
+        autocompletion=completion.plan_files,
+    ),
+]
+New = Annotated[
+    str | None,
+    typer.Argument(metavar="[NEW]", help="The same; this folder without.", autocompletion=completion.plan_files),
+]
+
+
+class Form(StrEnum):
+    """How the change is printed."""
+
+    TABLE = "table"
+    GITHUB_COMMENT = "github-comment"
+
+
+def _form(text: str) -> Form:
+    """A form by its name."""
+    try:
+        return Form(text)
+    except ValueError as problem:
+        raise typer.BadParameter(f"{text!r} is none of {', '.join(Form)}") from problem
+
+
+def _percent(text: str) -> float:
+    """A percentage that may not be negative."""
+    try:
+        value = float(text)
+    except ValueError as problem:
+        raise typer.BadParameter(f"{text!r} is no number") from problem
+    if not 0 <= value < math.inf:
+        raise typer.BadParameter("a percentage, 0 or more")
+    return value
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("diff")(diff)
+
+
+def diff(
+    old: Old,
+    new: New = None,
+    *,
+    json: options.Json = False,
+    form: Annotated[
+        Form, typer.Option("--format", parser=_form, metavar="table|github-comment", help="For whom.")
+    ] = Form.TABLE,
+    policy: Annotated[Path | None, typer.Option("--policy", metavar="FILE", help="How much dearer it may be.")] = None,
+    max_increase_usd: Annotated[
+        Decimal | None,
+        typer.Option("--max-increase-usd", parser=options.dollars, metavar="X", help="Beyond it: exit 3."),
+    ] = None,
+    max_increase_percent: Annotated[
+        float | None,
+        typer.Option("--max-increase-percent", parser=_percent, metavar="N", help="Beyond it: exit 3."),
+    ] = None,
+    region: options.Region = None,
+    prices_as_of: options.PricesAsOf = None,
+    old_prices_as_of: Annotated[
+        date | None,
+        typer.Option("--old-prices-as-of", parser=options.day, metavar="DATE", help="Price OLD as was known then."),
+    ] = None,
+) -> None:
+    """What a change of plans does to their totals, by plan and line, and why. Calls nothing and spends nothing.
+
+    Both sides are priced with what is known today, so that only the plans' own changes show.
+    """
+    from launcher.cli import diff_page
+    from launcher.records.diff_document import diff_document
+    from launcher.workflow.quote import diff as story
+    from launcher.workflow.quote.diff_policy import policy_of
+    from launcher.workflow.quote.options import PriceOptions
+
+    limits = policy_of(policy, max_increase_usd, max_increase_percent)
+    asked = PriceOptions(cache=options.price_cache(), region=region, prices_as_of=prices_as_of)
+    found = story.diff(
+        old,
+        new,
+        options.now(),
+        asked,
+        old_options=replace(asked, prices_as_of=old_prices_as_of or prices_as_of),
+        folder=Path.cwd(),
+        environment=os.environ,
+    )
+    refusal = limits.refusal(found)
+    if json:
+        output.document(diff_document(found, refusal))
+    elif form is Form.GITHUB_COMMENT:
+        output.result(diff_page.comment(found, refusal))
+    else:
+        output.page(diff_page.page(found, refusal, terminal_width()))
+    if refusal is not None:
+        raise typer.Exit(code=OverBudgetError.exit_code)

@@ -1,0 +1,187 @@
+"""Plots as SVG text: scales with round ticks, marks, and words for whoever cannot see them."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH = 720
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 30.0, 14.0, 44.0
+WANTED_TICKS = 6
+LOG_FROM = 12.0
+"""Largest over smallest value from which on an axis is logarithmic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Values on one axis to places between two ends of the plot."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        """The place of a value; what lies outside is put at the edge."""
+        low, high, own = self.low, self.high, min(max(value, self.low), self.high)
+        if self.log:
+            low, high, own = math.log(low), math.log(high), math.log(own)
+        return self.start + (self.end - self.start) * ((own - low) / (high - low) if high > low else 0.5)
+
+    def ticks(self) -> list[float]:
+        """Round values between the ends.
+
+        >>> Scale(low=0, high=97, start=0, end=1).ticks()
+        [0.0, 20.0, 40.0, 60.0, 80.0]
+        >>> Scale(low=8, high=2000, start=0, end=1, log=True).ticks()
+        [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0]
+        """
+        if self.log:
+            first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+            every = [digit * 10.0**power for power in range(first, last + 1) for digit in (1, 2, 5)]
+            inside = [each for each in every if self.low <= each <= self.high]
+            return (
+                inside if len(inside) <= WANTED_TICKS + 3 else [each for each in inside if f"{each:e}".startswith("1")]
+            )
+        step = _step((self.high - self.low) / WANTED_TICKS)
+        count = math.floor(self.high / step + 1e-9)
+        return [round(step * each, 10) for each in range(math.ceil(self.low / step - 1e-9), count + 1)]
+
+
+def _step(rough: float) -> float:
+    """The next round step.
+
+    >>> _step(16.1), _step(0.3), _step(0)
+    (20.0, 0.5, 1.0)
+    """
+    if rough <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(rough))
+    return float(next(each * power for each in (1, 2, 5, 10) if each * power >= rough * (1 - 1e-9)))
+
+
+def scale_of(values: Iterable[float], start: float, end: float, *, zero: bool = False) -> Scale:
+    """A scale that holds values; from zero where that is asked for, logarithmic where they lie far apart."""
+    known = [each for each in values if math.isfinite(each)] or [0.0, 1.0]
+    low, high = min(known), max(known)
+    if not zero and low > 0 and high / low >= LOG_FROM:
+        return Scale(low=low / 1.15, high=high * 1.15, start=start, end=end, log=True)
+    low = 0.0 if zero or low < high / 2 else low - (high - low) * 0.1
+    return Scale(low=low, high=high * 1.05 if high > 0 else 1.0, start=start, end=end)
+
+
+def short(value: float) -> str:
+    """A number on an axis.
+
+    >>> short(0.0), short(1500.0), short(2.5), short(0.012), short(3e6)
+    ('0', '1,500', '2.5', '0.012', '3M')
+    """
+    if abs(value) >= 1e6:  # noqa: PLR2004 - a million
+        return f"{value / 1e6:,.3g}M"
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"  # noqa: PLR2004
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """One figure: a heading, what it shows in words, its marks, and its height."""
+
+    key: str
+    title: str
+    words: str
+    body: str
+    height: float
+    caption: str = ""
+
+    def text(self) -> str:
+        """The figure."""
+        key, title, words = escape(self.key), escape(self.title), escape(self.words)
+        caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
+        return (
+            f'<figure id="{key}" tabindex="0"><h2>{title}</h2><svg viewBox="0 0 {WIDTH} {self.height:g}" role="img" '
+            f'aria-labelledby="{key}-t {key}-d"><title id="{key}-t">{title}</title>'
+            f'<desc id="{key}-d">{words}</desc>{self.body}</svg>{caption}</figure>'
+        )
+
+
+def text_at(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
+    """Words at a place."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    """A straight line."""
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
+
+
+def dot(x: float, y: float, kind: str, *, data: str = "", label: str = "") -> str:
+    """A round mark; `data` are attributes that the script or a test reads, `label` is shown when it is pointed at."""
+    inside = f"<title>{escape(label)}</title>" if label else ""
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="{kind}"{data}>{inside}</circle>'
+
+
+def path(points: Sequence[tuple[float, float]], kind: str) -> str:
+    """A line through points."""
+    drawn = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+    return f'<path d="M{drawn}" class="{kind}"/>' if points else ""
+
+
+def across(scale: Scale, top: float, bottom: float, title: str, unit: str = "") -> str:
+    """The axis below a plot, with lines up through it."""
+    parts = []
+    for each in scale.ticks():
+        x = scale.at(each)
+        parts += [line(x, top, x, bottom, "grid"), text_at(x, bottom + 16, f"{unit}{short(each)}", "tick", "middle")]
+    return "".join((*parts, text_at((scale.start + scale.end) / 2, bottom + 36, title, "axis", "middle")))
+
+
+def upright(scale: Scale, left: float, right: float, unit: str = "") -> str:
+    """The axis at the side of a plot, with lines across it."""
+    parts = []
+    for each in scale.ticks():
+        y = scale.at(each)
+        parts += [line(left, y, right, y, "grid"), text_at(left - 8, y + 4, f"{unit}{short(each)}", "tick", "end")]
+    return "".join(parts)
+
+
+def lines_plot(
+    key: str,
+    title: str,
+    series: Sequence[tuple[str, str, Sequence[tuple[float, float]]]],
+    *,
+    x_title: str,
+    words: str,
+    unit: str = "$",
+    marks: Sequence[tuple[float, str, str]] = (),
+    bands: Sequence[tuple[str, Sequence[tuple[float, float, float]]]] = (),
+    caption: str = "",
+    zero: bool = True,
+    x_zero: bool = True,
+) -> Plot:
+    """Lines over one axis: series of a name, a class and points; marks are upright lines with a class and words.
+
+    `zero` and `x_zero` say which axis begins at nothing; one that does not is logarithmic where values lie far apart.
+    """
+    height = 320.0
+    bottom = height - BOTTOM
+    every = [point for _, _, points in series for point in points]
+    tall = [y for _, y in every] + [y for _, rows in bands for _, low, high in rows for y in (low, high)]
+    wide = scale_of([x for x, _ in every] + [x for x, _, _ in marks], LEFT, WIDTH - RIGHT, zero=x_zero)
+    high = scale_of(tall, bottom, TOP + 18, zero=zero)
+    parts = [across(wide, TOP + 18, bottom, x_title), upright(high, LEFT, WIDTH - RIGHT, unit)]
+    for kind, rows in bands:
+        outline = [(wide.at(x), high.at(top)) for x, _, top in rows]
+        outline += [(wide.at(x), high.at(low)) for x, low, _ in reversed(rows)]
+        parts.append(path(outline, f"band {kind}"))
+    for number, (x, kind, said) in enumerate(marks):
+        parts.append(line(wide.at(x), TOP + 18, wide.at(x), bottom, f"mark {kind}"))
+        if said:
+            anchor = "end" if wide.at(x) > WIDTH * 0.7 else "start"
+            shift = -6 if anchor == "end" else 6
+            parts.append(text_at(wide.at(x) + shift, TOP + 34 + 16 * (number % 3), said, "tick", anchor))
+    x = LEFT
+    for name, kind, points in series:
+        parts.append(path([(wide.at(a), high.at(b)) for a, b in points], f"line {kind}"))
+        parts += [line(x, 10, x + 18, 10, f"line {kind}"), text_at(x + 24, 14, name, "tick")]
+        x += 40 + 7 * len(name)
+    return Plot(key=key, title=title, words=words, body="".join(parts), height=height, caption=caption)

@@ -1,0 +1,92 @@
+"""`slipway ledger`: what all runs were quoted at and what they cost."""
+
+import gc
+import os
+import sys
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import options, output
+from launcher.cli.table import terminal_width
+from launcher.model.errors import UnreadableInputError
+from launcher.model.ledger import Grouping, Ledger
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("ledger")(ledger)
+
+
+def ledger(
+    *,
+    since: Annotated[
+        date | None, typer.Option("--since", parser=options.day, metavar="DATE", help="Runs that began then or later.")
+    ] = None,
+    by: Annotated[Grouping | None, typer.Option("--by", help="Add them up by what they have in common.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every run, not only the newest.")] = False,
+    json: options.Json = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a line a run.")] = False,
+    focus: Annotated[bool, typer.Option("--focus", help="Print CSV in the columns of FOCUS 1.0.")] = False,
+) -> None:
+    """Every run of this folder, or of a shared bucket: quoted, used, billed, and what a million tokens cost.
+
+    SLIPWAY_LEDGER=s3://BUCKET/PREFIX names a bucket that several people share. Every run writes its entry there when it
+    ends; what it lacks of this folder is sent when this command is run.
+    """
+    if json + csv + focus > 1:
+        raise UnreadableInputError("--json, --csv and --focus are three forms of one answer", hint="ask for one")
+    if by is not None and (csv or focus):
+        raise UnreadableInputError("--by adds runs up, and --csv and --focus have a line a run", hint="drop one")
+    gc.disable()
+    try:
+        found = _found()
+    finally:
+        # All that was made until here is kept: half the time of a long ledger went into looking for garbage in it.
+        gc.enable()
+    if since is not None:
+        found = found.since(datetime.combine(since, time(), UTC))
+    if json:
+        from launcher.records.ledger_document import ledger_document
+
+        output.document(ledger_document(found, by))
+    elif csv:
+        _csv(found)
+    elif focus:
+        from launcher.records.focus import covered, focus_csv
+
+        sys.stdout.write(focus_csv(found.entries))
+        bare = sum(not covered(each) for each in found.entries)
+        if bare:
+            output.say(f"{bare} runs have no row: they have not ended, or their dollars are not known")
+    else:
+        from launcher.cli.ledger_page import page
+
+        output.page(page(found, terminal_width(), by=by, everything=everything))
+
+
+def _found() -> Ledger:
+    """The ledger of the folder, or of the bucket that the environment names."""
+    from launcher.workflow.ledger.book import folder_ledger
+
+    own = folder_ledger(Path.cwd())
+    if not os.environ.get("SLIPWAY_LEDGER"):
+        return own
+    from launcher.workflow.ledger.shared import shared_ledger, shared_place
+
+    place = shared_place(os.environ)
+    return own if place is None else shared_ledger(place, os.environ, own, datetime.now(UTC), output.say)
+
+
+def _csv(found: Ledger) -> None:
+    """A line of names, and a line a run."""
+    import csv
+
+    from launcher.records.ledger_document import rows
+
+    columns, lines = rows(found.entries)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(lines)

@@ -1,0 +1,68 @@
+"""The meter of a running job as a line: how far, how fast, until when, and what it costs beside its quote."""
+
+from launcher.cli import words
+from launcher.model.durations import HOUR_S, spoken
+from launcher.model.meter import Meter
+
+BAR = 20
+
+
+def line(found: Meter, *, bar: bool) -> str:
+    """The line; what is not known is left out. `bar` draws how far it has come."""
+    parts = [*_steps(found, bar=bar), *_rate(found), *_end(found), *_dollars(found), *_losses(found)]
+    return " · ".join(parts)
+
+
+def _steps(found: Meter, *, bar: bool) -> list[str]:
+    if found.step is None:
+        return []
+    if not found.steps:
+        return [f"step {found.step:,}"]
+    share = min(1.0, found.step / found.steps)
+    drawn = "▰" * round(share * BAR) + "▱" * (BAR - round(share * BAR)) + " " if bar else ""
+    return [f"{drawn}step {found.step:,} of {found.steps:,} ({share:.0%})"]
+
+
+def _rate(found: Meter) -> list[str]:
+    if found.tokens_per_s is None:
+        return []
+    quoted = found.quoted.tokens_per_s
+    beside = f", quoted {quoted.mid:,.0f}" if quoted is not None else ""
+    mfu = f", MFU {found.mfu:.2f}" if found.mfu is not None else ""
+    return [f"{found.tokens_per_s:,.0f} tokens/s{beside}{mfu}"]
+
+
+def _end(found: Meter) -> list[str]:
+    left = found.left_h
+    if left is None:
+        return []
+    low, mid, high = (spoken(each * HOUR_S) for each in (left.low, left.mid, left.high))
+    span = words.between(low, high)
+    return [f"done in {mid}" + (f" ({span})" if span else "")]
+
+
+def _dollars(found: Meter) -> list[str]:
+    if found.usd is None:
+        return []
+    parts = [f"${words.dollars(found.usd)} so far"]
+    quoted, forecast = found.quoted, found.forecast
+    if forecast is not None:
+        parts.append(f"forecast ${words.dollars(forecast.mid)}")
+    if quoted.usd is not None:
+        span = words.between(words.dollars(quoted.usd.low), words.dollars(quoted.usd.high))
+        parts.append(f"quoted ${words.dollars(quoted.usd.mid)}" + (f" ({span})" if span else ""))
+    if quoted.budget_usd is not None:
+        parts.append(f"budget ${words.dollars(quoted.budget_usd)}")
+    return [", ".join(parts)]
+
+
+def _losses(found: Meter) -> list[str]:
+    expected = found.quoted.interruptions
+    lost = []
+    if found.interruptions or expected is not None:
+        count = f"{found.interruptions} interruption{'' if found.interruptions == 1 else 's'}"
+        lost.append(count + (f", {expected:.2g} expected" if expected is not None else ""))
+    until = found.next_checkpoint_s
+    if until is not None:
+        lost.append(f"next checkpoint in {spoken(until)}" if until > 0 else f"checkpoint due for {spoken(-until)}")
+    return lost

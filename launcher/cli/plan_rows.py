@@ -1,0 +1,173 @@
+"""Rows of the page of `slipway plan`: what the table shows of a candidate, in the words that it has room for."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from launcher.cli import words
+from launcher.cli.lines import wrapped
+from launcher.cli.table import Column, align_points, render
+from launcher.model.enums import Level
+from launcher.model.money import Price, Range
+from launcher.model.quote import Quote
+from launcher.pricing.compute import WHOLE
+from launcher.pricing.gate import IMPOSSIBLE
+
+NARROW = 100
+MANY_HOURS = 100
+INCOMPLETE = "total incomplete"
+
+
+class TableRow(NamedTuple):
+    """One candidate in words. Thousands of them are held at once, and of their quotes none.
+
+    `wide` and `narrow` are its cells. `below` is what nobody should miss of it where the table has no room for `note`;
+    `unpriced` names a row without a price, "" for one with it.
+    """
+
+    rank: int
+    wide: tuple[str, ...]
+    narrow: tuple[str, ...]
+    note: str
+    below: str
+    unpriced: str
+
+
+def table_row(rank: int, quoted: Quote) -> TableRow:
+    """The row of a quote."""
+    place, note = quoted.plan.place, note_of(quoted)
+    whole = place.option in WHOLE
+    grave = whole or quoted.commitment_usd is not None or quoted.gate.exit_code == IMPOSSIBLE
+    text = note if grave else incomplete_note(quoted) if quoted.incomplete else ""
+    return TableRow(
+        rank=rank,
+        wide=_cells(rank, quoted, note, short=False),
+        narrow=_cells(rank, quoted, note, short=True),
+        note=note,
+        below=text if quoted.usd is not None else "",
+        unpriced=unpriced_name(quoted) if quoted.unpriced is not None else "",
+    )
+
+
+def unpriced_name(quoted: Quote) -> str:
+    """What a row without a price is called."""
+    return f"{quoted.plan.place.instance_type} {words.option(quoted.plan.place)}"
+
+
+def unpriced_reasons(rows: Iterable[tuple[str, str]], width: int) -> list[str]:
+    """Why rows without a price have none: the notes say it where there is room, and this does everywhere.
+
+    `rows` are what is unpriced and its reason.
+    """
+    told: dict[str, dict[str, None]] = {}
+    for name, reason in rows:
+        told.setdefault(reason, {})[name] = None
+    return [
+        piece for reason, rows_of in told.items() for piece in wrapped(f"  – {', '.join(rows_of)}: {reason}", width)
+    ]
+
+
+def notes_below(rows: Sequence[TableRow], lines: Sequence[str], width: int) -> list[str]:
+    """What the table had no room for and nobody should miss: tails of blocks, commitments, what is impossible.
+
+    A total without some of its lines is marked here too.
+    """
+    below: dict[str, list[str]] = {}
+    backwards = sorted(line[::-1] for line in lines)
+
+    def has_room(note: str) -> bool:
+        """Whether the table shows a note whole, at the end of a line."""
+        wanted = note[::-1]
+        at = bisect_left(backwards, wanted)
+        return at < len(backwards) and backwards[at].startswith(wanted)
+
+    for row in rows:
+        if row.below and not has_room(row.note):
+            below.setdefault(row.below, []).append(str(row.rank))
+    return [piece for note, ranks in below.items() for piece in wrapped(f"  {', '.join(ranks)}: {note}", width)]
+
+
+def table(rows: Sequence[TableRow], width: int) -> list[str]:
+    """The candidates as a table.
+
+    Below NARROW columns, and where there would be no room for regions, these go by their codes and plans without their
+    kind.
+    """
+    narrow = width < NARROW
+    columns = [
+        Column(title="#", right=True),
+        Column(title="machines"),
+        Column(title="", yields=1),
+        Column(title="where", yields=0),
+        Column(title="zone", yields=2),
+        Column(title="how"),
+        Column(title="$/h", right=True),
+        Column(title="hours", right=True),
+        Column(title=""),
+        Column(title="total $", right=True),
+        Column(title=""),
+        Column(title="notes", yields=3, shrinks=True),
+    ]
+    lines: list[str] = []
+    for short in (False, True)[narrow:]:
+        cells = [list(row.narrow if short else row.wide) for row in rows]
+        for index in (6, 7, 9):
+            for row, text in zip(cells, align_points([row[index] for row in cells]), strict=True):
+                row[index] = text
+        lines = render(columns, cells, width)
+        if " where " in lines[0]:
+            break
+    return lines
+
+
+def _cells(rank: int, quoted: Quote, note: str, *, short: bool) -> tuple[str, ...]:
+    """One candidate's cells."""
+    place, usd = quoted.plan.place, quoted.usd
+    number = str(rank) if usd is not None else "–"
+    hours = quoted.hours
+    rate = words.dollars(quoted.price.usd * place.nodes) if isinstance(quoted.price, Price) else ""
+    return (
+        number,
+        words.machines(place).replace(" × ", "×") if short else words.machines(place),
+        quoted.accelerator,
+        words.region_code(place.region) if short else place.region,
+        place.az_id or "",
+        words.option(place, short=short),
+        rate or ("" if short else "unpriced"),
+        words.hours(hours.mid),
+        _spread(hours, short=short),
+        words.dollars(usd.mid) if usd else "",
+        words.between(words.dollars(usd.low), words.dollars(usd.high)) if usd else ("unpriced" if short else ""),
+        note,
+    )
+
+
+def _spread(hours: Range, *, short: bool) -> str:
+    """The range of hours; whole ones where room is short and they are many."""
+    if short and hours.high >= MANY_HOURS:
+        return words.between(f"{hours.low:,.0f}", f"{hours.high:,.0f}")
+    return words.between(words.hours(hours.low), words.hours(hours.high))
+
+
+def note_of(quoted: Quote) -> str:
+    """The one thing worth saying of a row."""
+    if quoted.unpriced is not None:
+        seen = getattr(quoted.price, "seen", None)
+        unverified = (
+            f" (unverified: {words.dollars(seen.usd)})" if seen is not None and seen.basis == "unverified" else ""
+        )
+        return quoted.unpriced + unverified
+    error = next((each for each in quoted.findings if each.level is Level.ERROR), None)
+    if error is not None:
+        return error.message
+    parts = [quoted.note] if quoted.note else []
+    if quoted.commitment_usd is not None and quoted.plan.place.term_years:
+        parts.append(f"a commitment of ${words.dollars(quoted.commitment_usd)}")
+    if quoted.incomplete:
+        parts.append(incomplete_note(quoted))
+    return "; ".join(parts)
+
+
+def incomplete_note(quoted: Quote) -> str:
+    """That a total has lines without a price, and about what they come to."""
+    return f"{INCOMPLETE}, by about ${words.dollars(quoted.missing_usd)}" if quoted.missing_usd else INCOMPLETE

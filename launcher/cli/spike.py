@@ -1,0 +1,70 @@
+"""`slipway spike`: measure a job on its machines before it is bought."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import completion, options, output
+from launcher.cli.confirm import refuse_without_terminal
+from launcher.cli.table import terminal_width
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("spike")(spike)
+
+
+def spike(
+    file: options.PlanPath,
+    *,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="On this type; the plan's, or the best GPU and Trainium, without.",
+            autocompletion=completion.accelerated_types,
+        ),
+    ] = None,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="End it after so many steps.")] = 100,
+    minutes: Annotated[float, typer.Option("--minutes", min=1, help="End it after so many minutes at most.")] = 30,
+    sandbox: options.InSandbox = False,
+    yes: options.Yes = False,
+    json: options.Json = False,
+    region: options.Region = None,
+    max_price_age: options.MaxPriceAge = None,
+    max_usd: options.MaxUsd = None,
+) -> None:
+    """A short measured run of the plan's own command on each kind of machine, priced first and gated as any launch.
+
+    On the smallest number of machines that the job fits. What is measured goes into measurements.jsonl, and the next
+    plan, quote and compare in this folder know of it. A spike of the sandbox is marked as one, and counts for nothing.
+    """
+    from launcher.cli.console import Console
+    from launcher.cli.spike_page import page
+    from launcher.records.spike_document import spike_document
+    from launcher.workflow.measure import spike as story
+    from launcher.workflow.run.launch import LaunchOptions
+
+    asked = options.price_options(
+        region=region,
+        max_price_age=max_price_age,
+        max_usd=max_usd,
+        sandbox=sandbox,
+    )
+    if not sandbox:
+        refuse_without_terminal("spike", yes=yes)
+    person = Console(yes=yes)
+    how = LaunchOptions(
+        root=Path.cwd(), sandbox=sandbox, tell=person.tell, progress=person.progress, meter=person.meter
+    )
+    wanted = story.SpikeOptions(steps=steps, minutes=minutes, types=tuple(types or ()))
+    found = story.spike(file, options.now, asked, wanted=wanted, options=how, person=person)
+    if json:
+        output.document(spike_document(found))
+    else:
+        output.result(page(found, terminal_width()))
+    for name in found.left:
+        output.say(f"  {name} is still there and is billed: slipway down {name} removes it")
+    output.say(f"\n  next: slipway compare {file}")

@@ -1,0 +1,166 @@
+"""The Python interface: typed functions that return what the commands print with `--json`.
+
+`import launcher` loads none of this before a name of it is used. The names stay: what is added here is in the contract
+of the JSON (docs/python.md). Every refusal is a `SlipwayError` with the exit code that the command would end with.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from launcher.records.cache_folder import cache_folder
+from launcher.records.documents import quote_document
+from launcher.workflow.quote.answers import compare_answer, plan_answer, sweep_answer
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
+
+Document: TypeAlias = dict[str, Any]
+"""A JSON object of the contract: money as text, so that no cent is lost."""
+PlanFile: TypeAlias = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line adds to a plan file, under the names of its options.
+
+    `now` is the moment that is priced for, UTC; None: now. `cache` is the folder of refreshed prices; None:
+    the user's own.
+    """
+
+    region: str | None = None
+    everything: bool = False
+    prices_as_of: date | None = None
+    max_price_age: int | None = None
+    max_usd: Decimal | None = None
+    cache: Path | None = None
+    now: datetime | None = None
+
+    def moment(self) -> datetime:
+        """The moment that is priced for, to the second."""
+        return (self.now or datetime.now(UTC)).astimezone(UTC).replace(microsecond=0)
+
+    def price_options(self) -> PriceOptions:
+        """The same for the stories."""
+        return PriceOptions(
+            cache=self.cache or cache_folder(os.environ),
+            runs=Path.cwd(),
+            region=self.region,
+            everything=self.everything,
+            prices_as_of=self.prices_as_of,
+            max_price_age=self.max_price_age,
+            max_usd=self.max_usd,
+        )
+
+
+DEFAULTS = Options()
+AMOUNT = re.compile(r"-?[0-9]+([.][0-9]+)?")
+"""Money as the JSON has it."""
+
+
+def plan(file: PlanFile, options: Options = DEFAULTS) -> Document:
+    """Every way to buy the job of a plan file, best first: `slipway.plan/1`. Calls nothing and spends nothing.
+
+    Raises:
+        SlipwayError: the file cannot be read, or nothing that it asks for can be.
+    """
+    priced = price(Path(file), options.moment(), options.price_options())
+    return plan_answer(priced)
+
+
+def quote(file: PlanFile, choice: str | int | None = None, options: Options = DEFAULTS) -> Document:
+    """One candidate with every line of its bill: `slipway.quote/1`.
+
+    Args:
+        file: the plan file.
+        choice: a rank, or the first letters of a digest; None: the best.
+        options: those of the command line.
+
+    Raises:
+        SlipwayError: the file cannot be read, nothing that it asks for can be, or there is no such candidate.
+    """
+    priced = price(Path(file), options.moment(), options.price_options())
+    rank, quoted = pick(priced, None if choice is None else str(choice))
+    return quote_document(quoted, rank, priced.catalog.instance_types)
+
+
+def compare(file: PlanFile, options: Options = DEFAULTS) -> Document:
+    """One job on every machine, GPU against Trainium with the port, and a verdict: `slipway.compare/1`.
+
+    Raises:
+        SlipwayError: the file cannot be read, or nothing that it asks for can be.
+    """
+    from launcher.workflow.quote import compare as story
+
+    return compare_answer(story.compare(Path(file), options.moment(), options.price_options()))
+
+
+def diff(old: str, new: str | None = None, options: Options = DEFAULTS, *, folder: PlanFile = ".") -> Document:
+    """What a change of plans does to their totals: `slipway.diff/1`; files, folders or git revisions.
+
+    Raises:
+        SlipwayError: a side is none of these, or a plan after the change cannot be read.
+    """
+    from launcher.records.diff_document import diff_document
+    from launcher.workflow.quote import diff as story
+
+    asked = options.price_options()
+    found = story.diff(
+        old, new, options.moment(), asked, old_options=asked, folder=Path(folder), environment=os.environ
+    )
+    return diff_document(found, None)
+
+
+def sweep(file: PlanFile, values: Mapping[str, Sequence[Any]], options: Options = DEFAULTS) -> Document:
+    """A plan at every combination of values of its keys: `slipway.sweep/1`.
+
+    Args:
+        file: the plan file.
+        values: for each key, dotted, the values that it takes.
+        options: those of the command line.
+
+    Raises:
+        SlipwayError: the file cannot be read, or a key or value is none of the plan's.
+    """
+    from launcher.workflow.quote import sweep as story
+
+    axes = [story.Axis(key=key, values=tuple(each)) for key, each in values.items()]
+    return sweep_answer(story.sweep_axes(Path(file), axes, options.moment(), options.price_options()))
+
+
+def rows(document: Document) -> list[dict[str, Any]]:
+    """The candidates of a plan or a comparison, or the points of a sweep, as flat rows that a data frame takes.
+
+    Names are the document's own, joined by dots; money is a float, which is for looking at and not for adding up.
+
+    >>> rows({"candidates": [{"rank": 1, "usd": {"low": "1.5", "mid": "2", "high": None}, "findings": []}]})
+    [{'rank': 1, 'usd.low': 1.5, 'usd.mid': 2.0, 'usd.high': None}]
+    """
+    if "points" in document:
+        listed = [{**each["values"], **(each["candidate"] or {})} for each in document["points"]]
+    else:
+        listed = document.get("candidates") or document.get("options") or []
+    return [dict(_flat(each)) for each in listed]
+
+
+def _flat(data: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
+    """The plain values of an object by their dotted names; lists are left out."""
+    found: list[tuple[str, Any]] = []
+    for key, value in data.items():
+        name = f"{path}.{key}" if path else key
+        if isinstance(value, Mapping):
+            found += _flat(value, name)
+        elif not isinstance(value, list):
+            found.append((name, _number(name, value)))
+    return found
+
+
+def _number(name: str, value: Any) -> Any:
+    """Money as a number: what is text and stands below a name of dollars."""
+    parts = name.split(".")
+    money = any(part == "usd" or part.startswith("usd_") or part.endswith("_usd") for part in parts)
+    return float(value) if money and isinstance(value, str) and AMOUNT.fullmatch(value) else value

@@ -1,0 +1,62 @@
+"""A checkpoint as it was found in a store, and slipway.checkpoints/1."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.agent.manifest import StoredFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """One step of a store.
+
+    `form` is "agent" or "dcp", None where it cannot be told. `files` is what it is made of: with a hash each in the
+    agent's form, in PyTorch's by size alone (their `sha256` is empty and `bytes` what is there). `reason` says why it
+    is not whole, None when it is; `marks` are the keys that say that it is. `bytes` is what it occupies by itself; an
+    unchanged file lies with an earlier step.
+    """
+
+    step: int
+    folder: str
+    form: str | None
+    files: tuple[StoredFile, ...]
+    bytes: int
+    reason: str | None
+    marks: tuple[str, ...] = ()
+    run: str | None = None
+    attempt: int | None = None
+    written_at: str | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether it can be restored, judged by names and sizes."""
+        return self.reason is None
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The keys without which it would not be whole."""
+        return frozenset({*self.marks, *(file.key for file in self.files)})
+
+
+def checkpoints_document(name: str, uri: str, found: tuple[Checkpoint, ...]) -> dict[str, Any]:
+    """slipway.checkpoints/1."""
+    return {
+        "schema": "slipway.checkpoints/1",
+        "name": name,
+        "uri": uri,
+        "checkpoints": [
+            {
+                "step": each.step,
+                "folder": each.folder,
+                "format": each.form,
+                "whole": each.whole,
+                "reason": each.reason,
+                "files": len(each.files),
+                "bytes": each.bytes,
+                "run": each.run,
+                "attempt": each.attempt,
+                "written_at": each.written_at,
+            }
+            for each in found
+        ],
+    }

@@ -1,0 +1,92 @@
+"""Which command made a run folder, and how it ended: a command that is killed leaves this and nothing else."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from launcher.model.errors import SlipwayError
+from launcher.records.run_folder import RunFolder
+from launcher.records.shape import hold
+
+FILE = "command.json"
+INTERRUPTED, FAILED, KILLED = "interrupted", "failed", "killed"
+_FORM: dict[str, Any] = {"command": str, "pid": int, "started_at": str, "ended": (str, None)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRecord:
+    """One command: its words, its process on this machine, and how it ended, None while nobody has said."""
+
+    command: str
+    pid: int
+    ended: str | None
+
+    @property
+    def state(self) -> str:
+        """How it ended; "running" while its process is there, "killed" where that is gone without a word."""
+        if self.ended is not None:
+            return self.ended
+        return "running" if _is_there(self.pid) else KILLED
+
+
+@contextmanager
+def recorded_command(folder: RunFolder, command: str, *, done: str) -> Iterator[None]:
+    """A block whose beginning and end stand in a run folder.
+
+    Args:
+        folder: the run folder.
+        command: what was typed, without its file: "deploy --sandbox".
+        done: what it is to be called when it has ended well.
+    """
+    facts = {"command": command, "pid": os.getpid(), "started_at": datetime.now(UTC).isoformat()}
+
+    def write(ended: str | None) -> None:
+        folder.write_json(FILE, {"schema": "slipway.command/1", **facts, "ended": ended})
+
+    write(None)
+    try:
+        yield
+    except KeyboardInterrupt:
+        write(INTERRUPTED)
+        raise
+    except SlipwayError:
+        write(FAILED)
+        raise
+    write(done)
+
+
+def read_command(folder: RunFolder) -> CommandRecord | None:
+    """The command of a run folder; None for one that no command has noted itself in.
+
+    Raises:
+        UnreadableInputError: the file cannot be read.
+    """
+    if not (folder.path / FILE).is_file():
+        return None
+    found = folder.read_json(FILE)
+    try:
+        hold(found, _FORM)
+    except ValueError:
+        return None
+    return CommandRecord(command=found["command"], pid=found["pid"], ended=found["ended"])
+
+
+def _is_there(pid: int) -> bool:
+    """Whether a process of this machine is there, and is no remains that wait for their parent."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    state = Path(f"/proc/{pid}/stat")
+    try:
+        return ") Z " not in state.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True

@@ -1,0 +1,67 @@
+"""One deployment of a name at a time from a folder: a lock that its process holds, and that goes with it."""
+
+import fcntl
+import getpass
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from launcher.model.errors import ImpossibleError
+from launcher.records.run_folder import RUNS
+
+
+@contextmanager
+def deploying(root: Path, cluster: str, region: str) -> Iterator[None]:
+    """Hold the name of a cluster or endpoint in a region, as long as the block lasts.
+
+    The kernel gives the lock back when its process ends, however it does: none is left behind.
+
+    Args:
+        root: the folder whose `.slipway` is used; deployments from another folder or machine are not seen here.
+        cluster: what is deployed.
+        region: where.
+
+    Raises:
+        ImpossibleError: another process holds it, and which.
+    """
+    folder = root / RUNS.parent / "locks"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / f"{region}.{cluster}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as problem:
+        raise ImpossibleError(f"cannot lock {cluster} in {folder}: {problem.strerror}") from problem
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as taken:
+            raise _taken(handle, cluster, region) from taken
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(_holder()).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _holder() -> dict[str, str | int]:
+    """Who holds a lock."""
+    user = str(os.getuid())
+    with suppress(KeyError, OSError):
+        user = getpass.getuser()
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"pid": os.getpid(), "user": user, "host": socket.gethostname(), "began_at": began}
+
+
+def _taken(handle: int, cluster: str, region: str) -> ImpossibleError:
+    """Who has the lock; it may not have written that yet."""
+    who = "another process"
+    with suppress(ValueError, KeyError, TypeError):
+        found = json.loads(os.pread(handle, 4096, 0))
+        who = f"process {found['pid']} of {found['user']} on {found['host']}, since {found['began_at']}"
+    return ImpossibleError(
+        f"{cluster} is being deployed to {region} already, from this folder: {who}",
+        hint="wait for it, or end it; nothing was changed",
+    )

@@ -1,0 +1,160 @@
+"""Runs of the ledger as rows of FOCUS 1.0, the FinOps Open Cost and Usage Specification.
+
+Columns and allowed values: FinOps-Open-Cost-and-Usage-Spec/FOCUS_Spec 1.0; held by focus-validator 1.0.0 in the tests.
+That release of the validator asks for five columns under the names they had in FOCUS 0.5 (`OLD_NAMES`): they stand at
+the end, with the same values. A run that reaches over the end of a month is a row in each, since a row belongs to one
+billing period. A run of the sandbox cost nothing, and its row says so.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from launcher.model.enums import PurchaseOption
+from launcher.model.ledger import LedgerEntry
+
+COLUMNS = (
+    *("AvailabilityZone", "BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency"),
+    *("BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass", "ChargeDescription"),
+    *("ChargeFrequency", "ChargePeriodEnd", "ChargePeriodStart", "CommitmentDiscountCategory"),
+    *("CommitmentDiscountId", "CommitmentDiscountName", "CommitmentDiscountStatus", "CommitmentDiscountType"),
+    *("ConsumedQuantity", "ConsumedUnit", "ContractedCost", "ContractedUnitPrice", "EffectiveCost"),
+    *("InvoiceIssuerName", "ListCost", "ListUnitPrice", "PricingCategory", "PricingQuantity", "PricingUnit"),
+    *("ProviderName", "PublisherName", "RegionId", "RegionName", "ResourceId", "ResourceName", "ResourceType"),
+    *("ServiceCategory", "ServiceName", "SkuId", "SkuPriceId", "SubAccountId", "SubAccountName", "Tags"),
+)
+"""FOCUS 1.0, section 2, in alphabetical order."""
+OLD_NAMES = {
+    "ChargeType": "ChargeCategory",
+    "InvoiceIssuer": "InvoiceIssuerName",
+    "Provider": "ProviderName",
+    "Publisher": "PublisherName",
+    "ResourceID": "ResourceId",
+}
+"""What focus-validator 1.0.0 calls a column, and its name in FOCUS 1.0."""
+OWN = ("x_Run", "x_Status", "x_CostBasis", "x_Tokens", "x_Simulated")
+"""Slipway's own columns; `x_CostBasis` is billed, quoted-rate or simulated."""
+AWS, ISSUER = "AWS", "Amazon Web Services, Inc."
+UNKNOWN_ACCOUNT = "unknown"
+LEAST = Decimal("0.0000000001")
+_CATEGORIES = {
+    PurchaseOption.ON_DEMAND: "Standard",
+    PurchaseOption.SPOT: "Dynamic",
+    PurchaseOption.SAVINGS_PLAN: "Committed",
+    PurchaseOption.RESERVED: "Committed",
+}
+"""PricingCategory of a purchase option; what is left (blocks, training plans) is Other."""
+
+
+def focus_csv(entries: Iterable[LedgerEntry]) -> str:
+    """A CSV file: a line of names, and a line for each month of each run that used machines.
+
+    Runs whose dollars are not known are left out: FOCUS has no row without a cost.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*COLUMNS, *OLD_NAMES, *OWN], lineterminator="\n")
+    writer.writeheader()
+    for entry in entries:
+        for row in _rows(entry):
+            writer.writerow(row | {old: row[new] for old, new in OLD_NAMES.items()})
+    return text.getvalue()
+
+
+def covered(entry: LedgerEntry) -> bool:
+    """Whether a run has rows: it has begun and ended, and its dollars are known."""
+    return entry.ended_at is not None and entry.usd is not None and entry.hours > 0
+
+
+def _rows(entry: LedgerEntry) -> Iterator[dict[str, str]]:
+    if entry.ended_at is None or not covered(entry):
+        return
+    spans = list(_months(entry.started_at, max(entry.ended_at, entry.started_at + timedelta(seconds=1))))
+    whole = sum((end - begin).total_seconds() for begin, end in spans)
+    for begin, end in spans:
+        share = Decimal(repr((end - begin).total_seconds())) / Decimal(repr(whole))
+        yield _row(entry, begin, end, share)
+
+
+def _months(begin: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """A period cut at the beginnings of months."""
+    while begin < end:
+        following = min(_next_month(begin), end)
+        yield begin, following
+        begin = following
+
+
+def _first(moment: datetime) -> datetime:
+    return moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def _next_month(moment: datetime) -> datetime:
+    """The first moment of the following month."""
+    return _first(_first(moment) + timedelta(days=32))
+
+
+def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> dict[str, str]:
+    """One month of a run; `share` is how much of its time lies in it."""
+    hours = (Decimal(repr(entry.hours)) * entry.nodes * share).quantize(LEAST)
+    usd = ((entry.usd or Decimal(0)) * share).quantize(LEAST)
+    price = usd / hours if hours else Decimal(0)
+    basis = "simulated" if entry.simulated else "quoted-rate" if entry.billed_usd is None else "billed"
+    sku = f"{entry.instance_type or entry.target}/{entry.option}"
+    option = PurchaseOption(entry.option) if entry.option in set(PurchaseOption) else None
+    managed = entry.target.startswith(("hyperpod", "sagemaker"))
+    return dict.fromkeys(COLUMNS, "") | {
+        "BilledCost": _text(usd),
+        "BillingAccountId": UNKNOWN_ACCOUNT,
+        "BillingCurrency": "USD",
+        "BillingPeriodStart": _iso(_first(begin)),
+        "BillingPeriodEnd": _iso(_next_month(begin)),
+        "ChargeCategory": "Usage",
+        "ChargeDescription": f"{entry.name}: {entry.nodes} x {sku} in {entry.region}",
+        "ChargeFrequency": "Usage-Based",
+        "ChargePeriodStart": _iso(begin),
+        "ChargePeriodEnd": _iso(end),
+        "ConsumedQuantity": _text(hours),
+        "ConsumedUnit": "Hours",
+        "ContractedCost": _text(usd),
+        "ContractedUnitPrice": _text(price),
+        "EffectiveCost": _text(usd),
+        "InvoiceIssuerName": ISSUER,
+        "ListCost": _text(usd),
+        "ListUnitPrice": _text(price),
+        "PricingCategory": _CATEGORIES.get(option, "Other") if option is not None else "Other",
+        "PricingQuantity": _text(hours),
+        "PricingUnit": "Hours",
+        "ProviderName": AWS,
+        "PublisherName": ISSUER,
+        "RegionId": entry.region,
+        "RegionName": entry.region,
+        "ResourceId": f"{entry.name}/{entry.run}/{entry.origin}",
+        "ResourceName": entry.name,
+        "ResourceType": entry.target,
+        "ServiceCategory": "AI and Machine Learning" if managed else "Compute",
+        "ServiceName": "Amazon SageMaker" if managed else "Amazon Elastic Compute Cloud",
+        "SkuId": sku,
+        "SkuPriceId": f"{sku}/{entry.region}",
+        "SubAccountId": UNKNOWN_ACCOUNT,
+        "Tags": json.dumps(_tags(entry), sort_keys=True),
+        "x_Run": entry.run,
+        "x_Status": entry.status,
+        "x_CostBasis": basis,
+        "x_Tokens": "" if entry.tokens is None else str(entry.tokens),
+        "x_Simulated": str(entry.simulated).lower(),
+    }
+
+
+def _tags(entry: LedgerEntry) -> Mapping[str, str]:
+    return {**entry.tags, "slipway:plan": entry.name}
+
+
+def _text(amount: Decimal) -> str:
+    """A number with its point: readers tell a column's type by its look."""
+    return f"{amount.quantize(LEAST):f}"
+
+
+def _iso(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

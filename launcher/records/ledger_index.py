@@ -1,0 +1,162 @@
+"""The index of a ledger: every run in a line, so that a hundred thousand of them need not be opened one by one.
+
+It is a copy of what lies elsewhere and may be thrown away at any time. A line holds a key, the stamp of what it was
+read from, and the run, with tabs between; a later line of the same key replaces an earlier one. Lines are added in one
+write. A line that a killed writer left half, and anything else that cannot be read, is as if it were not there.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from launcher.model.ledger import LedgerEntry
+from launcher.model.money import UsdRange
+from launcher.records.documents import money
+
+FORMAT = "slipway.ledger-index/1"
+REWRITE = 2
+"""Lines an entry from which on the file is written anew."""
+MISSING = 1 << 62
+"""Lines of a file that is not there: more than any, so that it is written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerIndex:
+    """The index in one file."""
+
+    path: Path
+
+    def load(self) -> dict[str, tuple[str, str]]:
+        """By key, the stamp and the line of the run; nothing where there is no index, or one of another version."""
+        try:
+            head, *lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
+        except OSError:
+            return {}
+        if head != FORMAT:
+            return {}
+        pieces = (line.split("\t", 2) for line in lines)
+        return {each[0]: (each[1], each[2]) for each in pieces if len(each) == 3}  # noqa: PLR2004 - key, stamp, run
+
+    def add(self, new: Mapping[str, tuple[str, LedgerEntry]], known: int) -> None:
+        """Add runs; the file is written anew where most of it is old.
+
+        Args:
+            new: by key, the stamp and the run.
+            known: how many keys the file holds with these.
+        """
+        lines = [f"{key}\t{stamp}\t{line_of(entry)}" for key, (stamp, entry) in new.items()]
+        # A folder that may not be written to is read without an index.
+        with suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self._lines() + len(lines) > REWRITE * max(known, 1):
+                self._write_anew(new.keys(), lines)
+            else:
+                self._append(lines)
+
+    def _lines(self) -> int:
+        """How many lines the file has."""
+        try:
+            with self.path.open("rb") as stream:
+                good = stream.readline().rstrip(b"\n") == FORMAT.encode()
+                count = sum(block.count(b"\n") for block in iter(lambda: stream.read(1 << 20), b""))
+        except FileNotFoundError:
+            return MISSING
+        return count if good else MISSING
+
+    def _append(self, lines: Iterable[str]) -> None:
+        """Add lines in one write; the first begins on a line of its own, whatever a killed writer left."""
+        data = "\n" + "\n".join(lines) + "\n"
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(descriptor, data.encode())
+        finally:
+            os.close(descriptor)
+
+    def _write_anew(self, fresh: Iterable[str], lines: Iterable[str]) -> None:
+        """The file with the newest line of every key, whole."""
+        replaced = set(fresh)
+        old = [f"{key}\t{stamp}\t{line}" for key, (stamp, line) in self.load().items() if key not in replaced]
+        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        with open(partial, "w", encoding="utf-8", opener=_private) as stream:
+            stream.write("\n".join([FORMAT, *old, *lines]) + "\n")
+        partial.replace(self.path)
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file for its owner alone: tags and names are in it."""
+    return os.open(path, flags, 0o600)
+
+
+def line_of(entry: LedgerEntry) -> str:
+    """A run as a line, its fields in their order; what is not known is empty."""
+    quoted = entry.quoted_usd
+    texts = entry._asdict() | {
+        "started_at": entry.started_at.isoformat(),
+        "ended_at": entry.ended_at.isoformat() if entry.ended_at else None,
+        "simulated": int(entry.simulated),
+        "monthly": int(entry.monthly),
+        "quoted_usd": None if quoted is None else f"{money(quoted.low)} {money(quoted.mid)} {money(quoted.high)}",
+        "tags": json.dumps(dict(entry.tags), separators=(",", ":")) if entry.tags else None,
+        **{name: money(getattr(entry, name)) for name in ("usd_per_hour", "usd_at_quoted_rate", "billed_usd")},
+    }
+    return "\t".join("" if value is None else " ".join(str(value).split()) for value in texts.values())
+
+
+def entry_of_line(line: str) -> LedgerEntry | None:
+    """The run of a line; None where the line is damaged, so that it is read again."""
+    values: list[Any] = line.split("\t")
+    try:
+        for place, take in _TAKEN:
+            text = values[place]
+            values[place] = take(text) if text else None
+        values[_TAGS] = values[_TAGS] or {}
+        return LedgerEntry(*values)
+    except (ArithmeticError, IndexError, TypeError, ValueError):
+        return None
+
+
+def _flag(text: str) -> bool:
+    return text == "1"
+
+
+def _span(text: str) -> UsdRange:
+    low, mid, high = text.split(" ")
+    return UsdRange(low=Decimal(low), mid=Decimal(mid), high=Decimal(high))
+
+
+@lru_cache(maxsize=4096)
+def _tags(text: str) -> Any:
+    """Tags; most runs of a folder have the same."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise TypeError("no tags")
+    return found
+
+
+_TAGS = LedgerEntry._fields.index("tags")
+_KINDS: Mapping[str, Callable[[str], Any]] = {
+    "started_at": datetime.fromisoformat,
+    "ended_at": datetime.fromisoformat,
+    "simulated": _flag,
+    "monthly": _flag,
+    "nodes": int,
+    "quoted_usd": _span,
+    "usd_per_hour": Decimal,
+    "hours": float,
+    "usd_at_quoted_rate": Decimal,
+    "billed_usd": Decimal,
+    "tokens": int,
+    "epochs": float,
+    "interruptions": int,
+    "lost_h": float,
+    "tags": _tags,
+}
+_TAKEN = tuple((LedgerEntry._fields.index(name), take) for name, take in _KINDS.items())
+"""Where a field that is no text stands, and what makes it of its text."""

@@ -1,0 +1,156 @@
+"""slipway.measurement/1, and the file of measurements that a team keeps beside its plans: one a line.
+
+Lines are only ever added, each in one write, so that several runs may end at once and a version control system merges
+two people's files by keeping both. A line that is damaged, or of a later version, is named and left out.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from launcher.model.enums import Method, Precision, Recompute, Stack
+from launcher.model.finding import Finding, warning
+from launcher.model.measurement import Measurement
+from launcher.model.money import Range
+from launcher.records.shape import hold, moment
+
+SCHEMA = "slipway.measurement/1"
+FILE = "measurements.jsonl"
+LONGEST = 1 << 20
+"""Bytes of a line; what is longer is no measurement."""
+_SPAN: dict[str, Any] = {"low": float, "mid": float, "high": float}
+_FORM: dict[str, Any] = {
+    **dict.fromkeys(("schema", "model", "method", "precision", "recompute", "stack", "measured_at", "run"), str),
+    **dict.fromkeys(("instance_type", "accelerator"), str),
+    **dict.fromkeys(("params_b", "active_params_b"), float),
+    **dict.fromkeys(("sequence_length", "accelerators", "nodes"), int),
+    **dict.fromkeys(("global_batch_tokens", "step_s", "checkpoint_write_s", "restore_s", "boot_s"), (float, None)),
+    **dict.fromkeys(("image", "revision"), (str, None)),
+    "tokens_per_s": _SPAN,
+    "simulated": bool,
+}
+_ABOVE_0 = ("params_b", "active_params_b", "sequence_length", "accelerators", "nodes")
+
+
+def measurement_document(measured: Measurement) -> dict[str, Any]:
+    """A measurement as the contract's JSON."""
+    rate = measured.tokens_per_s
+    return {
+        "schema": SCHEMA,
+        "model": measured.model,
+        "params_b": measured.params_b,
+        "active_params_b": measured.active_params_b,
+        "method": measured.method.value,
+        "precision": measured.precision.value,
+        "recompute": measured.recompute.value,
+        "stack": measured.stack.value,
+        "sequence_length": measured.sequence_length,
+        "global_batch_tokens": measured.global_batch_tokens,
+        "instance_type": measured.instance_type,
+        "accelerator": measured.accelerator,
+        "accelerators": measured.accelerators,
+        "nodes": measured.nodes,
+        "tokens_per_s": {"low": rate.low, "mid": rate.mid, "high": rate.high},
+        "step_s": measured.step_s,
+        "checkpoint_write_s": measured.checkpoint_write_s,
+        "restore_s": measured.restore_s,
+        "boot_s": measured.boot_s,
+        "run": measured.run,
+        "image": measured.image,
+        "revision": measured.revision,
+        "measured_at": measured.measured_at.isoformat(),
+        "simulated": measured.simulated,
+    }
+
+
+def parse_measurement(document: Any) -> Measurement:
+    """A measurement read back, which somebody else may have written.
+
+    Raises:
+        ValueError: it is none; the text says why.
+    """
+    if isinstance(document, dict) and document.get("schema") != SCHEMA:
+        raise ValueError(f"schema {document.get('schema')!r}, expected {SCHEMA!r}")
+    hold(document, _FORM)
+    for name in _ABOVE_0:
+        if not document[name] > 0:
+            raise ValueError(f"{name} is {document[name]}; it must be above 0")
+    if document["active_params_b"] > document["params_b"]:
+        raise ValueError(f"active_params_b is {document['active_params_b']}, above params_b {document['params_b']}")
+    return Measurement(
+        method=Method(document["method"]),
+        precision=Precision(document["precision"]),
+        recompute=Recompute(document["recompute"]),
+        stack=Stack(document["stack"]),
+        tokens_per_s=_rate(document["tokens_per_s"]),
+        global_batch_tokens=_positive(document, "global_batch_tokens"),
+        measured_at=moment(document["measured_at"]),
+        model=document["model"],
+        params_b=document["params_b"],
+        active_params_b=document["active_params_b"],
+        sequence_length=document["sequence_length"],
+        instance_type=document["instance_type"],
+        accelerator=document["accelerator"],
+        accelerators=document["accelerators"],
+        nodes=document["nodes"],
+        step_s=document["step_s"],
+        checkpoint_write_s=document["checkpoint_write_s"],
+        restore_s=document["restore_s"],
+        boot_s=document["boot_s"],
+        run=document["run"],
+        image=document["image"],
+        revision=document["revision"],
+        simulated=document["simulated"],
+    )
+
+
+def _rate(found: Mapping[str, float]) -> Range:
+    if not 0 < found["low"] <= found["mid"] <= found["high"]:
+        raise ValueError(f"tokens_per_s is {dict(found)}; it must be above 0 and low <= mid <= high")
+    return Range(low=found["low"], mid=found["mid"], high=found["high"])
+
+
+def _positive(document: Mapping[str, Any], name: str) -> float | None:
+    value: float | None = document[name]
+    if value is not None and not value > 0:
+        raise ValueError(f"{name} is {value}; it must be above 0")
+    return value
+
+
+def load_measurements(path: Path) -> tuple[tuple[Measurement, ...], tuple[Finding, ...]]:
+    """The measurements of a file, each once, and what is to be said of lines that are none; none without a file."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return (), ()
+    except OSError as problem:
+        said = f"{path.name} cannot be read, and no measurement counts: {problem.strerror or problem}"
+        return (), (warning("measurements-unreadable", "", said, f"check {path}"),)
+    found: dict[Measurement, None] = {}
+    findings = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            found[parse_measurement(json.loads(line[:LONGEST]))] = None
+        except (ValueError, RecursionError) as problem:
+            said = f"{path.name}, line {number}, is no measurement and does not count: {problem}"
+            findings.append(warning("measurement-unreadable", "", said, "mend the line, or delete it"))
+    return tuple(found), tuple(findings)
+
+
+def add_measurement(path: Path, measured: Measurement) -> None:
+    """Add a measurement to a file, on a line of its own whatever a killed writer left.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    line = json.dumps(measurement_document(measured), ensure_ascii=False)
+    torn = path.is_file() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, (("\n" if torn else "") + line + "\n").encode())
+    finally:
+        os.close(descriptor)

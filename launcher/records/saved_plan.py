@@ -1,0 +1,103 @@
+"""A plan as it was shown, to be carried out as it was or not at all: what `slipway plan -o FILE` writes."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.quote import Quote
+from launcher.plan_file import SAVED
+from launcher.records.documents import money
+from launcher.records.run_folder import write_whole
+from launcher.records.shape import hold, moment
+
+FORM = {"name": str, "digest": str, "saved_at": str, "usd": {"high": str}, "amounts": {}, "stacks": {}, "plan": {}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedPlan:
+    """What a saved plan holds a deployment against.
+
+    `usd_high` is the high estimate that was shown, in dollars. `amounts` are the dollars that its stacks were
+    synthesised with, `stacks` the hash of each of their templates; empty where the plan has no stacks of its own.
+    """
+
+    name: str
+    digest: str
+    saved_at: datetime
+    usd_high: Decimal
+    amounts: Mapping[str, Decimal]
+    stacks: Mapping[str, str]
+
+
+def write_saved(path: Path, saved: SavedPlan, quoted: Quote, plan: Mapping[str, Any], quote: Mapping[str, Any]) -> None:
+    """Write a saved plan, whole.
+
+    Args:
+        path: where.
+        saved: what it is held against.
+        quoted: the quote that was shown.
+        plan: the resolved plan, as a plan file says it.
+        quote: the quote as a document, for whoever reviews the file.
+
+    Raises:
+        ImpossibleError: it cannot be written.
+    """
+    usd = quoted.usd
+    document = {
+        "schema": SAVED,
+        "name": saved.name,
+        "digest": saved.digest,
+        "saved_at": saved.saved_at.isoformat(),
+        "usd": None if usd is None else {"low": money(usd.low), "mid": money(usd.mid), "high": money(usd.high)},
+        "amounts": {name: money(each) for name, each in saved.amounts.items()},
+        "stacks": dict(saved.stacks),
+        "plan": plan,
+        "quote": quote,
+    }
+    try:
+        write_whole(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    except OSError as problem:
+        raise ImpossibleError(f"cannot write {path}: {problem.strerror}") from problem
+
+
+def read_saved(path: Path) -> SavedPlan | None:
+    """What a saved plan holds a deployment against; None for a file that is none, such as a plan file.
+
+    Raises:
+        UnreadableInputError: it says that it is one, and is not.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        # A plan file is YAML; what is wrong with it, or that there is none, its own parser says.
+        return None
+    if not isinstance(found, dict) or found.get("schema") != SAVED:
+        return None
+    again = "slipway plan FILE -o SAVED writes one anew"
+    try:
+        hold(found, FORM)
+        for text in found["stacks"].values():
+            hold(text, str, "stacks")
+        return SavedPlan(
+            name=found["name"],
+            digest=found["digest"],
+            saved_at=moment(found["saved_at"]),
+            usd_high=_dollars(found["usd"]["high"]),
+            amounts={name: _dollars(each) for name, each in found["amounts"].items()},
+            stacks=found["stacks"],
+        )
+    except (ValueError, TypeError, ArithmeticError) as cause:
+        raise UnreadableInputError(f"{path} is no whole saved plan: {cause}", hint=again) from cause
+
+
+def _dollars(text: str) -> Decimal:
+    amount = Decimal(text)
+    if not amount.is_finite() or amount < 0:
+        message = f"not dollars: {text}"
+        raise ValueError(message)
+    return amount
