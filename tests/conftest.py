@@ -9,16 +9,19 @@ import importlib.util
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from launcher.catalog.load import Catalog, load
 from launcher.cdk import toolchain
 
 TESTS = Path(__file__).resolve().parent
 FOLDER_MARKS = {"attack": ["server"], "infra": ["cdk"], "live": ["aws"], "sandbox": ["server"]}
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 STATE = pytest.StashKey[pytest.MonkeyPatch]()
 CACHES = pytest.StashKey[Path]()
@@ -42,7 +45,12 @@ def pytest_configure(config: pytest.Config) -> None:
     state = config.stash[STATE] = pytest.MonkeyPatch()
     caches = config.stash[CACHES] = Path(tempfile.mkdtemp(prefix="slipway-tests-"))
     for name in list(os.environ):
-        if name.startswith(("AWS_", "SLIPWAY_")) or name in {"CLICOLOR_FORCE", "COLUMNS", "FORCE_COLOR", "LINES"}:
+        if (name.startswith(("AWS_", "SLIPWAY_")) and name != "SLIPWAY_VENDOR_DATA") or name in {
+            "CLICOLOR_FORCE",
+            "COLUMNS",
+            "FORCE_COLOR",
+            "LINES",
+        }:
             state.delenv(name)
     for name, value in {
         "AWS_CONFIG_FILE": os.devnull,
@@ -91,8 +99,12 @@ def missing_components() -> dict[str, str]:
     absent = [name for name in SLURM_PROGRAMS if shutil.which(name, path=path) is None]
     slurm = f"not installed: {', '.join(absent)} (apt-get install slurm-wlm munge)" if absent else ""
     torch = "" if importlib.util.find_spec("torch") else "not installed: torch (make setup-torch)"
+    focus = (TESTS.parent / ".venv-focus" / "bin" / "focus-validator").exists()
     pcluster = (TESTS.parent / ".venv-pcluster" / "bin" / "pcluster").exists()
+    browser = [name for name in BROWSERS if shutil.which(name)] and importlib.util.find_spec("playwright")
     return {
+        "browser": "" if browser else "not installed: chromium or playwright (make setup-browser)",
+        "focus": "" if focus else "not installed: the FOCUS validator (make setup-focus)",
         "pcluster": "" if pcluster else "not installed: ParallelCluster (make setup-pcluster)",
         "slurm": "left out by SLURM=0" if os.environ.get("SLURM") == "0" else slurm,
         "torch": "left out by TORCH=0" if os.environ.get("TORCH") == "0" else torch,
@@ -121,12 +133,12 @@ def refuse_unlisted_skip(report: pytest.TestReport | pytest.CollectReport) -> py
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport() -> Iterator[None]:
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport | pytest.CollectReport]:
     return refuse_unlisted_skip((yield))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_make_collect_report() -> Iterator[None]:
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.TestReport | pytest.CollectReport]:
     return refuse_unlisted_skip((yield))
 
 
@@ -143,14 +155,55 @@ def aws_environment_of_a_test() -> Iterator[None]:
     os.environ.update(before)
 
 
+# ------------------------------------------------------------------------------------------------ what tests work with
+
+
+@pytest.fixture(scope="session")
+def catalog() -> Catalog:
+    """What exists and what it costs, as it is shipped."""
+    return load()
+
+
+class Ended(NamedTuple):
+    """A command that has ended: its exit code, its result, what it said beside that."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def slipway(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """Run a command in this process, in the folder and with the environment of the test."""
+    from launcher.cli.app import main
+
+    def run(*words: str) -> Ended:
+        monkeypatch.setattr("sys.argv", ["slipway", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return Ended(int(left.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
 # -------------------------------------------------------------------------------------------------------------- golden
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Compare a text with tests/golden/<name>; `pytest --update-golden` (make golden) writes the file instead."""
+def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Compare a text with tests/golden/<name>; `pytest --update-golden` (make golden) writes the file instead.
 
-    def compare(name: str, text: str) -> None:
+    What differs from another golden file in a few lines is kept as those lines: `like` names that file, and the
+    differences are in tests/golden/<name>.diff. Where both change, make golden writes the second on its second run.
+    """
+
+    def compare(name: str, text: str, like: str | None = None) -> None:
+        if like is not None and like != name:
+            base = TESTS / "golden" / like
+            if not base.is_file():
+                pytest.fail(f"no golden file tests/golden/{like}: write it with make golden", pytrace=False)
+            old, new = base.read_text(encoding="utf-8").splitlines(keepends=True), text.splitlines(keepends=True)
+            name, text = f"{name}.diff", "".join(difflib.unified_diff(old, new, like, name, n=1))
         path = TESTS / "golden" / name
         if request.config.getoption("--update-golden"):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -104,6 +104,18 @@ class TestGolden:
         assert (project.path / "golden" / "case" / "table.txt").read_text() == "a  1\nb  2\n"
         project.runpytest_subprocess("-n", "0", "-k", "table").assert_outcomes(passed=1, deselected=1)
 
+    def test_what_is_like_another_is_kept_as_its_differences(self, project):
+        test = "def test_table(golden): golden('table.txt', 'a  1\\nb  {b}\\n', 'base.txt')"
+        (project.path / "golden").mkdir()
+        (project.path / "golden" / "base.txt").write_text("a  1\nb  9\n")
+        project.makepyfile(test.format(b=2))
+        project.runpytest_subprocess("-n", "0", "--update-golden").assert_outcomes(passed=1)
+        kept = (project.path / "golden" / "table.txt.diff").read_text()
+        assert kept.splitlines()[2:] == ["@@ -1,2 +1,2 @@", " a  1", "-b  9", "+b  2"]
+        project.runpytest_subprocess("-n", "0").assert_outcomes(passed=1)
+        project.makepyfile(test.format(b=3))
+        project.runpytest_subprocess("-n", "0").assert_outcomes(failed=1)
+
 
 class TestEnvironment:
     def test_there_is_no_aws_account(self):

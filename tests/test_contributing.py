@@ -1,12 +1,12 @@
 """What the pages for the next person name is there, and the hooks run what `make lint` does."""
 
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.plans import ROOT
+
 PAGES = ("CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("add-*.md"))))
 ROOMS = ("launcher/", "infra/", "templates/", "tests/", "examples/", "docs/")
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.sandbox.agent.conftest import bucket, endpoint, node, nursery  # noqa: F401  fixtures
+from tests.sandbox.agent.conftest import bucket, endpoint, front, node, nursery  # noqa: F401  fixtures
 
 
 @pytest.fixture

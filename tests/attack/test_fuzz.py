@@ -12,7 +12,6 @@ import shutil
 import sys
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -24,16 +23,16 @@ from launcher.catalog import tables
 from launcher.catalog.load import load
 from launcher.cli import app
 from launcher.model.document import document
-from launcher.model.enums import Payment, PlanKind
+from launcher.model.enums import Payment, SavingsPlanKind
 from launcher.model.errors import SlipwayError
 from launcher.planning.pin import pinned_plan
 from launcher.submit import slurm_output
 from launcher.workflow.quote import prices
-from launcher.workflow.quote.price import PriceOptions, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 from tests.attack.odd import changed, damaged, text_of
+from tests.plans import NOW, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ALL = 4_000
 """Of each of five kinds, in `make test-all`."""
 FEW = 60
@@ -195,7 +194,7 @@ def test_price_caches(numbers, tmp_path):
             lambda: catalog.spot("p5.48xlarge", "us-east-2"),
             lambda: catalog.spot_range("p5.48xlarge", "us-east-1"),
             lambda: catalog.capacity_block("p5.48xlarge", "us-east-1"),
-            lambda: catalog.savings_plan("p5.48xlarge", "us-east-1", PlanKind.COMPUTE, 1, Payment.NO_UPFRONT),
+            lambda: catalog.savings_plan("p5.48xlarge", "us-east-1", SavingsPlanKind.COMPUTE, 1, Payment.NO_UPFRONT),
             lambda: catalog.interruption_band("p5.48xlarge", "us-east-1"),
             lambda: prices.show(catalog, prices.Wanted(instance_type="p5.48xlarge"), NOW, history=True),
         )

@@ -10,8 +10,9 @@ from launcher.catalog import tables
 from launcher.catalog.load import Catalog, load
 from launcher.catalog.market import TOLERANCE_USD
 from launcher.catalog.permissions import HANDLERS
+from launcher.catalog.replacement import REPLACEMENT
 from launcher.catalog.selector import Key
-from launcher.model.enums import Basis, Market, Payment, PlanKind
+from launcher.model.enums import Basis, Market, Payment, SavingsPlanKind
 from launcher.model.money import Price, Unpriced
 
 SHIPPED = [table for table in tables.PRICE_TABLES if (tables.SNAPSHOT / table.path).is_file()]
@@ -43,8 +44,15 @@ def test_every_row_has_a_date_that_is_past_and_a_source_that_resolves(catalog: C
 
 
 def test_every_source_is_used(catalog: Catalog):
-    files = ("accelerators.csv", "instance_types.csv", "unavailable_types.csv", "models.csv", "regions.csv")
-    files += ("chip_software.csv", "training_stacks.csv", "sockets.csv", "price_cuts.csv", "quotas.csv", HANDLERS)
+    files = [
+        "accelerators.csv",
+        "instance_types.csv",
+        "unavailable_types.csv",
+        "models.csv",
+        "regions.csv",
+        REPLACEMENT,
+    ]
+    files += ["chip_software.csv", "training_stacks.csv", "sockets.csv", "price_cuts.csv", "quotas.csv", HANDLERS]
     used = {row["source"] for name in files for row in tables.read_cells(name)}
     used |= {row["source"] for table in SHIPPED for row in cells(table)}
     assert used == set(catalog.store.sources)
@@ -236,7 +244,7 @@ def test_the_rise_of_capacity_blocks_is_in_the_history(catalog: Catalog):
 
 
 def test_savings_plans_are_derived_and_say_so(catalog: Catalog):
-    compute = catalog.savings_plan("p5.48xlarge", "us-east-1", PlanKind.COMPUTE, 3, Payment.NO_UPFRONT)
+    compute = catalog.savings_plan("p5.48xlarge", "us-east-1", SavingsPlanKind.COMPUTE, 3, Payment.NO_UPFRONT)
     convertible = catalog.reserved("p5.48xlarge", "us-east-1", "convertible", 3, Payment.NO_UPFRONT)
     assert isinstance(compute, Price)
     assert isinstance(convertible, Price)
@@ -244,7 +252,7 @@ def test_savings_plans_are_derived_and_say_so(catalog: Catalog):
     assert compute.basis is Basis.DERIVED
     assert "assumed" in compute.note
     assert convertible.basis is Basis.LISTED
-    ec2 = catalog.savings_plan("trn1.32xlarge", "us-east-1", PlanKind.EC2_INSTANCE, 3, Payment.ALL_UPFRONT)
+    ec2 = catalog.savings_plan("trn1.32xlarge", "us-east-1", SavingsPlanKind.EC2_INSTANCE, 3, Payment.ALL_UPFRONT)
     standard = catalog.reserved("trn1.32xlarge", "us-east-1", "standard", 3, Payment.ALL_UPFRONT)
     assert isinstance(ec2, Price)
     assert isinstance(standard, Price)

@@ -16,8 +16,8 @@ from moto.server import ThreadedMotoServer
 
 from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.agent.node.process import signal_group
+from tests.plans import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 BUCKET = "checkpoints"
 URI = f"s3://{BUCKET}/run"
 PATIENCE_S = 240

@@ -83,8 +83,8 @@ def deployed(templates, configuration, quote):
 
 
 def overhead_h(quote):
-    """The hours that the cluster stands before and after the job."""
-    name = "cluster stands before and after the job"
+    """The hours that the cluster runs before and after the job."""
+    name = "cluster runs before and after the job"
     return next(float(each["value"]) for each in quote["assumptions"] if each["name"] == name)
 
 

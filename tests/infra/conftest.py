@@ -1,6 +1,7 @@
 """The stacks of every example that is one plan, synthesised once with cdk.json's context and cdk-nag's rules."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,16 +11,16 @@ from cdk_nag import AwsSolutionsChecks
 
 from infra.build import build_app
 from launcher import plan_file
-from launcher.catalog.load import load
 from launcher.model.plan import Plan
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.names import stack_name
+from tests.plans import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 OPEN = {"llama31-8b-sft"}
 """Examples that leave a choice, which the launcher makes."""
 PLAN_FILES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.yaml")) if path.stem not in OPEN}
 
+EKS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "eks").glob("*.yaml"))}
 HYPERPOD_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod").glob("*.yaml"))}
 
 
@@ -66,11 +67,6 @@ class Assembly:
             for violation in report["violations"]
             for construct in violation["violatingConstructs"]
         ]
-
-
-@pytest.fixture(scope="session")
-def catalog():
-    return load()
 
 
 @pytest.fixture(scope="session")
@@ -128,3 +124,16 @@ def synthesised(tmp_path_factory, plan_named, catalog, context):
 def assembly(request, synthesised):
     """Every plan file of the project in turn."""
     return synthesised(request.param)
+
+
+@pytest.fixture
+def golden_stack(golden):
+    """Compare a stack's template with its golden file; stores and networks are kept by how they differ from one."""
+
+    def compare(name, part, template):
+        text = json.dumps({key: template[key] for key in ("Resources", "Outputs")}, indent=2, sort_keys=True)
+        like = None if part == "training" else f"infra/p5-spot/{part}.json"
+        # Digests of plans and contents of assets.
+        golden(f"infra/{name}/{part}.json", re.sub(r"\b[0-9a-f]{64}\b", "<sha256>", text) + "\n", like)
+
+    return compare

@@ -29,6 +29,19 @@ PLAIN = {
         "cloudwatch::{account}:dashboard/{name}",
         "DashboardName",
     ),
+    "AWS::EKS::AccessEntry": (
+        "eks:CreateAccessEntry",
+        "eks:{region}:{account}:cluster/slipway-x",
+        None,
+    ),
+    "AWS::EKS::Addon": ("eks:CreateAddon", "eks:{region}:{account}:cluster/slipway-x", None),
+    "AWS::EKS::Cluster": ("eks:CreateCluster", "eks:{region}:{account}:cluster/{name}", "Name"),
+    "AWS::EKS::Nodegroup": ("eks:CreateNodegroup", "eks:{region}:{account}:cluster/slipway-x", None),
+    "AWS::EKS::PodIdentityAssociation": (
+        "eks:CreatePodIdentityAssociation",
+        "eks:{region}:{account}:cluster/slipway-x",
+        None,
+    ),
     "AWS::Events::Rule": ("events:PutRule", "events:{region}:{account}:rule/{name}", "Name"),
     "AWS::FSx::FileSystem": ("fsx:CreateFileSystem", "fsx:{region}:{account}:file-system/fs-1", None),
     "AWS::Lambda::Function": ("lambda:CreateFunction", "lambda:{region}:{account}:function:{name}", "FunctionName"),
@@ -37,6 +50,7 @@ PLAIN = {
     "AWS::Logs::LogGroup": ("logs:CreateLogGroup", "logs:{region}:{account}:log-group:{name}", "LogGroupName"),
     "AWS::S3::Bucket": ("s3:CreateBucket", "s3:::{lower}", "BucketName"),
     "AWS::SNS::Topic": ("sns:CreateTopic", "sns:{region}:{account}:{name}", "TopicName"),
+    "AWS::SSM::Document": ("ssm:CreateDocument", "ssm:{region}:{account}:document/{name}", "Name"),
     "AWS::SageMaker::Cluster": ("sagemaker:CreateCluster", "sagemaker:{region}:{account}:cluster/abc", None),
     "AWS::SageMaker::Endpoint": (
         "sagemaker:CreateEndpoint",
@@ -104,7 +118,7 @@ def nested(*, with_role):
 def _role(template, stack, logical_id, properties):
     """What making a role asks for."""
     trust = properties["AssumeRolePolicyDocument"]["Statement"]
-    services = [each["Principal"]["Service"] for each in trust]
+    services = [each["Principal"]["Service"] for each in trust if "Service" in each["Principal"]]
     attached = [_attached(template, stack, each) for each in properties.get("ManagedPolicyArns", ())]
     path = properties.get("Path", "/")
     name = properties.get("RoleName") or f"{stack}-{logical_id}-x"

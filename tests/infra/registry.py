@@ -1,10 +1,13 @@
 """CloudFormation's registry as cfn-lint carries it: resource types' schemas, with what their handlers may do."""
 
+import gzip
 import json
 from functools import cache
 from pathlib import Path
 
 import cfnlint
+
+ROOT = Path(__file__).parents[2]
 
 
 @cache
@@ -22,3 +25,43 @@ def handlers(resource_type):
         for action in handler.get("permissions", ()):
             found.setdefault(action, set()).add(name[0])
     return {action: "".join(sorted(letters)) for action, letters in found.items()}
+
+
+def replacing(resource_type):
+    """The properties of a type whose change replaces what is there, as paths, each with "yes" or "maybe".
+
+    Of the registry those that only a creation can give; of the CloudFormation documentation, as the CDK CLI carries it
+    (db.json.gz of aws-cdk), those that it says need a replacement: it knows of types that have no handler.
+    """
+    found = dict(_documented(resource_type))
+    schema = schemas().get(resource_type, {})
+    for key, answer in (("conditionalCreateOnlyProperties", "maybe"), ("createOnlyProperties", "yes")):
+        found.update({path.removeprefix("/properties/"): answer for path in schema.get(key) or ()})
+    return found
+
+
+@cache
+def _documentation():
+    with gzip.open(ROOT / "node_modules/aws-cdk/db.json.gz") as stream:
+        entities = json.load(stream)["schema"]
+    types = {each["cloudFormationType"]: each for each in entities["resource"]["entities"]}
+    return types, {each["$id"]: each for each in entities["typeDefinition"]["entities"]}
+
+
+def _documented(resource_type):
+    types, definitions = _documentation()
+
+    def walk(properties, before, seen):
+        for name, each in properties.items():
+            answer = each.get("causesReplacement", "no")
+            if answer != "no":
+                yield before + name, answer
+                continue
+            kind = each.get("type", {})
+            while kind.get("type") in ("array", "map"):
+                kind = kind["element"]
+            inner = kind["reference"]["$ref"] if kind.get("type") == "ref" else None
+            if inner is not None and inner not in seen:
+                yield from walk(definitions[inner]["properties"], f"{before}{name}/", seen | {inner})
+
+    yield from walk(types.get(resource_type, {}).get("properties", {}), "", frozenset())

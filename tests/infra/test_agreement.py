@@ -3,13 +3,12 @@
 import copy
 import json
 import re
-from datetime import UTC, datetime
 
 import pytest
 import yaml
 
 from launcher.catalog.assets import asset
-from launcher.model import upkeep
+from launcher.model import monitoring
 from launcher.records.documents import quote_document
 from launcher.rendering.node import METRICS_SCRIPT
 from launcher.workflow.deploy.render import render_quote
@@ -17,10 +16,10 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.infra.agreement import HEAD_METRICS, USAGE, cluster_of, differences, resources
 from tests.infra.conftest import ROOT
+from tests.plans import NOW
 
 EXAMPLES = {path.stem: path for part in ("*", "open/*") for path in sorted(ROOT.glob(f"examples/{part}.yaml"))}
 """Plans as the launcher deploys them; where one leaves a choice, the best candidate."""
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
@@ -270,9 +269,9 @@ def test_the_metrics_that_are_reported_are_the_metrics_that_are_counted():
     """The guard and the nodes run files of their own, which import nothing of the launcher."""
     guard, nodes = (asset(name).read_text() for name in ("templates/guard/guard.py", METRICS_SCRIPT))
     assert re.search(r'values = \{"RunningNodes": count, "NodeHours": hours\}', guard)
-    assert re.findall(r'values\["(\w+)"\] =', guard) == [upkeep.SPEND_METRIC]
-    assert re.findall(r'\("(\w+)", sample\.', nodes) == list(upkeep.NODE_METRICS)
-    assert f"EVERY = timedelta(minutes={upkeep.GUARD_EVERY_MINUTES})" in guard
-    assert f"PERIOD_S = {3600 // upkeep.NODE_REPORTS_PER_HOUR}" in nodes
-    assert len(re.findall(r'\("\w+", "\w+", "(?:Average|Sum)"\)', guard)) == upkeep.IDLE_METRICS
-    assert upkeep.HEAD_NODE_METRICS == HEAD_METRICS
+    assert re.findall(r'values\["(\w+)"\] =', guard) == [monitoring.SPEND_METRIC]
+    assert re.findall(r'\("(\w+)", sample\.', nodes) == list(monitoring.NODE_METRICS)
+    assert f"EVERY = timedelta(minutes={monitoring.GUARD_EVERY_MINUTES})" in guard
+    assert f"PERIOD_S = {3600 // monitoring.NODE_REPORTS_PER_HOUR}" in nodes
+    assert len(re.findall(r'\("\w+", "\w+", "(?:Average|Sum)"\)', guard)) == monitoring.IDLE_METRICS
+    assert monitoring.HEAD_NODE_METRICS == HEAD_METRICS

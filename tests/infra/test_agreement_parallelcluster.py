@@ -2,25 +2,23 @@
 
 import json
 import subprocess
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from launcher.model import sizing, upkeep
+from launcher.model import monitoring, sizing
 from launcher.records.documents import quote_document
 from launcher.workflow.deploy.render import render_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.infra.agreement import HEAD_ALARMS, IMAGE_GIB, resources
 from tests.infra.conftest import PLAN_FILES
+from tests.plans import NOW, ROOT
 
 pytestmark = [pytest.mark.pcluster, pytest.mark.xdist_group("pcluster")]
 
-ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv-pcluster" / "bin" / "python"
 DRIVER = Path(__file__).with_name("pcluster_template.py")
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EXAMPLE = "p4d-lustre"
 """The one with a file system and a login node."""
 PRICED = {
@@ -82,17 +80,17 @@ def test_every_type_of_resource_is_priced_or_known_to_cost_nothing(templates):
 
 def test_it_watches_its_head_node_with_as_many_alarms_and_metrics_as_are_counted(templates):
     alarms = resources(templates, "AWS::CloudWatch::Alarm")
-    assert len(alarms) == HEAD_ALARMS == len(upkeep.HEAD_NODE_ALARMS)
-    assert {each["AlarmName"].rpartition("-")[2] for each in alarms} == set(upkeep.HEAD_NODE_ALARMS)
+    assert len(alarms) == HEAD_ALARMS == len(monitoring.HEAD_NODE_ALARMS)
+    assert {each["AlarmName"].rpartition("-")[2] for each in alarms} == set(monitoring.HEAD_NODE_ALARMS)
     assert len(resources(templates, "AWS::CloudWatch::CompositeAlarm")) == 1
     # Disk comes in under one more set of dimensions than the alarm reads.
     own = {(each["Namespace"], each["MetricName"]) for each in alarms if each["Namespace"] != "AWS/EC2"}
-    assert len(own) + 1 == upkeep.HEAD_NODE_METRICS
+    assert len(own) + 1 == monitoring.HEAD_NODE_METRICS
     assert len(resources(templates, "AWS::Logs::MetricFilter")) == 1
 
 
 def test_it_makes_one_zone_and_the_load_balancer_of_its_login_nodes(templates, lines):
-    assert len(resources(templates, "AWS::Route53::HostedZone")) == upkeep.DNS_ZONES
+    assert len(resources(templates, "AWS::Route53::HostedZone")) == monitoring.DNS_ZONES
     (balancer,) = resources(templates, "AWS::ElasticLoadBalancingV2::LoadBalancer")
     assert (balancer["Type"], balancer["Scheme"]) == ("network", "internal")
     assert lines["load balancer of the login nodes"]["quantity"] == lines["head node m6i.xlarge"]["quantity"]

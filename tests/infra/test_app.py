@@ -4,15 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from launcher import plan_file
 from launcher.model.document import document
 from launcher.planning.pin import pinned_plan
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.plans import ROOT
 
 
 @pytest.fixture
@@ -29,7 +27,7 @@ def run(tmp_path, context):
         words = [sys.executable, "-P", "-m", "infra.app"]
         return subprocess.run(words, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False)
 
-    start.out = tmp_path / "cdk.out"
+    start.out = tmp_path / "cdk.out"  # type: ignore[attr-defined]
     return start
 
 

@@ -7,13 +7,13 @@ import pytest
 import yaml
 
 from infra.build import build_app
-from launcher import plan_file
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.hyperpod import cluster_text, hyperpod_context, lifecycle_files
 from launcher.rendering.names import HYPERPOD_OUTPUTS, symbolic_names
 from tests.infra.conftest import HYPERPOD_FILES
 from tests.infra.test_training import garbage, with_words
+from tests.plans import request_of
 
 CLUSTER = "AWS::SageMaker::Cluster"
 
@@ -269,6 +269,6 @@ def test_bad_input_is_a_finding_before_anything_is_synthesised(catalog, tmp_path
     plan = {"slipway": 1, "name": "bad", "target": target, "purchase": {"option": "on-demand"}, **extra}
     plan["target"] = {**target, **extra.get("target", {})}
     with pytest.raises(ImpossibleError) as refusal:
-        build_app(pinned_plan(plan_file.loads(yaml.safe_dump(plan)), catalog), outdir=tmp_path)
+        build_app(pinned_plan(request_of(plan), catalog), outdir=tmp_path)
     assert code in {each.code for each in refusal.value.findings}
     assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,6 @@ import copy
 import json
 import math
 import re
-from datetime import UTC, datetime
 
 import pytest
 
@@ -12,8 +11,8 @@ from launcher.records.documents import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.infra.conftest import HYPERPOD_FILES
+from tests.plans import NOW
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MONTH_H, OVERHEAD_H, START_UP_H = 730, 0.5, 0.15
 HEALTH_H = 1.0
 """Deep health checks, of which AWS publishes no time: what the quote assumes of them."""
@@ -49,7 +48,7 @@ def resources(templates, kind):
 def deployed(templates, quote):
     """Quantities of what the templates make, by the quote's name of the line."""
     hours = quote["hours"]["mid"]
-    stands, runs = hours + OVERHEAD_H, hours + START_UP_H
+    up_h, runs = hours + OVERHEAD_H, hours + START_UP_H
     (pod,) = resources(templates, "AWS::SageMaker::Cluster")
     groups = {each["InstanceGroupName"]: each for each in pod["InstanceGroups"]}
     workers = groups["workers"]
@@ -60,16 +59,16 @@ def deployed(templates, quote):
         made["start-up of the machines"] = count * (
             START_UP_H + (HEALTH_H if "OnStartDeepHealthChecks" in workers else 0)
         )
-    made[f"controller {groups['controller']['InstanceType']}"] = groups["controller"]["InstanceCount"] * stands
+    made[f"controller {groups['controller']['InstanceType']}"] = groups["controller"]["InstanceCount"] * up_h
     if "login" in groups:
         logins = groups["login"]["InstanceCount"]
-        made[f"{logins} login node{'s' * (logins > 1)} {groups['login']['InstanceType']}"] = logins * stands
+        made[f"{logins} login node{'s' * (logins > 1)} {groups['login']['InstanceType']}"] = logins * up_h
     for each in resources(templates, "AWS::FSx::FileSystem"):
         gib, speed = each["StorageCapacity"], each["LustreConfiguration"]["PerUnitStorageThroughput"]
-        made[f"FSx Lustre {gib} GiB, {speed} MB/s/TiB"] = gib / MONTH_H * stands
-    made["NAT gateway"] = len(resources(templates, "AWS::EC2::NatGateway")) * stands
-    made["public IPv4 address of the NAT"] = len(resources(templates, "AWS::EC2::EIP")) * stands
-    months = stands / MONTH_H
+        made[f"FSx Lustre {gib} GiB, {speed} MB/s/TiB"] = gib / MONTH_H * up_h
+    made["NAT gateway"] = len(resources(templates, "AWS::EC2::NatGateway")) * up_h
+    made["public IPv4 address of the NAT"] = len(resources(templates, "AWS::EC2::EIP")) * up_h
+    months = up_h / MONTH_H
     alarms = len(resources(templates, "AWS::CloudWatch::Alarm"))
     made[f"{alarms} alarm{'s' * (alarms > 1)}"] = alarms * months
     made["dashboard"] = len(resources(templates, "AWS::CloudWatch::Dashboard")) * months
@@ -79,7 +78,7 @@ def deployed(templates, quote):
     made["custom metrics"] = (GUARD_METRICS + CONTROLLER_METRICS) * months + NODE_METRICS * count * runs / MONTH_H
     calls = GUARD_CALLS_AN_HOUR * GUARD_REQUESTS + REPORTS_AN_HOUR
     looks = REPORTS_AN_HOUR * count + (0 if planned else GUARD_CALLS_AN_HOUR)
-    made["CloudWatch requests"] = (calls * stands + looks * runs) / 1000
+    made["CloudWatch requests"] = (calls * up_h + looks * runs) / 1000
     return made
 
 

@@ -2,15 +2,15 @@
 
 import json
 import re
-import sys
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import boto3
 import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from launcher.catalog.assets import asset
+from tests.infra.guard_modules import guard_module
 from tests.infra.test_guard import ACCOUNT, REGION, client
 
 pytestmark = pytest.mark.xdist_group("guard")
@@ -22,16 +22,8 @@ LISTED = {"ClusterName": NAME, "InstanceGroupNameContains": "workers"}
 
 @pytest.fixture(scope="module")
 def module():
-    """The module, imported as Lambda does: beside guard.py."""
-    folder = str(asset("templates/guard"))
-    sys.path.insert(0, folder)
-    try:
-        import hyperpod
-    finally:
-        sys.path.remove(folder)
-    yield hyperpod
-    for name in ("guard", "hyperpod"):
-        sys.modules.pop(name, None)
+    with guard_module("hyperpod") as found:
+        yield found
 
 
 class Account:
@@ -110,7 +102,7 @@ def watch(module, aws):
 
 def deleted(aws, *numbers, failed=()):
     ids = [f"i-{each:017x}" for each in numbers]
-    answer = {"Successful": ids}
+    answer: dict[str, list[Any]] = {"Successful": ids}
     if failed:
         answer["Failed"] = [{"Code": "NodeIdInUse", "Message": "in use", "NodeId": f"i-{each:017x}"} for each in failed]
     aws.stub.add_response("batch_delete_cluster_nodes", answer, {"ClusterName": NAME, "NodeIds": ids})

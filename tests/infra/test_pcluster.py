@@ -11,11 +11,11 @@ import yaml
 from launcher.rendering.cluster import cluster_context, cluster_yaml
 from launcher.rendering.image import image_files
 from launcher.rendering.names import symbolic_names
+from tests.plans import ROOT
 
 # A group of its own: these tests need no synthesis and take as long as all that do.
 pytestmark = [pytest.mark.pcluster, pytest.mark.xdist_group("pcluster")]
 
-ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv-pcluster" / "bin" / "python"
 DRIVER = Path(__file__).with_name("pcluster_schema.py")
 ACCEPTED = {

@@ -1,15 +1,14 @@
 """What the quote beside a run folder's plan says of its gate, and what is no such quote."""
 
 import json
-from datetime import UTC, datetime
 
 import pytest
 
 from infra.quoted import gate_word
 from launcher.model.document import document
 from launcher.model.errors import QuoteMismatchError, UnreadableInputError
+from tests.plans import NOW
 
-NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ALLOWED = {"verdict": "allow", "exit_code": 0, "reason": None}
 
 

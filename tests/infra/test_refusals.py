@@ -1,12 +1,11 @@
 """Bad input is answered with findings and the way out, before anything is synthesised."""
 
 import pytest
-import yaml
 
 from infra.build import build_app
-from launcher import plan_file
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.planning.pin import pinned_plan
+from tests import plans
 
 VPC, SUBNET = "vpc-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60718"
 BLOCK = {"option": "capacity-block", "reservation": {"id": "cr-0123456789abcdef0"}}
@@ -54,7 +53,7 @@ BAD = {
 def request_of(extra):
     data = {"slipway": 1, "name": "bad", "target": TARGET, "purchase": {"option": "on-demand"}, **extra}
     data["target"] = {**TARGET, **extra.get("target", {})}
-    return plan_file.loads(yaml.safe_dump(data))
+    return plans.request_of(data)
 
 
 @pytest.mark.parametrize("extra, code, said", BAD.values(), ids=BAD)

@@ -31,6 +31,11 @@ ACCEPTED = (
         r"-training/Guardrails/Guard/Role/Resource",
         "descriptions of instances and metrics cannot be allowed by resource; reporting is limited to one namespace",
     ),
+    (
+        r"AwsSolutions-IAM5\[Resource::(\*|[^\]]*:log-group:<SessionLog\w+>:\*)\]",
+        r"-training/SessionLog/Policy",
+        "log streams are named by the session, below one group; groups are listed by a call that takes no resource",
+    ),
 )
 """Findings that stay: rule, construct and why. Each is on one resource of a stack."""
 

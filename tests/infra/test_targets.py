@@ -23,7 +23,8 @@ def test_what_is_deployed_has_a_builder():
     assert BUILDERS.keys() == {kind for kind, row in TARGETS.items() if row.deployed}
 
 
-def test_what_is_not_deployed_is_refused_with_what_is():
+def test_what_is_not_deployed_is_refused_with_what_is(monkeypatch):
+    monkeypatch.setattr("infra.targets.BUILDERS", {kind: made for kind, made in BUILDERS.items() if kind != "eks"})
     with pytest.raises(ImpossibleError) as refusal:
         builder_of(TargetKind.EKS)
     (found,) = refusal.value.findings
@@ -31,7 +32,13 @@ def test_what_is_not_deployed_is_refused_with_what_is():
 
 
 @pytest.mark.parametrize(
-    "kind, other", [("parallelcluster", "hyperpod"), ("hyperpod-slurm", "training"), ("sagemaker-endpoint", "network")]
+    "kind, other",
+    [
+        ("parallelcluster", "hyperpod"),
+        ("hyperpod-slurm", "training"),
+        ("sagemaker-endpoint", "network"),
+        ("eks", "training"),
+    ],
 )
 def test_a_plan_loads_its_own_stacks_alone(kind: str, other: str):
     command = [sys.executable, "-c", LOADED.format(kind=kind)]

@@ -36,7 +36,7 @@ CASES = (
     Case("parallelcluster-g5", "8", "live case: a job on two g5.xlarge"),
     Case("hyperpod-cpu", "10", "live case: HyperPod with Slurm on ml.c5"),
 )
-"""The cheapest first. A serving plan's limit is on its month; it stands for less than an hour."""
+"""The cheapest first. A serving plan's limit is on its month; it runs for less than an hour."""
 
 
 def recorded(text, thing, result):

@@ -3,9 +3,7 @@
 import json
 import re
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 DAY = re.compile(r"(_at: )(\d{4}-\d\d-\d\d)T")
 WORKDIR = re.compile(r"(workdir: )([^\s}]+)")
 TO_COME = timedelta(days=10)

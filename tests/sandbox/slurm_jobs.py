@@ -1,18 +1,19 @@
 """Jobs on a private Slurm, by its own commands; every attempt of them from the record of its prolog and epilog."""
 
 import json
+import os
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from launcher.model.job import Attempt, JobState
 from launcher.sandbox.processes import MARK
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.daemons import client_environment
-from launcher.sandbox.slurm.local_slurm import LocalSlurm
 from launcher.submit import slurm_output
-from launcher.submit.jobs import Attempt, JobState, SchedulerError
+from launcher.submit.jobs import SchedulerError
 
 _NOT_PENDING = "no longer pending"
 """Of ESLURM_JOB_NOT_PENDING, what scontrol says of a job that has begun."""
@@ -43,7 +44,7 @@ class SlurmJobs:
         return slurm_output.submitted(printed)
 
     def state(self, job: str) -> JobState:
-        """Where a job stands."""
+        """The state of a job."""
         return slurm_output.state_of(self._field(job, "JobState"))
 
     def attempts(self, job: str) -> tuple[Attempt, ...]:
@@ -133,12 +134,39 @@ class SlurmJobs:
 class LocalJobs:
     """The same where the local scheduler answers."""
 
-    def __init__(self, local: LocalSlurm) -> None:
-        self._local = local
+    def __init__(self, sandbox: Sandbox, cluster: str) -> None:
+        """Keep whose jobs they are."""
+        self._sandbox, self._cluster = sandbox, cluster
 
     def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str]) -> str:
-        own = {**environment, **self._local.environment(environment.get("PATH", ""))}
-        return self._local.scheduler.submit(script, folder=folder, environment=own)
+        """Hand in a batch script; the job's id."""
+        return self._run("sbatch", "--parsable", str(script.resolve()), environment=environment, folder=folder).strip()
+
+    def state(self, job: str) -> JobState:
+        """The state of a job."""
+        return slurm_output.state_of(self._job(job)["state"])
+
+    def attempts(self, job: str) -> tuple[Attempt, ...]:
+        """The attempts of a job, oldest first."""
+        return tuple(
+            Attempt(
+                **{
+                    **each,
+                    "nodes": tuple(each["nodes"]),
+                    "started_at": datetime.fromisoformat(each["started_at"]),
+                    "ended_at": None if each["ended_at"] is None else datetime.fromisoformat(each["ended_at"]),
+                }
+            )
+            for each in self._job(job)["attempts"]
+        )
+
+    def nodes(self, job: str) -> tuple[str, ...]:
+        """The nodes that a job runs on now."""
+        return self.attempts(job)[-1].nodes if self.state(job) is JobState.RUNNING else ()
+
+    def cancel(self, job: str) -> None:
+        """End a job for good."""
+        self._run("scancel", job, environment=os.environ)
 
     def release(self, job: str) -> None:
         """A requeued job waits for nothing but its nodes."""
@@ -146,8 +174,17 @@ class LocalJobs:
     def node_lost(self, node: str) -> None:
         """The sandbox tells it by itself."""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._local.scheduler, name)
+    def _job(self, job: str) -> Mapping[str, Any]:
+        return next(each for each in self._sandbox.jobs(self._cluster) if each["id"] == job)
+
+    def _run(self, *words: str, environment: Mapping[str, str], folder: Path | None = None) -> str:
+        own = self._sandbox._call("scheduler", cluster=self._cluster, path=environment.get("PATH", ""))
+        done = subprocess.run(
+            words, env={**environment, **own}, cwd=folder, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise SchedulerError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
+        return done.stdout
 
 
 def jobs_on(sandbox: Sandbox, cluster: str) -> SlurmJobs | LocalJobs:
@@ -155,6 +192,4 @@ def jobs_on(sandbox: Sandbox, cluster: str) -> SlurmJobs | LocalJobs:
     found = sandbox._cluster(cluster)
     if found["scheduler"] == "slurm":
         return SlurmJobs(Path(found["slurm_conf"]), Path(found["attempts"]), sandbox._mark)
-    local = sandbox._scheduler(cluster)
-    assert isinstance(local, LocalSlurm)
-    return LocalJobs(local)
+    return LocalJobs(sandbox, cluster)

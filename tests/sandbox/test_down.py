@@ -7,7 +7,6 @@ from pathlib import Path
 import boto3
 import pytest
 
-from launcher.cli.app import main
 from launcher.sandbox.sandbox import Sandbox
 
 REGION = "us-east-2"
@@ -95,20 +94,12 @@ def account():
 
 
 @pytest.fixture
-def down(account, tmp_path, monkeypatch, capsys):
+def down(account, tmp_path, monkeypatch, slipway):
     """Runs `slipway down` in an empty folder: exit code, standard output, standard error."""
     for name, value in account.sandbox.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr("sys.argv", ["slipway", "down", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = capsys.readouterr()
-        return int(left.value.code or 0), said.out, said.err
-
-    return run
+    return lambda *words: slipway("down", *words)
 
 
 def kept(out):

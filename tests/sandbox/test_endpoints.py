@@ -3,7 +3,6 @@
 import json
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,6 @@ from launcher.aws import stacks
 from launcher.aws.endpoint_parts import component_state, config_state, scaling_state
 from launcher.aws.endpoints import described
 from launcher.aws.session import Session
-from launcher.cli.app import main
 from launcher.model.errors import DeploymentFailedError
 from launcher.sandbox.endpoint.model_server import Behaviour
 from launcher.sandbox.environment import ACCOUNT
@@ -21,8 +19,9 @@ from launcher.workflow.deploy.readback.endpoint import READERS
 from launcher.workflow.endpoint.deployment import run_endpoint
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
+from tests.plans import ROOT
 
-EXAMPLES = Path(__file__).parents[2] / "examples/serve/pinned"
+EXAMPLES = ROOT / "examples/serve/pinned"
 pytestmark = pytest.mark.xdist_group("endpoints")
 
 
@@ -35,6 +34,7 @@ class World:
         self.session = Session(environment=box.process_environment({}), region=box.region)
         self.told = []
         self.tell = self.told.append
+        self.first = None
 
     def run(self, *, ask, changes=(), sandbox=True):
         """Deploy the plan file with some changes; `ask` is what `launch` does, without `sandbox` the box is AWS."""
@@ -57,18 +57,14 @@ class World:
 
 
 @pytest.fixture
-def slipway(monkeypatch, capsys):
+def slipway(slipway, monkeypatch):
     """Runs a command in a world: exit code, standard output, standard error."""
 
     def run(world, *words):
         monkeypatch.chdir(world.root)
         for name, value in world.box.environment.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr("sys.argv", ["slipway", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = capsys.readouterr()
-        return int(left.value.code or 0), said.out, said.err
+        return slipway(*words)
 
     return run
 
@@ -148,7 +144,7 @@ class TestChatOnInferentia:
         assert answer["output_tokens"] == 10
         assert answer["ttft_ms"] >= 500
 
-    def test_a_changed_plan_updates_what_stands(self, chat):
+    def test_a_changed_plan_updates_what_runs(self, chat):
         before = chat.outputs("llama31-8b-inf2")
         run = chat.run(
             ask=False,
@@ -179,12 +175,12 @@ class TestChatOnInferentia:
         finally:
             chat.box.behave(Behaviour())
         assert re.fullmatch(
-            r"endpoint slipway-llama31-8b-inf2 stands, InService, at up to \$[\d.]+ an hour: "
+            r"endpoint slipway-llama31-8b-inf2 runs, InService, at up to \$[\d.]+ an hour: "
             r"slipway endpoint test llama31-8b-inf2 asks it, slipway down llama31-8b-inf2 removes it",
             chat.told[-1],
         )
 
-    def test_who_stops_an_update_is_told_what_stands(self, chat, monkeypatch):
+    def test_who_stops_an_update_is_told_what_runs(self, chat, monkeypatch):
         """Ctrl-C while CloudFormation is at it, as the terminal sends it."""
         for name, value in chat.box.environment.items():
             monkeypatch.setenv(name, value)
@@ -198,7 +194,7 @@ class TestChatOnInferentia:
         monkeypatch.setattr(chat, "tell", tell)
         with pytest.raises(KeyboardInterrupt):
             chat.run(ask=False, sandbox=False, changes=(("max_instances: 6", "max_instances: 7"),))
-        assert "endpoint slipway-llama31-8b-inf2 stands" in chat.told[-1]
+        assert "endpoint slipway-llama31-8b-inf2 runs" in chat.told[-1]
         report = json.loads(max(chat.root.rglob("report.json"), key=lambda path: path.stat().st_mtime).read_text())
         assert report["status"] == "cancelled"
         assert report["stacks"][0]["name"] == "slipway-llama31-8b-inf2-serving"

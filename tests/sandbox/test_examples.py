@@ -16,7 +16,8 @@ from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
 from launcher.workflow.deploy.verify import READERS, verify
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from tests.sandbox.example_plans import EXAMPLES, copied
+from tests.plans import EXAMPLES
+from tests.sandbox.example_plans import copied
 
 BUILT = [
     each

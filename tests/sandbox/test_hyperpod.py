@@ -19,7 +19,8 @@ from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
-from tests.sandbox.example_plans import EXAMPLES, copied
+from tests.plans import EXAMPLES
+from tests.sandbox.example_plans import copied
 
 REGION = "us-east-2"
 STEPS = 180

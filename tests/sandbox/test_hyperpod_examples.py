@@ -9,7 +9,7 @@ from launcher.aws.session import Session
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.deploy.hyperpod import refuse_unless_plan_fits
+from launcher.workflow.deploy.hyperpod import refuse_unless_training_plan_fits
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from tests.sandbox.test_examples import World, assert_read_back
@@ -83,7 +83,7 @@ def plan_in(tmp_path_factory):
             ahead = {"starts_at": now + timedelta(days=2), "ends_at": now + timedelta(days=9)}
             window = ahead | changes.pop("said", {})
             if changes.pop("bought", True):
-                box.furnish(training_plans=[TrainingPlan(**{**known, **window, **changes})])
+                box.make_stand_ins(training_plans=[TrainingPlan(**{**known, **window, **changes})])
             request = quote.plan.request
             held = replace(request.purchase.training_plan, arn=arn, **window)
             named = replace(request.purchase, training_plan=held)
@@ -98,7 +98,7 @@ class TestTrainingPlan:
     @pytest.mark.parametrize("name, starts_in", [("later", timedelta(days=2)), ("now", timedelta(days=-1))])
     def test_one_that_fits_is_taken(self, plan_in, name, starts_in):
         plan, session = plan_in(name, said={"starts_at": datetime.now(UTC) + starts_in})
-        refuse_unless_plan_fits(plan, session, datetime.now(UTC))
+        refuse_unless_training_plan_fits(plan, session, datetime.now(UTC))
 
     @pytest.mark.parametrize(
         "name, changes, code",
@@ -113,11 +113,11 @@ class TestTrainingPlan:
     def test_one_that_does_not_is_refused_with_the_fix(self, plan_in, name, changes, code):
         plan, session = plan_in(name, **changes)
         with pytest.raises(ImpossibleError, match=f"training-plan/{name} does not fit") as refusal:
-            refuse_unless_plan_fits(plan, session, datetime.now(UTC))
+            refuse_unless_training_plan_fits(plan, session, datetime.now(UTC))
         found = next(each for each in refusal.value.findings if each.code == code)
         assert found.hint
 
     def test_one_that_nobody_bought_is_said(self, plan_in):
         plan, session = plan_in("none", bought=False)
         with pytest.raises(AwsError, match="Could not find training plan 'none'"):
-            refuse_unless_plan_fits(plan, session, datetime.now(UTC))
+            refuse_unless_training_plan_fits(plan, session, datetime.now(UTC))

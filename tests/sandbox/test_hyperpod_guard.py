@@ -1,4 +1,4 @@
-"""A HyperPod example that stands in the sandbox: its own guard stops its workers, and SageMaker's calls change them.
+"""A HyperPod example that runs in the sandbox: its own guard stops its workers, and SageMaker's calls change them.
 
 The guard's code is the deployed function's, out of the bucket of assets, with the function's variables; the moment that
 it is called at is the test's.
@@ -19,8 +19,8 @@ from botocore.exceptions import ClientError
 
 from launcher.aws import stacks
 from launcher.aws.session import Session
+from launcher.model.job import JobState
 from launcher.sandbox.sandbox import Sandbox
-from launcher.submit.jobs import JobState
 from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price

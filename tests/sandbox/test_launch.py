@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +16,8 @@ from launcher.records.run_folder import RunFolder
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from tests.plans import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAINER = ["train.py", "--steps", "240", "--every", "30"]
 PLAN = f"""
 slipway: 1

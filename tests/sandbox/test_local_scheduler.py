@@ -6,8 +6,9 @@ import time
 
 import pytest
 
+from launcher.model.job import JobState
 from launcher.sandbox import processes
-from launcher.submit.jobs import JobState, SchedulerError
+from launcher.submit.jobs import SchedulerError
 
 PATIENCE_S = 120
 

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from launcher.model.job import Submitted
-from launcher.submit.jobs import JobState, SchedulerError
+from launcher.model.job import JobState, Submitted
+from launcher.submit.jobs import SchedulerError
 from launcher.submit.shell import LocalShell
 from launcher.submit.slurm import Slurm
 

@@ -14,9 +14,9 @@ import boto3
 import pytest
 
 from launcher.model.errors import AwsError
+from launcher.model.job import JobState
 from launcher.sandbox import processes
 from launcher.sandbox.sandbox import Sandbox
-from launcher.submit.jobs import JobState
 from tests.sandbox.slurm_jobs import jobs_on
 
 PATIENCE_S = 180
@@ -205,7 +205,7 @@ with Sandbox(scheduler=scheduler) as sandbox:
 
 def described(sandbox):
     """What there is of a sandbox, for somebody who wants to see it gone."""
-    server = sandbox._running()
+    server = sandbox._server
     pids = processes.with_descendants({server._server.pid, server._keeper.pid})
     pids |= processes.marked(processes.MARK, sandbox._mark)
     return {

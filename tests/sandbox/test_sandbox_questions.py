@@ -32,7 +32,7 @@ class TestQuestions:
             sandbox.notify("demo", "node-1")
 
     def test_the_control_socket_answers_its_owner_alone(self, sandbox):
-        address = json.loads((sandbox._running().folder / "ready.json").read_text())["control"]
+        address = json.loads((sandbox._folder / "ready.json").read_text())["control"]
         with pytest.raises(ControlError, match="digest"):
             ControlClient(address, "guessed").call("clusters")
         # What does not even begin as a caller does takes nothing away from the next one.
@@ -46,7 +46,7 @@ class TestQuestions:
             sandbox._call("unheard-of")
 
     def test_its_folder_is_private(self, sandbox):
-        assert sandbox._running().folder.stat().st_mode & 0o077 == 0
+        assert sandbox._folder.stat().st_mode & 0o077 == 0
 
     def test_its_environment_holds_nothing_of_the_persons(self, sandbox):
         found = sandbox.process_environment({"AWS_PROFILE": "prod", "HTTPS_PROXY": "http://p:1", "PATH": "/bin"})
@@ -74,6 +74,11 @@ class TestQuestions:
 
         with expected:
             Sandbox(scheduler="slurm")
+
+    def test_where_processes_cannot_be_found_nothing_is_started(self, monkeypatch, tmp_path):
+        monkeypatch.setattr("launcher.sandbox.processes._PROC", tmp_path)
+        with pytest.raises(ImpossibleError, match="there is none here"):
+            Sandbox()
 
     def test_an_unknown_scheduler(self):
         with pytest.raises(ImpossibleError, match="allowed: auto, slurm, local"):

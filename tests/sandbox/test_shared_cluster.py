@@ -1,4 +1,4 @@
-"""A cluster and a job are two things: jobs go to a cluster that stands, and nothing is deployed for them."""
+"""A cluster and a job are two things: jobs go to a cluster that exists, and nothing is deployed for them."""
 
 import json
 from datetime import UTC, datetime
@@ -7,7 +7,6 @@ from pathlib import Path
 import boto3
 import pytest
 
-from launcher.cli.app import main
 from launcher.model.errors import ImpossibleError
 from launcher.model.report import RunStatus
 from launcher.sandbox.sandbox import Sandbox
@@ -50,15 +49,17 @@ class Account:
         path.write_text(json.dumps(wanted))
         priced = price(path, datetime.now(UTC), PriceOptions(sandbox=True))
         self.told = []
-        return (priced, *pick(priced, None))
+        rank, quoted = pick(priced, None)
+        return priced, rank, quoted
 
     def launch(self, wanted):
-        picked, own = self.priced(wanted), {"root": self.root, "sandbox": True, "box": self.sandbox}
-        return launch_quote(*picked, LaunchOptions(tell=self.told.append, progress=lambda _: None, **own))
+        (priced, rank, quoted), own = self.priced(wanted), {"root": self.root, "sandbox": True, "box": self.sandbox}
+        return launch_quote(priced, rank, quoted, LaunchOptions(tell=self.told.append, progress=lambda _: None, **own))
 
     def deploy(self, wanted):
-        picked = self.priced(wanted)
-        deploy_quote(*picked, DeployOptions(root=self.root, sandbox=True, box=self.sandbox, tell=self.told.append))
+        options = DeployOptions(root=self.root, sandbox=True, box=self.sandbox, tell=self.told.append)
+        priced, rank, quoted = self.priced(wanted)
+        deploy_quote(priced, rank, quoted, options)
 
     def deployments(self):
         """Every event of every stack: a deployment adds some."""
@@ -75,7 +76,7 @@ class Account:
 
 @pytest.fixture(scope="module")
 def account(tmp_path_factory):
-    """A sandbox in which the cluster `team` stands, deployed by a plan without a job."""
+    """A sandbox in which the cluster `team` runs, deployed by a plan without a job."""
     root = tmp_path_factory.mktemp("shared")
     with Sandbox(region=REGION, scheduler="local") as sandbox:
         made = Account(sandbox, root)
@@ -124,7 +125,7 @@ def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(account)
 
     assert again.status is RunStatus.SUCCEEDED
     assert account.deployments() == before
-    assert "cluster solo stands as planned: nothing is deployed" in account.told
+    assert "cluster solo exists as planned: nothing is deployed" in account.told
 
 
 @pytest.mark.slow
@@ -138,6 +139,11 @@ def test_a_price_that_moved_deploys_nothing_and_a_guard_that_changed_does(accoun
 
     account.launch(plan("moved", guardrails={"idle_minutes": 10}))
 
+    told = " ".join(" ".join(account.told).split())
+    assert "slipway-moved-network: no change" in told
+    assert "slipway-moved-training: 2 changed" in told
+    assert "changed AWS::Lambda::Function GuardrailsGuardFunction" in told
+
     assert account.deployments()["slipway-moved-training"] > before["slipway-moved-training"]
 
 
@@ -146,7 +152,7 @@ def test_a_price_that_moved_deploys_nothing_and_a_guard_that_changed_does(accoun
     [
         ({"cluster": "taem"}, "no cluster taem in us-east-2", "did you mean team?"),
         ({"nodes": 3}, "no queue of team has 3 x p5.48xlarge, spot", "target.nodes"),
-        ({"az_id": "use2-az2"}, "team stands in use2-az1, and the price is of use2-az2", "target.az_id: use2-az1"),
+        ({"az_id": "use2-az2"}, "team is in use2-az1, and the price is of use2-az2", "target.az_id: use2-az1"),
     ],
 )
 def test_a_cluster_that_does_not_fit_is_refused(account, changed, words, fix):
@@ -167,13 +173,11 @@ def test_a_queue_bought_otherwise_does_not_fit(account):
         account.launch(asked)
 
 
-def test_a_sandbox_of_its_own_has_no_cluster_yet(tmp_path, monkeypatch, capsys):
+def test_a_sandbox_of_its_own_has_no_cluster_yet(tmp_path, monkeypatch, slipway):
     Path(tmp_path, "plan.json").write_text(json.dumps(job("lonely")))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["slipway", "launch", "plan.json", "--sandbox", "--yes"])
 
-    with pytest.raises(SystemExit) as left:
-        main()
+    ended = slipway("launch", "plan.json", "--sandbox", "--yes")
 
-    assert left.value.code == 5
-    assert "no cluster team in us-east-2" in capsys.readouterr().err
+    assert ended.code == 5
+    assert "no cluster team in us-east-2" in ended.err

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from launcher.model.job import JobState
 from launcher.sandbox import processes
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
 from launcher.sandbox.slurm.daemons import PrivateSlurm, SlurmError
 from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
-from launcher.submit.jobs import JobState, SchedulerError
+from launcher.submit.jobs import SchedulerError
 from tests.sandbox.slurm_jobs import SlurmJobs
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]

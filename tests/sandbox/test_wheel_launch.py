@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.plans import ROOT
+
 PLAN = """
 slipway: 1
 name: away

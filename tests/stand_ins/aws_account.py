@@ -109,6 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         model = get_service_model(service)
         operation_model = model.operation_model(operation)
         protocol = _protocol(model)
+        body: str | bytes
         if isinstance(answer, Refused):
             body, kind, status = _error(protocol, answer), _content_type(protocol), answer.status
         else:

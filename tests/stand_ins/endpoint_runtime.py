@@ -70,8 +70,16 @@ class Runtime:
         return found if self.mode == "embedding" else {**found, "OpenAiUrl": f"{self.url}/endpoints/{NAME}/openai/v1"}
 
 
+class Server(ThreadingHTTPServer):
+    """What is served, for its requests."""
+
+    state: "Runtime"
+
+
 class Handler(BaseHTTPRequestHandler):
     """One request."""
+
+    server: Server
 
     protocol_version = "HTTP/1.1"
 
@@ -221,7 +229,7 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def served(state):
     """Serve it on a port of loopback."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.state = state
     state.url = f"http://127.0.0.1:{server.server_address[1]}"

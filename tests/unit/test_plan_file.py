@@ -160,7 +160,7 @@ def test_numbers_out_of_range_are_impossible_not_unreadable(line: str, path: str
         ("", "nothing"),
         ("- a\n- b\n", "must be a mapping"),
         ("slipway: [1\n", "line 2"),
-        ("slipway: 1\nname: x\nname: y\n", "stands twice"),
+        ("slipway: 1\nname: x\nname: y\n", "is given twice"),
         ("? [a]\n: 1\n", "not valid YAML"),
         ("\x00", "not valid YAML"),
     ],
@@ -242,8 +242,8 @@ def test_no_document_whatever_gives_anything_but_a_clear_error(data: object) -> 
 @pytest.mark.parametrize(
     "text,words",
     [
-        ("target: &t {nodes: *t}", "line 3, column 9: an alias stands in what it names"),
-        ("run: {command: &c [*c]}", "line 3, column 16: an alias stands in what it names"),
+        ("target: &t {nodes: *t}", "line 3, column 9: an alias lies in what it names"),
+        ("run: {command: &c [*c]}", "line 3, column 16: an alias lies in what it names"),
         ("target:\n  <<: {region: any}\n", "line 4, column 3: merge keys (<<) are not taken"),
     ],
 )

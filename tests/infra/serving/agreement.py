@@ -5,6 +5,7 @@ No code of the project is used here, so that a mistake in it cannot agree with i
 
 import math
 import re
+from typing import Any
 
 from tests.infra.agreement import function_price, same
 
@@ -84,7 +85,7 @@ def of_template(template, quote):
 
 
 def of_instances(template, quote):
-    """The type, the range, the copies, and what stands beside the rest while a version is deployed."""
+    """The type, the range, the copies, and what runs beside the rest while a version is deployed."""
     (config,) = resources(template, "AWS::SageMaker::EndpointConfig")
     (variant,) = config["ProductionVariants"]
     components = resources(template, "AWS::SageMaker::InferenceComponent")
@@ -164,7 +165,7 @@ def of_quote(quote):
     """The same quantities as the quote has them; a line that nothing is known of is one too."""
     (scaling,) = [each["value"] for each in quote["policies"] if each["name"] == "autoscaling"]
     least, most = re.fullmatch(r"(\d+) to (\d+) instances", scaling).groups()
-    found = {"instances": [int(least), int(most)]}
+    found: dict[str, Any] = {"instances": [int(least), int(most)]}
     hours = 0.0
     for line in quote["components"]:
         name, amount = line["name"], line["quantity"]

@@ -163,7 +163,8 @@ class TestStore:
         made = endpoint("llama33-70b-inf2")
         key = "arn:aws:kms:us-east-1:123456789012:key/0f9a1c2e-58d1-4a43-9a61-5c3b0a5b7d10"
         assert only(made, CONFIG)["KmsKeyId"] == key
-        assert [each["Resource"] for each in statements(made, "UseKey")] == [key]
+        # The containers' role, and the guard's, which publishes to a topic under the key.
+        assert [each["Resource"] for each in statements(made, "UseKey")] == [key, key]
         (lend,) = statements(made, "LendKey")
         assert lend["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
 

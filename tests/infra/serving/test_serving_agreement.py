@@ -2,7 +2,6 @@
 
 import copy
 import json
-from datetime import UTC, datetime
 
 import pytest
 
@@ -11,8 +10,8 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.infra.serving.agreement import USAGE, differences, resources, unknown
 from tests.infra.serving.conftest import FILES
+from tests.plans import NOW
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SIZED = ["asynchronous-inf2", "llama31-8b-g6e", "llama31-8b-inf2"]
 """Examples whose largest number of instances is the one that their traffic needs."""
 

@@ -1,7 +1,6 @@
 """An endpoint's guard as Lambda runs it: SageMaker answers through the Stubber, the rest of AWS is played by moto."""
 
 import json
-import sys
 from datetime import UTC, datetime, timedelta
 
 import boto3
@@ -10,7 +9,7 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from launcher.catalog.assets import asset
+from tests.infra.guard_modules import guard_module
 from tests.infra.test_guard import ACCOUNT, REGION, client
 
 pytestmark = pytest.mark.xdist_group("guard")
@@ -22,16 +21,8 @@ ARN = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}"
 
 @pytest.fixture(scope="module")
 def module():
-    """The module, imported as Lambda does: beside guard.py."""
-    folder = str(asset("templates/guard"))
-    sys.path.insert(0, folder)
-    try:
-        import endpoint
-    finally:
-        sys.path.remove(folder)
-    yield endpoint
-    for name in ("guard", "endpoint"):
-        sys.modules.pop(name, None)
+    with guard_module("endpoint") as found:
+        yield found
 
 
 class Account:

@@ -89,8 +89,8 @@ class TestZero:
 
 class TestAlarms:
     def test_there_are_those_that_the_bill_counts(self, endpoint):
-        standing = {"Errors", "Refused", "Latency", "Overhead", "Idle"}
-        assert standing <= alarms(endpoint("llama31-8b-inf2")).keys()
+        set_up = {"Errors", "Refused", "Latency", "Overhead", "Idle"}
+        assert set_up <= alarms(endpoint("llama31-8b-inf2")).keys()
         assert {"Errors", "Wake"} <= alarms(endpoint("asynchronous-inf2")).keys()
 
     def test_each_metric_is_asked_for_as_sagemaker_publishes_it(self, endpoint):
@@ -99,13 +99,13 @@ class TestAlarms:
         queue = alarms(endpoint("asynchronous-inf2"))
         assert {each["Name"] for each in queue["Errors"]["Dimensions"]} == variant_of
         assert {each["Name"] for each in queue["Wake"]["Dimensions"]} == {"EndpointName"}
-        standing = alarms(endpoint("llama33-70b-inf2"))
+        set_up = alarms(endpoint("llama33-70b-inf2"))
         for name in ("Errors", "Refused", "Latency", "Overhead", "Idle"):
-            assert {each["Name"] for each in standing[name]["Dimensions"]} == variant_of
+            assert {each["Name"] for each in set_up[name]["Dimensions"]} == variant_of
             component = alarms(endpoint("llama31-8b-inf2"))[name]
             assert [each["Name"] for each in component["Dimensions"]] == ["InferenceComponentName"]
-        assert standing["Overhead"]["Statistic"] == "Average"
-        assert standing["Latency"]["ExtendedStatistic"] == "p90"
+        assert set_up["Overhead"]["Statistic"] == "Average"
+        assert set_up["Latency"]["ExtendedStatistic"] == "p90"
 
     def test_a_queue_that_always_stands_is_idle_without_a_backlog(self, endpoint):
         idle = alarms(endpoint(asynchronous=True, tensor_parallel=2))["Idle"]

@@ -85,8 +85,15 @@ class Checkpoints:
         return [key for key in self.all_keys() if key not in BOOKS]
 
     def all_keys(self):
+        return list(self._entries())
+
+    def sizes(self):
+        """The size of every object of a checkpoint, by its key."""
+        return {key: entry["Size"] for key, entry in self._entries().items() if key not in BOOKS}
+
+    def _entries(self):
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
-        return [entry["Key"].removeprefix(PREFIX) for page in pages for entry in page.get("Contents", ())]
+        return {entry["Key"].removeprefix(PREFIX): entry for page in pages for entry in page.get("Contents", ())}
 
     def read(self, key):
         return self.client.get_object(Bucket=BUCKET, Key=PREFIX + key)["Body"].read()

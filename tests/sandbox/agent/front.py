@@ -12,7 +12,8 @@ ERRORS = {403: "AccessDenied", 404: "NoSuchKey", 507: "InsufficientStorage"}
 class Front(ThreadingHTTPServer):
     """Stands before the S3 server and can refuse a request, hold it before it gets there, or hold its answer.
 
-    `rule(method, path)` says what happens to a request: None (nothing), a status to refuse it with, "before" or
+    `rule(method, path)` says what happens to a request: None (nothing), a status to refuse it with (or a
+    status and what S3 calls it), "before" or
     "after" (it is held: `held` is set, and it is let go when the front stops), "cut" (the connection is closed instead
     of an answer), "cut-body" (closed in the middle of the answer), "flip" (a bit of the answer is turned over) or
     "no-conditions" (conditional writes are not implemented). `begun` has every request of which the first line came in.
@@ -57,6 +58,7 @@ class Front(ThreadingHTTPServer):
 
 class FrontHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    server: Front
 
     def log_message(self, *_):
         pass
@@ -77,7 +79,9 @@ class FrontHandler(BaseHTTPRequestHandler):
             return
         action = self.server.rule(self.method, self.path)
         if isinstance(action, int):
-            code = ERRORS.get(action, "SlowDown")
+            action = action, ERRORS.get(action, "SlowDown")
+        if isinstance(action, tuple):
+            action, code = action
             self.answer(action, {}, f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode())
             return
         conditional = "If-None-Match" in self.headers or "If-Match" in self.headers

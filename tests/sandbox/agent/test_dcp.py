@@ -179,8 +179,8 @@ class TestWhileItRuns:
 
     def test_s3_in_trouble_is_said_and_does_not_touch_the_command(self, trainer, bucket, front):
         node = trainer(2, 0.5)
-        front.rule = lambda method, path: 503 if method == "GET" and "list-type" in path and hit else None
         hit = []
+        front.rule = lambda method, path: 503 if method == "GET" and "list-type" in path and hit else None
         agent = node.start()
         node.wait_for("command-started")
         hit.append(1)

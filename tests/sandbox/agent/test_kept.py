@@ -1,5 +1,7 @@
 """A finished checkpoint that is not in the store is the only copy: it outlives whatever comes before its commit."""
 
+import json
+import os
 import signal
 
 import pytest
@@ -12,6 +14,10 @@ def unsent(method, path):
 
 def finished(node):
     return list(node.folder.glob("node/*/tiny/finished.json"))
+
+
+def is_hashed(path, name):
+    return bool(json.loads(path.read_text()).get(name, {}).get("hashes"))
 
 
 def kill(node, agent):
@@ -27,7 +33,7 @@ def left(node, bucket, front):
     trainer = ("python3", str(node.folder / "train.py"), "2", "0", "1000")
     node.job(command=("sh", "-c", '"$@"; sleep 60', "sh", *trainer))
     agent = node.start()
-    node.wait_until(lambda: [path for path in finished(node) if "step-2" in path.read_text()])
+    node.wait_until(lambda: [path for path in finished(node) if is_hashed(path, "step-2")])
     kill(node, agent)
     assert bucket.whole() == []
     return node
@@ -66,6 +72,31 @@ def test_a_notice_before_the_restore_is_done(left, bucket, front):
     left.job(3, 0, 1000)
     assert left.run(attempt=3) == 0
     assert left.restored(3) == 2
+
+
+def test_it_is_believed_by_its_content_alone(left, bucket, front):
+    """Of the same size, inode and time: what a neighbour, or a disk, has changed behind the agent's back."""
+    (data,) = left.folder.glob("node/*/tiny/checkpoints/step-2/data")
+    before = data.stat()
+    with data.open("r+b") as file:
+        file.write(b"another")
+    os.utime(data, ns=(before.st_atime_ns, before.st_mtime_ns))
+    front.rule = lambda *_: None
+    left.job(3, 0, 1000)
+    assert left.run(attempt=2) == 0
+    assert left.restored(2) == 0
+    assert "data is not what it was when it was finished" in left.events("restore-skipped", 2)[0]["reason"]
+
+
+def test_one_that_nobody_has_read_stays_and_is_not_gone_on_from(left, bucket, front):
+    (path,) = finished(left)
+    entries = json.loads(path.read_text())
+    path.write_text(json.dumps({name: entry | {"hashes": {}} for name, entry in entries.items()}))
+    front.rule = lambda *_: None
+    left.job(command=("true",))
+    assert left.run(attempt=2) == 0
+    assert left.restored(2) == 0
+    assert [event["step"] for event in left.events("checkpoint-kept", 2)] == [2, 1]
 
 
 def test_exit_74_and_a_resubmission(node, bucket, front):

@@ -12,10 +12,13 @@ from launcher.agent.checkpoint import commit, retention
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.restore import Restore
 from launcher.agent.checkpoint.retention import Retention
-from launcher.agent.checkpoint.tagging import WORKERS, Tagging, protect
+from launcher.agent.checkpoint.tagging import Tagging, protect
+from launcher.agent.checkpoint.tags import WORKERS
 from launcher.agent.errors import StoreError
 from launcher.agent.events import EventLog
 from launcher.agent.manifest import Manifest, StoredFile, commit_key
+from launcher.agent.node.peers import Peers, in_folder
+from launcher.agent.node.placement import Placement
 from tests.sandbox.agent.conftest import BUCKET, PREFIX
 
 MANY = 5000
@@ -187,6 +190,12 @@ def test_a_start_lists_the_newest_step_and_not_the_whole_store(bucket, front_sto
     assert all("delimiter" in path or "step-7" in path or "step-2" in path for path in listed)
 
 
+def alone(folder, log):
+    """The peers of a job with one node."""
+    place = Placement(attempt=1, part=0, parts=1, node="n", session="r1.a1")
+    return Peers(in_folder(folder, place), place, log, on_notice=lambda _: None)
+
+
 class TestTagging:
     def test_an_object_that_has_expired_meanwhile_is_no_trouble(self, bucket, front_store, tmp_path):
         front, store = front_store
@@ -195,7 +204,7 @@ class TestTagging:
         log = EventLog(tmp_path / "events.jsonl")
         claim = Claim(store, log, run="r1", attempt=1, node="n")
         claim.take(over=lambda: False)
-        tagging = Tagging(store, log, claim, keeping(store, newest=whole(bucket, 2)))
+        tagging = Tagging(store, log, claim, keeping(store, newest=whole(bucket, 2)), alone(tmp_path, log))
         tagging.start()
         tagging.wake()
         tagging.finish(time.monotonic() + 60)
@@ -203,6 +212,18 @@ class TestTagging:
         assert [json.loads(line)["event"] for line in (tmp_path / "events.jsonl").read_text().splitlines()] == [
             "checkpoints-superseded"
         ]
+
+    def test_nobody_waits_for_the_time_after_a_take_over_that_comes_too_late(self, bucket, store, tmp_path):
+        whole(bucket, 1)
+        log = EventLog(tmp_path / "events.jsonl")
+        claim = Claim(store, log, run="r1", attempt=1, node="n")
+        claim.take(over=lambda: False)
+        claim.may_tag_at = time.monotonic() + 1000
+        tagging = Tagging(store, log, claim, keeping(store, newest=whole(bucket, 2)), alone(tmp_path, log))
+        tagging.start()
+        tagging.wake()
+        tagging.finish(time.monotonic() + 900)
+        assert bucket.expiring() == set()
 
     def test_one_that_is_protected_is_remembered_as_superseded_no_longer(self, store, bucket):
         manifest = whole(bucket, 1)

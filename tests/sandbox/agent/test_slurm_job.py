@@ -23,6 +23,7 @@ from launcher import plan_file
 from launcher.agent.build import build
 from launcher.agent.manifest import parse
 from launcher.catalog.load import load
+from launcher.model.job import JobState
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
@@ -30,7 +31,7 @@ from launcher.rendering.names import symbolic_names
 from launcher.sandbox import processes
 from launcher.sandbox.cluster.imds import MetadataService
 from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
-from launcher.submit.jobs import JobState, SchedulerError
+from launcher.submit.jobs import SchedulerError
 from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
 from tests.sandbox.agent.daemons import Slurm, until
 from tests.sandbox.slurm_jobs import SlurmJobs

@@ -5,15 +5,13 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from launcher.agent.job import CheckpointSpec, JobSpec
-from launcher.cli.app import main
+from tests.plans import ROOT
 from tests.sandbox.submit.conftest import BUCKET
 
-ROOT = Path(__file__).parents[3]
 URI = f"s3://{BUCKET}/jobs/a"
 TRAINER = """import hashlib, os, sys
 from pathlib import Path
@@ -63,19 +61,11 @@ def agent(tmp_path, keys, s3):
 
 
 @pytest.fixture
-def slipway(keys, monkeypatch, capsys, tmp_path):
+def slipway(slipway, keys, monkeypatch, tmp_path):
     for name, value in keys.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["slipway", "checkpoints", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return ended.value.code, out, err
-
-    return run
+    return lambda *words: slipway("checkpoints", *words)
 
 
 def stored(s3):

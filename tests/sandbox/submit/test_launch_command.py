@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from launcher.cli.app import main
 from tests.sandbox.submit.conftest import BUCKET
 from tests.stand_ins.aws_prices import AwsPrices, served
 from tests.stand_ins.price_entries import ec2_product, term
@@ -24,7 +23,7 @@ run: {{command: [{json.dumps(sys.executable)}, train.py], workdir: work}}
 
 
 @pytest.fixture
-def slipway(far, monkeypatch, capsys, tmp_path):
+def slipway(slipway, far, monkeypatch, tmp_path):
     """A command where AWS gives a price."""
     monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
     (far.root / "plan.yaml").write_text(PLAN)
@@ -34,14 +33,7 @@ def slipway(far, monkeypatch, capsys, tmp_path):
         for name, value in {**prices.environment(tmp_path / "cache"), **far.environment}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(far.root)
-
-        def run(*words):
-            monkeypatch.setattr(sys, "argv", ["slipway", *words])
-            with pytest.raises(SystemExit) as ended:
-                main()
-            return (ended.value.code, *capsys.readouterr())
-
-        yield prices, run
+        yield prices, slipway
 
 
 def test_a_job_is_launched_at_the_price_of_today(far, slipway):

@@ -15,7 +15,8 @@ from launcher.records.run_folder import latest
 from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.daemons import client_environment
-from launcher.workflow.deploy.in_sandbox import setting_in
+from launcher.workflow.deploy.deployment import DeployOptions
+from launcher.workflow.deploy.in_sandbox import context_in
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
@@ -129,16 +130,17 @@ class User:
         priced = price(path, datetime.now(UTC), PriceOptions(sandbox=True))
         rank, quoted = pick(priced, None)
         self.told.clear()
-        setting = LaunchOptions(
+        of_box = DeployOptions(root=self.root, environment=self.environment, tell=self.tell)
+        options = LaunchOptions(
             root=self.root,
             environment=self.environment,
             tell=self.tell,
             progress=lambda now: None,
             look_s=0.5,
             account=ACCOUNT,
-            cluster=setting_in(self.box, priced, quoted.plan, self.environment, self.tell).cluster,
+            cluster=context_in(self.box, priced, quoted.plan, of_box).cluster,
         )
-        return launch_quote(priced, rank, quoted, setting)
+        return launch_quote(priced, rank, quoted, options)
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +164,8 @@ def test_a_cluster_is_deployed_and_its_job_runs(user, own):
         "instance": user.machine.instance,
         "region": "us-east-2",
         "user": "ubuntu",
+        "role": None,
+        "kind": None,
     }
     assert f"trained in {submission['folder']}/work" in (folder.logs / "attempt-1.log").read_text()
     bucket = submission["store_uri"].removeprefix("s3://").partition("/")[0]

@@ -12,11 +12,11 @@ import pytest
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.report import RunStatus
 from launcher.records.run_folder import latest
+from tests.plans import EXAMPLES
 from tests.sandbox.submit.conftest import BUCKET, KEY, KEY_ID
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 SECRET = "hf_the-value-that-nobody-writes-down"
 ARN = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
 AWS = f"""[ "$1 $2" = "secretsmanager get-secret-value" ] || exit 64
@@ -105,8 +105,10 @@ def test_following_can_be_stopped_and_the_job_goes_on(far):
         far.launch(far.plan([sys.executable, "train.py"]), progress=stop)
     folder = latest("far", far.root)
     assert folder.read_json("report.json")["status"] == "running"
-    assert far.told[-1].startswith("the job goes on, at $")
-    assert far.told[-1].endswith(" an hour: slipway status far, slipway cancel far")
+    goes_on, *ways = far.told[-3:]
+    assert goes_on.startswith("the job goes on, at $")
+    assert goes_on.endswith(" an hour")
+    assert ways == ["next: slipway status far", "next: slipway cancel far"]
     job = folder.read_json("submission.json")["job"]
     assert [state for _, each, state in far.head.jobs() if each == job] == ["RUNNING"]
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -146,16 +147,18 @@ class TestFallback:
         path = far.root / "plan.yaml"
         path.write_text(PLAN.format(bucket=BUCKET, python=sys.executable))
         candidates = lambda: price(path, datetime.now(UTC), PriceOptions(everything=True))  # noqa: E731
-        setting = LaunchOptions(
+        options = LaunchOptions(
             root=far.root, environment=far.environment, tell=far.told.append, progress=far.told.append, look_s=0.5
         )
         node = "trn1-2xlarge-dy-nodes-1"
         far.head.slurm.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=no capacity")
         made = Fallback(
-            setting=setting,
+            options=options,
             candidates=candidates,
             requote=lambda digest: Picked(priced := candidates(), *pick(priced, digest)),
-            approve=lambda found: far.told.append(f"approved {found[2].plan.place.instance_type}"),
+            asking=lambda found: replace(
+                options, approve=lambda: far.told.append(f"approved {found[2].plan.place.instance_type}")
+            ),
         )
         yield made
         if "drain" in far.head.slurm.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T"):
@@ -191,7 +194,7 @@ class TestFallback:
             if "keeps waiting" in str(text):
                 far.head.slurm.run("scontrol", "update", "nodename=trn1-2xlarge-dy-nodes-1", "state=resume")
 
-        story.setting = LaunchOptions(
+        story.options = LaunchOptions(
             root=far.root, environment=far.environment, tell=tell, progress=far.told.append, look_s=0.5
         )
         rank, quoted = pick(priced, None)

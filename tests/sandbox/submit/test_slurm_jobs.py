@@ -2,8 +2,8 @@
 
 import pytest
 
-from launcher.model.job import Submitted
-from launcher.submit.jobs import JobState, SchedulerError, UnreachableError
+from launcher.model.job import JobState, Submitted
+from launcher.submit.jobs import SchedulerError, UnreachableError
 from tests.sandbox.submit.conftest import TYPE, until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.submit.jobs import JobState, SchedulerError, UnreachableError
+from launcher.model.job import JobState
+from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.ssh import SshShell
 from tests.sandbox.submit.conftest import until
 

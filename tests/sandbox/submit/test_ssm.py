@@ -7,7 +7,8 @@ import pytest
 from launcher.aws.session import Session
 from launcher.aws.ssm import MachineCommands
 from launcher.model.errors import AwsError
-from launcher.submit.jobs import JobState, SchedulerError, UnreachableError
+from launcher.model.job import JobState
+from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.slurm import Slurm
 from launcher.submit.ssm import SsmShell
 from tests.sandbox.submit.conftest import until
@@ -69,7 +70,8 @@ def test_a_job_is_put_submitted_followed_and_cancelled(head, shell, tmp_path):
     log = f"slurm-{job.job}.out"
     until(lambda: (found := slurm.read(job, {log: 0})[log]) is not None and found.data == b"shipped\n")
     slurm.cancel(job)
-    until(lambda: slurm.facts(job).state is JobState.CANCELLED)
+    until(lambda: slurm.facts(job).state.final)
+    assert slurm.facts(job).state is JobState.CANCELLED
 
 
 def test_what_is_sent_says_what_it_is_and_how_long_it_may_take(machine, shell):

@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
-from launcher.model.job import Submitted
-from launcher.submit.jobs import JobState, UnreachableError
-from launcher.submit.slurm import Slurm
+from launcher.model.job import JobState, Submitted
+from launcher.submit.jobs import UnreachableError
+from launcher.submit.slurm import Slurm, log_name
 from launcher.workflow.run.follow import FIRST_LINE
-from launcher.workflow.run.submission_watch import PATIENCE_S, Mirror, RemoteWatch, log_name
+from launcher.workflow.run.submission_watch import PATIENCE_S, Mirror, RemoteWatch
 from tests.sandbox.submit.conftest import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 @pytest.fixture
 def watch(tmp_path):
     def made(slurm, job, **more):
-        mirror = Mirror(slurm=slurm, job=job, folder=tmp_path / "mirror")
+        mirror = Mirror(source=slurm, job=job, folder=tmp_path / "mirror")
         told = []
         return RemoteWatch(mirror=mirror, look_s=0.0, tell=told.append, **more), told
 

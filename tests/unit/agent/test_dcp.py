@@ -49,6 +49,17 @@ def test_nothing_in_it_is_run(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    "change", [{"offset": -1}, {"length": 10**5000}, {"offset": "1"}, {"relative_path": ("a",) * 3}]
+)
+def test_places_that_cannot_be_are_refused(change):
+    entry = Info("a", 0, 1)
+    entry.__dict__.update(change)
+    with pytest.raises(ManifestError) as caught:
+        dcp_shards(pickle.dumps(Metadata({"weight": entry})))
+    assert len(str(caught.value)) < 200
+
+
 def test_any_cut_of_it_is_refused():
     data = pickle.dumps(Metadata({"weight": Info("a", 0, 1)}))
     for length in range(len(data)):
@@ -81,8 +92,10 @@ def test_of_two_folders_of_a_step_the_finished_one_counts():
         b"\x80\x04\x8d\xff\xff\xff\xff\x01\x00\x00\x00.",
         b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7f.",
         b"(" * 100_000,
+        b"\x80\x04}K\x01" + b"2\x86" * 60 + b"Ns.",  # a key of which 60 bytes make 2^60 places to hash
+        b"\x80\x04}K\x01" + b"\x85" * 1_000_000 + b"Ns.",  # one that is a million deep
     ],
-    ids=["memo", "memo in text", "bytearray", "string", "frame", "marks"],
+    ids=["memo", "memo in text", "bytearray", "string", "frame", "marks", "broad key", "deep key"],
 )
 def test_what_announces_more_than_it_has_takes_no_memory(data):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -166,3 +166,24 @@ class TestNews:
     def test_of_advice_the_newest(self):
         told = news.with_notice({}, Notice(source=REBALANCE, detail="1", node="a"))
         assert news.with_notice(told, Notice(source=REBALANCE, detail="2", node="b"))["rebalance"]["detail"] == "2"
+
+
+class TestLast:
+    def test_is_the_lowest_of_those_that_write_and_have_ended(self):
+        job = Job(40)
+        for part, (wrote, last) in {1: (True, 8), 20: (True, 10), 39: (False, -1)}.items():
+            job.states[part] |= {"wrote": wrote, "last": last}
+        job.states[3] |= {"wrote": True}
+        assert job.looks(4).last == 8
+
+
+class TestAnswers:
+    def test_of_the_newest_question_count(self):
+        job = Job(40)
+        for part in range(1, 40):
+            job.states[part]["answer"] = [7, part != 20]
+        job.states[5]["answer"] = [6, False]
+        job.states[6]["answer"] = "7"
+        found = job.looks(4)
+        assert (found.asked, found.denied) == (7, 1 << 20)
+        assert found.confirmed == (1 << 40) - 2 - (1 << 5) - (1 << 6) - (1 << 20)

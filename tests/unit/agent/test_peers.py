@@ -12,7 +12,7 @@ from launcher.agent.errors import AgentError, EndedNodeError, LostNodeError
 from launcher.agent.events import ROUTINE, EventLog
 from launcher.agent.node import peers as peers_module
 from launcher.agent.node.notice import FAILURE, REBALANCE, SPOT, Notice
-from launcher.agent.node.peers import Peers
+from launcher.agent.node.peers import Peers, in_folder
 from launcher.agent.node.placement import Placement
 
 
@@ -36,8 +36,8 @@ def node(tmp_path):
     def make(part, parts=2, *, opened=True):
         heard = []
         log = EventLog(tmp_path / f"events-{part}.jsonl")
-        peers = Peers(tmp_path, place(part, parts), log, on_notice=heard.append)
-        peers.heard = heard
+        peers = Peers(in_folder(tmp_path, place(part, parts)), place(part, parts), log, on_notice=heard.append)
+        peers.heard = heard  # type: ignore[attr-defined]
         if opened:
             peers.open()
         made.append(peers)
@@ -116,7 +116,9 @@ class TestLost:
         assert first.lost(after_s=0.2) == {1: "p5-7"}
 
     def test_one_that_never_spoke_is(self, node):
-        assert node(0).lost(after_s=0.2) == {1: "number 1"}
+        first = node(0)
+        # On a busy machine a look may come before the time is over by its own clock.
+        assert {1: "number 1"} in (first.lost(after_s=0.2) for _ in range(20))
 
 
 def test_the_first_node_removes_what_earlier_lives_left(node, tmp_path):
@@ -180,6 +182,7 @@ class TestAgreement:
         stop = threading.Event()
         threading.Timer(0.2, stop.set).start()
         agree(node(0), lambda _: 5, over=stop.is_set)
+        assert stop.is_set()
 
     def test_the_end_of_another_agent_ends_this_one_with_its_code(self, node):
         first, second = node(0), node(1)

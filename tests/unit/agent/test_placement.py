@@ -152,3 +152,9 @@ def test_a_commands_code_is_handed_on_and_is_never_taken_for_an_interruption(ret
 def test_buckets_stand_in_the_path_where_they_cannot_be_hosts(endpoint, style):
     assert client_options({"AWS_ENDPOINT_URL_S3": endpoint})["addressing_style"] == style
     assert client_options({"AWS_ENDPOINT_URL": endpoint})["addressing_style"] == style
+
+
+def test_a_pod_is_numbered_by_its_own_variables():
+    pod = {"SLIPWAY_POD": "train-1-x", "SLIPWAY_PART": "1", "SLIPWAY_PARTS": "4", "SLIPWAY_NODE": "ip-10-0-0-1"}
+    found = placement("r1", pod)
+    assert (found.node, found.part, found.parts, found.attempt) == ("train-1-x", 1, 4, 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher.agent.checkpoint import scratch as scratch_module
-from launcher.agent.checkpoint.files import local_files
+from launcher.agent.checkpoint.files import local_files, sha256_of
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.errors import AgentError
 from launcher.agent.node.private_folder import make_private
@@ -95,7 +95,9 @@ def keep(scratch, name="step-1", content="x"):
 
 
 def record(scratch, folder):
-    scratch.record_finished(folder, local_files(folder))
+    files = local_files(folder)
+    scratch.record_finished(folder, files)
+    scratch.record_hashes(folder.name, {file.path: sha256_of(folder / file.path) for file in files})
 
 
 class TestPrevious:

@@ -52,6 +52,18 @@ class TestRenamed:
         (tmp_path / "tmp").rename(tmp_path / "step-1")
         assert watch.poll(0) + watch.poll(60) == []
 
+    def test_the_first_one_is_told_for_later_attempts(self, tmp_path):
+        told = []
+        watch = CheckpointWatch(tmp_path, on_mark=lambda: told.append(1))
+        for step in (1, 2):
+            fill(tmp_path / "tmp").rename(tmp_path / f"step-{step}")
+            watch.poll(step)
+        assert told == [1]
+        again = CheckpointWatch(tmp_path, marked=True, on_mark=lambda: told.append(2))
+        fill(tmp_path / "step-3")
+        assert again.poll(10) + again.poll(30) == []
+        assert told == [1]
+
 
 class TestWrittenInPlace:
     def test_is_not_finished_while_it_is_young(self, tmp_path, watch):

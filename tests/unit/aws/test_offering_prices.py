@@ -1,29 +1,27 @@
 """Rates of Capacity Blocks and training plans out of their offerings, through real boto3."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from launcher.aws.capacity_blocks import capacity_blocks
 from launcher.aws.training_plans import training_plans
 from launcher.model.errors import AwsError
+from tests.plans import NOW
 from tests.stand_ins.aws_prices import Fault
 from tests.stand_ins.price_entries import block, plan
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 P5, TRN2 = "p5.48xlarge", "trn2.48xlarge"
 
 
 def rates(answer):
-    return {each.key.zone: str(each.usd) for each in answer.readings}
+    return {each.key.zone: str(each.usd) for each in answer.rates}
 
 
 class TestCapacityBlocks:
     def test_the_rate_is_the_fee_over_hours_times_instances(self, aws, session_of):
         aws.blocks = [block(TRN2, "us-east-2", "3433.0368", hours=24, count=4)]
-        (reading,) = capacity_blocks(session_of("us-east-2"), TRN2, 4, NOW).readings
-        assert str(reading.usd) == "35.760800"
-        assert reading.note == "offered from 2026-11-25 11:30 UTC"
+        (rate,) = capacity_blocks(session_of("us-east-2"), TRN2, 4, NOW).rates
+        assert str(rate.usd) == "35.760800"
+        assert rate.note == "offered from 2026-11-25 11:30 UTC"
         (asked,) = aws.asked
         assert (asked.body["InstanceCount"], asked.body["CapacityDurationHours"]) == ("4", "24")
         assert asked.body["EndDateRange"].startswith("2027-01-16T12:00:00")
@@ -78,19 +76,19 @@ class TestCapacityBlocks:
             inside = {"instanceType": "p4d.24xlarge", "instanceCount": 1, "capacityBlockDurationHours": 24}
             aws.blocks = [block(P5, "us-east-2", "996.672", capacityBlockOfferingSegmentSet=[inside])]
         found = capacity_blocks(session_of("us-east-2"), P5, 1, NOW)
-        assert found.readings == ()
+        assert found.rates == ()
         assert [each.reason for each in found.refusals] == [reason]
 
     def test_no_offering_is_no_price(self, aws, session_of):
-        assert capacity_blocks(session_of("us-east-2"), P5, 1, NOW).readings == ()
+        assert capacity_blocks(session_of("us-east-2"), P5, 1, NOW).rates == ()
 
 
 class TestTrainingPlans:
     def test_the_rate_is_the_fee_over_all_instance_hours(self, aws, session_of):
         aws.plans = [plan(P5, "us-east-2", "1440", (24, 1)), plan(P5, "us-east-2", "2400", (10, 2), (14, 2))]
-        (reading,) = training_plans(session_of("us-east-2"), P5, 1, NOW).readings
-        assert str(reading.usd) == "60.000000"
-        assert reading.key.name == P5
+        (rate,) = training_plans(session_of("us-east-2"), P5, 1, NOW).rates
+        assert str(rate.usd) == "60.000000"
+        assert rate.key.name == P5
         (asked,) = aws.asked
         assert (asked.body["InstanceType"], asked.body["TargetResources"]) == (f"ml.{P5}", ["hyperpod-cluster"])
 
@@ -101,7 +99,7 @@ class TestTrainingPlans:
 
     def test_a_type_that_sagemaker_does_not_plan_there_has_none(self, aws, session_of):
         aws.always["SearchTrainingPlanOfferings"] = Fault(code="ValidationException", message="Invalid instance type")
-        assert training_plans(session_of("us-east-2"), P5, 1, NOW).readings == ()
+        assert training_plans(session_of("us-east-2"), P5, 1, NOW).rates == ()
 
     def test_any_other_refusal_of_sagemaker_is_an_error(self, aws, session_of):
         aws.always["SearchTrainingPlanOfferings"] = Fault(code="AccessDeniedException", message="not authorized")

@@ -1,20 +1,19 @@
 """On-demand, reserved and SageMaker rates out of the Price List, through real boto3."""
 
-from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
 from launcher.aws import price_list
 from launcher.model.errors import AwsError
+from tests.plans import NOW
 from tests.stand_ins.price_entries import ec2_product, ml_product, reserved_term, term
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 P5 = "p5.48xlarge"
 
 
 def rates(answer):
-    return {(each.key.region, each.key.zone or each.key.detail): str(each.usd) for each in answer.readings}
+    return {(each.key.region, each.key.zone or each.key.detail): str(each.usd) for each in answer.rates}
 
 
 def read(session, *regions, reserved=False, name=P5):
@@ -72,9 +71,9 @@ class TestOnDemand:
     def test_of_several_terms_the_newest_that_has_begun_holds_and_the_next_is_said(self, aws, session_of):
         terms = (term("98.32", "2024-01-01"), term("55.04", "2025-06-01"), term("50.1000", "2026-12-01"))
         aws.products = [ec2_product(P5, "us-east-1", *terms)]
-        (reading,) = read(session_of(), "us-east-1").readings
-        assert reading.usd == Decimal("55.04")
-        assert reading.note == "from 2026-12-01 on: $50.1"
+        (rate,) = read(session_of(), "us-east-1").rates
+        assert rate.usd == Decimal("55.04")
+        assert rate.note == "from 2026-12-01 on: $50.1"
 
     def test_of_two_products_the_dearer_counts(self, aws, session_of):
         aws.products = [ec2_product(P5, "us-east-1", term(usd)) for usd in ("55", "56", "54")]
@@ -102,7 +101,7 @@ class TestOnDemand:
 
     def test_no_product_is_no_price(self, aws, session_of):
         found = read(session_of(), "us-east-1")
-        assert (found.readings, found.refusals) == ((), ())
+        assert (found.rates, found.refusals) == ((), ())
 
     @pytest.mark.parametrize("text", ["{", '"words"', '{"product": {}}'])
     def test_an_entry_that_is_none_fails_the_whole_question(self, aws, session_of, text):
@@ -122,7 +121,7 @@ class TestReserved:
         aws.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
         found = {
             (each.key.detail, each.key.term_years, each.key.payment): str(each.usd)
-            for each in read(session_of(), "us-east-1", reserved=True).readings
+            for each in read(session_of(), "us-east-1", reserved=True).rates
             if each.key.kind == "reserved"
         }
         assert found == {
@@ -134,7 +133,7 @@ class TestReserved:
     def test_they_are_left_out_unless_asked_for(self, aws, session_of):
         reserved = (reserved_term(1, "No Upfront", "40.5", "0"),)
         aws.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
-        assert [each.key.kind for each in read(session_of(), "us-east-1").readings] == ["on-demand"]
+        assert [each.key.kind for each in read(session_of(), "us-east-1").rates] == ["on-demand"]
 
     def test_one_that_costs_nothing_is_refused(self, aws, session_of):
         reserved = (reserved_term(1, "No Upfront", "0", "0"),)

@@ -7,7 +7,7 @@ P5 = "p5.48xlarge"
 
 
 def rates(answer):
-    keys = {each.key: str(each.usd) for each in answer.readings}
+    keys = {each.key: str(each.usd) for each in answer.rates}
     return {(key.region, key.detail, key.term_years, key.payment): usd for key, usd in keys.items()}
 
 
@@ -35,7 +35,7 @@ def test_unused_boxes_and_other_lengths_are_left_out(aws, session_of):
         rate(P5, "us-east-1", "40", plan_type="Compute", years=2, payment="No Upfront"),
     ]
     found = savings_plans.ec2(session_of(), P5, ("us-east-1",))
-    assert (found.readings, found.refusals) == ((), ())
+    assert (found.rates, found.refusals) == ((), ())
 
 
 def test_a_rate_in_another_currency_or_unit_or_of_zero_is_refused(aws, session_of):
@@ -46,7 +46,7 @@ def test_a_rate_in_another_currency_or_unit_or_of_zero_is_refused(aws, session_o
         rate(P5, "us-west-2", "40", years=3, unit="Request", **one),
     ]
     found = savings_plans.ec2(session_of(), P5, ("us-east-1", "us-west-2"))
-    assert found.readings == ()
+    assert found.rates == ()
     assert [each.reason for each in found.refusals] == [
         "the currency is CNY, expected USD",
         "the price is $0, expected more than 0",
@@ -74,5 +74,5 @@ def test_sagemaker_rates_are_asked_for_by_the_usage_types_of_the_price_list(aws,
 
 
 def test_a_type_that_sagemaker_does_not_have_is_not_asked_for(aws, session_of):
-    assert savings_plans.sagemaker(session_of(), session_of(), "ml.trn9.48xlarge", ("us-east-1",)).readings == ()
+    assert savings_plans.sagemaker(session_of(), session_of(), "ml.trn9.48xlarge", ("us-east-1",)).rates == ()
     assert aws.operations() == ["GetProducts"]

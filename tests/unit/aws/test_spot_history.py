@@ -1,19 +1,17 @@
 """Spot prices per zone out of EC2's price history, through real boto3."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from launcher.aws.spot_history import spot
 from launcher.model.errors import AwsError
+from tests.plans import NOW
 from tests.stand_ins.price_entries import spot_entry
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 P5, TRN = "p5.48xlarge", "trn1.32xlarge"
 
 
 def prices(answer):
-    return {(each.key.name, each.key.zone): str(each.usd) for each in answer.readings}
+    return {(each.key.name, each.key.zone): str(each.usd) for each in answer.rates}
 
 
 def entry(name, letter, price, hour="10", **fields):
@@ -25,7 +23,7 @@ def test_names_of_zones_become_ids(aws, session_of):
     aws.spot = [entry(P5, "a", "18.5"), entry(P5, "b", "19.25"), entry(TRN, "a", "2.15")]
     found = spot(session_of("us-east-2"), (P5, TRN), NOW)
     assert prices(found) == {(P5, "use2-az3"): "18.5", (P5, "use2-az1"): "19.25", (TRN, "use2-az3"): "2.15"}
-    assert {each.key.region for each in found.readings} == {"us-east-2"}
+    assert {each.key.region for each in found.rates} == {"us-east-2"}
     assert aws.operations() == ["DescribeSpotPriceHistory", "DescribeAvailabilityZones"]
 
 
@@ -43,9 +41,9 @@ def test_the_newest_entry_of_a_zone_counts_over_all_pages(aws, session_of):
     aws.spot = [
         entry(P5, "a", price, hour, zone_id="use2-az3") for price, hour in (("18", "08"), ("20", "11"), ("19", "09"))
     ]
-    (reading,) = spot(session_of("us-east-2"), (P5,), NOW).readings
-    assert str(reading.usd) == "20"
-    assert reading.note == "since 2026-11-20 11:00 UTC"
+    (rate,) = spot(session_of("us-east-2"), (P5,), NOW).rates
+    assert str(rate.usd) == "20"
+    assert rate.note == "since 2026-11-20 11:00 UTC"
     assert aws.operations() == ["DescribeSpotPriceHistory"] * 3
 
 

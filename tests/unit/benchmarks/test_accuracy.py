@@ -2,13 +2,15 @@ import csv
 import json
 import subprocess
 import sys
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
-from benchmarks import accuracy, fit_training, training_rows
+from benchmarks import accuracy, fit_training, scaling, training_rows
 from launcher.catalog.training import COEFFICIENTS, FURTHER_RUNS, RUNS, load_training
 from launcher.model.enums import Precision, Recompute, Stack
+from launcher.records.measurements import measurement_document
+from tests.plans import ROOT
 
 KEYS = {
     "n",
@@ -21,7 +23,6 @@ KEYS = {
     "whole_runs",
     "leave_one_family_out",
 }
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -196,3 +197,25 @@ def test_json_writes_nothing_and_the_report_is_written_without_it(tmp_path, monk
     text = accuracy.REPORT.read_text(encoding="utf-8")
     assert "| tt-8b-8-bf16 |" in text
     assert "Baseline" in capsys.readouterr().out
+
+
+def test_measurements_correct_the_estimate(tmp_path, capsys):
+    row = next(each for each in training_rows.read_rows(RUNS) if each.id == "awsome-fsdp-8b-p5")
+    path = tmp_path / "measurements.jsonl"
+    path.write_text(json.dumps(measurement_document(scaling.as_measured(row))))
+    known = replace(load_training(), measured=(scaling.as_measured(row),))
+    assert accuracy.outcome(row, load_training()).ratio > 2
+    assert accuracy.outcome(row, known).ratio == pytest.approx(1, abs=0.05)
+    assert accuracy._facts(path).measured == known.measured
+    assert accuracy.main(["--measured", str(tmp_path / "none.jsonl"), "--json"]) == 2
+    path.write_text("{}")
+    assert accuracy.main(["--measured", str(path), "--json"]) == 2
+    assert "line 1, is no measurement" in capsys.readouterr().err
+
+
+def test_a_measurement_on_few_machines_helps_on_many():
+    found = scaling.measure()
+    assert (found["series"], found["larger"]) == (13, 18)
+    assert found["within_25_after"] >= max(found["within_25_without"], found["within_25_constant"])
+    assert 0.85 <= found["covered_after"] <= 0.95
+    assert found["median_width_after"] < found["median_width_without"]

@@ -10,7 +10,7 @@ from launcher.catalog import tables
 from launcher.catalog.load import load
 from launcher.catalog.selector import Key
 from launcher.catalog.tables import Table
-from launcher.model.enums import Basis, Payment, PlanKind
+from launcher.model.enums import Basis, Payment, SavingsPlanKind
 from launcher.model.errors import UnreadableInputError
 from launcher.model.money import Price, Unpriced
 
@@ -69,8 +69,8 @@ def test_a_new_zone_and_a_new_region_are_offered(tmp_path: Path):
 def test_savings_plan_rates_read_from_aws_replace_the_derived_ones(tmp_path: Path):
     write(tmp_path, tables.SAVINGS_PLANS, ("p5.48xlarge", "us-east-1", "compute", "3", "41.5", "", "", *ORIGIN))
     catalog = load(overlay=tmp_path)
-    read = catalog.savings_plan("p5.48xlarge", "us-east-1", PlanKind.COMPUTE, 3, Payment.NO_UPFRONT)
-    derived = catalog.savings_plan("p5.48xlarge", "us-east-1", PlanKind.COMPUTE, 3, Payment.ALL_UPFRONT)
+    read = catalog.savings_plan("p5.48xlarge", "us-east-1", SavingsPlanKind.COMPUTE, 3, Payment.NO_UPFRONT)
+    derived = catalog.savings_plan("p5.48xlarge", "us-east-1", SavingsPlanKind.COMPUTE, 3, Payment.ALL_UPFRONT)
     assert isinstance(read, Price)
     assert isinstance(derived, Price)
     assert (read.usd, read.basis) == (Decimal("41.5"), Basis.LISTED)
@@ -78,7 +78,7 @@ def test_savings_plan_rates_read_from_aws_replace_the_derived_ones(tmp_path: Pat
 
 
 def test_sagemaker_plans_and_most_training_plans_have_prices_only_here(tmp_path: Path):
-    plan = (PlanKind.SAGEMAKER, 1, Payment.NO_UPFRONT)
+    plan = (SavingsPlanKind.SAGEMAKER, 1, Payment.NO_UPFRONT)
     for found in (
         load().savings_plan("ml.p5.48xlarge", "us-east-1", *plan),
         load().training_plan("p5.48xlarge", "us-west-2"),

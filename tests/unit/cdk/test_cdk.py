@@ -3,23 +3,22 @@
 import json
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from launcher import plan_file
-from launcher.cdk import commands
 from launcher.cdk.commands import Assembly, Cdk, deploy, failure_lines, validation_problems
-from launcher.cdk.runner import Command, RecordingRunner, SubprocessRunner
+from launcher.cdk.runner import Command, Completed, RecordingRunner, SubprocessRunner
 from launcher.model.bundle import Bundle
 from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteExpiredError, QuoteMismatchError
 from launcher.model.quote import Gate, Quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
+from tests.plans import NOW
 
-NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 PLAN = """
 slipway: 1
 name: x
@@ -44,7 +43,7 @@ class Pretending(RecordingRunner):
         super().__init__(carries_out=True)
         self.digests = digests
 
-    def run(self, command: Command, on_line: object = None) -> commands.Completed:
+    def run(self, command: Command, on_line: object = None) -> Completed:
         if "synth" in command.argv:
             write_assembly(Path(command.argv[-1]), self.digests)
         return super().run(command)
@@ -106,9 +105,9 @@ def test_an_assembly_that_was_changed_after_it_was_shown_is_refused(quoted: Quot
     runner, folder = Pretending(quoted.digest), tmp_path / "cdk.out"
     cdk = Cdk(runner=runner, environment={"PATH": "/usr/bin:/bin"})
     made = cdk.synth(tmp_path / "plan.json", quoted.digest, folder)
-    cdk.diff(made)
+    made.refuse_if_changed()
     (folder / "read.1.2.lock").touch()
-    cdk.diff(made)
+    made.refuse_if_changed()
     template = folder / "stack-1.template.json"
     if change == "edit":
         template.write_text(template.read_text().replace('"MaxCount": 1', '"MaxCount": 6'))
@@ -124,7 +123,7 @@ def test_an_assembly_that_was_changed_after_it_was_shown_is_refused(quoted: Quot
     with pytest.raises(QuoteMismatchError, match="changed after it was synthesised"):
         deploy(quoted, Bundle(digest=quoted.digest, files=()), made, cdk, outputs=outputs, now=NOW)
     with pytest.raises(QuoteMismatchError, match="changed after it was synthesised"):
-        cdk.diff(made)
+        made.refuse_if_changed()
     assert len(runner.commands) == ran
 
 
@@ -151,7 +150,7 @@ def test_a_quote_whose_prices_have_expired_since_does_not_deploy(quoted: Quote, 
 
 def test_an_assembly_with_a_failed_validation_is_refused_even_when_cdk_exits_0(tmp_path: Path) -> None:
     class Synthesised(RecordingRunner):
-        def run(self, command: Command, on_line: object = None) -> commands.Completed:
+        def run(self, command: Command, on_line: object = None) -> Completed:
             report = {
                 "pluginReports": [
                     {"conclusion": "failure", "violations": [{"ruleName": "S1", "description": "the bucket is open"}]}

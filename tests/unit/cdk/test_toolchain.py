@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.catalog.assets import root
 from launcher.cdk import toolchain
 from launcher.model.errors import ImpossibleError, SlipwayError
 
@@ -147,7 +148,7 @@ class TestInstallCli:
 class TestMain:
     def test_a_refusal_is_an_exit_code_and_names_the_fix(self, monkeypatch, capsys):
         monkeypatch.setenv("PATH", "")
-        monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda _: None)
+        monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
         with pytest.raises(SystemExit) as stop:
             toolchain.main(["--version"])
         assert stop.value.code == 5
@@ -155,7 +156,7 @@ class TestMain:
 
     @pytest.mark.server
     def test_the_locked_cli_answers(self):
-        lock = json.loads((toolchain.root() / "package-lock.json").read_text())
+        lock = json.loads((root() / "package-lock.json").read_text())
         command = [sys.executable, "-P", "-m", "launcher.cdk.toolchain", "--version"]
         answer = subprocess.run(command, capture_output=True, text=True, check=True)
         assert answer.stdout.startswith(lock["packages"]["node_modules/aws-cdk"]["version"] + " ")

@@ -2,23 +2,23 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from launcher.cli.app import main
 from launcher.cli.compare_page import page
 from launcher.model.errors import ImpossibleError
 from launcher.pricing.verdict import Choice
 from launcher.records.comparison import compare_document
 from launcher.workflow.quote.compare import Comparison, compare
 from launcher.workflow.quote.options import PriceOptions
+from tests.plans import NOW
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
-BASE = {
+BASE: dict[str, Any] = {
     "slipway": 1,
     "name": "sft",
     "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 2.0, "runs": 24, "port_weeks": 2}},
@@ -31,15 +31,17 @@ def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., C
     """Compare a plan; `gpu` and `trainium` set what an hour on demand costs of a p5 and a trn1."""
     monkeypatch.chdir(tmp_path)
 
-    def run(train: dict | None = None, *, gpu: float = 0, trainium: float = 0, **sections: object) -> Comparison:
+    def run(train: dict | None = None, *, gpu: float = 0, trainium: float = 0, **sections: Any) -> Comparison:
         plan = {**BASE, **sections}
         plan["workload"] = {"train": {**BASE["workload"]["train"], **(train or {})}}
         if gpu:
             own = {"p5.48xlarge/on-demand": gpu, "trn1.32xlarge/on-demand": trainium}
             plan["target"] = {"instance_type": ["p5.48xlarge", "trn1.32xlarge"], "nodes": 1, "region": "us-east-2"}
-            plan["purchase"] = {"option": "on-demand", "price_overrides": own, **dict(plan.get("purchase", {}))}
+            plan["purchase"] = {"option": "on-demand", "price_overrides": own, **sections.get("purchase", {})}
         Path("plan.yaml").write_text(yaml.safe_dump(plan), encoding="utf-8")
-        return compare(Path("plan.yaml"), NOW, PriceOptions())
+        found = compare(Path("plan.yaml"), NOW, PriceOptions())
+        assert isinstance(found, Comparison)
+        return found
 
     return run
 
@@ -170,13 +172,11 @@ def test_the_page(compared, golden, width):
     golden(f"plan/compare-{width}.txt", "\n".join(lines) + "\n")
 
 
-def test_the_json(compared, capsys, monkeypatch):
+def test_the_json(compared, slipway):
     found = compared()
-    monkeypatch.setattr("sys.argv", ["slipway", "compare", "plan.yaml", "--json"])
-    with pytest.raises(SystemExit) as left:
-        main()
-    shown = json.loads(capsys.readouterr().out)
-    assert left.value.code == 0
+    ended = slipway("compare", "plan.yaml", "--json")
+    shown = json.loads(ended.out)
+    assert ended.code == 0
     assert shown["schema"] == "slipway.compare/1"
     assert set(shown) >= {"schema", "name", "as_of", "verdict", "options", "break_even"}
     assert set(shown["verdict"]) == {"choice", "text", "reasons", "flips"}

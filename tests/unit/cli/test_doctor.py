@@ -1,11 +1,9 @@
 """The page, the document and the exit code of `slipway doctor`."""
 
 import json
-import sys
 
 import pytest
 
-from launcher.cli import app
 from launcher.cli.doctor_page import page
 from launcher.model.diagnosis import Diagnosis, advice, failed, ok, unknown
 from launcher.records.diagnosis_document import diagnosis_document
@@ -43,23 +41,16 @@ def test_nothing_failed_is_ready():
     assert diagnosis_document(Diagnosis(name=None, checks=FOUND.checks[2:]))["verdict"] == "ready"
 
 
-def doctor(monkeypatch, capsys, *words):
-    monkeypatch.setattr(sys, "argv", ["slipway", "doctor", *words])
-    with pytest.raises(SystemExit) as left:
-        app.main()
-    return left.value.code, capsys.readouterr()
-
-
-def test_without_credentials_it_refuses_and_still_says_what_it_could_see(monkeypatch, capsys):
-    code, said = doctor(monkeypatch, capsys, "examples/p5-spot.yaml", "--json")
-    checks = {each["name"]: each["result"] for each in json.loads(said.out)["checks"]}
+def test_without_credentials_it_refuses_and_still_says_what_it_could_see(slipway):
+    code, out, _ = slipway("doctor", "examples/p5-spot.yaml", "--json")
+    checks = {each["name"]: each["result"] for each in json.loads(out)["checks"]}
     assert code == 5
     assert checks["credentials"] == "failed"
     assert checks["CDK and Node"] == "ok"
     assert checks["type offered"] == "unknown"
 
 
-def test_without_a_plan_or_a_region_there_is_nothing_to_look_at(monkeypatch, capsys):
-    code, said = doctor(monkeypatch, capsys)
+def test_without_a_plan_or_a_region_there_is_nothing_to_look_at(slipway):
+    code, _, err = slipway("doctor")
     assert code == 2
-    assert "add --region" in said.err
+    assert "add --region" in err

@@ -1,9 +1,8 @@
 """examples/README.md lists every plan, and links to nothing that is not there."""
 
 import re
-from pathlib import Path
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+from tests.plans import EXAMPLES
 
 
 def test_every_plan_is_listed_once() -> None:

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli.app import main
-
 GOOD = """
 slipway: 1
 name: x
@@ -20,13 +18,6 @@ purchase: {option: on-demand}
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def slipway(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr("sys.argv", ["slipway", *words])
-    with pytest.raises(SystemExit) as left:
-        main()
-    return int(left.value.code or 0)
 
 
 CASES = [
@@ -54,30 +45,20 @@ CASES = [
 
 @pytest.mark.parametrize("command", ["plan", "quote"])
 @pytest.mark.parametrize("text,code,words", CASES)
-def test_bad_plans_are_refused_with_the_code_and_the_fix(
-    *,
-    text: str,
-    code: int,
-    words: str,
-    command: str,
-    here: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_bad_plans_are_refused_with_the_code_and_the_fix(*, text, code, words, command, here, slipway):
     (here / "plan.yaml").write_text(text)
-    assert slipway(monkeypatch, command, "plan.yaml") == code
-    said = capsys.readouterr()
+    said = slipway(command, "plan.yaml")
+    assert said.code == code
     assert words in said.err
     assert "Traceback" not in said.err
     assert said.out == ""
 
 
-def test_a_refusal_is_json_when_json_was_asked_for(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_refusal_is_json_when_json_was_asked_for(here, slipway):
     (here / "plan.yaml").write_text(GOOD + "regoin: us-east-1\n")
-    assert slipway(monkeypatch, "plan", "plan.yaml", "--json") == 2
-    document = json.loads(capsys.readouterr().out)
+    ended = slipway("plan", "plan.yaml", "--json")
+    assert ended.code == 2
+    document = json.loads(ended.out)
     assert document["schema"] == "slipway.error/1"
     assert document["exit_code"] == 2
     assert [each["path"] for each in document["findings"]] == ["regoin"]
@@ -111,51 +92,40 @@ def test_a_refusal_is_json_when_json_was_asked_for(
         (GOOD, ["plan", "plan.yaml", "--no-such-flag"], 2, "No such option"),
     ],
 )
-def test_nothing_starts_without_an_allowed_quote(
-    *,
-    text: str,
-    words: list[str],
-    code: int,
-    said: str,
-    here: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_nothing_starts_without_an_allowed_quote(*, text, words, code, said, here, slipway):
     (here / "plan.yaml").write_text(text)
-    assert slipway(monkeypatch, *words) == code
-    assert said in capsys.readouterr().err
+    (here / "train.py").touch()
+    ended = slipway(*words)
+    assert ended.code == code
+    assert said in ended.err
     assert not (here / ".slipway").exists()
 
 
-def test_plan_and_quote_show_what_the_gate_would_say_and_end_well(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plan_and_quote_show_what_the_gate_would_say_and_end_well(here, slipway):
     (here / "plan.yaml").write_text(GOOD + "budget: {max_usd: 5}\n")
     for command in ("plan", "quote"):
-        assert slipway(monkeypatch, command, "plan.yaml") == 0
-        assert "budget $5.00" in capsys.readouterr().out
-    assert slipway(monkeypatch, "quote", "plan.yaml", "--json") == 0
-    gate = json.loads(capsys.readouterr().out)["gate"]
+        ended = slipway(command, "plan.yaml")
+        assert ended.code == 0
+        assert "budget $5.00" in ended.out
+    ended = slipway("quote", "plan.yaml", "--json")
+    assert ended.code == 0
+    gate = json.loads(ended.out)["gate"]
     assert (gate["verdict"], gate["exit_code"]) == ("refuse", 3)
 
 
-def test_init_writes_a_plan_that_is_priced_and_never_writes_over_one(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert slipway(monkeypatch, "init", "mine.yaml", "--name", "mine") == 0
-    assert slipway(monkeypatch, "plan", "mine.yaml", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["name"] == "mine"
+def test_init_writes_a_plan_that_is_priced_and_never_writes_over_one(here, slipway):
+    assert slipway("init", "mine.yaml", "--name", "mine").code == 0
+    ended = slipway("plan", "mine.yaml", "--json")
+    assert ended.code == 0
+    assert json.loads(ended.out)["name"] == "mine"
     before = (here / "mine.yaml").read_text()
-    assert slipway(monkeypatch, "init", "mine.yaml") == 5
+    assert slipway("init", "mine.yaml").code == 5
     assert (here / "mine.yaml").read_text() == before
 
 
-def test_render_writes_the_files_and_executes_nothing(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_render_writes_the_files_and_executes_nothing(here, slipway):
     (here / "plan.yaml").write_text(GOOD)
-    assert slipway(monkeypatch, "render", "plan.yaml", "-o", "out") == 0
+    assert slipway("render", "plan.yaml", "-o", "out").code == 0
     assert {each.name for each in (here / "out").iterdir()} >= {"cluster.yaml", "job.sbatch", "job.json"}
-    capsys.readouterr()
     (here / "blocked").write_text("a file")
-    assert slipway(monkeypatch, "render", "plan.yaml", "-o", "blocked") == 5
+    assert slipway("render", "plan.yaml", "-o", "blocked").code == 5

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -46,7 +47,7 @@ def test_every_command_is_a_module_that_registers_itself() -> None:
         assert name in getattr(alone, "commands")  # noqa: B009
 
 
-def made(**changes: object) -> dict[str, object]:
+def made(**changes: Any) -> dict[str, object]:
     """What a command with one parameter of each kind gets from some words."""
     got: dict[str, object] = {}
     app = typer.Typer()
@@ -84,6 +85,7 @@ def test_words_become_values_of_their_kind() -> None:
 
 @pytest.mark.parametrize("words", [["a", "--count", "x"], ["a", "--count", "0"], ["a", "--count", "10"], []])
 def test_words_of_the_wrong_kind_are_refused_by_their_name(words: list[str]) -> None:
+    refusal: Any
     with pytest.raises(command_line._USAGE_ERROR) as refusal:
         made(words=words)
     assert refusal.value.exit_code == 2

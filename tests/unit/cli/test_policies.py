@@ -2,11 +2,8 @@
 
 import json
 import shlex
-import sys
 
 import pytest
-
-from launcher.cli import app
 
 WORDS = ["policies", "--account", "123456789012", "--region", "us-east-2"]
 OWN = "arn:aws:iam::123456789012:policy/SlipwayBoundary"
@@ -20,17 +17,10 @@ workload: {train: {model: llama-3.1-8b, tokens_b: 1, data: {uri: "s3://corpus-of
 
 
 @pytest.fixture
-def slipway(monkeypatch, capsys, tmp_path):
+def slipway(slipway, monkeypatch, tmp_path):
     """Run it in an empty folder: exit code, and what it printed."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["slipway", *words])
-        with pytest.raises(SystemExit) as end:
-            app.main()
-        return end.value.code, *capsys.readouterr()
-
-    return run
+    return slipway
 
 
 def test_every_file_has_its_command_and_the_bootstrap_all_of_cloudformations(slipway, tmp_path):

@@ -2,16 +2,15 @@
 
 import json
 import re
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from launcher.aws.calls import CredentialsError
+from launcher.catalog.fetched_prices import Move, Refusal, plain
 from launcher.catalog.listing import KINDS
-from launcher.catalog.load import load
-from launcher.catalog.readings import Move, Refusal, plain
 from launcher.catalog.selector import Key
 from launcher.cli.prices_page import MOST, MOST_UNFILTERED, diff_page, show_page
 from launcher.cli.refresh_page import refresh_page
@@ -19,16 +18,11 @@ from launcher.model.errors import AwsError, UnreadableInputError
 from launcher.records.price_documents import diff_document, refresh_document, show_document
 from launcher.records.refresh_report import RefreshReport
 from launcher.workflow.quote.prices import Wanted, check_regions, diff, show
+from tests.plans import NOW
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 P5 = "p5.48xlarge"
 MONEY = re.compile(r"-?\d+(\.\d+)?")
 CUT = (date(2025, 4, 1), date(2025, 6, 25))
-
-
-@pytest.fixture(scope="module")
-def catalog():
-    return load()
 
 
 def page(catalog, wanted, width, *, history=False, everything=False):

@@ -1,6 +1,5 @@
 """The screen of output in README.md is what the command prints; `make golden` puts the present one there."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,12 +7,11 @@ import pytest
 from launcher.cli.plan_page import page
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
+from tests.plans import NOW, ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 README = ROOT / "README.md"
 PLAN = Path("examples/open/llama31-8b-sft.yaml")
 OPENS, CLOSES = f"$ slipway plan {PLAN}\n", "```\n"
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def test_the_screen_in_the_readme_is_the_real_one(

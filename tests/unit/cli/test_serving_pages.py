@@ -4,13 +4,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from launcher.cli import explain, portfolio_page, serving_compare
-from launcher.cli.app import main
 from launcher.cli.plan_page import page
 from launcher.cli.quote_page import page as quote_page
 from launcher.pricing.priced import Priced
@@ -18,8 +16,8 @@ from launcher.workflow.quote.compare import compare
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.portfolio import portfolio
 from launcher.workflow.quote.price import price
+from tests.plans import NOW, ROOT
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CHAT = """
 slipway: 1
 name: chat
@@ -37,7 +35,6 @@ name: sft
 workload: {train: {model: llama-3.1-8b, method: full, tokens_b: 0.5, runs: 24, runs_per_month: 2}}
 target: {instance_type: [p5.48xlarge, trn1.32xlarge], region: [us-east-1, us-east-2]}
 """
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -54,14 +51,6 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pat
 
 def priced(path: Path) -> Priced:
     return price(path, NOW, PriceOptions())
-
-
-def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> tuple[int, str, str]:
-    monkeypatch.setattr("sys.argv", ["slipway", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    told = capsys.readouterr()
-    return int(ended.value.code or 0), told.out, told.err
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -110,15 +99,15 @@ def test_a_number_is_explained_step_by_step(plan):
     assert "requests/s of the instance" in told
 
 
-def test_json_of_plan_quote_and_comparison(plan, monkeypatch, capsys):
+def test_json_of_plan_quote_and_comparison(plan, slipway):
     plan(CHAT)
-    code, out, _ = run(["plan", "plan.yaml", "--json"], monkeypatch, capsys)
+    code, out, _ = slipway("plan", "plan.yaml", "--json")
     told = json.loads(out)
     assert (code, told["schema"]) == (0, "slipway.plan/1")
     assert {each["purchase_option"] for each in told["candidates"]} == {"bedrock", "on-demand", "savings-plan"}
-    code, out, _ = run(["quote", "plan.yaml", "--pick", "2", "--json"], monkeypatch, capsys)
+    code, out, _ = slipway("quote", "plan.yaml", "--pick", "2", "--json")
     assert (code, json.loads(out)["schema"]) == (0, "slipway.quote/1")
-    code, out, _ = run(["compare", "plan.yaml", "--json"], monkeypatch, capsys)
+    code, out, _ = slipway("compare", "plan.yaml", "--json")
     told = json.loads(out)
     assert (code, told["schema"], told["verdict"]["choice"]) == (0, "slipway.compare/1", "bedrock")
     assert told["break_even"]["requests_per_month"] > 17.5e6
@@ -126,10 +115,10 @@ def test_json_of_plan_quote_and_comparison(plan, monkeypatch, capsys):
     assert inf2[0]["crossover_utilisation"] == pytest.approx(2.29, abs=0.01)
 
 
-def test_json_of_a_portfolio(plan, monkeypatch, capsys):
+def test_json_of_a_portfolio(plan, slipway):
     plan(CHAT)
     plan(SFT, "sft.yaml")
-    code, out, _ = run(["portfolio", "plan.yaml", "sft.yaml", "--json"], monkeypatch, capsys)
+    code, out, _ = slipway("portfolio", "plan.yaml", "sft.yaml", "--json")
     told = json.loads(out)
     assert (code, told["schema"]) == (0, "slipway.portfolio/1")
     months = [float(each["usd_per_month"]["mid"]) for each in told["plans"]]
@@ -143,43 +132,43 @@ def test_json_of_a_portfolio(plan, monkeypatch, capsys):
     assert "sft" in chips["Inferentia2"]["missing"]
 
 
-def test_a_portfolio_with_a_bad_plan_names_it(plan, monkeypatch, capsys):
+def test_a_portfolio_with_a_bad_plan_names_it(plan, slipway):
     plan(CHAT)
     plan(CHAT.replace("llama-3.1-8b", "llama-9"), "bad.yaml")
-    code, _, err = run(["portfolio", "plan.yaml", "bad.yaml"], monkeypatch, capsys)
+    code, _, err = slipway("portfolio", "plan.yaml", "bad.yaml")
     assert code == 5
     assert "bad.yaml: no model llama-9" in err
 
 
-def test_a_portfolio_tells_of_every_bad_plan_at_once(plan, monkeypatch, capsys):
+def test_a_portfolio_tells_of_every_bad_plan_at_once(plan, slipway):
     """Those that end while they are read, too."""
     plan(CHAT)
     plan(CHAT.replace("llama-3.1-8b", "llama-9"), "bad.yaml")
     plan(CHAT.replace("output_tokens: 250", "output_tokens: 250\n    zones: 9"), "far.yaml")
-    code, _, err = run(["portfolio", "far.yaml", "plan.yaml", "bad.yaml"], monkeypatch, capsys)
+    code, _, err = slipway("portfolio", "far.yaml", "plan.yaml", "bad.yaml")
     assert code == 5
     assert "far.yaml: must be at most 6, got 9" in err
     assert "bad.yaml: no model llama-9" in err
 
 
-def test_a_plan_that_nothing_can_serve_ends_with_5(plan, monkeypatch, capsys):
+def test_a_plan_that_nothing_can_serve_ends_with_5(plan, slipway):
     plan(CHAT.replace("output_tokens: 250", "output_tokens: 250\n    tensor_parallel: 12"))
-    code, _, err = run(["plan", "plan.yaml"], monkeypatch, capsys)
+    code, _, err = slipway("plan", "plan.yaml")
     assert code == 5
     assert "1, 2, 4, 8, 24 on Inferentia2" in err
 
 
-def test_init_writes_a_serving_plan_that_works(tmp_path, monkeypatch, capsys):
+def test_init_writes_a_serving_plan_that_works(tmp_path, monkeypatch, slipway):
     monkeypatch.chdir(tmp_path)
-    assert run(["init", "--serve", "--name", "mine"], monkeypatch, capsys)[0] == 0
-    code, out, _ = run(["plan", "plan.yaml"], monkeypatch, capsys)
+    assert slipway("init", "--serve", "--name", "mine")[0] == 0
+    code, out, _ = slipway("plan", "plan.yaml")
     assert code == 0
     assert "mine · serving llama-3.1-8b" in out
     assert "# hourly_requests_per_s: null" in Path("plan.yaml").read_text(encoding="utf-8")
 
 
-def test_the_schema_has_the_serving_keys(monkeypatch, capsys):
-    code, out, _ = run(["schema"], monkeypatch, capsys)
+def test_the_schema_has_the_serving_keys(slipway):
+    code, out, _ = slipway("schema")
     workload = json.loads(out)["properties"]["workload"]["anyOf"][0]["properties"]["serve"]["anyOf"][0]["anyOf"][0]
     assert code == 0
     assert workload["properties"]["hourly_requests_per_s"]["anyOf"][0]["minItems"] == 24

@@ -1,16 +1,19 @@
 """status, cancel, logs and checkpoints on run folders that no cluster needs to be asked about."""
 
 import json
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import boto3
 import pytest
+from moto import mock_aws
 
-from launcher.cli.app import main
+from launcher import plan_file
 from launcher.cli.checkpoints_page import page
+from launcher.model.document import document
 from launcher.records import run_folder
-from launcher.workflow.run.checkpoints import Checkpoint
+from launcher.records.checkpoints import Checkpoint
+from tests.plans import ROOT
 
 REPORT = {
     "schema": "slipway.report/1",
@@ -42,17 +45,6 @@ def folder(tmp_path, monkeypatch):
     return run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
 
 
-@pytest.fixture
-def slipway(monkeypatch, capsys):
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["slipway", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return (ended.value.code, *capsys.readouterr())
-
-    return run
-
-
 def test_a_run_of_the_sandbox_stands_as_its_report_says(folder, slipway):
     folder.write_json("report.json", REPORT)
     code, out, _ = slipway("status", "tiny", "--json")
@@ -75,6 +67,45 @@ def test_a_folder_that_was_only_deployed_has_no_job(folder, slipway):
     assert (code, "no job on a cluster" in err) == (5, True)
     code, _, err = slipway("logs", "tiny", "-f")
     assert (code, "no job on a cluster to follow" in err) == (2, True)
+
+
+TEMPLATE = json.dumps({"Resources": {"Nothing": {"Type": "AWS::SNS::Topic"}}})
+
+
+@pytest.fixture
+def deployed(tmp_path, monkeypatch):
+    """A deployment of tiny-gpt was cut short: one stack was made, the folder names another, and there is no output."""
+    monkeypatch.chdir(tmp_path)
+    made = run_folder.create("tiny-gpt", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+    request = plan_file.load(ROOT / "examples" / "tiny-gpt.yaml")
+    made.write_json("plan.json", document(request))
+    made.write_json("outputs.json", {"slipway-tiny-gpt-network": {}})
+    return request.target.region[0]
+
+
+def test_stacks_of_a_run_without_a_job_are_those_that_exist(deployed, slipway, monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        client = boto3.client("cloudformation", region_name=deployed)
+        client.create_stack(StackName="slipway-tiny-gpt-training", TemplateBody=TEMPLATE)
+        _, out, _ = slipway("status", "tiny-gpt", "--json")
+        found = json.loads(out)
+        assert found["stacks"] == ["slipway-tiny-gpt-training"]
+        assert found["stack_states"] == {"slipway-tiny-gpt-training": "CREATE_COMPLETE"}
+        _, out, _ = slipway("status", "tiny-gpt")
+        assert "slipway-tiny-gpt-training CREATE_COMPLETE" in " ".join(out.split())
+        client.delete_stack(StackName="slipway-tiny-gpt-training")
+        _, out, _ = slipway("status", "tiny-gpt")
+        assert "billed" not in out
+
+
+def test_without_credentials_they_are_those_that_the_folder_names(deployed, slipway):
+    _, out, _ = slipway("status", "tiny-gpt", "--json")
+    found = json.loads(out)
+    assert (found["stacks"], found["stack_states"]) == (["slipway-tiny-gpt-network"], None)
+    _, out, _ = slipway("status", "tiny-gpt")
+    assert "CloudFormation could not be asked" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": "other/1"}', '{"schema": "slipway.submission/1"}'])

@@ -9,7 +9,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from launcher.cli.app import COMPLETION, application, front
+from launcher.cli.app import application, front
+from launcher.cli.completion import VARIABLE
 from launcher.cli.summaries import SUMMARIES
 
 LOADED = """
@@ -30,7 +31,7 @@ def run(code: str, **more: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_summary_is_the_first_sentence_of_its_command():
-    commands = get_command(application()).commands
+    commands = get_command(application()).commands  # type: ignore[attr-defined]
     assert list(commands) == list(SUMMARIES)
     for name, each in commands.items():
         assert " ".join(each.help.split("\n\n")[0].split()) == SUMMARIES[name]
@@ -62,6 +63,6 @@ def test_a_command_that_does_not_exist_is_named_with_its_neighbour():
 
 
 def test_a_shell_that_completes_a_word_is_answered_from_the_commands():
-    words = {COMPLETION: "complete_bash", "COMP_WORDS": "slipway plan --exp", "COMP_CWORD": "2"}
+    words = {VARIABLE: "complete_bash", "COMP_WORDS": "slipway plan --exp", "COMP_CWORD": "2"}
     answer = run("import sys; from launcher.cli.app import main; sys.argv = ['slipway']; main()", **words)
     assert "--explain" in answer.stdout

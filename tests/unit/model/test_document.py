@@ -1,11 +1,12 @@
 """Digests: the same plan has the same one, a different plan a different one, and machines do not matter."""
 
+import hashlib
 import json
 from dataclasses import replace
 
 from launcher import plan_file
-from launcher.model.document import document, pinned, resolve
-from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.document import PlanBase, document, pinned, plan_at
+from launcher.model.enums import PurchaseOption, Restart, SavingsPlanKind, TargetKind
 from launcher.model.plan import Place
 
 REQUEST = plan_file.loads("slipway: 1\nname: x\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2}}\n")
@@ -20,14 +21,14 @@ PLACE = Place(
 
 
 def test_a_resolved_plan_read_back_from_its_document_has_the_same_digest() -> None:
-    plan = resolve(REQUEST, PLACE)
+    plan = plan_at(REQUEST, PLACE)
     again = plan_file.loads(json.dumps(document(plan.request)))
     assert again == plan.request
-    assert resolve(again, PLACE).digest == plan.digest
+    assert plan_at(again, PLACE).digest == plan.digest
 
 
 def test_every_part_of_the_place_changes_the_digest() -> None:
-    base = resolve(REQUEST, PLACE).digest
+    base = plan_at(REQUEST, PLACE).digest
     others = [
         replace(PLACE, nodes=4),
         replace(PLACE, region="us-west-2", az_id=None),
@@ -35,12 +36,12 @@ def test_every_part_of_the_place_changes_the_digest() -> None:
         replace(PLACE, option=PurchaseOption.ON_DEMAND),
         replace(PLACE, instance_type="p4d.24xlarge"),
     ]
-    assert len({base, *(resolve(REQUEST, each).digest for each in others)}) == len(others) + 1
+    assert len({base, *(plan_at(REQUEST, each).digest for each in others)}) == len(others) + 1
 
 
 def test_the_folder_of_the_files_does_not_change_the_digest() -> None:
     moved = replace(REQUEST, run=replace(REQUEST.run, workdir="/somewhere/else"))
-    assert resolve(moved, PLACE).digest == resolve(REQUEST, PLACE).digest
+    assert plan_at(moved, PLACE).digest == plan_at(REQUEST, PLACE).digest
 
 
 def test_pinning_leaves_nothing_open() -> None:
@@ -50,3 +51,21 @@ def test_pinning_leaves_nothing_open() -> None:
         ("us-east-2",),
         ("p5.48xlarge",),
     )
+
+
+def test_a_digest_is_that_of_the_whole_documents_canonical_json() -> None:
+    """What no place changes is written once for all of them, and what a place decides is written without its kinds."""
+    term = {"option": PurchaseOption.SAVINGS_PLAN, "plan_kind": SavingsPlanKind.COMPUTE, "term_years": 3}
+    places = [PLACE, replace(PLACE, az_id=None, instance_type=""), replace(PLACE, **term)]
+    base = PlanBase(REQUEST)
+    for place in places:
+        plan = base.at(place)
+        data = document(plan.request)
+        for section, key in (("run", "workdir"), ("run", "plain_env"), ("network", "subnets")):
+            del data[section][key]
+        if plan.request.checkpoint.restart is Restart.AUTO:
+            del data["checkpoint"]["restart"]
+        if plan.request.purchase.support_percent is None:
+            del data["purchase"]["support_percent"]
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        assert plan.digest == hashlib.sha256(text.encode()).hexdigest() == plan_at(REQUEST, place).digest

@@ -25,8 +25,12 @@ TABLES = {
 }
 """The table, and the one place of each layer that names what builds a target."""
 OWN = {
+    "launcher/planning/eks.py": {TargetKind.PARALLELCLUSTER},
+    "launcher/planning/hyperpod_eks.py": {TargetKind.HYPERPOD_SLURM, TargetKind.EKS},
     "launcher/planning/hyperpod.py": {TargetKind.HYPERPOD_SLURM, TargetKind.PARALLELCLUSTER},
     "launcher/rendering/cluster.py": {TargetKind.PARALLELCLUSTER},
+    "launcher/rendering/eks.py": {TargetKind.EKS},
+    "launcher/rendering/hyperpod_eks.py": {TargetKind.HYPERPOD_EKS},
     "launcher/rendering/hyperpod.py": {TargetKind.HYPERPOD_SLURM},
     "launcher/model/serving_image.py": {TargetKind.EKS},
 }
@@ -77,8 +81,9 @@ def test_nothing_else_asks_which_kind_a_target_is():
         name = str(path.relative_to(ROOT))
         allowed = TABLES.get(name, OWN.get(name, set()))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-            kind = TargetKind.__members__.get(node.attr) if named and node.value.id == "TargetKind" else None
+            if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
+                continue
+            kind = TargetKind.__members__.get(node.attr) if node.value.id == "TargetKind" else None
             if kind is not None and kind not in allowed:
                 found.append(f"{name}:{node.lineno}: {kind.name}")
     assert not found

@@ -1,21 +1,14 @@
 """Addresses: how a VPC is cut, and how many a cluster takes in either EFA layout."""
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher import plan_file
-from launcher.catalog.load import load
 from launcher.model.enums import EfaLayout
 from launcher.model.errors import ImpossibleError
 from launcher.planning.addresses import address_findings, addresses, addresses_per_node, ranges
 from launcher.planning.pin import pinned_plan
-
-
-@pytest.fixture(scope="module")
-def catalog():
-    return load()
+from tests.plans import request_of
 
 
 def plan_of(catalog, **extra):
@@ -27,7 +20,7 @@ def plan_of(catalog, **extra):
     }
     for key, value in extra.items():
         data[key] = {**data.get(key, {}), **value}
-    return pinned_plan(plan_file.loads(yaml.safe_dump(data)), catalog)
+    return pinned_plan(request_of(data), catalog)
 
 
 def taken(plan, instances):

@@ -3,21 +3,20 @@
 import re
 
 import pytest
-import yaml
 
-from launcher import plan_file
 from launcher.catalog.bedrock import BedrockCatalog
-from launcher.catalog.load import load
 from launcher.catalog.serving import load_serving
 from launcher.catalog.serving_images import load_images
 from launcher.model import endpoint as rules
-from launcher.model.document import resolve
+from launcher.model.document import plan_at
 from launcher.model.endpoint import EndpointMode
 from launcher.model.enums import Level, Rollout
 from launcher.model.errors import ImpossibleError
-from launcher.planning.endpoint import endpoint, scheduled, volume_gib
+from launcher.model.schedule import scheduled
+from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_checks import container_findings, endpoint_findings
 from launcher.planning.endpoint_pin import pinned_serving
+from tests import plans
 
 SERVE = {
     "model": "llama-3.1-8b",
@@ -35,9 +34,8 @@ LARGE = {"instance_type": "inf2.48xlarge"}
 ECR = "123456789012.dkr.ecr.us-east-1.amazonaws.com/mine"
 
 
-@pytest.fixture(scope="module")
-def catalog():
-    return load()
+def served(plan, catalog):
+    return ServingDeployment(plan=plan, catalog=catalog, images=load_images())
 
 
 def request_of(serve=None, target=None, rest=None):
@@ -50,7 +48,7 @@ def request_of(serve=None, target=None, rest=None):
         "purchase": {"option": "on-demand"},
         **(rest or {}),
     }
-    return plan_file.loads(yaml.safe_dump(data))
+    return plans.request_of(data)
 
 
 @pytest.fixture
@@ -63,7 +61,7 @@ def plan(catalog):
         kinds = {"instance_type": request.target.instance_type[0], "region": request.target.region[0]}
         values = {name: getattr(base, name) for name in base.__dataclass_fields__}
         values |= {**kinds, "target": request.target.kind[0], "nodes": request.target.nodes.minimum, **place}
-        return resolve(request, type(base)(**values))
+        return plan_at(request, type(base)(**values))
 
     return make
 
@@ -71,7 +69,7 @@ def plan(catalog):
 @pytest.fixture
 def found(plan, catalog):
     def check(serve=None, target=None, rest=None, **place):
-        return endpoint_findings(plan(serve, target, rest, **place), catalog, load_images(), load_serving())
+        return endpoint_findings(served(plan(serve, target, rest, **place), catalog), load_serving())
 
     return check
 
@@ -254,15 +252,15 @@ def test_several_findings_are_told_at_once(found):
 
 def test_containers_are_judged_alike_on_kubernetes(plan, catalog):
     made = plan({"tensor_parallel": 12}, {"kind": "eks"})
-    assert [each.code for each in container_findings(made, catalog, load_images())] == ["tensor-parallel"]
-    codes = [each.code for each in endpoint_findings(plan({}, {"kind": "eks"}), catalog, load_images(), load_serving())]
+    assert [each.code for each in container_findings(served(made, catalog))] == ["tensor-parallel"]
+    codes = [each.code for each in endpoint_findings(served(plan({}, {"kind": "eks"}), catalog), load_serving())]
     assert codes == ["not-an-endpoint"]
 
 
 class TestEndpoint:
     @pytest.fixture
     def made(self, plan, catalog):
-        return lambda *args, **more: endpoint(plan(*args, **more), catalog, load_images())
+        return lambda *args, **more: served(plan(*args, **more), catalog).endpoint
 
     def test_copies_of_neuron_are_components_and_of_a_gpu_one_container(self, made):
         assert made({"tensor_parallel": 8}, LARGE).mode is EndpointMode.COMPONENTS
@@ -287,7 +285,7 @@ class TestEndpoint:
 
     def test_its_volume_is_the_one_that_is_priced(self, plan, catalog):
         for model, gb in (("llama-3.1-8b", 16.06), ("llama-3.3-70b", 141.1)):
-            assert volume_gib(plan({"model": model}), catalog) == rules.volume_gib(gb)
+            assert served(plan({"model": model}), catalog).volume_gib == rules.volume_gib(gb)
 
 
 def test_a_schedule_names_a_time_zone_or_none():

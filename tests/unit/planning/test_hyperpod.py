@@ -1,20 +1,11 @@
 """What HyperPod takes of a subnet, and which of its remarks a plan gets to hear."""
 
-import pytest
-import yaml
-
-from launcher import plan_file
-from launcher.catalog.load import load
 from launcher.catalog.training import load_training
 from launcher.model.enums import Level, TargetKind
 from launcher.planning.addresses import addresses
 from launcher.planning.pin import pinned_plan
-from launcher.planning.resolve import resolve
-
-
-@pytest.fixture(scope="module")
-def catalog():
-    return load()
+from launcher.planning.resolve import resolve_training
+from tests import plans
 
 
 def request_of(**changes):
@@ -27,7 +18,7 @@ def request_of(**changes):
     }
     for key, value in changes.items():
         base[key] = {**base.get(key, {}), **value}
-    return plan_file.loads(yaml.safe_dump(base))
+    return plans.request_of(base)
 
 
 def taken(request, catalog):
@@ -43,12 +34,12 @@ def test_every_card_is_counted_with_an_address_and_the_file_system_with_its_own(
 
 def test_remarks_are_made_where_hyperpod_is_asked_for(catalog):
     facts = load_training()
-    asked = resolve(request_of(), catalog, facts)
+    asked = resolve_training(request_of(), catalog, facts)
     assert {each.target for each in asked.groups} == {TargetKind.HYPERPOD_SLURM}
     assert [each.code for each in asked.findings] == ["hyperpod-shared-folder", "hyperpod-health-checks"]
-    told = resolve(request_of(storage={"lustre_gib": 2400}), catalog, facts)
+    told = resolve_training(request_of(storage={"lustre_gib": 2400}), catalog, facts)
     assert [each.code for each in told.findings] == ["hyperpod-health-checks"]
-    plain = resolve(request_of(target={"kind": "any"}), catalog, facts)
+    plain = resolve_training(request_of(target={"kind": "any"}), catalog, facts)
     assert [each.code for each in plain.findings] == []
 
 
@@ -58,13 +49,13 @@ def test_a_training_plan_without_its_end_is_told_of(catalog):
     open_ended = {"option": "training-plan", "training_plan": {"arn": arn}}
     (found,) = [
         each
-        for each in resolve(request_of(purchase=open_ended), catalog, facts).findings
+        for each in resolve_training(request_of(purchase=open_ended), catalog, facts).findings
         if each.code == "training-plan-end"
     ]
     assert (found.level, found.path) == (Level.WARNING, "purchase.training_plan.ends_at")
     known = {"option": "training-plan", "training_plan": {"arn": arn, "ends_at": ends}}
     assert "training-plan-end" not in {
-        each.code for each in resolve(request_of(purchase=known), catalog, facts).findings
+        each.code for each in resolve_training(request_of(purchase=known), catalog, facts).findings
     }
 
 

@@ -3,12 +3,11 @@
 from typing import Any
 
 import pytest
-import yaml
 
-from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.catalog.training import load_training
-from launcher.planning.resolve import resolve
+from launcher.planning.resolve import resolve_training
+from tests.plans import request_of
 
 DIMENSIONS = {"params_b": 8.0, "layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "vocab": 128256}
 
@@ -26,7 +25,7 @@ def found():
             "target": {"region": "us-east-1", **target},
             "purchase": {"option": option},
         }
-        resolved = resolve(plan_file.loads(yaml.safe_dump(data)), catalog, facts)
+        resolved = resolve_training(request_of(data), catalog, facts)
         marks = [(each.level.value, each.code, each.path) for each in resolved.findings]
         return marks, {group.instance_type for group in resolved.groups}, resolved.findings
 

@@ -1,21 +1,14 @@
 """What keeps a cluster from its network: each finding with what, got and the way out."""
 
 import pytest
-import yaml
 
-from launcher import plan_file
-from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
 from launcher.planning.networks import network_findings, subnet_id
 from launcher.planning.pin import pinned_plan
+from tests.plans import request_of
 
 SUBNET = "subnet-0a1b2c3d4e5f60718"
 OTHER = "subnet-0fedcba9876543210"
-
-
-@pytest.fixture(scope="module")
-def catalog():
-    return load()
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +18,7 @@ def findings_of(catalog):
     def make(network, **target):
         target = {"region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2, **target}
         data = {"slipway": 1, "name": "n", "target": target, "purchase": {"option": "on-demand"}, "network": network}
-        plan = pinned_plan(plan_file.loads(yaml.safe_dump(data)), catalog)
+        plan = pinned_plan(request_of(data), catalog)
         return network_findings(plan.request, plan.place, catalog)
 
     return make
@@ -72,7 +65,7 @@ class TestExisting:
         network = {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": [OTHER, SUBNET], "subnets": facts}
         target = {"region": "us-east-2", "az_id": "use2-az2", "instance_type": "p5.48xlarge", "nodes": 2}
         data = {"slipway": 1, "name": "n", "target": target, "purchase": {"option": "spot"}, "network": network}
-        plan = pinned_plan(plan_file.loads(yaml.safe_dump(data)), catalog)
+        plan = pinned_plan(request_of(data), catalog)
         assert subnet_id(plan) == SUBNET
 
     @pytest.mark.parametrize("key, value", [("name", "team"), ("az_ids", ["use2-az1"]), ("endpoints", ["ssm"])])
@@ -120,6 +113,6 @@ def test_facts_do_not_change_a_plans_digest(catalog):
             "purchase": {"option": "spot"},
             "network": existing(free_addresses=free),
         }
-        return pinned_plan(plan_file.loads(yaml.safe_dump(data)), catalog).digest
+        return pinned_plan(request_of(data), catalog).digest
 
     assert digest(100) == digest(200)

@@ -1,13 +1,11 @@
 """The one plan of a request: what has to be pinned, what is filled in, and that a resolved plan stays itself."""
 
 import pytest
-import yaml
 
-from launcher import plan_file
-from launcher.catalog.load import load
 from launcher.model.document import document
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan, zone
+from tests.plans import request_of
 
 PINNED = {
     "slipway": 1,
@@ -18,14 +16,9 @@ PINNED = {
 }
 
 
-@pytest.fixture(scope="module")
-def catalog():
-    return load()
-
-
 def plan_of(catalog, **extra):
     data = {**PINNED, **{key: {**PINNED.get(key, {}), **value} for key, value in extra.items()}}
-    return pinned_plan(plan_file.loads(yaml.safe_dump(data)), catalog)
+    return pinned_plan(request_of(data), catalog)
 
 
 class TestOpen:
@@ -51,7 +44,7 @@ class TestOpen:
 
     def test_a_target_that_is_not_built_is_refused(self, catalog):
         with pytest.raises(ImpossibleError) as refusal:
-            plan_of(catalog, target={"kind": "eks"})
+            plan_of(catalog, target={"kind": "sagemaker-endpoint"})
         assert {each.path for each in refusal.value.findings} == {"target.kind"}
 
     def test_other_errors_of_the_request_come_with_it(self, catalog):
@@ -77,5 +70,5 @@ class TestFilledIn:
 
 def test_a_resolved_plan_is_pinned_to_itself(catalog):
     plan = plan_of(catalog, target={"nodes": {"min": 2, "max": 8}})
-    again = pinned_plan(plan_file.loads(yaml.safe_dump(document(plan.request))), catalog)
+    again = pinned_plan(request_of(document(plan.request)), catalog)
     assert (again.digest, again.place) == (plan.digest, plan.place)

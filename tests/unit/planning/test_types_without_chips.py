@@ -6,7 +6,8 @@ import pytest
 
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
-from launcher.workflow.quote.price import PriceOptions, price
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 

@@ -1,21 +1,19 @@
 """Plans priced from text, on a day that does not move."""
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from launcher import plan_file
 from launcher.catalog.load import Catalog, load
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
+from tests.plans import NOW, request_of
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 Pricer = Callable[..., Priced]
 
 
@@ -28,7 +26,7 @@ def priced() -> Pricer:
 def price_over(changes: dict[str, Any] | None = None, *, now: datetime = NOW, **options: Any) -> Priced:
     """Price a plan: a mapping laid over a small pinned one, and the options of the command line."""
     asked = PriceOptions(**options)
-    request = plan_file.loads(yaml.safe_dump(_over(BASE, changes or {})))
+    request = request_of(_over(BASE, changes or {}))
     return price_request(Path("plan.yaml"), request, _catalog(asked.prices_as_of), now, asked)
 
 

@@ -117,11 +117,11 @@ def test_every_line_says_where_its_price_is_from(priced):
         assert each.as_of
 
 
-# --------------------------------------------------------------------------------------- what stands with the cluster
+# --------------------------------------------------------------------------------------- what exists with the cluster
 
 
 def hours_of(line):
-    """How many of something stand for the 10.5 hours of a cluster of a job of 10."""
+    """How many of something run for the 10.5 hours of a cluster of a job of 10."""
     return line.quantity * 730 / 10.5
 
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from launcher.pricing.compute import HOURS_A_YEAR
 from launcher.pricing.gate import GateRules, NewCommitment, judge
+from launcher.pricing.training_candidate import TrainingCandidate
 from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.portfolio import portfolio
+from launcher.workflow.quote.portfolio import Portfolio, portfolio
 from tests.unit.pricing.conftest import NOW, price_over
 
 JOB = {"workload": {"train": {"hours": 12}}}
@@ -89,6 +90,7 @@ def test_it_never_ranks_above_the_same_machine_on_demand_below_its_break_even(ho
         return
     tied, demand = rows[option], rows["on-demand"]
     in_term = max(1.0, min(runs, 12 * per_month * term))
+    assert isinstance(demand, TrainingCandidate)
     used = demand.charge.billed_hours * in_term
     break_even = float(tied.offer.price.usd / demand.offer.price.usd) * HOURS_A_YEAR * term
     if used < break_even * 0.999:
@@ -96,7 +98,7 @@ def test_it_never_ranks_above_the_same_machine_on_demand_below_its_break_even(ho
 
 
 class TestPortfolio:
-    def page(self, folder: Path, *jobs: dict) -> Path:
+    def page(self, folder: Path, *jobs: str) -> Portfolio:
         paths = []
         for number, train in enumerate(jobs):
             path = folder / f"{number}.yaml"

@@ -1,6 +1,6 @@
 """What the gate refuses, in which order, and how old prices may be."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 
 import pytest
@@ -8,8 +8,8 @@ import pytest
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.money import Price
 from launcher.pricing.ages import ALLOWED_DAYS, age, expiry
+from tests.plans import NOW
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 OWN = {"price_overrides": {"p5.48xlarge/on-demand": "50"}}
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.catalog.assets import asset
-from launcher.model.upkeep import GUARD_AFTER_SLURM_MINUTES, GUARD_EVERY_MINUTES
+from launcher.model.monitoring import GUARD_AFTER_SLURM_MINUTES, GUARD_EVERY_MINUTES
 from launcher.pricing.idle_tail import NEVER_H
 from tests.unit.pricing.conftest import price_over
 

@@ -4,15 +4,14 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.model.money import UsdRange
 from launcher.pricing.port import break_even_run, port, weeks_words
 from launcher.pricing.verdict import Choice, judge
+from tests.plans import request_of
 
 TODAY = date(2026, 11, 20)
 STACK = load().accelerators["Trainium2"].training_stack
@@ -26,7 +25,7 @@ def request(**train):
         "name": "p",
         "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 1, **train}},
     }
-    return plan_file.loads(yaml.safe_dump(plan))
+    return request_of(plan)
 
 
 def spread(mid: Decimal) -> UsdRange:

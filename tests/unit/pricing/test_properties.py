@@ -2,12 +2,11 @@
 
 import copy
 import json
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,13 +14,13 @@ from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.cli.plan_page import page
 from launcher.cli.quote_page import page as quote_page
-from launcher.model.document import document, resolve
+from launcher.model.document import document, plan_at
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.documents import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
+from tests.plans import NOW, request_of
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CATALOG = load()
 SPOT = {
     "slipway": 1,
@@ -33,7 +32,7 @@ SPOT = {
 
 
 def priced(plan):
-    request = plan_file.loads(yaml.safe_dump(plan))
+    request = request_of(plan)
     return price_request(Path("plan.yaml"), request, CATALOG, NOW, PriceOptions())
 
 
@@ -41,7 +40,7 @@ def total(**changes) -> float:
     plan = copy.deepcopy(SPOT)
     for path, value in changes.items():
         section, key = path.rsplit("__", 1)
-        at = plan
+        at: dict[str, Any] = plan
         for name in section.split("__"):
             at = at.setdefault(name, {})
         at[key] = value
@@ -135,7 +134,7 @@ def test_no_plan_gives_a_traceback_and_every_total_is_the_sum_of_its_lines(plan)
         told = quote_document(quoted, rank, CATALOG.instance_types)
         assert json.loads(json.dumps(told, allow_nan=False)) == told
         again = plan_file.loads(json.dumps(document(quoted.plan.request), allow_nan=False))
-        assert resolve(again, quoted.plan.place).digest == quoted.plan.digest
+        assert plan_at(again, quoted.plan.place).digest == quoted.plan.digest
         assert again == quoted.plan.request
 
 

@@ -6,9 +6,11 @@ import pytest
 
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import Price
+from launcher.planning.targets import place_findings
+from launcher.pricing.candidate import order
 from launcher.pricing.offers import offer
 from launcher.pricing.rate_book import RateBook
-from launcher.pricing.screening import all_places, best_places
+from launcher.pricing.screening import all_places
 from launcher.pricing.training_candidate import training_candidate
 
 OPEN = {"workload": {"train": {"hours": None, "tokens_b": 2.0}}, "purchase": {"option": "any"}}
@@ -50,31 +52,98 @@ def test_the_rate_book_has_the_rates_of_the_offers(priced, day):
         },
     ],
 )
-def test_the_best_place_is_the_best_of_all_places(priced, changes):
+def test_the_best_candidate_is_the_best_of_all_places_by_the_whole_bill(priced, changes):
     found = priced(changes)
     context, works = found.context, found.resolution.estimator.work
     deadline = context.request.purchase.deadline_h
+
+    def row(candidate):
+        late = deadline is not None and candidate.hours > deadline
+        return late, not candidate.priced, candidate.usd + candidate.missing_usd if candidate.priced else 0
+
     best = {}
     for place in all_places(found.resolution.groups):
-        candidate = training_candidate(place, works(place.instance_type, place.nodes), context)
-        moved = [each.usd for each in candidate.components if each.name.startswith("training data")]
-        compute = [each.usd for each in candidate.components if each.group == "compute"]
-        usd = float(sum(compute + moved)) if candidate.priced else 0.0
-        late = deadline is not None and candidate.hours > deadline
+        each = training_candidate(place, works(place.instance_type, place.nodes), context)
         key = (place.instance_type, place.option)
-        row = (late, not candidate.priced, usd)
-        best[key] = min(best.get(key, row), row)
-    kept = best_places(found.resolution.groups, found.resolution.estimator, context)
-    assert len(kept) == len(best)
-    for place in kept:
-        candidate = training_candidate(place, works(place.instance_type, place.nodes), context)
-        late, unpriced, usd = best[place.instance_type, place.option]
-        assert candidate.priced is not unpriced
-        assert (deadline is not None and candidate.hours > deadline) is late
-        if candidate.priced:
-            moved = [each.usd for each in candidate.components if each.name.startswith("training data")]
-            compute = [each.usd for each in candidate.components if each.group == "compute"]
-            assert float(sum(compute + moved)) == pytest.approx(usd, rel=1e-6)
+        best[key] = min(best.get(key, row(each)), row(each))
+    assert {(each.place.instance_type, each.place.option): row(each) for each in found.candidates} == best
+
+
+FOUR = wide(instance_type=["p5.48xlarge", "g6.12xlarge", "trn1.32xlarge", "g5.8xlarge"])
+LONG = {"workload": {"train": {"hours": None, "tokens_b": 90.0}}}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        FOUR,
+        {**FOUR, **LONG, "purchase": {"option": "any", "discount_percent": 30}},
+        {**FOUR, "network": {"name": "team", "az_ids": ["use2-az1", "use2-az2"]}, "storage": {"lustre_gib": 4800}},
+        {**FOUR, "purchase": {"option": "any", "deadline_h": 30}, "checkpoint": {"interval": 300, "keep": 9}},
+        {**FOUR, "guardrails": {"idle_minutes": 0}, "budget": {"max_usd": 900}},
+    ],
+    ids=["plain", "months", "zones", "deadline", "tail"],
+)
+def test_what_is_passed_over_is_what_a_fold_over_every_draft_leaves_out(priced, changes):
+    found = priced(changes)
+    context, work = found.context, found.resolution.estimator.work
+    deadline = context.request.purchase.deadline_h
+    best, drafts = {}, 0
+    for place in all_places(found.resolution.groups):
+        against = place_findings(context.request, place, context.catalog)
+        each = training_candidate(place, work(place.instance_type, place.nodes), context, against)
+        if not each.priced:
+            continue
+        drafts += 1
+        least = each.rest.least_usd(each.size)
+        told = float(each.rest.total_usd(each.size) + each.missing_usd)
+        assert told - 0.05 - told * 1e-6 <= least <= told, place
+        late = deadline is not None and each.hours > deadline
+        key = (place.instance_type, place.option)
+        best[key] = min(best.get(key, (late, order(each))), (late, order(each)))
+    priced_ones = [each for each in found.candidates if each.priced]
+    assert {(each.place.instance_type, each.place.option): order(each) for each in priced_ones} == {
+        key: row for key, (_, row) in best.items()
+    }
+    assert drafts > 20 * len(best)
+
+
+def test_a_place_that_cannot_be_built_does_not_hide_a_dearer_one_that_can(priced):
+    cheap = {"p5.48xlarge/on-demand/ap-northeast-1": "0.5"}
+    plan = {
+        **wide(instance_type="p5.48xlarge"),
+        "target": {"instance_type": "p5.48xlarge", "nodes": 1, "region": ["ap-northeast-1", "us-east-2"]},
+        "network": {"name": "team", "az_ids": ["use2-az1"]},
+        "purchase": {"option": "on-demand", "price_overrides": cheap},
+    }
+    (best,) = priced(plan).candidates
+    assert best.place.region == "us-east-2"
+    assert not best.refusals
+
+
+def test_the_first_row_is_the_same_with_and_without_all(priced):
+    changes = wide(instance_type=["p5.48xlarge", "p5en.48xlarge", "p4d.24xlarge", "trn2.48xlarge"], nodes={"max": 4})
+    few, every = priced(changes), priced(changes, everything=True)
+    assert few.candidates[0].plan == every.candidates[0].plan
+    ranks = [each.cheapest_of("neuron") for each in (few, every)]
+    assert few.candidates[ranks[0] - 1].plan == every.candidates[ranks[1] - 1].plan
+
+
+def test_lines_without_a_price_rank_at_the_dearest_of_other_regions(priced):
+    found = priced({**wide(), "purchase": {"option": "spot"}}, everything=True)
+    incomplete = [each for each in found.candidates if each.missing_usd]
+    assert incomplete
+    ranked = [each.usd + each.missing_usd for each in found.candidates if each.usd is not None and not each.refusals]
+    assert ranked == sorted(ranked)
+    missing = [each for each in incomplete[0].components if each.unpriced is not None]
+    assert all(each.usd is None and each.elsewhere_usd > 0 for each in missing)
+    store = next(each for each in missing if each.name == "S3 checkpoints")
+    dearest = max(
+        price.usd
+        for region in found.catalog.regions
+        if isinstance(price := found.catalog.bill_item("s3.standard-storage", region), Price)
+    )
+    assert float(store.elsewhere_usd) == pytest.approx(float(dearest) * store.quantity, rel=0.05)
 
 
 def test_a_transfer_of_data_keeps_the_job_where_the_data_lie(priced):

@@ -1,9 +1,14 @@
 """Spot prices move: a total carries a range of prices, the older the wider, and the gate holds its high end."""
 
+from collections import defaultdict
 from datetime import date, timedelta
 from decimal import Decimal
+from itertools import pairwise
+from math import log, sqrt
 from pathlib import Path
+from statistics import median_high
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,9 +18,9 @@ from launcher.model.enums import Basis, PurchaseOption, TargetKind
 from launcher.model.money import Price
 from launcher.model.plan import Place
 from launcher.pricing.hazard import hazard
-from launcher.pricing.spot_prices import spot_price
+from launcher.pricing.spot_prices import MOVES, spot_price
 from launcher.records.documents import candidate
-from tests.unit.pricing.conftest import NOW
+from tests.plans import NOW
 
 CATALOG = load()
 TODAY = NOW.date()
@@ -117,3 +122,24 @@ def test_the_high_hazard_is_in_the_high_estimate(priced):
     most = hazard(1, CATALOG.interruption_band("p5.48xlarge", "us-east-1"), None).high
     fixed = priced({**plan, "purchase": {"option": "spot", "interruptions_per_node_hour": most}})
     assert known.quote(1).hours.high >= fixed.quote(1).hours.high * 0.999
+
+
+def test_how_far_prices_move_is_what_the_shipped_ones_did():
+    """Of the pairs with traded prices on two days far apart: how many are inside the range of the older day's zones."""
+    days = defaultdict(lambda: defaultdict(list))
+    for row in tables.read_cells("prices/spot.csv"):
+        whole = CATALOG.on_demand(row["instance_type"], row["region"])
+        traded = not isinstance(whole, Price) or 0.11 < float(row["usd"] or 0) / float(whole.usd) < 0.97
+        if row["usd"] and traded and row["as_of"] <= "2026-10-04":
+            days[row["instance_type"], row["region"]][date.fromisoformat(row["as_of"])].append(float(row["usd"]))
+    risen, fallen = [], []
+    for seen in days.values():
+        for before, after in pairwise(sorted(seen)):
+            if (apart := (after - before).days) >= 30:
+                later = median_high(seen[after])
+                risen.append(log(later / max(seen[before])) / sqrt(apart))
+                fallen.append(log(min(seen[before]) / later) / sqrt(apart))
+    inside = [max(pair) <= MOVES for pair in zip(risen, fallen, strict=True)]
+    assert len(inside) >= 40
+    assert 0.75 <= sum(inside) / len(inside) <= 0.85
+    assert sum(each <= MOVES for each in risen) / len(risen) == pytest.approx(0.9, abs=0.04)

@@ -1,6 +1,8 @@
 """What makes numbers doubtful is said: old lines of the bill, an old band, a newer row that could not be confirmed."""
 
 from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +58,41 @@ def test_old_lines_of_the_bill_are_counted_and_the_oldest_is_named(priced):
 def test_without_a_price_there_is_no_age():
     assert price_ages([]) == ""
     assert ages_lines([], 80) == []
+
+
+@pytest.mark.parametrize("usd,odd", [("5.40", "under a tenth of"), ("55.10", "over"), ("20", ""), ("5.60", "")])
+def test_spot_far_below_or_above_on_demand_is_not_believed_without_a_word(priced, tmp_path, usd, odd):
+    from launcher.catalog.fetched_prices import FetchedPrice
+    from launcher.catalog.selector import Key
+    from launcher.records.price_cache import PriceCache
+
+    key = Key("spot", "p5.48xlarge", "us-east-1", "use1-az2")
+    PriceCache(folder=tmp_path).keep([FetchedPrice(key=key, usd=Decimal(usd))], date(2026, 11, 20))
+    plan = {**SPOT, "target": {"instance_type": "p5.48xlarge", "region": "us-east-1", "az_id": "use1-az2"}}
+    messages = found_over(plan, tmp_path)
+    assert [odd in each for each in messages] == ([True] if odd else [])
+
+
+def found_over(plan, cache):
+    """The remarks on odd spot prices of a plan priced with a cache."""
+    import yaml
+
+    from launcher import plan_file
+    from launcher.catalog.load import load
+    from launcher.workflow.quote.options import PriceOptions
+    from launcher.workflow.quote.price import price_request
+
+    text = yaml.safe_dump(
+        {
+            "slipway": 1,
+            "name": "a",
+            "workload": {"train": {"hours": 2}},
+            **plan,
+        }
+    )
+    text = text.replace("region: us-east-1", "region: us-east-1\n  nodes: 1")
+    now = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    catalog = load(overlay=cache, today=now.date())
+    options = PriceOptions(cache=cache)
+    priced = price_request(Path("a.yaml"), plan_file.loads(text), catalog, now, options)
+    return [each.message for each in priced.quote(1).findings if each.code == "odd-spot-price"]

@@ -1,5 +1,7 @@
 """What a quote leaves out is said with it."""
 
+from decimal import Decimal
+
 PLACE = {"instance_type": "p5.48xlarge", "region": "us-west-2"}
 
 
@@ -15,6 +17,25 @@ def test_taxes_and_support_are_not_counted_and_support_has_its_rate(priced):
         assert "takes 9% of the month's first dollars, at least $29" in found["AWS Support"].source
 
 
+def test_a_support_rate_of_ones_own_is_said_in_dollars_beside_every_total(priced):
+    quoted = priced({"target": PLACE, "purchase": {"support_percent": 7.5}}).quote(1)
+    plain = priced({"target": PLACE}).quote(1)
+    line = next(each for each in quoted.assumptions if each.name.startswith("AWS Support"))
+    shares = [Decimal(each) for each in line.value.split(", ")]
+    totals = (quoted.usd.low, quoted.usd.mid, quoted.usd.high)
+    assert shares == [round(each * Decimal("0.075"), 2) for each in totals]
+    assert "7.5 % of this total" in line.source
+    assert (quoted.usd, quoted.gate) == (plain.usd, plain.gate)
+    assert quoted.plan.digest != plain.plan.digest
+
+
+def test_a_month_of_serving_says_the_support_rate_too(priced):
+    serve = {"train": None, "serve": {"model": "llama-3.1-8b", "requests_per_s": 1}}
+    plan = {"workload": serve, "target": {"instance_type": "g6e.2xlarge"}, "purchase": {"support_percent": 0}}
+    lines = {each.name: each for each in priced(plan).quote(1).assumptions}
+    assert lines["AWS Support, low, mid, high"].value == "0.00, 0.00, 0.00"
+
+
 def test_the_least_that_is_billed_is_said_of_what_is_billed_by_the_second(priced):
     assert (named(priced, "spot")["least billed"].value, "least billed" in named(priced, "capacity-block")) == (
         "60",
@@ -23,5 +44,6 @@ def test_the_least_that_is_billed_is_said_of_what_is_billed_by_the_second(priced
 
 
 def test_only_spot_waits_for_spot_capacity(priced):
-    assert named(priced, "spot")["waiting for spot capacity"].value == "not counted"
+    waiting = named(priced, "spot")["waiting for spot capacity"]
+    assert (waiting.value, "never how long" in waiting.source) == ("unknown", True)
     assert "waiting for spot capacity" not in named(priced, "on-demand")

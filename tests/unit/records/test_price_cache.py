@@ -1,6 +1,6 @@
 """The user's price cache: whole files, history without repetition, and where an unfinished refresh goes on."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from threading import Thread
@@ -8,18 +8,18 @@ from threading import Thread
 import pytest
 
 from launcher.catalog import tables
+from launcher.catalog.fetched_prices import FetchedPrice
 from launcher.catalog.load import load
-from launcher.catalog.readings import Reading
 from launcher.catalog.selector import Key
 from launcher.catalog.tables import read_checked
-from launcher.model.enums import Basis, Payment, PlanKind
+from launcher.model.enums import Basis, Payment, SavingsPlanKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.money import Price
 from launcher.records.cache_folder import cache_folder
 from launcher.records.price_cache import PriceCache, merged
+from tests.plans import NOW
 
 DAY = date(2026, 11, 20)
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def cache(tmp_path):
 
 
 def spot(zone, usd, note=""):
-    return Reading(key=Key("spot", "p5.48xlarge", "us-east-2", zone), usd=Decimal(usd), note=note)
+    return FetchedPrice(key=Key("spot", "p5.48xlarge", "us-east-2", zone), usd=Decimal(usd), note=note)
 
 
 def rows(cache, table=tables.SPOT):
@@ -40,6 +40,14 @@ class TestFolder:
     def test_without_an_absolute_cache_home_it_is_under_home(self, stated):
         environment = {"XDG_CACHE_HOME": stated, "HOME": "/home/me"}
         assert cache_folder(environment) == Path("/home/me/.cache/slipway/prices")
+
+    @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL_PRICING"])
+    def test_what_is_not_aws_never_writes_to_the_cache_of_awss_prices(self, name):
+        home = {"HOME": "/home/me"}
+        apart = cache_folder({**home, name: "http://127.0.0.1:5000"})
+        assert not apart.is_relative_to(cache_folder(home))
+        assert apart != cache_folder({**home, name: "http://127.0.0.1:5001"})
+        assert cache_folder({**home, name: "https://vpce-1.ec2.us-east-1.vpce.amazonaws.com"}) == cache_folder(home)
 
     def test_a_folder_that_cannot_be_written_is_told(self, tmp_path):
         (tmp_path / "file").write_text("")
@@ -63,7 +71,7 @@ class TestKeeping:
             Key("savings-plan", name, region, detail="compute", **years): "42",
             Key("savings-plan", ml, region, detail="sagemaker", **years): "51",
         }
-        cache.keep([Reading(key=key, usd=Decimal(usd)) for key, usd in prices.items()], DAY)
+        cache.keep([FetchedPrice(key=key, usd=Decimal(usd)) for key, usd in prices.items()], DAY)
         catalog = load(overlay=cache.folder)
         upfront = Payment.NO_UPFRONT
         found = [
@@ -74,8 +82,8 @@ class TestKeeping:
             catalog.sagemaker(ml, region, "training"),
             catalog.reserved(name, region, "standard", 3, upfront),
             catalog.reserved(name, region, "standard", 3, Payment.ALL_UPFRONT),
-            catalog.savings_plan(name, region, PlanKind.COMPUTE, 3, upfront),
-            catalog.savings_plan(ml, region, PlanKind.SAGEMAKER, 3, upfront),
+            catalog.savings_plan(name, region, SavingsPlanKind.COMPUTE, 3, upfront),
+            catalog.savings_plan(ml, region, SavingsPlanKind.SAGEMAKER, 3, upfront),
         ]
         assert [str(each.usd) for each in found if isinstance(each, Price)] == list(prices.values())
         assert {(each.as_of, each.basis) for each in found} == {(DAY, Basis.LISTED)}

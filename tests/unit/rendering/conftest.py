@@ -6,16 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from launcher import plan_file
-from launcher.catalog.load import load
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
 from launcher.rendering.names import symbolic_names
+from tests.plans import ROOT, request_of
 
-ROOT = Path(__file__).resolve().parents[3]
 OPEN = {"llama31-8b-sft"}
 """Examples that leave a choice, which the launcher makes."""
 PLAN_FILES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.yaml")) if path.stem not in OPEN}
@@ -47,16 +45,11 @@ def shellcheck():
 
 
 @pytest.fixture(scope="session")
-def catalog():
-    return load()
-
-
-@pytest.fixture(scope="session")
 def plan_of(catalog):
     """The plan of BASE with more keys laid over it."""
 
     def make(**extra):
-        return pinned_plan(plan_file.loads(yaml.safe_dump(merged(BASE, extra))), catalog)
+        return pinned_plan(request_of(merged(BASE, extra)), catalog)
 
     return make
 

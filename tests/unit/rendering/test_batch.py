@@ -142,14 +142,14 @@ def run(tmp_path):
         answer = subprocess.run(
             [BASH, "-s"], input=script, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False
         )
-        answer.environment = (
+        answer.environment = (  # type: ignore[attr-defined]
             dict(line.partition("=")[::2] for line in (tmp_path / "job/agent-env").read_text().splitlines())
             if (tmp_path / "job/agent-env").exists()
             else None
         )
         return answer
 
-    start.job = tmp_path / "job"
+    start.job = tmp_path / "job"  # type: ignore[attr-defined]
     return start
 
 

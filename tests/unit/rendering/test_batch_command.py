@@ -8,15 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launcher.agent.job import parse
+from tests.plans import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 BASH = shutil.which("bash")
 SECRET = "arn:aws:secretsmanager:us-east-2:123456789012:secret:key-AbCdEf"
 SHELLS_OWN = {

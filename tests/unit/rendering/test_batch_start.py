@@ -48,7 +48,7 @@ def start(tmp_path, bundle_of, plan_of):
             [BASH, "-s"], input=script, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False
         )
         entries = (job / "environment").read_text().split("\0") if (job / "environment").exists() else None
-        answer.environment = entries and dict(each.partition("=")[::2] for each in entries if each)
+        answer.environment = entries and dict(each.partition("=")[::2] for each in entries if each)  # type: ignore[attr-defined]
         return answer
 
     def devices(*drivers):
@@ -58,7 +58,7 @@ def start(tmp_path, bundle_of, plan_of):
             device.mkdir(parents=True)
             (device / "driver").symlink_to(f"../../../bus/pci/drivers/{driver}")
 
-    run.devices, run.job = devices, job
+    run.devices, run.job = devices, job  # type: ignore[attr-defined]
     return run
 
 

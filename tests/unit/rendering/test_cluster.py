@@ -222,7 +222,7 @@ class TestSettings:
             "StoreUri": "s3://b/jobs",
         }
         context = cluster_context(plan_of(), instances=catalog.instance_types, names=deployed_names(outputs))
-        assert (context.subnet_id, context.security_group_id, context.node_setup_uri) == ("subnet-1", "sg-1", None)
+        assert (context.subnet_id, context.security_group_ids, context.node_setup_uri) == ("subnet-1", ("sg-1",), None)
         with pytest.raises(KeyError):
             deployed_names({"PrivateSubnetId": "subnet-1"})
 

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-from pathlib import Path
 
 import botocore.session
 import pytest
@@ -15,8 +14,8 @@ from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.planning.hyperpod import remarks
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.hyperpod import findings, lifecycle_files
+from tests.plans import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod").glob("*.yaml"))}
 BASH = shutil.which("bash")
 ARN = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/p5"
@@ -135,9 +134,9 @@ class TestFiles:
     def test_they_are_the_ones_people_reviewed(self, golden, example, bundle_of):
         bundle = bundle_of(example)
         for path in ("cluster.yaml", "lifecycle/on_create.sh"):
-            golden(
-                f"rendering/hyperpod/{example.name}/{path}", bundle.file(path).text.replace(example.digest, "<digest>")
-            )
+            text = bundle.file(path).text.replace(example.digest, "<digest>")
+            like = f"rendering/hyperpod/p5-plan/{path}" if path.endswith(".sh") else None
+            golden(f"rendering/hyperpod/{example.name}/{path}", text, like)
 
     def test_the_service_takes_the_request(self, example, bundle_of):
         """By botocore's own model of CreateCluster: names, types, patterns and enumerations' types."""

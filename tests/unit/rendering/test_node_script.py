@@ -56,8 +56,63 @@ class TestUbuntu:
 def test_the_red_hat_family(dry_run, name):
     answer, files = dry_run(f'ID="{name}"\n', "python3.11", *NEURON)
     assert answer.returncode == 0, answer.stderr
-    assert "gpgcheck=1" in files["etc/yum.repos.d/neuron.repo"]
+    repository = files["etc/yum.repos.d/neuron.repo"].splitlines()
+    assert {"gpgcheck=1", "gpgkey=file:///etc/pki/rpm-gpg/neuron.asc"} <= set(repository)
     assert r"python3.11 aws-neuronx-dkms-2.31.7.0\* aws-neuronx-tools-2.33.38.0\*" in answer.stdout
+
+
+FINGERPRINT = "00FA2C1079260870A76D2C285749CAD8646D9185"
+MAINTAINERS = "Amazon AWS Neuron <neuron-maintainers@amazon.com>"
+
+
+def gpg(home, *words):
+    command = ["gpg", "--homedir", home, "--batch", "--quiet", *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Runs the script where the repository offers two keys in Neuron's name, as anybody can make them."""
+    home, programs, root = tmp_path / "gnupg", tmp_path / "bin", tmp_path / "root"
+    for folder in (home, programs, root / "etc"):
+        folder.mkdir(parents=True, mode=0o700)
+    for number in (1, 2):
+        gpg(home, "--passphrase", "", "--quick-gen-key", f"{number} {MAINTAINERS}", "ed25519", "sign")
+    gpg(home, "--armor", "--output", tmp_path / "key", "--export")
+    subprocess.run(["gpgconf", "--homedir", home, "--kill", "gpg-agent"], check=True, capture_output=True)
+    fetched = 'while [ "$1" != --output ]; do shift; done; cp "$(dirname "$0")/../key" "$2"'
+    for name, does in {"curl": fetched, **dict.fromkeys(("apt-get", "dnf", "modprobe"), "touch installed")}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{does}\n")
+        (programs / name).chmod(0o755)
+
+    def start(release, *, known):
+        """`known`: the script's fingerprint is that of the second key."""
+        (root / "etc/os-release").write_text(release)
+        listed = gpg(home, "--with-colons", "--list-keys").splitlines()
+        second = [line.split(":")[9] for line in listed if line.startswith("fpr:")][1]
+        script = tmp_path / "node.sh"
+        script.write_text(SCRIPT.read_text().replace(FINGERPRINT, second if known else FINGERPRINT))
+        environ = {"PATH": f"{programs}:/usr/bin:/bin", "SLIPWAY_ROOT": str(root), "SLIPWAY_BAKE": "1"}
+        words = [BASH, script, *NEURON]
+        answer = subprocess.run(words, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return answer, [*root.rglob("neuron.asc")], (tmp_path / "installed").exists()
+
+    return start
+
+
+@pytest.mark.skipif(shutil.which("gpg") is None, reason="needs gpg")
+@pytest.mark.parametrize("release", [TestUbuntu.RELEASE, "ID=amzn\n"])
+class TestKey:
+    def test_another_than_neurons_installs_nothing(self, repository, release):
+        answer, keys, installed = repository(release, known=False)
+        assert (answer.returncode, keys, installed) == (1, [], False)
+        assert f"its fingerprint is not {FINGERPRINT}" in answer.stderr
+
+    def test_of_several_that_of_the_fingerprint_is_kept(self, repository, release, tmp_path):
+        answer, keys, installed = repository(release, known=True)
+        assert (answer.returncode, len(keys), installed) == (0, 1, True), answer.stderr
+        kept = gpg(tmp_path / "gnupg", "--show-keys", "--with-colons", keys[0])
+        assert [line.split(":")[9] for line in kept.splitlines() if line.startswith("uid:")] == [f"2 {MAINTAINERS}"]
 
 
 def test_another_operating_system_is_refused(dry_run):

@@ -13,9 +13,11 @@ from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.serving import load_serving
 from launcher.catalog.serving_images import load_images
 from launcher.model.errors import ImpossibleError
+from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_pin import pinned_serving
 from launcher.rendering.serving import COMPILE_FILE, ENDPOINT_FILE, render_serving
 from launcher.rendering.serving_kubernetes import PLUGIN_FILE, SERVICE_FILE
+from tests.plans import request_of
 from tests.unit.rendering.conftest import ROOT, merged
 
 FILES = {path.stem: path for path in sorted((ROOT / "examples/serve/pinned").glob("*.yaml"))}
@@ -45,9 +47,9 @@ def serving_bundle(catalog):
     """The files of an example by its name, or of BASE with more keys laid over it."""
 
     def make(name=None, **extra):
-        request = plan_file.load(FILES[name]) if name else plan_file.loads(yaml.safe_dump(merged(BASE, extra)))
+        request = plan_file.load(FILES[name]) if name else request_of(merged(BASE, extra))
         plan = pinned_serving(request, catalog, BedrockCatalog(), load_serving())
-        return render_serving(plan, catalog, load_images(), load_serving())
+        return render_serving(ServingDeployment(plan=plan, catalog=catalog, images=load_images()), load_serving())
 
     return make
 

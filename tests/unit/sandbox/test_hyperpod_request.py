@@ -60,7 +60,7 @@ ACCOUNT = Account(
     aws=Aws(),
     script="    add_setting RequeueExit 75\n",
     file_systems=frozenset({"fs-1.fsx"}),
-    plans={each.arn: each for each in PLANS},
+    training_plans={each.arn: each for each in PLANS},
 )
 
 

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from launcher.submit.jobs import JobState, SchedulerError, UnreachableError
+from launcher.model.job import JobState
+from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.shell import Frame
 from launcher.submit.slurm_output import accounted, described, submitted
 

@@ -88,12 +88,12 @@ def test_who_does_not_wait_is_told_that_it_goes_on():
         stub.add_response("describe_stack_events", {"StackEvents": [event]})
         stub.add_response("delete_stack", {})
         stub.add_response("describe_stack_events", {"StackEvents": [event]})
-        stack = {
+        going = {
             "StackName": "slipway-a-training",
             "StackStatus": "DELETE_IN_PROGRESS",
             "CreationTime": event["Timestamp"],
         }
-        stub.add_response("describe_stacks", {"Stacks": [{**stack, "StackId": event["StackId"]}]})
+        stub.add_response("describe_stacks", {"Stacks": [{**going, "StackId": event["StackId"]}]})
         session = Session(environment={}, region="us-east-2", clients={"cloudformation": client})
         with pytest.raises(KeyboardInterrupt):
             take_down(found, session, load(), told.append, leave)

@@ -7,7 +7,7 @@ import pytest
 
 from launcher.aws.session import Session
 from launcher.catalog.serving_images import load_images
-from launcher.planning.endpoint import endpoint
+from launcher.planning.endpoint import ServingDeployment
 from launcher.workflow.endpoint.left import left_behind
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
@@ -27,7 +27,7 @@ def asked():
     """One inf2.xlarge, up to three: what was quoted and what was decided."""
     priced = price(EXAMPLE, datetime(2026, 11, 20, 12, tzinfo=UTC), PriceOptions())
     _, quoted = pick(priced, None)
-    return quoted, endpoint(quoted.plan, priced.catalog, load_images())
+    return quoted, ServingDeployment(plan=quoted.plan, catalog=priced.catalog, images=load_images()).endpoint
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def look(asked):
 
     def once(**how):
         with endpoint_runtime.served(Runtime(**how)) as state:
-            return left_behind(*asked, Session(environment=state.environment(), region="us-east-1"))
+            return left_behind(asked[0], asked[1], Session(environment=state.environment(), region="us-east-1"))
 
     return once
 
@@ -51,19 +51,19 @@ def rate(asked):
 def test_an_endpoint_costs_what_it_may_scale_to(look, rate):
     left = look()
     assert left.words == (
-        f"endpoint slipway-{NAME} stands, InService, {rate}: slipway endpoint test {NAME} asks it, {REMOVES}"
+        f"endpoint slipway-{NAME} runs, InService, {rate}: slipway endpoint test {NAME} asks it, {REMOVES}"
     )
     assert left.stack == (STACK, "CREATE_COMPLETE")
 
 
 def test_one_that_an_update_failed_on_stands_as_before(look):
-    assert "stands, InService" in look(stack="UPDATE_ROLLBACK_COMPLETE").words
+    assert "runs, InService" in look(stack="UPDATE_ROLLBACK_COMPLETE").words
 
 
 def test_cloudformation_that_goes_on(look, rate):
     going = look(stack="UPDATE_IN_PROGRESS", status="Updating")
     assert going.words.startswith(
-        f"CloudFormation goes on (UPDATE_IN_PROGRESS), and endpoint slipway-{NAME} stands, Updating"
+        f"CloudFormation goes on (UPDATE_IN_PROGRESS), and endpoint slipway-{NAME} runs, Updating"
     )
     coming = look(stack="CREATE_IN_PROGRESS", gone=True)
     assert coming.words == (
@@ -84,7 +84,7 @@ def test_nothing_is_nothing(look):
 
 def test_who_cannot_ask_says_so(asked):
     nobody = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
-    left = left_behind(*asked, Session(environment={**nobody, "AWS_MAX_ATTEMPTS": "1"}, region="us-east-1"))
-    assert left.words.startswith("AWS cannot be asked whether the endpoint stands and is paid (")
+    left = left_behind(asked[0], asked[1], Session(environment={**nobody, "AWS_MAX_ATTEMPTS": "1"}, region="us-east-1"))
+    assert left.words.startswith("AWS cannot be asked whether the endpoint runs and is billed (")
     assert left.words.endswith(f": {REMOVES}")
     assert left.stack is None

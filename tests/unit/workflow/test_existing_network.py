@@ -2,16 +2,15 @@
 
 import boto3
 import pytest
-import yaml
 from botocore.stub import Stubber
 
-from launcher import plan_file
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.planning.networks import network_findings
 from launcher.planning.pin import pinned_plan
 from launcher.workflow.quote.existing_network import described
+from tests.plans import request_of
 
 VPC, SUBNET = "vpc-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60718"
 PLAN = {
@@ -55,11 +54,11 @@ def answer(**fields):
 
 def test_what_ec2_says_is_written_into_the_plan_and_held_against_it(ec2):
     ec2.add_response("describe_subnets", answer(), {"SubnetIds": [SUBNET]})
-    request = described(plan_file.loads(yaml.safe_dump(PLAN)), session(ec2))
+    request = described(request_of(PLAN), session(ec2))
     (facts,) = request.network.subnets
     assert (facts.id, facts.az_id, facts.free_addresses, facts.public_addresses) == (SUBNET, "use2-az1", 2, True)
     catalog = load()
-    before = pinned_plan(plan_file.loads(yaml.safe_dump(PLAN)), catalog)
+    before = pinned_plan(request_of(PLAN), catalog)
     plan = pinned_plan(request, catalog)
     assert plan.digest == before.digest
     found = {each.code for each in network_findings(plan.request, plan.place, catalog)}
@@ -69,19 +68,32 @@ def test_what_ec2_says_is_written_into_the_plan_and_held_against_it(ec2):
 def test_a_subnet_of_another_vpc_is_refused(ec2):
     ec2.add_response("describe_subnets", answer(VpcId="vpc-0fedcba9876543210"), {"SubnetIds": [SUBNET]})
     with pytest.raises(ImpossibleError) as caught:
-        described(plan_file.loads(yaml.safe_dump(PLAN)), session(ec2))
+        described(request_of(PLAN), session(ec2))
     (finding,) = caught.value.findings
     assert finding.path == "network.subnet_ids"
     assert "vpc-0fedcba9876543210" in finding.message
 
 
+def test_security_groups_are_of_that_vpc_too(ec2):
+    groups = ["sg-0a1b2c3d4e5f60718", "sg-0fedcba9876543210"]
+    plan = {**PLAN, "network": {**PLAN["network"], "security_group_ids": groups}}
+    found = [{"GroupId": name, "VpcId": vpc} for name, vpc in zip(groups, (VPC, "vpc-0fedcba9876543210"), strict=True)]
+    ec2.add_response("describe_subnets", answer(), {"SubnetIds": [SUBNET]})
+    ec2.add_response("describe_security_groups", {"SecurityGroups": found}, {"GroupIds": groups})
+    with pytest.raises(ImpossibleError) as caught:
+        described(request_of(plan), session(ec2))
+    (finding,) = caught.value.findings
+    assert (finding.path, finding.code) == ("network.security_group_ids", "group-outside-vpc")
+    assert "sg-0fedcba9876543210 belongs to vpc-0fedcba9876543210" in finding.message
+
+
 def test_a_subnet_that_does_not_exist_is_named(ec2):
     ec2.add_client_error("describe_subnets", "InvalidSubnetID.NotFound", f"The subnet ID '{SUBNET}' does not exist")
     with pytest.raises(AwsError, match="InvalidSubnetID"):
-        described(plan_file.loads(yaml.safe_dump(PLAN)), session(ec2))
+        described(request_of(PLAN), session(ec2))
 
 
 def test_a_new_network_is_not_asked_for(ec2):
     plan = {**PLAN, "network": {"cidr": "10.1.0.0/16"}}
-    request = plan_file.loads(yaml.safe_dump(plan))
+    request = request_of(plan)
     assert described(request, session(ec2)) is request

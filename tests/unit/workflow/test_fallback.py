@@ -1,7 +1,7 @@
 """Where a job goes when no machines come: the next candidate of a real plan, judged by its own quote."""
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from launcher.workflow.run.fallback import covered, next_rank
+from tests.plans import NOW
 
 PLAN = """
 slipway: 1
@@ -19,7 +20,6 @@ workload: {train: {model: {params_b: 0.0002}, method: pretrain, tokens_b: 0.0001
 target: {kind: parallelcluster, region: us-east-2, instance_type: [trn1.2xlarge, p4d.24xlarge], nodes: 1}
 purchase: {option: [spot, on-demand]}
 """
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DAY = date(2026, 7, 31)
 """Spot was known by zone then, and every zone that is looked at had a market."""
 

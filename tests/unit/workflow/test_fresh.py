@@ -1,6 +1,5 @@
 """Prices before a deployment: refreshed where there are credentials, and gated twice."""
 
-from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -9,11 +8,11 @@ from launcher.model.errors import ImpossibleError, OverBudgetError, UnpricedErro
 from launcher.records.cache_folder import cache_folder
 from launcher.workflow.quote.fresh import fresh_quote
 from launcher.workflow.quote.options import PriceOptions
+from tests.plans import NOW
 from tests.stand_ins.aws_prices import AwsPrices, served
 from tests.stand_ins.price_entries import ec2_product, ml_product, spot_entry, term
 
 pytestmark = pytest.mark.server
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TYPE, REGION = "p5.48xlarge", "us-east-2"
 PLAN = """
 slipway: 1

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import boto3
 import pytest
@@ -16,12 +15,11 @@ from launcher.catalog.load import load
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.workflow.deploy import leftovers
-from launcher.workflow.deploy.hyperpod import controller, refuse_job, refuse_unless_plan_fits
+from launcher.workflow.deploy.hyperpod import controller, refuse_job, refuse_unless_training_plan_fits
 from launcher.workflow.deploy.readback import hyperpod
 from launcher.workflow.deploy.readback.reading import Reading
+from tests.plans import NOW, ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ARN = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/p5-december"
 CAPACITY = "arn:aws:sagemaker:us-east-2:123456789012:reserved-capacity/x"
 OUTPUTS = {
@@ -79,7 +77,7 @@ class TestTrainingPlan:
     def look(self, plan, aws, answer):
         session, sagemaker, _ = aws
         sagemaker.add_response("describe_training_plan", answer, {"TrainingPlanName": "p5-december"})
-        refuse_unless_plan_fits(plan, session, NOW)
+        refuse_unless_training_plan_fits(plan, session, NOW)
 
     def test_one_that_fits_is_taken(self, plan, aws):
         self.look(plan, aws, bought())
@@ -120,7 +118,7 @@ class TestTrainingPlan:
         session, sagemaker, _ = aws
         sagemaker.add_client_error("describe_training_plan", "ResourceNotFound")
         with pytest.raises(AwsError, match="describe training plan arn:aws:sagemaker"):
-            refuse_unless_plan_fits(plan, session, NOW)
+            refuse_unless_training_plan_fits(plan, session, NOW)
 
 
 class TestJobs:

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
@@ -13,11 +12,11 @@ from launcher.model.errors import DeploymentFailedError
 from launcher.records.load_documents import load_document
 from launcher.workflow.endpoint.calls import asker, served
 from launcher.workflow.endpoint.load import LoadPlan, load, loader, planned, prompt, step
+from tests.plans import NOW
 from tests.stand_ins import endpoint_runtime
 from tests.stand_ins.endpoint_runtime import Runtime
 
 pytestmark = pytest.mark.xdist_group("endpoint")
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SHORT = LoadPlan(input_tokens=40, output_tokens=8, setting=None, full=None)
 PLAN = """
 slipway: 1

@@ -1,24 +1,17 @@
 """What is asked of AWS: only what a plan needs, and everything when everything is wanted."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from launcher import plan_file
-from launcher.catalog.load import load
-from launcher.model.enums import PlanKind, PurchaseOption, TargetKind
+from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.plan import Place
 from launcher.workflow.quote.price_needs import for_everything, for_place, for_plan, within
+from tests.plans import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 P5 = "p5.48xlarge"
-
-
-@pytest.fixture(scope="module")
-def catalog():
-    return load()
 
 
 @pytest.fixture
@@ -118,7 +111,7 @@ def test_one_candidate_takes_only_its_own_questions(request_of):
     }
     block = replace(place, option=PurchaseOption.CAPACITY_BLOCK)
     assert ("capacity-block", (P5,), ("us-west-2",), 20) in told(for_place(block, request))
-    plan = replace(place, option=PurchaseOption.SAVINGS_PLAN, plan_kind=PlanKind.SAGEMAKER, term_years=1)
+    plan = replace(place, option=PurchaseOption.SAVINGS_PLAN, plan_kind=SavingsPlanKind.SAGEMAKER, term_years=1)
     assert ("savings-plan", (f"ml.{P5}",), ("us-west-2",), 1) in told(for_place(plan, request))
     training = replace(place, target=TargetKind.HYPERPOD_SLURM, option=PurchaseOption.TRAINING_PLAN)
     found = told(for_place(training, request))

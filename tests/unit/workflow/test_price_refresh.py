@@ -1,7 +1,7 @@
 """Fresh prices into the cache: what fails, what is refused, what moved, and where the next refresh goes on."""
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 
 import pytest
@@ -16,12 +16,12 @@ from launcher.records.cache_folder import cache_folder
 from launcher.workflow.quote.price_needs import Question
 from launcher.workflow.quote.prices import known_catalog
 from launcher.workflow.quote.refresh import refresh, refresh_file, refresh_for
+from tests.plans import NOW
 from tests.stand_ins.aws_prices import BROKEN, CUT, EXPIRED, THROTTLED, AwsPrices, Fault, served
 from tests.stand_ins.price_entries import block, ec2_product, rate, spot_entry, term
 from tests.stand_ins.public_prices import item_product
 
 pytestmark = pytest.mark.server
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 P5, P4 = "p5.48xlarge", "p4d.24xlarge"
 REGION = ("us-east-2",)
 ON_DEMAND = Question(kind="on-demand", names=(P5,), regions=REGION)
@@ -254,7 +254,7 @@ class TestForPlans:
 
     def test_a_plan_file_asks_only_for_what_it_needs(self, aws, path, tmp_path, catalog):
         report = refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
-        assert (report.whole, report.asked, report.prices) == (True, 11, 6)
+        assert (report.whole, report.asked, report.prices) == (True, 13, 6)
         assert set(aws.operations()) == {"DescribeSpotPriceHistory", "GetProducts"}
         services = {each.body["ServiceCode"] for each in aws.asked if each.operation == "GetProducts"}
         assert services >= {"AmazonEC2", "AmazonS3", "AmazonVPC", "AmazonCloudWatch", "AmazonEKS"}

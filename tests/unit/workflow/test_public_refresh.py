@@ -1,7 +1,7 @@
 """Prices without an account: AWS's public files from a server on loopback, into the cache, with their real shapes."""
 
 import json
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 
 import pytest
@@ -14,6 +14,7 @@ from launcher.model.money import Price
 from launcher.records.cache_folder import cache_folder
 from launcher.workflow.quote.prices import known_catalog
 from launcher.workflow.quote.refresh import refresh_file
+from tests.plans import NOW
 from tests.stand_ins.price_entries import ec2_product, ml_product, reserved_term, term
 from tests.stand_ins.public_prices import (
     ADVISOR_DAY,
@@ -27,10 +28,12 @@ from tests.stand_ins.public_prices import (
 )
 
 pytestmark = pytest.mark.server
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 P5, REGION = "p5.48xlarge", "us-east-2"
 EC2 = offer_path("AmazonEC2", REGION)
-SERVICES = ("AmazonCloudWatch", "AmazonECR", "AmazonEKS", "AmazonS3", "AWSSecretsManager", "AmazonVPC")
+SERVICES = (
+    *("AmazonCloudWatch", "AmazonECR", "AmazonEKS", "AmazonS3", "AWSSecretsManager", "AmazonVPC", "AWSLambda"),
+    "awskms",
+)
 
 
 @pytest.fixture
@@ -59,6 +62,26 @@ def site():
             item_product("USE2-TimedStorage-ByteHrs", REGION, "GB-Mo", *storage),
             item_product("USE2-TimedStorage-SIA-ByteHrs", REGION, "GB-Mo", ("0", "Inf", "0.0125")),
             item_product("USE2-Requests-Tier1", REGION, "Requests", ("0", "Inf", "0.0000060000")),
+        )
+        state.offer(
+            "AWSLambda",
+            REGION,
+            item_product("USE2-Lambda-GB-Second", REGION, "Lambda-GB-Second", ("0", "6000000000", "0.0000170000")),
+            item_product("USE2-Lambda-GB-Second-ARM", REGION, "Lambda-GB-Second", ("0", "Inf", "0.0000130000")),
+            item_product("USE2-Request", REGION, "Requests", ("0", "Inf", "0.0000003000")),
+            item_product("USE2-Request-ARM", REGION, "Requests", ("0", "Inf", "0.9")),
+        )
+        state.offer(
+            "awskms",
+            REGION,
+            item_product("us-east-2-KMS-Keys", REGION, "Keys", ("0", "Inf", "1.1000000000")),
+            item_product("us-east-2-KMS-Requests", REGION, "Requests", ("0", "Inf", "0.0000040000")),
+            item_product("us-east-2-KMS-Requests-Asymmetric", REGION, "Requests", ("0", "Inf", "0.0000150000")),
+        )
+        state.offer(
+            "AmazonCloudWatch",
+            REGION,
+            item_product("USE2-CW:CompositeAlarmMonitorUsage", REGION, "Alarms", ("0", "Inf", "0.6000000000")),
         )
         state.files["/spot.json"] = spot_file(
             {REGION: {P5: "21.5", "m6i.large": "9.0E-2", "c6i.large": "N/A*"}, "us-east-1-atl-1": {P5: "1.5"}}
@@ -127,6 +150,24 @@ def test_bill_items_come_in_the_catalogs_units_with_their_bands(run, catalog):
     assert [(tier.start, str(tier.usd)) for tier in throughput.tiers] == [(0, "0"), (125, "0.05")]
     assert [(tier.start, str(tier.usd)) for tier in storage.tiers] == [(0, "0.024"), (51200, "0.023")]
     assert {price.as_of for price in items.values()} == {NOW.date()}
+
+
+@pytest.mark.parametrize(
+    "item, usd",
+    [
+        ("lambda.duration-x86", "0.000017"),
+        ("lambda.duration-arm64", "0.000013"),
+        ("lambda.requests", "0.3"),
+        ("kms.key", "1.1"),
+        ("kms.requests", "0.04"),
+        ("cloudwatch.composite-alarm", "0.6"),
+    ],
+)
+def test_what_watches_a_cluster_and_its_keys_have_a_live_source(run, catalog, item, usd):
+    """Of usage types that begin alike the one that is meant, whatever AWS has before it for the region."""
+    run()
+    price = catalog().bill_item(item, REGION)
+    assert (price.usd, price.as_of) == (Decimal(usd), NOW.date())
 
 
 def test_an_item_by_another_unit_is_not_read(site, run, catalog):

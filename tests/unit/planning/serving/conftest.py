@@ -5,17 +5,12 @@ from typing import Any
 
 import pytest
 
-from launcher.catalog.load import Catalog, load
+from launcher.catalog.load import Catalog
 from launcher.catalog.serving import load_serving
 from launcher.model.serving import ServedModel, ServingFacts
 from launcher.model.workload import ServingWorkload
 from launcher.planning.serving.layout import Choice, layouts
 from launcher.planning.serving.served_model import served_model
-
-
-@pytest.fixture(scope="session")
-def catalog() -> Catalog:
-    return load()
 
 
 @pytest.fixture(scope="session")

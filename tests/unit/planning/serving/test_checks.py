@@ -1,6 +1,5 @@
 """Bad serving plans: what, got, allowed, and the fix, all at once."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,8 @@ from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
+from tests.plans import NOW
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CATALOG = load()
 GOOD = {"model": "llama-3.1-8b", "requests_per_s": 1}
 
@@ -34,7 +33,7 @@ def codes(serve, **sections):
         ({**GOOD, "tensor_parallel": 12}, {}, "tensor-parallel", "1, 2, 4, 8, 24 on Inferentia2"),
         ({**GOOD, "max_ttft_ms": 1}, {}, "latency-out-of-reach", "keeps the latency limits"),
         ({**GOOD, "requests_per_s": None}, {}, "no-traffic", "no traffic is given"),
-        ({**GOOD, "hourly_requests_per_s": [1] * 24}, {}, "two-traffics", "stand together"),
+        ({**GOOD, "hourly_requests_per_s": [1] * 24}, {}, "two-traffics", "are both given"),
         ({**GOOD, "requests_per_s": 1e9}, {}, "too-much-traffic", "must be at most 1,000,000"),
         ({**GOOD, "model": "llama-9-8b"}, {}, "unknown-model", "no model llama-9-8b"),
         ({**GOOD, "output_tokens": 0}, {}, "no-answer", "at least 1 token"),

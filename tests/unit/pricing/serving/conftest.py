@@ -1,21 +1,18 @@
 """Serving plans priced from a mapping, on a day that does not move."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.pricing.serving.priced import ServingPriced
 from launcher.workflow.quote.compare_serving import ServingComparison, compare_serving
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.serving import price_serving
+from tests.plans import NOW, request_of
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CATALOG = load()
 PATH = Path("plan.yaml")
 CHAT = {"model": "llama-3.1-8b", "input_tokens": 1500, "output_tokens": 250, "requests_per_s": 4}
@@ -31,7 +28,7 @@ def request(serve: dict[str, Any] | None = None, **sections: Any):
         "target": target,
         **sections,
     }
-    return plan_file.loads(yaml.safe_dump(plan))
+    return request_of(plan)
 
 
 @pytest.fixture(scope="session")

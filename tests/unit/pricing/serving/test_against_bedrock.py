@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from launcher.model.enums import Payment, PlanKind
+from launcher.model.enums import Payment, SavingsPlanKind
 from launcher.pricing.serving.crossover import usd_per_request, utilisation
 from launcher.pricing.serving.verdict import ServingChoice
 
@@ -61,16 +61,70 @@ def test_do_not_deploy_is_a_verdict(compared):
     assert found.verdict.choice is ServingChoice.BEDROCK
     assert found.verdict.text.startswith("Do not deploy: Bedrock is cheaper until ")
     assert "requests a month" in found.verdict.text
-    assert found.sides.volume > 4 * 3600 * 730
+    assert found.sides.turn.requests > 4 * 3600 * 730
+
+
+def test_types_that_lose_at_every_volume_are_told_so(compared):
+    found = compared(target={"instance_type": "g6e.xlarge"})
+    assert found.sides.turn.requests is None
+    assert "cheaper at this volume and every larger one" in found.verdict.text
 
 
 def test_beyond_the_crossover_machines_win(compared):
-    volume = compared().sides.volume
+    volume = compared().sides.turn.requests
     above = compared({"requests_per_s": volume * 1.0001 / (3600 * 730)})
-    assert min(each.usd for each in above.free) + above.sides.upkeep_usd < above.hosted.usd
+    assert min(each.usd for each in machines_of(above)) + above.sides.upkeep_usd < above.hosted.usd
     for share in (0.2, 0.5, 0.8, 0.99):
         below = compared({"requests_per_s": volume * share / (3600 * 730)})
-        assert min(each.usd for each in below.free) + below.sides.upkeep_usd > below.hosted.usd
+        assert min(each.usd for each in machines_of(below)) + below.sides.upkeep_usd > below.hosted.usd
+
+
+def machines_of(found):
+    return [*found.best_of("nvidia"), *found.best_of("neuron")]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9, 0.99, 1.0, 1.01, 1.02, 1.05, 1.1, 1.3, 3.0])
+def test_a_verdict_never_contradicts_itself(compared, share):
+    """The volume that turns it round lies beyond the plan's own, on the side where the answer is another."""
+    asked = 15.0 * share
+    found = compared({"requests_per_s": asked}, target={"kind": "eks"})
+    now, sides, turn = asked * 3600 * 730, found.sides, found.sides.turn
+    best = min(each for each in (sides.gpu_usd, sides.neuron_usd) if each is not None)
+    if sides.hosted_usd <= best:
+        assert turn.requests is None or turn.requests >= now
+    else:
+        assert turn.requests is None or turn.requests <= now
+        assert found.verdict.choice is not ServingChoice.BEDROCK
+    assert turn.low is None or turn.high is None or turn.low <= turn.high
+
+
+def test_too_close_to_call_is_the_same_on_both_sides(compared):
+    """A little cheaper or a little dearer than Bedrock, estimates do not decide; the months have their range."""
+    kinds = {}
+    for step in range(10):
+        found = compared({"requests_per_s": 20, "operations_usd_per_month": step * 1000}, target={"kind": "eks"})
+        gap = float(found.sides.gpu_usd / found.sides.hosted_usd) - 1
+        kinds[gap] = found.verdict
+    near = [verdict for gap, verdict in kinds.items() if -0.15 < gap < 0.15]
+    assert {gap > 0 for gap in kinds if -0.15 < gap < 0.15} == {True, False}
+    assert all(each.choice is ServingChoice.MEASURE_FIRST for each in near)
+    assert all("–" in each.text and each.text.startswith("Too close to call") for each in near)
+    far = {each.choice for gap, each in kinds.items() if gap > 0.2 or gap < -0.2}
+    assert far <= {ServingChoice.BEDROCK, ServingChoice.GPU}
+
+
+def test_a_range_that_reaches_both_sides_is_told(compared):
+    found = compared({"requests_per_s": 7})
+    assert found.verdict.choice is ServingChoice.BEDROCK
+    assert "the range of the estimate reaches both sides: at its other end machines would be cheaper" in (
+        found.verdict.reasons
+    )
+
+
+def test_capacity_by_the_hour_has_no_volume(compared):
+    found = compared({"bedrock": {"mode": "provisioned", "provisioned_usd_per_hour": "2"}})
+    assert found.sides.turn is None
+    assert "requests a month" not in found.verdict.text
 
 
 def test_operating_time_and_port_are_counted(compared):
@@ -92,7 +146,7 @@ def test_the_port_is_held_against_gpus_and_against_bedrock(compared):
     assert sides.neuron_usd < sides.gpu_usd
     assert sides.neuron_months_over_gpu == pytest.approx(20_000 / float(sides.gpu_usd - sides.neuron_usd))
     assert sides.neuron_months_over_bedrock is sides.neuron_months is None
-    assert f"against ${sides.neuron_usd:,.0f} a month" in found.verdict.text
+    assert f"against ${sides.neuron_usd:,.0f} (" in found.verdict.text
     late = compared({**load, "port_weeks": 4000})
     assert late.sides.neuron_months_over_gpu > 24
     assert f"against ${late.sides.gpu_usd:,.0f} a month" in late.verdict.text
@@ -117,7 +171,7 @@ def test_a_closed_model_has_bedrock_alone(compared):
 def test_the_rates_of_the_notes_are_in_the_catalog(priced):
     catalog = priced().catalog
     ri = catalog.reserved("inf2.48xlarge", "us-east-1", "standard", 3, Payment.NO_UPFRONT)
-    plan = catalog.savings_plan("inf2.48xlarge", "us-east-1", PlanKind.EC2_INSTANCE, 3, Payment.NO_UPFRONT)
+    plan = catalog.savings_plan("inf2.48xlarge", "us-east-1", SavingsPlanKind.EC2_INSTANCE, 3, Payment.NO_UPFRONT)
     assert ri.usd == plan.usd == Decimal("5.60791")
 
 

@@ -1,22 +1,19 @@
 """What holds of every serving plan, whatever is asked for."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.serving import price_serving
+from tests.plans import NOW, request_of
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CATALOG = load()
 SOME = ["inf2.8xlarge", "inf2.24xlarge", "inf2.48xlarge", "trn1.32xlarge", "g5.12xlarge", "g6e.xlarge", "p5.4xlarge"]
 CENT = Decimal("0.01")
@@ -68,7 +65,7 @@ def candidates(target=None, **serve):
         "workload": {"serve": {"model": "llama-3.1-8b", "input_tokens": 1500, "output_tokens": 250, **serve}},
         "target": {"region": "us-east-1", "instance_type": SOME, **(target or {})},
     }
-    request = plan_file.loads(yaml.safe_dump(plan))
+    request = request_of(plan)
     try:
         return price_serving(Path("p.yaml"), request, CATALOG, NOW, PriceOptions()).candidates
     except ImpossibleError:
@@ -115,7 +112,7 @@ def test_it_holds_of_every_region_and_term(tight, more, rate):
             "workload": {"serve": {"model": "llama-3.1-8b", "requests_per_s": rate, "max_tpot_ms": limit}},
             "target": {"instance_type": SOME[:3], "kind": "eks"},
         }
-        request = plan_file.loads(yaml.safe_dump(plan))
+        request = request_of(plan)
         try:
             found = price_serving(Path("p.yaml"), request, CATALOG, NOW, PriceOptions(everything=True)).candidates
         except ImpossibleError:

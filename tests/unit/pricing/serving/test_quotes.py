@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,8 +16,8 @@ from launcher.records.documents import plan_document, quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick
 from launcher.workflow.quote.serving import price_serving
+from tests.plans import NOW
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 INF2 = {"target": {"instance_type": "inf2.48xlarge"}, "purchase": {"option": "on-demand"}}
 ASYNC = {"asynchronous": True, "min_instances": 0}
 DAY = [1.0] * 12 + [8.0] * 12

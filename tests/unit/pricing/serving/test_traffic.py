@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from launcher.model.endpoint import FILLED, EndpointMode
 from launcher.model.enums import Rollout
-from launcher.model.fleet import HOURS_PER_MONTH, Stand, fleet
+from launcher.model.fleet import HOURS_PER_MONTH, Hosting, fleet
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.serving.traffic import requests_per_month
 
@@ -61,10 +61,10 @@ def test_a_deployment_doubles_what_may_be_a_single_instance_and_rolls_through_wh
 
 def test_components_are_replaced_in_steps_of_copies_and_pods_in_place():
     many = serve(requests_per_s=10)
-    assert fleet(many, 1.0, Stand(EndpointMode.COMPONENTS, 3)).deployment_hours == pytest.approx(8 * 0.75 * 2)
-    assert fleet(many, 1.0, Stand(EndpointMode.COMPONENTS, 4)).deployment_hours == pytest.approx(4 * 0.75 * 2)
-    assert fleet(many, 1.0, Stand(None, 3)).deployment_hours == 0
-    assert fleet(serve(requests_per_s=0.1), 1.0, Stand(None, 1)).deployment_hours == pytest.approx(1 * 0.75 * 2)
+    assert fleet(many, 1.0, Hosting(EndpointMode.COMPONENTS, 3)).deployment_hours == pytest.approx(8 * 0.75 * 2)
+    assert fleet(many, 1.0, Hosting(EndpointMode.COMPONENTS, 4)).deployment_hours == pytest.approx(4 * 0.75 * 2)
+    assert fleet(many, 1.0, Hosting(None, 3)).deployment_hours == 0
+    assert fleet(serve(requests_per_s=0.1), 1.0, Hosting(None, 1)).deployment_hours == pytest.approx(1 * 0.75 * 2)
 
 
 @given(

@@ -2,6 +2,7 @@
 
 import dataclasses
 from datetime import UTC, datetime
+from typing import Any
 
 import boto3
 import pytest
@@ -15,7 +16,7 @@ from tests.stand_ins import aws_account
 
 REGION = "us-east-2"
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
-METRIC = {
+METRIC: dict[str, Any] = {
     "MetricNamespace": "AWS/Usage",
     "MetricName": "ResourceCount",
     "MetricDimensions": {"Class": "x", "Resource": "vCPU", "Service": "EC2", "Type": "Resource"},

@@ -56,7 +56,7 @@ def test_a_reservation_that_fits(account, examined, plan):
     [
         ({"State": "expired"}, "it is expired"),
         ({"InstanceType": "p5e.48xlarge"}, "the plan asks for p5.48xlarge"),
-        ({"AvailabilityZoneId": "use2-az2"}, "the plan stands in use2-az1"),
+        ({"AvailabilityZoneId": "use2-az2"}, "the plan is for use2-az1"),
         ({"TotalInstanceCount": 1}, "2 nodes, and it has 1"),
         ({"AvailableInstanceCount": 1}, "1 of its instances are free"),
         ({"EndDate": NOW}, "it is over"),

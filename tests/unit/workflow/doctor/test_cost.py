@@ -1,4 +1,4 @@
-"""What stands in an account and what it costs, against moto; nodes as the guard counts them."""
+"""What exists in an account and what it costs, against moto; nodes as the guard counts them."""
 
 import json
 from datetime import timedelta
@@ -20,7 +20,7 @@ ROLE = "arn:aws:iam::123456789012:role/guard-role"
 
 
 @pytest.fixture
-def standing(account):
+def running(account):
     """A cluster with its network and store, deployed ten hours ago by ada; two nodes run."""
     guard = {
         "CLUSTER": "probe",
@@ -83,7 +83,7 @@ def of(found, kind):
     return next(each for each in found.stacks if each.kind == kind)
 
 
-def test_nodes_cost_what_the_quote_said_and_the_ttl_ends_them(standing, surveyed):
+def test_nodes_cost_what_the_quote_said_and_the_ttl_ends_them(running, surveyed):
     found = of(surveyed(), "training")
     assert (found.owner, found.usd_per_hour) == ("ada", Decimal(41))
     assert found.usd_so_far >= Decimal("225.5")
@@ -92,8 +92,8 @@ def test_nodes_cost_what_the_quote_said_and_the_ttl_ends_them(standing, surveyed
     assert found.note == "2 nodes at the quoted $20.5"
 
 
-def test_the_head_node_is_counted_beside_the_nodes(standing, surveyed):
-    ec2 = client(standing, "ec2")
+def test_the_head_node_is_counted_beside_the_nodes(running, surveyed):
+    ec2 = client(running, "ec2")
     tags = [
         {"Key": "parallelcluster:cluster-name", "Value": "slipway-probe"},
         {"Key": "parallelcluster:node-type", "Value": "HeadNode"},
@@ -109,9 +109,9 @@ def test_the_head_node_is_counted_beside_the_nodes(standing, surveyed):
     assert of(surveyed(), "training").usd_per_hour == Decimal(41) + load().on_demand("m6i.xlarge", REGION).usd
 
 
-def test_a_network_costs_by_the_hour_and_a_store_by_what_it_holds(standing, surveyed):
+def test_a_network_costs_by_the_hour_and_a_store_by_what_it_holds(running, surveyed):
     put(
-        standing,
+        running,
         "AWS/S3",
         "BucketSizeBytes",
         {"BucketName": "probe-checkpoints", "StorageType": "StandardStorage"},
@@ -141,19 +141,19 @@ def test_stacks_of_others_are_left_out(account, surveyed):
     assert "Nothing of Slipway's" in page(surveyed(), 80)[1]
 
 
-def test_a_region_that_does_not_answer_is_named_and_the_others_are_shown(standing, surveyed):
-    standing.canned["ec2.DescribeRegions"] = {
+def test_a_region_that_does_not_answer_is_named_and_the_others_are_shown(running, surveyed):
+    running.canned["ec2.DescribeRegions"] = {
         "Regions": [{"RegionName": name, "OptInStatus": "opted-in"} for name in (REGION, "eu-west-1")]
     }
     found = surveyed(only=None)
     assert {each.region for each in found.stacks} == {REGION}
-    standing.canned["cloudformation.DescribeStacks"] = Refused("AccessDenied", "not authorized", 403)
+    running.canned["cloudformation.DescribeStacks"] = Refused("AccessDenied", "not authorized", 403)
     found = surveyed(only=None)
     assert found.stacks == ()
     assert [region for region, _ in found.unanswered] == ["eu-west-1", REGION]
 
 
-def test_the_page_and_the_document(standing, surveyed):
+def test_the_page_and_the_document(running, surveyed):
     found = surveyed()
     text = "\n".join(page(found, 80))
     assert "slipway-probe-training" in text

@@ -1,11 +1,11 @@
-"""What is said to stand, and to cost, when a launch ends early."""
+"""What is said to exist, and to cost, when a launch ends early."""
 
 import pytest
 
 from launcher.aws.session import Session
 from launcher.catalog.load import load
-from launcher.model.errors import DeploymentFailedError
-from launcher.workflow.cost.left import left_standing, telling_what_stands
+from launcher.model.errors import DeclinedError, DeploymentFailedError, InterruptedAtQuestionError
+from launcher.workflow.cost.left import left_running, telling_of_earlier, telling_what_is_left
 from tests.stand_ins.aws_account import Refused
 from tests.unit.workflow.doctor.conftest import NOW, REGION, client
 from tests.unit.workflow.doctor.test_cost import stack
@@ -15,11 +15,11 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture
 def left(account, plan):
-    return lambda: left_standing(plan(), Session(environment=account.environment, region=REGION), load(), NOW)
+    return lambda: left_running(plan(), Session(environment=account.environment, region=REGION), load(), NOW)
 
 
 def test_nothing_is_said_to_be_nothing(left):
-    assert left().lines == ("nothing stands in AWS for this plan",)
+    assert left().lines == ("nothing exists in AWS for this plan",)
 
 
 def test_what_was_made_before_the_end_is_named_with_its_cost_and_its_end(account, left):
@@ -27,7 +27,7 @@ def test_what_was_made_before_the_end_is_named_with_its_cost_and_its_end(account
     stack(account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
     found = left()
     assert found.lines[0] == (
-        "2 stacks stand and cost $0.005 an hour and what is not known: "
+        "2 stacks exist and cost $0.005 an hour and what is not known: "
         "slipway down probe --region us-east-2 removes them"
     )
     assert any("slipway-probe-network: CREATE_COMPLETE, $0.005 an hour" in each for each in found.lines)
@@ -65,15 +65,61 @@ def test_a_story_that_ends_early_tells_what_stands_and_keeps_it(account, plan, e
     told, kept = [], []
     with (
         pytest.raises((KeyboardInterrupt, DeploymentFailedError)),
-        telling_what_stands(plan(), account.environment, load(), told.append, kept.append),
+        telling_what_is_left(plan(), account.environment, load(), told.append, kept.append),
     ):
         raise end
-    assert "slipway down probe --region us-east-2 removes them" in told[0]
+    assert "slipway down probe --region us-east-2 removes it" in told[0]
     assert kept == [(("slipway-probe-network", "CREATE_COMPLETE"),)]
 
 
 def test_a_story_that_ends_well_tells_nothing(account, plan):
     told = []
-    with telling_what_stands(plan(), account.environment, load(), told.append):
+    with telling_what_is_left(plan(), account.environment, load(), told.append):
         pass
     assert told == []
+
+
+ADDRESS = {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}}
+
+
+class TestEarlierAttempts:
+    def test_a_no_at_the_next_question_does_not_say_that_nothing_was_done(self, account, plan):
+        stack(account, "network", ADDRESS)
+        told = []
+        with (
+            pytest.raises(DeclinedError, match=r"^nothing more was done$"),
+            telling_of_earlier([plan(), plan()], account.environment, load(), told.append),
+        ):
+            raise DeclinedError("nothing was done")
+        (head, _) = told
+        assert head.startswith(
+            "cluster probe in us-east-2, which got no machines for the job: 1 stack exists and costs"
+        )
+        assert head.endswith("slipway down probe --region us-east-2 removes it")
+
+    @pytest.mark.parametrize("end", [InterruptedAtQuestionError, DeploymentFailedError("the next one failed")])
+    def test_any_other_end_tells_the_same(self, account, plan, end):
+        stack(account, "network", ADDRESS)
+        told = []
+        with (
+            pytest.raises((KeyboardInterrupt, DeploymentFailedError)),
+            telling_of_earlier([plan()], account.environment, load(), told.append),
+        ):
+            raise end
+        assert "slipway down probe --region us-east-2" in told[0]
+
+    def test_so_does_a_good_one_elsewhere(self, account, plan):
+        stack(account, "network", ADDRESS)
+        told = []
+        with telling_of_earlier([plan()], account.environment, load(), told.append):
+            pass
+        assert "slipway down probe --region us-east-2" in told[0]
+
+    def test_without_one_a_no_stays_a_no(self, account):
+        told = []
+        with (
+            pytest.raises(DeclinedError, match=r"^nothing was done$"),
+            telling_of_earlier([], account.environment, load(), told.append),
+        ):
+            raise DeclinedError("nothing was done")
+        assert told == []

@@ -1,0 +1,37 @@
+"""Every way of buying is in every table that asks for one (docs/add-a-purchase-option.md)."""
+
+import pytest
+
+from launcher.catalog.fetched_prices import TABLES
+from launcher.catalog.listing import KINDS
+from launcher.catalog.selector import zoned_rows
+from launcher.model.eks import CAPACITY_TYPES
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.target import TARGETS
+from launcher.pricing.ages import ALLOWED_DAYS
+from launcher.rendering.cluster import _CAPACITY_TYPES
+
+BY_TERM = {PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED}
+OWN_FILE = {PurchaseOption.BEDROCK}
+"""Its prices are no instance's (launcher/catalog/bedrock.py)."""
+
+
+@pytest.mark.parametrize("option", PurchaseOption)
+def test_its_price_is_kept_listed_and_ages(catalog, option):
+    assert ALLOWED_DAYS[option] > 0
+    if option not in OWN_FILE:
+        assert option.value in TABLES
+        assert option.value in KINDS
+    if option not in BY_TERM | OWN_FILE:
+        assert zoned_rows(catalog.store, option.value)
+
+
+@pytest.mark.parametrize(
+    "kind, types", [(TargetKind.PARALLELCLUSTER, _CAPACITY_TYPES), (TargetKind.EKS, CAPACITY_TYPES)]
+)
+def test_what_a_target_takes_has_a_capacity_type_there(kind, types):
+    assert set(TARGETS[kind].trains) <= set(types)
+
+
+def test_somebody_takes_it():
+    assert {each for row in TARGETS.values() for each in (*row.trains, *row.serves)} | OWN_FILE == set(PurchaseOption)

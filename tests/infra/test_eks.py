@@ -1,0 +1,297 @@
+"""The stack of an EKS cluster: what is shown is deployed, EFA is counted from the catalog, and others' rules."""
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from launcher.model.errors import ImpossibleError
+from launcher.rendering.batch import JobSettings
+from launcher.rendering.bundle import render
+from launcher.rendering.names import symbolic_names
+from tests.infra import test_rules
+from tests.infra.conftest import EKS_FILES
+from tests.infra.test_guardrails import rules, variables
+from tests.infra.test_snapshots import PARTS
+
+BASE = """
+slipway: 1
+name: small
+target: {{kind: eks, region: {region}, instance_type: {type}, nodes: {nodes}}}
+purchase: {{option: on-demand}}
+"""
+ACCEPTED = (
+    (
+        r"AwsSolutions-IAM4\[Policy::.*/AmazonEKSClusterPolicy\]",
+        r"-training/Eks/Role/Resource",
+        "AWS's own policy for EKS's control plane, which follows what the service needs",
+    ),
+    (
+        r"AwsSolutions-IAM4\[Policy::.*/Amazon(EKSWorkerNode|EKS_CNI_|EC2ContainerRegistryPullOnly|SSMManaged).*\]",
+        r"-training/NodeRole/Resource",
+        "AWS's own policies for nodes: joining, addresses of pods, images, sessions",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::.*:eks:[a-z0-9-]+:.*:nodegroup/slipway-[a-z0-9-]+/workers/\*\]",
+        r"-training/Guardrails/Guard/Role/Resource",
+        "EKS ends a node group's ARN with an id of its own choice",
+    ),
+    (
+        r"AwsSolutions-EKS1",
+        r"slipway-trn1-eks-training/Eks/Cluster",
+        "the plan names the ranges that reach its API over the internet",
+    ),
+)
+"""Findings that stay, beside those of test_rules.py: rule, construct and why."""
+
+
+@pytest.fixture(params=sorted(EKS_FILES))
+def cluster(request, synthesised, plan_at):
+    return synthesised(plan_at(EKS_FILES[request.param]))
+
+
+@pytest.fixture
+def block(synthesised, plan_at):
+    return synthesised(plan_at(EKS_FILES["p5-capacity-block"]))
+
+
+@pytest.fixture
+def spot(synthesised, plan_at):
+    return synthesised(plan_at(EKS_FILES["trn1-spot"]), usd_per_hour="5.9")
+
+
+def groups(assembly):
+    return {each["NodegroupName"]: each for each in assembly.resources("training", "AWS::EKS::Nodegroup").values()}
+
+
+def templates_of(assembly):
+    """The launch template's data of each node group, by the group's name."""
+    made = assembly.resources("training", "AWS::EC2::LaunchTemplate")
+    return {
+        name: made[each["LaunchTemplate"]["Id"]["Ref"]]["LaunchTemplateData"] for name, each in groups(assembly).items()
+    }
+
+
+def shown(assembly, catalog):
+    """The cluster's file as it is shown."""
+    job = JobSettings(run="r", checkpoint_interval_s=600.0)
+    names = symbolic_names(assembly.plan)
+    files = render(assembly.plan, instances=catalog.instance_types, names=names, job=job)
+    return yaml.safe_load(files.file("cluster.yaml").text)
+
+
+class TestControlPlane:
+    def test_it_is_private_logged_in_standard_support_and_knows_access_entries_alone(self, block):
+        made = block.only("training", "AWS::EKS::Cluster")
+        assert made["ResourcesVpcConfig"]["EndpointPrivateAccess"] is True
+        assert made["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
+        assert "PublicAccessCidrs" not in made["ResourcesVpcConfig"]
+        assert made["UpgradePolicy"] == {"SupportType": "STANDARD"}
+        assert made["AccessConfig"] == {
+            "AuthenticationMode": "API",
+            "BootstrapClusterCreatorAdminPermissions": False,
+        }
+        types = {each["Type"] for each in made["Logging"]["ClusterLogging"]["EnabledTypes"]}
+        assert types == {"api", "audit", "authenticator", "controllerManager", "scheduler"}
+        logs = block.resources("training", "AWS::Logs::LogGroup").values()
+        assert any(each.get("LogGroupName") == "/aws/eks/slipway-p5-eks/cluster" for each in logs)
+
+    def test_only_the_ranges_that_are_named_reach_its_api(self, spot):
+        access = spot.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]
+        assert (access["EndpointPublicAccess"], access["PublicAccessCidrs"]) == (True, ["198.51.100.0/24"])
+
+    def test_its_interfaces_are_in_two_zones(self, cluster):
+        made = cluster.resources("training", "AWS::EC2::Subnet").values()
+        zones = [each["AvailabilityZoneId"] for each in made]
+        assert len(set(zones)) == 2
+        assert cluster.plan.place.az_id in zones
+        assert all(each["CidrBlock"].endswith("/28") for each in made)
+
+    def test_every_addon_has_its_version(self, cluster):
+        made = cluster.resources("training", "AWS::EKS::Addon").values()
+        assert {each["AddonName"] for each in made} >= {"vpc-cni", "kube-proxy", "coredns", "eks-pod-identity-agent"}
+        assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", each["AddonVersion"]) for each in made)
+
+    def test_what_is_shown_is_what_is_deployed(self, cluster, catalog):
+        file = shown(cluster, catalog)
+        made, told = cluster.only("training", "AWS::EKS::Cluster"), file["Cluster"]
+        assert (told["Name"], told["Version"]) == (made["Name"], made["Version"])
+        addons = cluster.resources("training", "AWS::EKS::Addon").values()
+        assert {(each["AddonName"], each["AddonVersion"]) for each in file["Addons"]} == {
+            (each["AddonName"], each["AddonVersion"]) for each in addons
+        }
+        for told in file["NodeGroups"]:
+            group, data = groups(cluster)[told["NodegroupName"]], templates_of(cluster)[told["NodegroupName"]]
+            for key in ("AmiType", "CapacityType", "ScalingConfig"):
+                assert told[key] == group[key]
+            assert told["InstanceType"] == data["InstanceType"]
+            assert told["RootVolumeGib"] == data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"]
+            made = [
+                {key: each[key] for key in ("NetworkCardIndex", "DeviceIndex", "InterfaceType")}
+                for each in data.get("NetworkInterfaces", [])
+            ]
+            assert told.get("NetworkInterfaces", []) == made
+
+
+class TestOrder:
+    """Nodes come after what they cannot do without, and pods after nodes."""
+
+    def test_nodes_wait_for_their_network_and_its_addons(self, cluster):
+        made = cluster.template("training")["Resources"]
+        names = {
+            each["Properties"]["AddonName"]: key for key, each in made.items() if each["Type"] == "AWS::EKS::Addon"
+        }
+        kinds = Counter(each["Type"] for each in made.values())
+        for each in made.values():
+            if each["Type"] == "AWS::EKS::Nodegroup":
+                assert {names[addon] for addon in ("vpc-cni", "kube-proxy")} <= set(each["DependsOn"])
+                assert any("ToItself" in other for other in each["DependsOn"])
+        assert kinds["AWS::EKS::Nodegroup"] == 2
+
+    def test_names_wait_for_the_system_node_and_not_for_the_jobs(self, cluster):
+        made = cluster.template("training")["Resources"]
+        (coredns,) = (
+            each
+            for each in made.values()
+            if each["Type"] == "AWS::EKS::Addon" and each["Properties"]["AddonName"] == "coredns"
+        )
+        waited = [made[each]["Properties"].get("NodegroupName") for each in coredns["DependsOn"]]
+        assert "system" in waited
+        assert "workers" not in waited
+
+
+class TestNodes:
+    @pytest.mark.parametrize(
+        "name,interfaces,addresses",
+        [
+            ("p5.48xlarge", 32, 1),
+            ("p5en.48xlarge", 16, 1),
+            ("p4d.24xlarge", 4, 1),
+            ("p6-b300.48xlarge", 16, 1),
+            ("trn2.48xlarge", 16, 1),
+            ("g5.xlarge", 0, 0),
+        ],
+    )
+    def test_efa_is_counted_from_the_catalog(self, synthesised, name, interfaces, addresses):
+        image = "run: {image: team/trainer:1}\n"
+        region = "us-west-2" if name == "p6-b300.48xlarge" else "us-east-2"
+        made = synthesised(BASE.format(region=region, type=name, nodes=1 if name == "g5.xlarge" else 2) + image)
+        data = templates_of(made)["workers"]
+        kinds = Counter(each["InterfaceType"] for each in data.get("NetworkInterfaces", []))
+        assert (kinds["efa-only"], kinds["interface"]) == (interfaces, addresses)
+        places = [(each["NetworkCardIndex"], each["DeviceIndex"]) for each in data.get("NetworkInterfaces", [])]
+        assert len(set(places)) == len(places)
+        assert all("SubnetId" not in each for each in data.get("NetworkInterfaces", []))
+        for each in data.get("NetworkInterfaces", [{"Groups": data.get("SecurityGroupIds")}]):
+            assert len(each["Groups"]) == 2, "EKS's own group lets nodes reach the control plane"
+        together = made.resources("training", "AWS::EC2::PlacementGroup")
+        assert [each["Strategy"] for each in together.values()] == (["cluster"] if interfaces else [])
+
+    def test_a_block_is_never_let_go_and_needs_no_placement(self, block):
+        group, data = groups(block)["workers"], templates_of(block)["workers"]
+        assert (group["CapacityType"], group["AmiType"]) == ("CAPACITY_BLOCK", "AL2023_x86_64_NVIDIA")
+        assert group["ScalingConfig"] == {"MinSize": 2, "MaxSize": 2, "DesiredSize": 2}
+        assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+        target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
+        assert target == {"CapacityReservationId": "cr-0123456789abcdef0"}
+        assert block.resources("training", "AWS::EC2::PlacementGroup") == {}
+
+    def test_spot_nodes_of_neuron(self, spot):
+        group, data = groups(spot)["workers"], templates_of(spot)["workers"]
+        assert (group["CapacityType"], group["AmiType"]) == ("SPOT", "AL2023_x86_64_NEURON")
+        assert group["ScalingConfig"]["MinSize"] == 0
+        assert "strategy: RAID0" in data["UserData"]["Fn::Base64"]
+        assert data["MetadataOptions"] == {"HttpPutResponseHopLimit": 1, "HttpTokens": "required"}
+
+    def test_a_new_plan_replaces_no_node(self, cluster):
+        """A tag that changes with every plan would be a new launch template, which EKS rolls out."""
+        for data in templates_of(cluster).values():
+            assert cluster.plan.digest not in json.dumps(data)
+
+
+class TestRights:
+    def test_pods_have_a_role_of_their_own(self, cluster):
+        lent = cluster.resources("training", "AWS::EKS::PodIdentityAssociation").values()
+        assert {(each["Namespace"], each["ServiceAccount"]) for each in lent} == {
+            ("slipway", "slipway-jobs"),
+            ("hyperpod-slipway", "slipway-jobs"),
+        }
+        roles = cluster.resources("training", "AWS::IAM::Role")
+        (name,) = {each["RoleArn"]["Fn::GetAtt"][0] for each in lent}
+        (trust,) = roles[name]["AssumeRolePolicyDocument"]["Statement"]
+        assert trust["Principal"] == {"Service": "pods.eks.amazonaws.com"}
+        assert set(trust["Action"]) == {"sts:AssumeRole", "sts:TagSession"}
+
+    def test_the_launcher_comes_in_by_an_access_entry(self, cluster):
+        entry = cluster.only("training", "AWS::EKS::AccessEntry")
+        role = cluster.resources("training", "AWS::IAM::Role")[entry["PrincipalArn"]["Fn::GetAtt"][0]]
+        assert "Policies" not in role
+        assert "ManagedPolicyArns" not in role
+        assert cluster.template("training")["Outputs"]["AccessRoleArn"]["Value"] == entry["PrincipalArn"]
+
+    def test_the_guard_sets_one_node_group_to_none(self, spot, block):
+        told = variables(spot)
+        assert (told["EKS"], told["PREPAID"], told["USD_PER_NODE_HOUR"]) == ("slipway-trn1-eks", "false", "2.950000")
+        assert spot.only("training", "AWS::Lambda::Function")["Handler"] == "eks.handler"
+        assert set(rules(spot)) == {"Schedule", "Notices"}
+        assert set(rules(block)) == {"Schedule", "BlockEnds"}
+        text = json.dumps(list(spot.resources("training", "AWS::IAM::Role").values()))
+        assert "eks:UpdateNodegroupConfig" in text
+        assert "nodegroup/slipway-trn1-eks/workers/*" in text
+
+
+class TestOthersRules:
+    def test_every_finding_is_accepted_for_a_reason(self, cluster):
+        found = [each for each in cluster.violations if test_rules.accepted(*each) is None]
+        assert [each for each in found if accepted(*each) is None] == []
+
+    def test_nothing_is_accepted_that_does_not_occur(self, block, spot):
+        found = {accepted(*each) for made in (block, spot) for each in made.violations}
+        assert found - {None} == set(range(len(ACCEPTED)))
+
+    def test_cfn_lint_finds_nothing(self, cluster):
+        files = [str(path) for path in sorted(cluster.folder.glob("*.template.json"))]
+        # W6001: as in test_rules.py.
+        program = str(Path(sys.executable).with_name("cfn-lint"))
+        words = [program, "--format", "json", "--ignore-checks", "W6001", "--", *files]
+        answer = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert json.loads(answer.stdout or "[]") == [], answer.stderr
+
+
+def accepted(rule, construct):
+    """The place in ACCEPTED that a violation has, or None."""
+    for index, (rule_pattern, construct_pattern, _) in enumerate(ACCEPTED):
+        if re.fullmatch(rule_pattern, rule) and re.search(f"{construct_pattern}$", construct):
+            return index
+    return None
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "extra,code",
+        [
+            ("storage: {lustre_gib: 1200}", "eks-unused"),
+            ("network: {vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789abcdef0]}", "one-zone"),
+            ("network: {name: team, az_ids: [use2-az1]}", "one-zone"),
+        ],
+    )
+    def test_what_has_no_place_on_it(self, synthesised, extra, code):
+        with pytest.raises(ImpossibleError) as refusal:
+            synthesised(BASE.format(region="us-east-2", type="p5.48xlarge", nodes=2) + extra + "\n")
+        assert [each.code for each in refusal.value.findings] == [code]
+
+    def test_a_shared_network_lends_its_subnets(self, synthesised):
+        shared = "network: {name: team, az_ids: [use2-az1, use2-az2]}\n"
+        made = synthesised(BASE.format(region="us-east-2", type="p5.48xlarge", nodes=2) + shared)
+        assert made.resources("training", "AWS::EC2::Subnet") == {}
+        assert len(made.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]["SubnetIds"]) == 2
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_golden(golden_stack, block, part):
+    golden_stack("eks-p5-block", part, block.template(part))

@@ -1,0 +1,61 @@
+"""`storage.kms_key_arn` on everything that the stacks encrypt, and the right to use it where a role needs it."""
+
+import pytest
+
+KEY = "arn:aws:kms:us-east-2:123456789012:key/00000000-0000-0000-0000-000000000000"
+PLAN = """
+slipway: 1
+name: keyed
+target: {{kind: {kind}, region: us-east-2, instance_type: p5.48xlarge, nodes: 2}}
+purchase: {{option: on-demand}}
+network: {network}
+storage: {{{lustre}kms_key_arn: "{key}"}}
+"""
+LUSTRE = "lustre_gib: 1200, "
+WHERE = {"AWS::Logs::LogGroup": "KmsKeyId", "AWS::SNS::Topic": "KmsMasterKeyId", "AWS::FSx::FileSystem": "KmsKeyId"}
+
+
+def statements(policy):
+    return {each["Sid"]: each for each in policy["PolicyDocument"]["Statement"]}
+
+
+def keys(made):
+    """The key of each log group, topic and file system, by the name of its template."""
+    return [
+        (name, each["Type"], each["Properties"].get(WHERE[each["Type"]]))
+        for name, template in made.templates.items()
+        for each in template["Resources"].values()
+        if each["Type"] in WHERE
+    ]
+
+
+@pytest.mark.parametrize("kind,lustre", [("parallelcluster", LUSTRE), ("hyperpod-slurm", LUSTRE), ("eks", "")])
+def test_every_log_group_and_topic_has_it(synthesised, kind, lustre):
+    made = synthesised(PLAN.format(kind=kind, network="{}", key=KEY, lustre=lustre))
+    found = keys(made)
+    assert {"AWS::Logs::LogGroup", "AWS::SNS::Topic"} <= {kind for _, kind, _ in found}
+    assert {key for _, _, key in found} == {KEY}
+
+
+def test_the_guard_may_publish_with_it(synthesised):
+    made = synthesised(PLAN.format(kind="parallelcluster", network="{}", key=KEY, lustre=LUSTRE))
+    roles = made.resources("training", "AWS::IAM::Role").items()
+    (guard,) = (each for key, each in roles if key.startswith("GuardrailsGuardRole"))
+    (policy,) = guard["Policies"]
+    statement = statements(policy)["UseKey"]
+    assert (statement["Resource"], statement["Action"]) == (KEY, ["kms:Decrypt", "kms:GenerateDataKey"])
+    plain = synthesised("p5-spot")
+    (guard,) = (
+        each
+        for key, each in plain.resources("training", "AWS::IAM::Role").items()
+        if key.startswith("GuardrailsGuardRole")
+    )
+    assert "UseKey" not in statements(guard["Policies"][0])
+
+
+def test_a_shared_network_is_the_same_whoever_deploys_it(synthesised):
+    shared = "{name: common, az_ids: [use2-az1, use2-az2]}"
+    made = synthesised(PLAN.format(kind="parallelcluster", network=shared, key=KEY, lustre=LUSTRE))
+    found = keys(made)
+    assert {key for name, _, key in found if "shared-network" in name} == {None}
+    assert {key for name, _, key in found if "shared-network" not in name} == {KEY}

@@ -1,0 +1,20 @@
+"""What replaces a resource, as it is shipped, against the registry and the documentation that it was taken from."""
+
+import pytest
+
+from launcher.catalog.replacement import load_replacing
+from launcher.cdk.difference import METADATA
+from tests.infra import registry
+
+REPLACING = load_replacing()
+
+
+@pytest.mark.parametrize("resource_type", sorted(REPLACING))
+def test_it_is_what_the_vendor_says(resource_type):
+    shipped = {path: "yes" if certain else "maybe" for path, certain in REPLACING[resource_type].items()}
+    assert shipped == registry.replacing(resource_type)
+
+
+def test_every_type_that_a_stack_holds_is_known(assembly):
+    held = {each["Type"] for template in assembly.templates.values() for each in template.get("Resources", {}).values()}
+    assert held - REPLACING.keys() - {METADATA, "Custom::PclusterCluster"} == set()

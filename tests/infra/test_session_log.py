@@ -1,0 +1,88 @@
+"""`security.session_log` and `network.security_group_ids` on a ParallelCluster, as the templates carry them."""
+
+import json
+
+import pytest
+
+from tests.infra.registry import schemas
+
+KEY = "arn:aws:kms:us-east-2:123456789012:key/00000000-0000-0000-0000-000000000000"
+PLAN = """
+slipway: 1
+name: entered
+target: {{kind: parallelcluster, region: us-east-2, instance_type: p5.48xlarge, nodes: 2, az_id: use2-az1}}
+purchase: {{option: on-demand}}
+network: {{vpc_id: vpc-0a1b2c3d4e5f60718, subnet_ids: [subnet-0a1b2c3d4e5f60718], security_group_ids: {groups}}}
+storage: {{kms_key_arn: {key}, login_nodes: 1}}
+security: {{session_log: {logged}}}
+"""
+GROUP = "sg-0a1b2c3d4e5f60718"
+
+
+@pytest.fixture(scope="module")
+def logged(synthesised):
+    return synthesised(PLAN.format(groups=f"[{GROUP}]", key=KEY, logged="true"))
+
+
+def only(made, kind, prefix):
+    found = {key: each for key, each in made.resources("training", kind).items() if key.startswith(prefix)}
+    ((key, resource),) = found.items()
+    return key, resource
+
+
+def configuration(made):
+    return made.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
+
+
+def test_the_document_writes_to_a_group_that_outlives_the_stack(logged):
+    name, log = only(logged, "AWS::Logs::LogGroup", "SessionLog")
+    _, document = only(logged, "AWS::SSM::Document", "SessionLog")
+    assert (log["KmsKeyId"], logged.template("training")["Resources"][name]["DeletionPolicy"]) == (KEY, "Retain")
+    assert document["DocumentType"] == "Session"
+    assert document["Content"]["sessionType"] == "Standard_Stream"
+    assert document["Content"]["inputs"] == {
+        "cloudWatchLogGroupName": {"Ref": name},
+        "cloudWatchEncryptionEnabled": True,
+        "cloudWatchStreamingEnabled": True,
+    }
+    assert set(document) <= set(schemas()["AWS::SSM::Document"]["properties"])
+
+
+def test_without_a_key_the_agent_is_not_told_to_ask_for_one(synthesised):
+    made = synthesised(PLAN.format(groups="[]", key="null", logged="true"))
+    _, document = only(made, "AWS::SSM::Document", "SessionLog")
+    assert document["Content"]["inputs"]["cloudWatchEncryptionEnabled"] is False
+
+
+def test_machines_that_people_enter_may_write_it_and_nodes_may_not(logged):
+    key, policy = only(logged, "AWS::IAM::ManagedPolicy", "SessionLog")
+    made = configuration(logged)
+    own = {"Policy": {"Ref": key}}
+    assert own in made["HeadNode"]["Iam"]["AdditionalIamPolicies"]
+    assert own in made["LoginNodes"]["Pools"][0]["Iam"]["AdditionalIamPolicies"]
+    assert own not in made["Scheduling"]["SlurmQueues"][0]["Iam"]["AdditionalIamPolicies"]
+    text = json.dumps(policy["PolicyDocument"])
+    assert "logs:PutLogEvents" in text
+    assert "logs:CreateLogGroup" not in text
+
+
+def test_the_shell_that_is_printed_is_the_logged_one(logged):
+    outputs = logged.template("training")["Outputs"]
+    key, _ = only(logged, "AWS::SSM::Document", "SessionLog")
+    assert {"Ref": key} in outputs["Connect"]["Value"]["Fn::Join"][1]
+    assert outputs["SessionDocument"]["Value"] == {"Ref": key}
+
+
+def test_existing_groups_stand_beside_the_clusters_own(logged):
+    made = configuration(logged)
+    for networking in (made["HeadNode"]["Networking"], made["Scheduling"]["SlurmQueues"][0]["Networking"]):
+        own, given = networking["AdditionalSecurityGroups"]
+        assert "NodeSecurityGroup" in json.dumps(own)
+        assert given == GROUP
+
+
+def test_without_the_two_nothing_of_them_is_made(synthesised):
+    made = synthesised(PLAN.format(groups="[]", key="null", logged="false"))
+    assert not made.resources("training", "AWS::SSM::Document")
+    assert "SessionDocument" not in made.template("training")["Outputs"]
+    assert len(configuration(made)["HeadNode"]["Networking"]["AdditionalSecurityGroups"]) == 1

@@ -1,0 +1,30 @@
+"""What tests of plans share: where the examples are, the moment they are priced at, and requests out of mappings."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from launcher import plan_file
+from launcher.model.request import PlanRequest
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+"""A day on which the shipped prices are good."""
+
+
+def request_of(data: Mapping[str, Any]) -> PlanRequest:
+    """The request of a plan file that says the same as a mapping."""
+    return plan_file.loads(yaml.safe_dump(data))
+
+
+def laid_over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A mapping with another laid over it, level by level."""
+    merged = dict(base)
+    for key, value in changes.items():
+        deeper = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = laid_over(merged[key], value) if deeper else value
+    return merged

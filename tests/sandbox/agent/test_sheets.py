@@ -1,0 +1,191 @@
+"""The nodes of a job tag what is superseded together; whatever goes wrong with one of them, all of it is tagged."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from launcher.agent.checkpoint import retention, sheets
+from launcher.agent.checkpoint.claim import Claim
+from launcher.agent.checkpoint.sheets import Hand, Sheet, Sheets
+from launcher.agent.checkpoint.tagging import Tagging
+from launcher.agent.events import EventLog
+from launcher.agent.node import peers as peers_module
+from launcher.agent.node.peers import Peers, in_folder
+from launcher.agent.node.placement import Placement
+from launcher.agent.store.objects import Store
+from tests.sandbox.agent.conftest import BUCKET, PREFIX
+from tests.sandbox.agent.front import Front
+from tests.sandbox.agent.test_retention import fill, keeping, tagged, whole
+
+OLD = 60
+FOREIGN = Sheet(number=1, slot=0, owner="t", keys=("claim.json",)).to_json()
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch):
+    monkeypatch.setattr(peers_module, "_LOOK_S", 0.02)
+    monkeypatch.setattr(peers_module, "_GATHER_S", 0.02)
+    monkeypatch.setattr(sheets, "_ASK_AGAIN_S", 0.1)
+    monkeypatch.setattr(sheets, "SHORTEST", 20)
+
+
+class Part:
+    """What tags on one node, with a front of its own to S3."""
+
+    def __init__(self, folder, bucket, front, part, parts):
+        self.front = front
+        self.log = EventLog(folder / f"events-{part}.jsonl")
+        place = Placement(attempt=1, part=part, parts=parts, node=f"vn{part}", session="r1.a1")
+        self.peers = Peers(in_folder(folder, place), place, self.log, on_notice=lambda _: None)
+        self.peers.open()
+        self.store = Store(f"s3://{BUCKET}/{PREFIX}")
+        self.claim = Claim(self.store, self.log, run="r1", attempt=1, node=f"vn{part}")
+        if part == 0:
+            self.claim.take(over=lambda: False)
+        policy = keeping(self.store, newest=whole(bucket, 2) if part == 0 else None)
+        self.tagging = Tagging(self.store, self.log, self.claim, policy, self.peers)
+
+
+@pytest.fixture
+def nodes(tmp_path, bucket, endpoint, store, monkeypatch):
+    """Makes the nodes of a job; step 1 is superseded, and has many objects."""
+    fill(1, OLD)
+    made = []
+
+    def make(parts):
+        for part in range(parts):
+            front = Front(endpoint)
+            front.__enter__()
+            monkeypatch.setenv("AWS_ENDPOINT_URL", front.endpoint)
+            made.append(Part(tmp_path, bucket, front, part, parts))
+        return made
+
+    yield make
+    for part in made:
+        part.tagging.stop()
+        part.peers.close()
+        part.front.__exit__()
+
+
+def old(bucket):
+    return [key for key in bucket.all_keys() if key.startswith("step-1/")]
+
+
+def end(first):
+    """Wait for all that is superseded."""
+    first.tagging.wake()
+    first.tagging.finish(time.monotonic() + 60)
+
+
+def test_every_node_tags_a_part_and_the_first_remembers_all(nodes, bucket, store):
+    parts = nodes(3)
+    for part in parts:
+        part.tagging.start()
+    end(parts[0])
+    # Enough for two sheets beside the first node's own part.
+    counts = [len(tagged(part.front)) for part in parts]
+    assert sum(counts) == OLD
+    assert min(counts) >= OLD // 3
+    assert len({part.front.begun[at] for part in parts for at in tagged(part.front)}) == OLD
+    assert retention.read_record(store) == {1: set()}
+    assert [key for key in bucket.all_keys() if key.startswith("tagging/")] == ["tagging/0.json", "tagging/1.json"]
+    assert all(json.loads(bucket.read(f"tagging/{slot}.json"))["keys"] == [] for slot in (0, 1))
+
+
+def test_little_is_not_worth_a_sheet(nodes, bucket, monkeypatch):
+    monkeypatch.setattr(sheets, "SHORTEST", OLD)
+    first, _ = nodes(2)
+    first.tagging.start()
+    end(first)
+    assert len(tagged(first.front)) == OLD
+    assert "tagging/0.json" not in bucket.all_keys()
+
+
+def test_what_a_node_that_has_ended_was_to_tag_the_first_one_tags(nodes, bucket):
+    first, second = nodes(2)
+    first.tagging.start()  # and nothing on the second ever takes a sheet
+    threading.Timer(0.5, second.peers.close).start()
+    end(first)
+    assert "tagging/0.json" in bucket.all_keys()
+    assert len(tagged(first.front)) == OLD
+
+
+def test_so_does_it_with_what_one_cannot_tag_in_time(nodes, bucket, monkeypatch):
+    monkeypatch.setattr(sheets, "_PATIENCE_S", 1.0)
+    first, second = nodes(2)
+    second.front.rule = lambda _, path: 403 if path.endswith("?tagging") else None
+    for part in (first, second):
+        part.tagging.start()
+    end(first)
+    assert len(tagged(first.front)) == OLD
+
+
+def test_a_notice_on_a_node_stops_it_and_it_says_nothing(nodes, bucket):
+    first, second = nodes(2)
+    second.tagging.start()
+
+    def rule(_, path):
+        if path.endswith("?tagging") and len(tagged(second.front)) > 10:
+            second.tagging.stop()
+
+    second.front.rule = rule
+    sheet = Sheets(first.store, first.peers, owner=first.claim.token)
+    keys = old(bucket)
+    sheet.share_out(keys)
+    second.tagging.join(30)
+    assert not second.tagging.is_alive()
+    assert len(tagged(second.front)) < OLD // 2
+    assert json.loads(bucket.read("tagging/0.json"))["done"] is False
+
+
+@pytest.mark.parametrize("ending", ["replaced", "released"])
+def test_nothing_is_tagged_for_one_that_is_not_the_owner_any_more(nodes, bucket, ending):
+    first, second = nodes(2)
+    keys = old(bucket)
+    if ending == "replaced":
+        Claim(second.store, second.log, run="r1", attempt=2, node="other").take(over=lambda: False)
+    else:
+        first.claim.release()
+    Sheets(first.store, first.peers, owner=first.claim.token).share_out(keys)
+    second.tagging.start()
+    deadline = time.monotonic() + 30
+    while not any("tagging/0.json" in path for _, path in second.front.begun) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    second.tagging.finish(time.monotonic() + 30)
+    assert [path for _, path in second.front.begun if "tagging/0.json" in path]
+    assert tagged(second.front) == []
+
+
+def test_a_sheet_is_taken_once_and_an_older_one_never(nodes, bucket):
+    first, second = nodes(2)
+    keys = old(bucket)
+    mine, hand = Sheets(first.store, first.peers, owner="t"), Hand(second.store, second.peers)
+    kept = mine.share_out(keys)
+    deadline = time.monotonic() + 30
+    while (sheet := hand.take()) is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert [*kept, *sheet.keys] == keys
+    assert hand.take() is None
+    mine.share_out(keys)
+    hand.give_back(sheet)  # late, over the sheet of another time
+    time.sleep(0.2)
+    assert mine.returned() == ([], [])
+    assert mine.are_out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "9" * 5000,
+        "[" * 10_000,
+        '{"schema": "other"}',
+        Sheet(number=1, slot=0, owner="t", keys=("claim.json",)).to_json(),
+    ],
+    ids=["empty", "list", "digits", "deep", "schema", "no part of a checkpoint"],
+)
+def test_what_is_no_sheet(text):
+    assert sheets.parse(text, 0) is None

@@ -1,0 +1,60 @@
+"""An embedded AWS for each module, clients of it, and stacks that are gone when the test is."""
+
+import json
+from collections.abc import Iterator
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from launcher.sandbox.sandbox import Sandbox
+from tests.sandbox.aws.answers import REGION
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(region=REGION, scheduler="local") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def client(sandbox):
+    def make(service):
+        return boto3.client(
+            service,
+            endpoint_url=sandbox.endpoint,
+            region_name=REGION,
+            aws_access_key_id="SANDBOX",
+            aws_secret_access_key="sandbox",
+            config=Config(retries={"total_max_attempts": 1}),
+        )
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def cloudformation(client):
+    return client("cloudformation")
+
+
+@pytest.fixture
+def stack(cloudformation, request):
+    """Deploys a template by a change set, as the CDK does; the stack as it is then. Removes the stacks at the end."""
+    made = []
+
+    def deploy(resources, name=None, outputs=None, **more):
+        name = name or "t-" + request.node.name.replace("_", "-").replace("[", "-").strip("]")[:100]
+        known = {each["StackName"] for each in cloudformation.describe_stacks()["Stacks"]}
+        template = {"Resources": resources, "Outputs": outputs or {}, **more}
+        kind = "UPDATE" if name in known else "CREATE"
+        made.append(name)
+        cloudformation.create_change_set(
+            StackName=name, ChangeSetName="deploy", ChangeSetType=kind, TemplateBody=json.dumps(template)
+        )
+        cloudformation.execute_change_set(StackName=name, ChangeSetName="deploy")
+        cloudformation.delete_change_set(StackName=name, ChangeSetName="deploy")
+        return cloudformation.describe_stacks(StackName=name)["Stacks"][0]
+
+    yield deploy
+    for name in reversed(made):
+        cloudformation.delete_stack(StackName=name)

@@ -1,0 +1,135 @@
+"""The ParallelCluster of the embedded AWS: its provider, its custom resource, its instances."""
+
+import pytest
+
+from tests.sandbox.aws.answers import REGION, events, outputs
+
+PROVIDER = (
+    f"https://{REGION}-aws-parallelcluster.s3.{REGION}.amazonaws.com"
+    "/parallelcluster/3.16.1/templates/custom_resource/cluster.yaml"
+)
+
+
+VPC = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.9.0.0/16", "EnableDnsHostnames": True}}
+SUBNET = {
+    "Type": "AWS::EC2::Subnet",
+    "Properties": {
+        "VpcId": {"Ref": "Vpc"},
+        "CidrBlock": "10.9.0.0/24",
+        "AvailabilityZoneId": "usw2-az2",
+        "Tags": [{"Key": "Name", "Value": "nodes"}],
+    },
+}
+
+
+def cluster_template(configuration=None, **properties):
+    """A network, the provider and a cluster."""
+    whole = {
+        "Region": REGION,
+        "Image": {"Os": "ubuntu2404"},
+        "HeadNode": {"InstanceType": "m5.large", "Networking": {"SubnetId": {"Ref": "Subnet"}}},
+        "Scheduling": {
+            "Scheduler": "slurm",
+            "SlurmQueues": [
+                {
+                    "Name": "gpu",
+                    "CapacityType": "SPOT",
+                    "Networking": {"SubnetIds": [{"Ref": "Subnet"}], "PlacementGroup": {"Enabled": True}},
+                    "ComputeResources": [
+                        {"Name": "p5", "InstanceType": "p5.48xlarge", "MaxCount": 2, "Efa": {"Enabled": True}}
+                    ],
+                }
+            ],
+        },
+        "Tags": [{"Key": "team", "Value": "ml"}],
+    }
+    return {
+        "Vpc": VPC,
+        "Subnet": SUBNET,
+        "Provider": {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": PROVIDER}},
+        "Cluster": {
+            "Type": "Custom::PclusterCluster",
+            "Properties": {
+                "ServiceToken": {"Fn::GetAtt": ["Provider", "Outputs.ServiceToken"]},
+                "ClusterName": "demo",
+                "ClusterConfiguration": whole | (configuration or {}),
+                **properties,
+            },
+        },
+    }
+
+
+class TestParallelCluster:
+    def test_a_cluster_has_its_nodes_in_ec2(self, stack, client, sandbox):
+        made = stack(
+            cluster_template(),
+            outputs={
+                "Head": {"Value": {"Fn::GetAtt": ["Cluster", "headNode.instanceId"]}},
+                "Status": {"Value": {"Fn::GetAtt": ["Cluster", "clusterStatus"]}},
+            },
+        )
+
+        assert made["StackStatus"] == "CREATE_COMPLETE"
+        assert outputs(made)["Status"] == "CREATE_COMPLETE"
+        filters = [{"Name": "tag:parallelcluster:cluster-name", "Values": ["demo"]}]
+        found = [
+            each
+            for reservation in client("ec2").describe_instances(Filters=filters)["Reservations"]
+            for each in reservation["Instances"]
+        ]
+        head = [each for each in found if each["InstanceId"] == outputs(made)["Head"]]
+        nodes = [each for each in found if each["InstanceType"] == "p5.48xlarge"]
+        assert [each["InstanceType"] for each in head] == ["m5.large"]
+        assert [each["InstanceLifecycle"] for each in nodes] == ["spot", "spot"]
+        assert {"Key": "team", "Value": "ml"} in nodes[0]["Tags"]
+        assert [each.name for each in sandbox.nodes("demo")] == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
+        assert {each.instance_id for each in sandbox.nodes("demo")} == {each["InstanceId"] for each in nodes}
+
+    def test_its_end_is_the_end_of_its_nodes(self, stack, client, cloudformation, sandbox):
+        made = stack(cluster_template())
+        ids = [each.instance_id for each in sandbox.nodes("demo")]
+
+        cloudformation.delete_stack(StackName=made["StackName"])
+
+        assert sandbox.clusters() == ()
+        found = client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
+        assert {each["State"]["Name"] for one in found for each in one["Instances"]} == {"terminated"}
+
+    @pytest.mark.parametrize(
+        "change, told",
+        [
+            ({"configuration": {"Image": {"Os": "windows"}}}, "Image.Os: got 'windows'"),
+            ({"configuration": {"HeadNodes": {}}}, "HeadNodes: unknown key, did you mean HeadNode"),
+            ({"ServiceToken": "arn:aws:lambda:x:1:function:other"}, "ServiceToken is not that of"),
+            ({"ClusterName": "a_b"}, "ClusterName: got 'a_b'"),
+            ({"ClusterConfiguration": "Region: x"}, "ClusterConfiguration must be a mapping"),
+            ({"ClusterNmae": "x"}, "unknown properties: ClusterNmae"),
+        ],
+        ids=["os", "key", "token", "name", "text", "property"],
+    )
+    def test_a_broken_one_fails_the_deployment(self, stack, cloudformation, sandbox, change, told):
+        made = stack(cluster_template(**change))
+
+        assert made["StackStatus"] == "ROLLBACK_COMPLETE"
+        reasons = [
+            why for _, status, why in events(cloudformation, made["StackName"], "Cluster") if status == "CREATE_FAILED"
+        ]
+        assert told in reasons[0]
+        assert sandbox.clusters() == ()
+
+    def test_another_nested_stack_is_refused(self, stack, cloudformation):
+        nested = {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": "https://example.com/t.yaml"}}
+
+        made = stack({"Nested": nested})
+
+        assert made["StackStatus"] == "ROLLBACK_COMPLETE"
+        assert "example.com" in events(cloudformation, made["StackName"], "Nested")[1][2]
+
+    def test_a_changed_cluster_is_made_anew(self, stack, sandbox):
+        stack(cluster_template())
+        template = cluster_template()
+        queue = template["Cluster"]["Properties"]["ClusterConfiguration"]["Scheduling"]["SlurmQueues"][0]
+        queue["ComputeResources"][0]["MaxCount"] = 3
+
+        assert stack(template)["StackStatus"] == "UPDATE_COMPLETE"
+        assert len(sandbox.nodes("demo")) == 3

@@ -1,0 +1,320 @@
+"""What a template says of buckets, networks and roles, read back through S3, EC2 and IAM of the embedded AWS."""
+
+import json
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.sandbox.aws.answers import REGION, events, outputs
+
+VPC = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.9.0.0/16", "EnableDnsHostnames": True}}
+SUBNET = {
+    "Type": "AWS::EC2::Subnet",
+    "Properties": {
+        "VpcId": {"Ref": "Vpc"},
+        "CidrBlock": "10.9.0.0/24",
+        "AvailabilityZoneId": "usw2-az2",
+        "Tags": [{"Key": "Name", "Value": "nodes"}],
+    },
+}
+BUCKET = {
+    "BucketName": "checkpoints",
+    "VersioningConfiguration": {"Status": "Enabled"},
+    "BucketEncryption": {
+        "ServerSideEncryptionConfiguration": [{"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]
+    },
+    "PublicAccessBlockConfiguration": {
+        "BlockPublicAcls": True,
+        "BlockPublicPolicy": True,
+        "IgnorePublicAcls": True,
+        "RestrictPublicBuckets": True,
+    },
+    "OwnershipControls": {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]},
+    "LifecycleConfiguration": {
+        "Rules": [
+            {
+                "Id": "incomplete",
+                "Status": "Enabled",
+                "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1},
+            },
+            {
+                "Id": "superseded",
+                "Status": "Enabled",
+                "ExpirationInDays": 7,
+                "NoncurrentVersionExpiration": {"NoncurrentDays": 3},
+                "TagFilters": [{"Key": "slipway", "Value": "superseded"}],
+            },
+        ]
+    },
+}
+BUCKET_POLICY = {
+    "Statement": [
+        {
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "s3:*",
+            "Resource": "arn:aws:s3:::checkpoints/*",
+            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+        }
+    ]
+}
+
+
+class TestBuckets:
+    def test_what_the_template_says_can_be_read_back(self, stack, client):
+        policy = {"Bucket": {"Ref": "Bucket"}, "PolicyDocument": BUCKET_POLICY}
+        stack(
+            {
+                "Bucket": {"Type": "AWS::S3::Bucket", "Properties": BUCKET},
+                "Policy": {"Type": "AWS::S3::BucketPolicy", "Properties": policy},
+            }
+        )
+        s3, name = client("s3"), {"Bucket": "checkpoints"}
+
+        assert s3.get_bucket_versioning(**name)["Status"] == "Enabled"
+        rules = s3.get_bucket_encryption(**name)["ServerSideEncryptionConfiguration"]["Rules"]
+        assert rules[0]["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
+        assert set(s3.get_public_access_block(**name)["PublicAccessBlockConfiguration"].values()) == {True}
+        ownership = s3.get_bucket_ownership_controls(**name)["OwnershipControls"]["Rules"]
+        assert ownership == [{"ObjectOwnership": "BucketOwnerEnforced"}]
+        lifecycle = {rule["ID"]: rule for rule in s3.get_bucket_lifecycle_configuration(**name)["Rules"]}
+        assert lifecycle["incomplete"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 1}
+        assert lifecycle["superseded"]["Filter"] == {"Tag": {"Key": "slipway", "Value": "superseded"}}
+        assert lifecycle["superseded"]["Expiration"] == {"Days": 7}
+        assert json.loads(s3.get_bucket_policy(**name)["Policy"]) == BUCKET_POLICY
+
+        # The rule against plain HTTP is shown and does not shut the sandbox's own users out.
+        s3.put_object(**name, Key="step-1/manifest.json", Body=b"{}")
+        assert s3.get_object(**name, Key="step-1/manifest.json")["Body"].read() == b"{}"
+        for version in s3.list_object_versions(**name)["Versions"]:
+            s3.delete_object(**name, Key=version["Key"], VersionId=version["VersionId"])
+
+    def test_a_policy_on_conditional_writes_decides(self, stack, client):
+        statement = {
+            "Effect": "Deny",
+            "Principal": {"AWS": "*"},
+            "Action": "s3:PutObject",
+            "Resource": "arn:aws:s3:::careful/*/step-*/manifest.json",
+            "Condition": {"Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}},
+        }
+        policy = {"Bucket": {"Ref": "Bucket"}, "PolicyDocument": {"Statement": [statement]}}
+        stack(
+            {
+                "Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "careful"}},
+                "Policy": {"Type": "AWS::S3::BucketPolicy", "Properties": policy},
+            }
+        )
+        s3, manifest = client("s3"), {"Bucket": "careful", "Key": "jobs/a/step-1/manifest.json"}
+
+        with pytest.raises(ClientError, match="403"):
+            s3.put_object(**manifest, Body=b"{}")
+        s3.put_object(**manifest, Body=b"{}", IfNoneMatch="*")
+        with pytest.raises(ClientError, match="PreconditionFailed"):
+            s3.put_object(**manifest, Body=b"[]", IfNoneMatch="*")
+        with pytest.raises(ClientError, match="403"):
+            s3.put_object(**manifest, Body=b"[]", IfMatch=s3.head_object(**manifest)["ETag"])
+        s3.put_object_tagging(**manifest, Tagging={"TagSet": [{"Key": "slipway", "Value": "superseded"}]})
+        begun = s3.create_multipart_upload(**manifest)["UploadId"]
+        part = s3.upload_part(**manifest, UploadId=begun, PartNumber=1, Body=b"{}")
+        whole = {"Parts": [{"ETag": part["ETag"], "PartNumber": 1}]}
+        with pytest.raises(ClientError, match="403"):
+            s3.complete_multipart_upload(**manifest, UploadId=begun, MultipartUpload=whole)
+        s3.abort_multipart_upload(**manifest, UploadId=begun)
+        s3.put_object(Bucket="careful", Key="jobs/a/step-1/other.json", Body=b"{}")
+
+        assert s3.get_object(**manifest)["Body"].read() == b"{}"
+        for each in s3.list_objects_v2(Bucket="careful")["Contents"]:
+            s3.delete_object(Bucket="careful", Key=each["Key"])
+
+    def test_a_bucket_with_objects_is_not_deleted(self, stack, client, cloudformation):
+        name = stack({"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "full"}}})["StackName"]
+        client("s3").put_object(Bucket="full", Key="a", Body=b"a")
+
+        cloudformation.delete_stack(StackName=name)
+
+        assert cloudformation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"] == "DELETE_FAILED"
+        assert any("is not empty" in why for _, _, why in events(cloudformation, name, "Bucket"))
+        client("s3").delete_object(Bucket="full", Key="a")
+
+    def test_requests_are_in_the_access_log(self, client, sandbox):
+        s3 = client("s3")
+        s3.create_bucket(Bucket="logged", CreateBucketConfiguration={"LocationConstraint": REGION})
+        s3.put_object(Bucket="logged", Key="step-2/part 0.bin", Body=b"x" * 1000)
+        s3.get_object(Bucket="logged", Key="step-2/part 0.bin")["Body"].read()
+
+        mine = [each for each in sandbox.s3_requests() if each.bucket == "logged" and each.key]
+
+        assert [(each.method, each.key, each.status) for each in mine] == [
+            ("PUT", "step-2/part 0.bin", 200),
+            ("GET", "step-2/part 0.bin", 200),
+        ]
+        assert mine[0].sent >= 1000
+        assert mine[1].bytes == 1000
+
+
+class TestNetwork:
+    def test_a_subnet_stands_in_the_zone_of_its_id(self, stack, client):
+        made = stack({"Vpc": VPC, "Subnet": SUBNET}, outputs={"Subnet": {"Value": {"Ref": "Subnet"}}})
+        (subnet,) = client("ec2").describe_subnets(SubnetIds=[outputs(made)["Subnet"]])["Subnets"]
+
+        assert subnet["AvailabilityZoneId"] == "usw2-az2"
+        assert subnet["AvailabilityZone"].startswith(REGION)
+        assert subnet["DefaultForAz"] is False
+        assert subnet["MapPublicIpOnLaunch"] is False
+        assert {"Key": "Name", "Value": "nodes"} in subnet["Tags"]
+        hostnames = client("ec2").describe_vpc_attribute(VpcId=subnet["VpcId"], Attribute="enableDnsHostnames")
+        assert hostnames["EnableDnsHostnames"]["Value"] is True
+
+    def test_security_group_rules_to_itself(self, stack, client):
+        group = {
+            "Type": "AWS::EC2::SecurityGroup",
+            "Properties": {
+                "GroupDescription": "efa",
+                "VpcId": {"Ref": "Vpc"},
+                "SecurityGroupEgress": [{"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIp": "0.0.0.0/0"}],
+            },
+        }
+        own = {"GroupId": {"Fn::GetAtt": ["Group", "GroupId"]}, "IpProtocol": "-1"}
+        itself = {"Fn::GetAtt": ["Group", "GroupId"]}
+        made = stack(
+            {
+                "Vpc": VPC,
+                "Group": group,
+                "In": {
+                    "Type": "AWS::EC2::SecurityGroupIngress",
+                    "Properties": own | {"SourceSecurityGroupId": itself},
+                },
+                "Out": {
+                    "Type": "AWS::EC2::SecurityGroupEgress",
+                    "Properties": own | {"DestinationSecurityGroupId": itself},
+                },
+            },
+            outputs={"Group": {"Value": itself}},
+        )
+        group_id = outputs(made)["Group"]
+        (found,) = client("ec2").describe_security_groups(GroupIds=[group_id])["SecurityGroups"]
+
+        for rules in (found["IpPermissions"], found["IpPermissionsEgress"]):
+            assert any(
+                rule["IpProtocol"] == "-1" and [pair["GroupId"] for pair in rule["UserIdGroupPairs"]] == [group_id]
+                for rule in rules
+            )
+        everywhere = [r for r in found["IpPermissionsEgress"] if r["IpProtocol"] == "-1" and r["IpRanges"]]
+        assert everywhere == []
+
+    def test_a_whole_network_goes_away_again(self, stack, client, cloudformation):
+        ref = {"Ref": "Vpc"}
+        resources = {
+            "Vpc": VPC,
+            "Subnet": SUBNET,
+            "Gateway": {"Type": "AWS::EC2::InternetGateway"},
+            "Attached": {
+                "Type": "AWS::EC2::VPCGatewayAttachment",
+                "Properties": {"VpcId": ref, "InternetGatewayId": {"Ref": "Gateway"}},
+            },
+            "Table": {"Type": "AWS::EC2::RouteTable", "Properties": {"VpcId": ref}},
+            "Associated": {
+                "Type": "AWS::EC2::SubnetRouteTableAssociation",
+                "Properties": {"RouteTableId": {"Ref": "Table"}, "SubnetId": {"Ref": "Subnet"}},
+            },
+            "Out": {
+                "Type": "AWS::EC2::Route",
+                "DependsOn": "Attached",
+                "Properties": {
+                    "RouteTableId": {"Ref": "Table"},
+                    "DestinationCidrBlock": "0.0.0.0/0",
+                    "GatewayId": {"Ref": "Gateway"},
+                },
+            },
+            "Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}},
+            "Nat": {
+                "Type": "AWS::EC2::NatGateway",
+                "Properties": {
+                    "SubnetId": {"Ref": "Subnet"},
+                    "AllocationId": {"Fn::GetAtt": ["Address", "AllocationId"]},
+                },
+            },
+            "S3": {
+                "Type": "AWS::EC2::VPCEndpoint",
+                "Properties": {
+                    "VpcId": ref,
+                    "ServiceName": f"com.amazonaws.{REGION}.s3",
+                    "RouteTableIds": [{"Ref": "Table"}],
+                },
+            },
+        }
+        made = stack(resources, outputs={"Table": {"Value": {"Ref": "Table"}}, "Nat": {"Value": {"Ref": "Nat"}}})
+        ec2, found = client("ec2"), outputs(made)
+        (table,) = ec2.describe_route_tables(RouteTableIds=[found["Table"]])["RouteTables"]
+        assert table["Associations"][0]["SubnetId"].startswith("subnet-")
+        assert any(route.get("DestinationCidrBlock") == "0.0.0.0/0" for route in table["Routes"])
+
+        cloudformation.delete_stack(StackName=made["StackName"])
+
+        stack_tag = [{"Name": "tag:aws:cloudformation:stack-name", "Values": [made["StackName"]]}]
+        assert ec2.describe_vpcs(Filters=stack_tag)["Vpcs"] == []
+        (nat,) = ec2.describe_nat_gateways(NatGatewayIds=[found["Nat"]])["NatGateways"]
+        assert nat["State"] == "deleted"
+        assert ec2.describe_internet_gateways(Filters=stack_tag)["InternetGateways"] == []
+        assert ec2.describe_addresses(Filters=stack_tag)["Addresses"] == []
+
+
+class TestRoles:
+    def test_managed_policies_are_attached(self, stack, client):
+        trust = {
+            "Statement": [
+                {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+            ]
+        }
+        arn = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
+        role = {"RoleName": "node", "AssumeRolePolicyDocument": trust, "ManagedPolicyArns": [arn]}
+
+        stack({"Role": {"Type": "AWS::IAM::Role", "Properties": role}})
+
+        attached = client("iam").list_attached_role_policies(RoleName="node")["AttachedPolicies"]
+        assert [each["PolicyArn"] for each in attached] == [arn]
+
+
+class TestWhatIsNotEmulated:
+    def test_unknown_types_are_accepted_and_said(self, stack, sandbox):
+        name = stack(
+            {
+                "Group": {"Type": "AWS::XRay::Group", "Properties": {"GroupName": "g"}},
+                "Function": {"Type": "Custom::Thing", "Properties": {"ServiceToken": "arn:aws:lambda:x:1:function:f"}},
+                "Topic": {
+                    "Type": "AWS::SNS::Topic",
+                    "Properties": {"DisplayName": {"Fn::GetAtt": ["Function", "Answer"]}},
+                },
+                "Vpc": VPC | {"Properties": VPC["Properties"] | {"Ipv4IpamPoolId": "ipam-pool-1"}},
+            }
+        )["StackName"]
+
+        found = {each.name: each.reason for each in sandbox.not_emulated({name})}
+
+        assert "no model" in found["AWS::XRay::Group"]
+        assert "Lambda" in found["Custom::Thing"]
+        assert "not looked at" in found["AWS::EC2::VPC.Ipv4IpamPoolId"]
+        assert "AWS::SNS::Topic" not in found
+
+    def test_an_update_that_is_not_made_is_said(self, stack, sandbox):
+        stack({"Vpc": VPC})
+        name = stack({"Vpc": VPC | {"Properties": VPC["Properties"] | {"EnableDnsHostnames": False}}})["StackName"]
+
+        assert any(each.name.startswith("AWS::EC2::VPC.an update") for each in sandbox.not_emulated({name}))
+
+    def test_a_missing_call_is_answered_at_once_and_said(self, client, sandbox):
+        with pytest.raises(ClientError) as refused:
+            client("ec2").describe_capacity_block_offerings(CapacityDurationHours=24)
+
+        assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
+        assert any(each.name.startswith("call to ec2") for each in sandbox.not_emulated())
+
+
+def test_answers_on_both_names_of_this_machine(sandbox):
+    by_address = sandbox.endpoint.replace("localhost", "127.0.0.1")
+    for endpoint in (sandbox.endpoint, by_address):
+        sts = boto3.client(
+            "sts", endpoint_url=endpoint, region_name=REGION, aws_access_key_id="x", aws_secret_access_key="x"
+        )
+        assert sts.get_caller_identity()["Account"] == "123456789012"

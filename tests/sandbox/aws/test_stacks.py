@@ -1,0 +1,211 @@
+"""CloudFormation of the embedded AWS: what happens to a stack as a whole."""
+
+import json
+import time
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.sandbox.aws.answers import REGION, events, outputs
+
+VPC = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.9.0.0/16", "EnableDnsHostnames": True}}
+SUBNET = {
+    "Type": "AWS::EC2::Subnet",
+    "Properties": {
+        "VpcId": {"Ref": "Vpc"},
+        "CidrBlock": "10.9.0.0/24",
+        "AvailabilityZoneId": "usw2-az2",
+        "Tags": [{"Key": "Name", "Value": "nodes"}],
+    },
+}
+BROKEN = {"Type": "AWS::EC2::Subnet", "Properties": {"VpcId": {"Ref": "Vpc"}, "CidrBlock": "192.168.0.0/24"}}
+
+
+class TestStacks:
+    def test_resources_are_made_after_those_they_name(self, stack, cloudformation):
+        made = stack(
+            {"Subnet": SUBNET, "Later": {"Type": "AWS::SNS::Topic", "DependsOn": ["Subnet"]}, "Vpc": VPC},
+            outputs={"Subnet": {"Value": {"Ref": "Subnet"}}},
+        )
+
+        assert made["StackStatus"] == "CREATE_COMPLETE"
+        created = [name for name, status, _ in events(cloudformation, made["StackName"]) if status == "CREATE_COMPLETE"]
+        assert created == ["Vpc", "Subnet", "Later", made["StackName"]]
+        assert outputs(made)["Subnet"].startswith("subnet-")
+
+    def test_every_event_has_a_time_of_its_own(self, stack, cloudformation):
+        made = stack({"Vpc": VPC, "Subnet": SUBNET})
+
+        found = cloudformation.describe_stack_events(StackName=made["StackName"])["StackEvents"]
+        times = [each["Timestamp"].replace(microsecond=each["Timestamp"].microsecond // 1000 * 1000) for each in found]
+        assert sorted(set(times), reverse=True) == times
+
+    def test_a_resource_that_is_refused_rolls_the_stack_back(self, stack, client, cloudformation):
+        before = len(client("ec2").describe_vpcs()["Vpcs"])
+
+        made = stack({"Vpc": VPC, "Subnet": BROKEN})
+
+        assert made["StackStatus"] == "ROLLBACK_COMPLETE"
+        (failed,) = [e for e in events(cloudformation, made["StackName"], "Subnet") if e[1] == "CREATE_FAILED"]
+        assert "192.168.0.0/24" in failed[2]
+        assert len(client("ec2").describe_vpcs()["Vpcs"]) == before
+
+    def test_a_stack_that_was_rolled_back_is_not_updated(self, stack):
+        stack({"Vpc": VPC, "Subnet": BROKEN})
+
+        with pytest.raises(ClientError, match="is in ROLLBACK_COMPLETE state and can not be updated"):
+            stack({"Vpc": VPC})
+
+    def test_a_stack_that_was_rolled_back_has_no_outputs(self, stack):
+        made = stack({"Vpc": VPC, "Subnet": BROKEN}, outputs={"Subnet": {"Value": {"Ref": "Subnet"}}})
+
+        assert "Outputs" not in made
+
+    def test_an_update_adds_and_removes(self, stack, client):
+        stack({"Vpc": VPC, "Subnet": SUBNET})
+        updated = stack({"Vpc": VPC, "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "added"}}})
+
+        assert updated["StackStatus"] == "UPDATE_COMPLETE"
+        assert any("added" in each["TopicArn"] for each in client("sns").list_topics()["Topics"])
+        filters = [{"Name": "cidr-block", "Values": ["10.9.0.0/24"]}]
+        assert client("ec2").describe_subnets(Filters=filters)["Subnets"] == []
+
+    def test_a_failed_update_goes_back(self, stack, client, cloudformation):
+        bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "goes-back"}}
+        versioned = {"VersioningConfiguration": {"Status": "Enabled"}}
+        stack({"Vpc": VPC, "Bucket": bucket})
+
+        changed = {"Type": "AWS::S3::Bucket", "Properties": bucket["Properties"] | versioned}
+        updated = stack(
+            {"Vpc": VPC, "Bucket": changed, "New": {"Type": "AWS::SNS::Topic"}, "Bad": BROKEN | {"DependsOn": "New"}}
+        )
+
+        assert updated["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+        assert ("New", "DELETE_COMPLETE", "") in events(cloudformation, updated["StackName"])
+        left = cloudformation.list_stack_resources(StackName=updated["StackName"])["StackResourceSummaries"]
+        assert {each["LogicalResourceId"] for each in left} == {"Vpc", "Bucket"}
+
+    def test_nothing_to_change_is_said(self, stack, cloudformation):
+        made = stack({"Vpc": VPC})
+        template = json.dumps({"Resources": {"Vpc": VPC}, "Outputs": {}})
+
+        cloudformation.create_change_set(
+            StackName=made["StackName"], ChangeSetName="again", ChangeSetType="UPDATE", TemplateBody=template
+        )
+
+        again = cloudformation.describe_change_set(StackName=made["StackName"], ChangeSetName="again")
+        assert again["Status"] == "FAILED"
+        assert "didn't contain changes" in again["StatusReason"]
+
+    def test_change_sets_of_two_stacks_may_have_one_name(self, cloudformation):
+        for name in ("one", "two"):
+            cloudformation.create_change_set(
+                StackName=name,
+                ChangeSetName="same",
+                ChangeSetType="CREATE",
+                TemplateBody=json.dumps({"Resources": {name: {"Type": "AWS::SNS::Topic"}}}),
+            )
+
+        for name in ("one", "two"):
+            cloudformation.execute_change_set(StackName=name, ChangeSetName="same")
+
+        for name in ("one", "two"):
+            found = cloudformation.list_stack_resources(StackName=name)["StackResourceSummaries"]
+            assert [each["LogicalResourceId"] for each in found] == [name]
+            cloudformation.delete_stack(StackName=name)
+
+    def test_a_circle_is_refused_before_anything_is_made(self, cloudformation):
+        first = {"Type": "AWS::SNS::Topic", "DependsOn": "B"}
+        template = json.dumps({"Resources": {"A": first, "B": {"Type": "AWS::SNS::Topic", "DependsOn": "A"}}})
+
+        with pytest.raises(ClientError, match="Circular dependency"):
+            cloudformation.create_change_set(
+                StackName="circle", ChangeSetName="c", ChangeSetType="CREATE", TemplateBody=template
+            )
+
+    def test_a_parameter_that_is_not_stored_is_named(self, cloudformation):
+        parameter = {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/not/there"}
+        template = json.dumps({"Parameters": {"P": parameter}, "Resources": {"A": {"Type": "AWS::SNS::Topic"}}})
+
+        with pytest.raises(ClientError, match="/not/there"):
+            cloudformation.create_change_set(
+                StackName="no-parameter", ChangeSetName="c", ChangeSetType="CREATE", TemplateBody=template
+            )
+
+    def test_an_update_keeps_a_stored_parameter(self, stack, client, cloudformation):
+        client("ssm").put_parameter(Name="/bootstrap/version", Value="33", Type="String", Overwrite=True)
+        parameter = {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/bootstrap/version"}
+        name = stack({"Vpc": VPC}, Parameters={"Version": parameter})["StackName"]
+        topic = {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": {"Ref": "Version"}}}
+        template = json.dumps({"Parameters": {"Version": parameter}, "Resources": {"Vpc": VPC, "Topic": topic}})
+
+        cloudformation.create_change_set(
+            StackName=name,
+            ChangeSetName="keep",
+            ChangeSetType="UPDATE",
+            TemplateBody=template,
+            Parameters=[{"ParameterKey": "Version", "UsePreviousValue": True}],
+        )
+        cloudformation.execute_change_set(StackName=name, ChangeSetName="keep")
+
+        (arn,) = [e["TopicArn"] for e in client("sns").list_topics()["Topics"] if name[:20] in e["TopicArn"]]
+        assert client("sns").get_topic_attributes(TopicArn=arn)["Attributes"]["DisplayName"] == "33"
+
+    def test_an_export_in_use_keeps_its_stack(self, stack, cloudformation):
+        exported = {"Id": {"Value": {"Ref": "Vpc"}, "Export": {"Name": "net-id"}}}
+        stack({"Vpc": VPC}, name="exports", outputs=exported)
+        subnet = {
+            "Type": "AWS::EC2::Subnet",
+            "Properties": SUBNET["Properties"] | {"VpcId": {"Fn::ImportValue": "net-id"}},
+        }
+        stack({"Subnet": subnet}, name="imports")
+
+        cloudformation.delete_stack(StackName="exports")
+
+        kept = cloudformation.describe_stacks(StackName="exports")["Stacks"][0]
+        assert kept["StackStatus"] == "DELETE_FAILED"
+        assert "in use by imports" in events(cloudformation, "exports")[-1][2]
+
+    def test_zones_are_those_of_the_stacks_region(self, stack):
+        made = stack({"Vpc": VPC}, outputs={"Zone": {"Value": {"Fn::Select": [1, {"Fn::GetAZs": ""}]}}})
+
+        assert outputs(made)["Zone"] == "us-west-2b"
+
+    def test_what_is_to_be_retained_stays(self, stack, client, cloudformation):
+        stack(
+            {"Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "Properties": {"BucketName": "stays"}}}
+        )
+        name = next(
+            each["StackName"] for each in cloudformation.describe_stacks()["Stacks"] if "retained" in each["StackName"]
+        )
+
+        cloudformation.delete_stack(StackName=name)
+
+        assert "stays" in {each["Name"] for each in client("s3").list_buckets()["Buckets"]}
+
+
+class TestTerminationProtection:
+    def test_a_protected_stack_stays(self, stack, client, cloudformation):
+        name = stack({"Vpc": VPC})["StackName"]
+        cloudformation.update_termination_protection(StackName=name, EnableTerminationProtection=True)
+
+        assert cloudformation.describe_stacks(StackName=name)["Stacks"][0]["EnableTerminationProtection"] is True
+        with pytest.raises(ClientError, match="cannot be deleted while TerminationProtection is enabled"):
+            cloudformation.delete_stack(StackName=name)
+
+        cloudformation.update_termination_protection(StackName=name, EnableTerminationProtection=False)
+        cloudformation.delete_stack(StackName=name)
+        with pytest.raises(ClientError, match="does not exist"):
+            cloudformation.describe_stacks(StackName=name)
+
+
+def test_a_template_of_s3_is_found_by_address_as_well(client, sandbox):
+    """moto itself looks for "localhost" in the URL."""
+    client("s3").create_bucket(Bucket="templates", CreateBucketConfiguration={"LocationConstraint": REGION})
+    body = json.dumps({"Resources": {"A": {"Type": "AWS::SNS::Topic"}}}).encode()
+    client("s3").put_object(Bucket="templates", Key="a.json", Body=body)
+    name = f"by-address-{time.monotonic_ns()}"
+
+    client("cloudformation").create_stack(StackName=name, TemplateURL=f"{sandbox.endpoint}/templates/a.json")
+
+    assert client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]["StackStatus"] == "CREATE_COMPLETE"

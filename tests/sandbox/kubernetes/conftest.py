@@ -1,0 +1,102 @@
+"""A Kubernetes on this machine, and the official client that talks to it."""
+
+import os
+import secrets
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from launcher.sandbox.aws import buckets
+from launcher.sandbox.kubernetes.cluster import KubernetesCluster
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    environment = {"PATH": path, "HOME": str(tmp_path), "LANG": os.environ.get("LANG", "C.UTF-8")}
+    with KubernetesCluster(
+        tmp_path / "kube", name="slipway-eks", mark=secrets.token_hex(8), environment=environment
+    ) as made:
+        yield made
+
+
+@pytest.fixture
+def client(cluster):
+    from kubernetes import client
+
+    configuration = client.Configuration(host=cluster.server.address)
+    configuration.api_key = {"authorization": f"Bearer {cluster.tokens.own}"}
+    configuration.retries = False
+    with client.ApiClient(configuration) as made:
+        yield made
+
+
+@pytest.fixture
+def until():
+    def wait(so, seconds=20.0):
+        deadline = time.monotonic() + seconds
+        while not (found := so()):
+            assert time.monotonic() < deadline, "it did not come to that"
+            time.sleep(0.05)
+        return found
+
+    return wait
+
+
+@pytest.fixture
+def job():
+    """A Job of one index a node whose command says how it went."""
+
+    def make(command, *, name="train", nodes=1, grace_s=5, gpus="1", **more):
+        container = {
+            "name": "pytorch",
+            "image": "example.org/train@sha256:" + "0" * 64,
+            "command": ["/bin/sh", "-c", command],
+            "resources": {"limits": {"nvidia.com/gpu": gpus}},
+            "volumeMounts": [{"name": "slipway", "mountPath": "/slipway"}],
+        }
+        pod = {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": grace_s,
+            "containers": [container],
+            "volumes": [{"name": "slipway", "emptyDir": {}}],
+        }
+        policy = {
+            "rules": [
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [75]}},
+                {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [75]}},
+            ]
+        }
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": name,
+                "labels": {"slipway/job": name},
+                "annotations": {"slipway/run": "k"},
+            },
+            "spec": {
+                "completions": nodes,
+                "parallelism": nodes,
+                "completionMode": "Indexed",
+                "backoffLimit": 3,
+                "podFailurePolicy": policy,
+                "template": {"metadata": {"labels": {"slipway/job": name}}, "spec": pod},
+                **more,
+            },
+        }
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def endpoint():
+    buckets.install()
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    yield "http://{}:{}".format(*server.get_host_and_port())
+    server.stop()

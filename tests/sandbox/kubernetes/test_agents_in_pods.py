@@ -1,0 +1,273 @@
+"""Agents in pods: two of one job, killed, drained and evicted, go on from the same checkpoint, bit for bit."""
+
+import hashlib
+import json
+import random
+import re
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from launcher.agent.job import CheckpointSpec, JobSpec
+from launcher.aws.objects import Objects
+from launcher.aws.session import Session
+from launcher.model.job import Submitted
+from launcher.model.report import RunStatus
+from launcher.records import run_folder
+from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
+from launcher.submit.kubernetes.jobs import KubernetesJobs
+from launcher.workflow.run.follow import Follower, Listeners
+from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
+
+kubernetes = pytest.importorskip("kubernetes")
+pytestmark = pytest.mark.long
+
+ROOT = Path(__file__).parents[3]
+BUCKET = "pods"
+KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
+TRAINER = """
+import hashlib, os, signal, sys, time
+from pathlib import Path
+stop = []
+signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
+enough = Path(__file__).with_name("enough")
+part, steps, every = os.environ["SLIPWAY_PART"], int(sys.argv[1]), int(sys.argv[2])
+folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
+step, state = 0, b""
+if resume:
+    step, state = int(resume.rpartition("-")[2]), Path(resume, "state").read_bytes()
+    whole = b""
+    for each in range(1, step + 1):
+        whole = hashlib.sha256(whole + f"{part} {each}".encode()).digest()
+    assert state == whole, "torn"
+print(f"begins at {step}", flush=True)
+while step < steps and not enough.exists():
+    time.sleep(0.04)
+    step += 1
+    state = hashlib.sha256(state + f"{part} {step}".encode()).digest()
+    if step % every == 0 or step == steps or stop:
+        partial = folder / f"tmp-{step}"
+        partial.mkdir(exist_ok=True)
+        (partial / "state").write_bytes(state)
+        partial.rename(folder / f"step-{step}")
+    with open(os.environ["SLIPWAY_METRICS"], "a") as metrics:
+        print('{"step": %d, "steps": %d}' % (step, steps), file=metrics)
+    if stop:
+        sys.exit(85)
+print(f"ends with {state.hex()} at {step}", flush=True)
+"""
+
+
+def ends_with(part, steps):
+    """What a run comes to that nothing disturbs."""
+    state = b""
+    for step in range(1, steps + 1):
+        state = hashlib.sha256(state + f"{part} {step}".encode()).digest()
+    return state.hex()
+
+
+class Store:
+    """What the pods left in S3."""
+
+    def __init__(self, endpoint):
+        config = Config(s3={"addressing_style": "path"})
+        names = {"aws_access_key_id": "x", "aws_secret_access_key": "x", "region_name": "us-east-1"}
+        self.client = boto3.client("s3", endpoint_url=endpoint, config=config, **names)
+        self.client.create_bucket(Bucket=BUCKET)
+
+    def file(self, name):
+        """A file of the journal, put together."""
+        found = self.client.list_objects_v2(Bucket=BUCKET, Prefix=f"runs/r1/{name}/").get("Contents", ())
+        keys = sorted(each["Key"] for each in found)
+        return b"".join(self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys).decode()
+
+    def whole(self):
+        """The checkpoints that have a manifest."""
+        found = self.client.list_objects_v2(Bucket=BUCKET, Prefix="checkpoints/step-").get("Contents", ())
+        return [each["Key"] for each in found if each["Key"].endswith("/manifest.json")]
+
+    def events(self, kind):
+        return [each for each in map(json.loads, self.file("events.jsonl").splitlines()) if each["event"] == kind]
+
+    def remove(self):
+        while found := self.client.list_objects_v2(Bucket=BUCKET).get("Contents"):
+            keys = [{"Key": each["Key"]} for each in found]
+            self.client.delete_objects(Bucket=BUCKET, Delete={"Objects": keys})
+        self.client.delete_bucket(Bucket=BUCKET)
+
+
+@pytest.fixture
+def store(endpoint):
+    made = Store(endpoint)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def launch(cluster, client, job, endpoint, store):
+    """Submits the job: pods that meet through the store, with their files in a ConfigMap."""
+
+    def submit(*, nodes=2, steps=160, every=10):
+        spec = JobSpec(
+            run="r1",
+            name="tiny",
+            command=(sys.executable, "${TRAIN}", str(steps), str(every)),
+            workdir="${SLIPWAY_ROOT}",
+            checkpoint=CheckpointSpec(uri=f"s3://{BUCKET}/checkpoints", interval_s=1.0, final_upload_s=30.0),
+            scratch="${SLIPWAY_ROOT}/scratch",
+            events="${SLIPWAY_ROOT}/events.jsonl",
+            metrics="${SLIPWAY_ROOT}/metrics.jsonl",
+            imds=False,
+            journal=f"s3://{BUCKET}/runs/r1",
+            grace_s=20.0,
+        )
+        text = spec.to_json().replace("${TRAIN}", str(cluster._folder / "train.py"))
+        (cluster._folder / "train.py").write_text(TRAINER)
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "job"}, "data": {"job.json": text}}
+        kubernetes.client.CoreV1Api(client).create_namespaced_config_map("default", body)
+        document = job("", nodes=nodes, grace_s=20)
+        pod = document["spec"]["template"]["spec"]
+        pod["volumes"].append({"name": "job", "configMap": {"name": "job"}})
+        container = pod["containers"][0]
+        script = (
+            f'export SLIPWAY_PART=$JOB_COMPLETION_INDEX; exec {sys.executable} -m launcher.agent run --config "$JOB"'
+        )
+        container["command"] = ["/bin/sh", "-c", script]
+        container["volumeMounts"].append({"name": "job", "mountPath": "/job"})
+        values = {**KEYS, "AWS_ENDPOINT_URL": endpoint, "PYTHONPATH": str(ROOT), "JOB": "/job/job.json"}
+        values |= {"SLIPWAY_ROOT": "/slipway", "SLIPWAY_PARTS": str(nodes), "AWS_EC2_METADATA_DISABLED": "true"}
+        own = {"name": "SLIPWAY_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+        container["env"] = [own, *({"name": name, "value": value} for name, value in values.items())]
+        kubernetes.client.BatchV1Api(client).create_namespaced_job("default", document)
+
+    return submit
+
+
+@pytest.fixture
+def status(client):
+    def look():
+        found = kubernetes.client.BatchV1Api(client).read_namespaced_job("train", "default").status
+        return {each.type: each.message for each in found.conditions or ()}
+
+    return look
+
+
+def _running(cluster):
+    return [each for each in cluster.pods() if each["status"].get("phase") == "Running"]
+
+
+def _bit_for_bit(store, nodes, steps):
+    logs = [store.file("log.txt"), *(store.file(f"log-part{part}.txt") for part in range(1, nodes))]
+    for part, log in enumerate(logs):
+        assert f"ends with {ends_with(part, steps)}" in log, log
+
+
+@pytest.mark.slow
+def test_two_pods_meet_train_and_leave_their_files(cluster, launch, store, status, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    cluster.add_node("n2", allocatable={"nvidia.com/gpu": "1"})
+    launch(steps=20)
+    until(lambda: "Complete" in status(), 60)
+    _bit_for_bit(store, 2, 20)
+    assert [each["attempt"] for each in store.events("attempt-started")] == [1]
+    assert [each["step"] for each in map(json.loads, store.file("metrics.jsonl").splitlines()) if "step" in each][
+        -1
+    ] == 20
+    assert store.file("log.txt").startswith("slipway: ")
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("disturb", ["drain", pytest.param("kill", marks=SLOW), pytest.param("take", marks=SLOW)])
+def test_a_disturbed_job_goes_on_bit_for_bit(cluster, launch, store, status, until, disturb):  # noqa: PLR0917
+    for name in ("n1", "n2", "n3"):
+        cluster.add_node(name, allocatable={"nvidia.com/gpu": "1"})
+    launch()
+    until(store.whole, 60)
+    pod = next(each for each in _running(cluster) if each["metadata"]["labels"]["job-name"] == "train")
+    if disturb == "kill":
+        cluster.api.evict("default", pod["metadata"]["name"], {"gracePeriodSeconds": 1})
+    elif disturb == "drain":
+        cluster.drain(pod["spec"]["nodeName"])
+    else:
+        cluster.take_node(pod["spec"]["nodeName"])
+    until(status, 90)
+    assert "Complete" in status(), [status(), store.file("log.txt"), store.file("log-part1.txt")]
+    _bit_for_bit(store, 2, 160)
+    restored = [each["step"] for each in store.events("restored")]
+    assert restored
+    assert restored[0] > 0
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(100, marks=SLOW)])
+def test_pods_that_are_killed_at_random_restore_nothing_torn(cluster, launch, store, status, until, kills):  # noqa: PLR0917
+    """With notice, with too little, and with none; the trainer refuses what is not bit for bit what it was."""
+    chance = random.Random(20261122)
+    cluster.add_node("n0", allocatable={"nvidia.com/gpu": "1"})
+    launch(nodes=1, steps=10**6, every=5)
+    for number in range(kills):
+        pod = until(lambda: next(iter(_running(cluster)), None), 60)
+        begun = len(store.file("events.jsonl"))
+        # Before it has begun, in the middle of a checkpoint, or long after one.
+        time.sleep(chance.choice([0.2, 2.0, 4.0]) + chance.random())
+        assert not status(), [status(), store.file("log.txt")[-2000:]]
+        kind = chance.choice(["take", "at once", "soon", "in time"])
+        if kind == "take":
+            cluster.take_node(pod["spec"]["nodeName"])
+            cluster.add_node(f"n{number + 1}", allocatable={"nvidia.com/gpu": "1"})
+        else:
+            seconds = {"at once": 0, "soon": 1, "in time": 20}[kind]
+            cluster.api.evict("default", pod["metadata"]["name"], {"gracePeriodSeconds": seconds})
+        until(
+            lambda pod=pod: pod["metadata"]["name"] not in {each["metadata"]["name"] for each in _running(cluster)}, 60
+        )
+        assert len(store.file("events.jsonl")) >= begun
+    (cluster._folder / "enough").touch()
+    until(status, 90)
+    log = store.file("log.txt")
+    assert "Complete" in status(), [status(), log[-2000:]]
+    assert "torn" not in log
+    state, step = re.search(r"ends with (\w+) at (\d+)", log).groups()
+    assert state == ends_with("0", int(step))
+
+
+@pytest.fixture
+def source(cluster, endpoint):
+    """What a launcher asks: the API, and the journal of the job's pods."""
+    session = Session(environment={**KEYS, "AWS_ENDPOINT_URL": endpoint}, region="us-east-1")
+    own = cluster.tokens.own
+    connection = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: own))
+    kept = Objects.at(session, f"s3://{BUCKET}/runs/r1")
+    yield KubernetesJobs(connection=connection, namespace="default", kind="Job", kept=kept)
+    connection.close()
+
+
+def test_a_launcher_is_followed_by_another_over_a_server_that_was_away(cluster, launch, source, store, tmp_path):
+    """The first launcher is gone in the middle; the second one goes on with the copies of the first."""
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    launch(nodes=1, steps=100)
+    job, told = Submitted(job="train", key="r1", folder="default"), []
+    mirror = Mirror(source=source, job=job, folder=tmp_path / "job")
+    watch = RemoteWatch(mirror=mirror, look_s=0.2, tell=told.append)
+    while not (tmp_path / "job" / "log.txt").is_file():
+        assert not watch.ended()
+        time.sleep(0.1)
+    cluster.server.stop()
+    time.sleep(0.3)
+    assert not watch.ended()
+    cluster.server.start()
+    folder = run_folder.create("tiny", datetime.now(UTC), tmp_path)
+    silent = Listeners(event=lambda _: None, progress=lambda _: None, first_checkpoint=lambda: None)
+    follower = Follower(job=tmp_path / "job", folder=folder, log=tmp_path / "job" / "log.txt", listeners=silent)
+    again = RemoteWatch(mirror=mirror, look_s=0.2, tell=told.append)
+    assert follower.follow(again, tick=lambda: None) is RunStatus.SUCCEEDED
+    assert (tmp_path / "job" / "log.txt").read_text() == store.file("log.txt")
+    assert (folder.logs / "attempt-1.log").read_text().startswith("slipway: job r1, attempt 1")
+    assert (follower.step, follower.saved_step) == (100, 100)
+    assert any("no answer" in each for each in told)

@@ -1,0 +1,190 @@
+"""The API refuses what Kubernetes refuses, and its watches end and resume as real ones do."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from launcher.sandbox.kubernetes.judge import refusals
+
+kubernetes = pytest.importorskip("kubernetes")
+ApiException = kubernetes.client.ApiException
+
+
+@pytest.fixture
+def core(client):
+    return kubernetes.client.CoreV1Api(client)
+
+
+@pytest.fixture
+def batch(client):
+    return kubernetes.client.BatchV1Api(client)
+
+
+def _map(name, **data):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def _pod_spec(document):
+    return document["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize(
+    "spoil, told",
+    [
+        (lambda d: d["spec"].update(backoffLimits=3), 'unknown field "spec.backoffLimits"'),
+        (
+            lambda d: _pod_spec(d)["containers"][0].update(imag="x"),
+            'unknown field "spec.template.spec.containers[0].imag"',
+        ),
+        (lambda d: d["spec"].update(completions="two"), "spec.completions"),
+        (lambda d: _pod_spec(d).update(restartPolicy="Always"), 'valid values: "OnFailure", "Never"'),
+        (lambda d: _pod_spec(d).update(restartPolicy="OnFailure"), "podFailurePolicy"),
+        (lambda d: d["spec"].pop("completions"), "spec.completions: Required value"),
+        (lambda d: d["metadata"].update(name="x" * 63), "DNS label hostname"),
+        (lambda d: d["metadata"].update(name="Bad_Name"), "RFC 1123 subdomain"),
+        (lambda d: d["metadata"]["labels"].update({"slipway/job": "x" * 64}), "at most 63 characters"),
+        (lambda d: _pod_spec(d)["volumes"].clear(), 'volumeMounts[0].name: Not found: "slipway"'),
+        (
+            lambda d: _pod_spec(d)["containers"][0]["resources"].update(requests={"vpc.amazonaws.com/efa": 4}),
+            "Limit must be set for non overcommitable resources",
+        ),
+        (
+            lambda d: _pod_spec(d)["containers"][0]["resources"].update(requests={"nvidia.com/gpu": 4}),
+            "must be equal to nvidia.com/gpu limit",
+        ),
+        (
+            lambda d: _pod_spec(d)["containers"][0]["resources"].update(limits={"hugepages-2Mi": "5Gi"}),
+            "HugePages require cpu or memory",
+        ),
+        (
+            lambda d: d["spec"]["podFailurePolicy"]["rules"][1]["onExitCodes"].update(values=[75, 0]),
+            "must be ordered",
+        ),
+        (lambda d: _pod_spec(d).update(tolerations=[{"operator": "Exists", "value": "x"}]), "value must be empty"),
+    ],
+)
+def test_a_job_that_a_cluster_would_not_take_is_refused(job, spoil, told):
+    document = job("true")
+    assert refusals(document) == []
+    spoil(document)
+    assert told in " ".join(refusals(document))
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        ({"jobMaxRetry": 3}, 'unknown field "spec.jobMaxRetry"'),
+        ({"nprocPerNode": 8}, "spec.nprocPerNode in body must be of type string"),
+        ({"replicaSpecs": [{"name": "pods", "replicas": "two", "template": {"spec": {"containers": []}}}]}, "integer"),
+        (
+            {"replicaSpecs": [{"name": "p", "template": {"spec": {"containers": [{"name": "a", "imag": "x"}]}}}]},
+            'unknown field "spec.containers[0].imag"',
+        ),
+    ],
+)
+def test_a_job_of_hyperpods_operator_is_held_against_its_fields(change, told):
+    container = {"name": "pytorch", "image": "x:1"}
+    replicas = [{"name": "pods", "replicas": 2, "template": {"spec": {"containers": [container]}}}]
+    spec = {"nprocPerNode": "auto", "replicaSpecs": replicas}
+    document = {"apiVersion": "sagemaker.amazonaws.com/v1", "kind": "HyperPodPyTorchJob", "metadata": {"name": "x"}}
+    assert refusals({**document, "spec": spec}) == []
+    assert told in " ".join(refusals({**document, "spec": {**spec, **change}}))
+
+
+def test_a_pytorch_job_needs_a_container_of_that_name():
+    template = {"spec": {"containers": [{"name": "train", "image": "x:1"}]}}
+    spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": template}}}
+    document = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "x"}, "spec": spec}
+    assert "container with name pytorch" in refusals(document)[0]
+    assert refusals(document, operators=()) == ["no kind PyTorchJob in kubeflow.org/v1 here"]
+
+
+def test_without_a_token_nothing_is_answered(cluster):
+    configuration = kubernetes.client.Configuration(host=cluster.server.address)
+    configuration.api_key = {"authorization": "Bearer k8s-aws-v1.bm90aGluZw"}
+    with kubernetes.client.ApiClient(configuration) as made, pytest.raises(ApiException) as refused:
+        kubernetes.client.CoreV1Api(made).list_node()
+    assert refused.value.status == 401
+
+
+def test_a_stale_change_conflicts_and_an_immutable_field_stays(core, batch, job):
+    made = core.create_namespaced_config_map("default", _map("m", a="1"))
+    core.patch_namespaced_config_map("m", "default", {"data": {"b": "2"}})
+    with pytest.raises(ApiException) as refused:
+        core.replace_namespaced_config_map("m", "default", made)
+    assert (refused.value.status, "has been modified" in refused.value.body) == (409, True)
+    with pytest.raises(ApiException) as refused:
+        core.create_namespaced_config_map("default", _map("m"))
+    assert "AlreadyExists" in refused.value.body
+    batch.create_namespaced_job("default", job("true"))
+    with pytest.raises(ApiException) as refused:
+        batch.patch_namespaced_job("train", "default", {"spec": {"completionMode": "NonIndexed"}})
+    assert "field is immutable" in refused.value.body
+
+
+def test_a_list_comes_in_pages_and_a_page_of_a_list_too_old_has_expired(cluster, core):
+    for number in range(5):
+        core.create_namespaced_config_map("default", _map(f"m{number}"))
+    first = core.list_namespaced_config_map("default", limit=2)
+    second = core.list_namespaced_config_map("default", limit=2, _continue=first.metadata._continue)
+    assert [each.metadata.name for each in (*first.items, *second.items)] == ["m0", "m1", "m2", "m3"]
+    core.create_namespaced_config_map("default", _map("m9"))
+    cluster.api.objects.compact()
+    with pytest.raises(ApiException) as refused:
+        core.list_namespaced_config_map("default", limit=2, _continue=second.metadata._continue)
+    assert refused.value.status == 410
+
+
+def test_a_watch_sees_what_comes_to_fit_and_what_ceases_to(cluster, core):
+    version = core.list_namespaced_config_map("default").metadata.resource_version
+    core.create_namespaced_config_map("default", _map("m"))
+    core.patch_namespaced_config_map("m", "default", {"metadata": {"labels": {"a": "1"}}})
+    core.patch_namespaced_config_map("m", "default", {"metadata": {"labels": {"a": None}}})
+    asked = {"label_selector": "a=1", "resource_version": version, "timeout_seconds": 1}
+    found = kubernetes.watch.Watch().stream(core.list_namespaced_config_map, "default", **asked)
+    assert [each["type"] for each in found] == ["ADDED", "DELETED"]
+    cluster.api.objects.compact()
+    with pytest.raises(ApiException) as refused:
+        list(kubernetes.watch.Watch().stream(core.list_namespaced_config_map, "default", **asked))
+    assert refused.value.status == 410
+
+
+def test_an_object_with_a_finalizer_goes_when_it_is_taken_off(core):
+    body = _map("m")
+    body["metadata"]["finalizers"] = ["example.org/hold"]
+    core.create_namespaced_config_map("default", body)
+    core.delete_namespaced_config_map("m", "default")
+    assert core.read_namespaced_config_map("m", "default").metadata.deletion_timestamp is not None
+    core.patch_namespaced_config_map("m", "default", [{"op": "remove", "path": "/metadata/finalizers"}])
+    with pytest.raises(ApiException) as refused:
+        core.read_namespaced_config_map("m", "default")
+    assert refused.value.status == 404
+
+
+def test_an_operator_that_is_not_there_has_no_kind(tmp_path, client):
+    with pytest.raises(ApiException) as refused:
+        kubernetes.client.CustomObjectsApi(client).list_cluster_custom_object("karpenter.sh", "v1", "nodepools")
+    assert refused.value.status == 404
+
+
+def test_the_vendors_own_definitions_judge_with_their_rules(client):
+    """Data: Karpenter's definition; the verdicts are those that the CRD server of Kubernetes 1.36 gave."""
+    folder = os.environ.get("SLIPWAY_VENDOR_DATA")
+    if not folder:
+        pytest.skip("SLIPWAY_VENDOR_DATA names no folder")
+    pytest.importorskip("cel")
+    definition = yaml.safe_load((Path(folder) / "crds" / "karpenter.sh_nodepools.yaml").read_text())
+    definition["metadata"].pop("creationTimestamp", None)
+    kubernetes.client.ApiextensionsV1Api(client).create_custom_resource_definition(definition)
+    custom = kubernetes.client.CustomObjectsApi(client)
+    wanted = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": []}
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"}
+    template = {"spec": {"requirements": [wanted], "nodeClassRef": reference}}
+    body = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "x"}}
+    with pytest.raises(ApiException) as refused:
+        custom.create_cluster_custom_object("karpenter.sh", "v1", "nodepools", {**body, "spec": {"template": template}})
+    assert "requirements with operator 'In' must have a value defined" in refused.value.body
+    wanted["values"] = ["spot"]
+    custom.create_cluster_custom_object("karpenter.sh", "v1", "nodepools", {**body, "spec": {"template": template}})

@@ -1,0 +1,156 @@
+"""The launcher's own side: jobs submitted once, looked at in plain words, watched over breaks, and taken away."""
+
+import base64
+import threading
+import time
+
+import pytest
+
+from launcher.aws.eks import token
+from launcher.aws.session import Session
+from launcher.model.errors import ImpossibleError
+from launcher.model.job import JobState
+from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.submit.kubernetes.connection import Endpoint, RefusedError, to_context, to_endpoint
+from launcher.submit.kubernetes.jobs import KubernetesJobs
+from launcher.submit.kubernetes.watch import Watch
+
+pytest.importorskip("kubernetes")
+pytestmark = pytest.mark.long
+
+AWS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+
+
+@pytest.fixture
+def connection(cluster):
+    session = Session(environment=AWS, region="us-east-2")
+    endpoint = Endpoint(
+        name="slipway-eks", address=cluster.server.address, authority=None, token=lambda: token(session, "slipway-eks")
+    )
+    made = to_endpoint(endpoint)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def jobs(connection):
+    return KubernetesJobs(connection=connection, namespace="default", kind="Job", sleep=lambda _: time.sleep(0.2))
+
+
+def test_a_job_is_submitted_once_however_often_it_is_asked_for(cluster, jobs, job, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    document = job("sleep 0.3")
+    first, second = jobs.submit([document], "k"), jobs.submit([document], "k")
+    assert first == second == jobs.find("k", f"{jobs.namespace}/train")
+    until(lambda: jobs.facts(first).state is JobState.COMPLETED)
+    assert len(cluster.pods()) == 1
+    other = job("true")
+    other["metadata"]["annotations"]["slipway/run"] = "other"
+    with pytest.raises(SchedulerError, match="not of this submission"):
+        jobs.submit([other], "other")
+
+
+def test_a_server_that_comes_back_in_time_takes_the_job(cluster, jobs, job):
+    cluster.server.stop()
+    threading.Timer(0.3, cluster.server.start).start()
+    assert jobs.submit([job("true")], "k").job == "train"
+
+
+def test_a_server_that_stays_away_is_said_and_a_refusal_is_not_tried_again(cluster, jobs, job):
+    spoiled = job("true")
+    spoiled["spec"]["backoffLimits"] = 1
+    with pytest.raises(RefusedError, match="unknown field"):
+        jobs.submit([spoiled], "k")
+    cluster.server.stop()
+    with pytest.raises(UnreachableError, match="no answer"):
+        jobs.submit([job("true")], "k")
+
+
+def test_a_job_that_waits_says_why_and_one_that_runs_where(cluster, jobs, job, until):
+    done = jobs.submit([job("sleep 30", gpus="8")], "k")
+    until(lambda: jobs.facts(done).reason == "no capacity: the cluster has no nodes yet")
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "4"})
+    until(lambda: jobs.facts(done).reason == "no capacity: too few free GPUs on 1 of 1 nodes")
+    cluster.add_node("n2", allocatable={"nvidia.com/gpu": "8"})
+    facts = until(lambda: (found := jobs.facts(done)).state is JobState.RUNNING and found)
+    assert (facts.nodes, facts.reason) == (("n2",), "")
+    jobs.cancel(done)
+    until(lambda: jobs.facts(done) is None)
+    until(lambda: not jobs.left(done))
+    assert cluster.pods() == []
+
+
+def test_a_job_that_fails_says_by_what(cluster, jobs, job, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    done = jobs.submit([job("exit 3")], "k")
+    facts = until(lambda: (found := jobs.facts(done)).state is JobState.FAILED and found)
+    assert "failed with exit code 3" in facts.reason
+    assert facts.attempt.exit_code == 3
+
+
+def test_what_operators_a_cluster_has_is_looked_at(jobs):
+    assert jobs.operators() == ("hyperpod", "pytorchjob")
+
+
+def test_a_watch_goes_on_over_breaks_a_server_that_was_away_and_a_version_too_old(cluster, connection, until):
+    seen, over = [], threading.Event()
+    watch = Watch(
+        connection=connection,
+        path="/api/v1/namespaces/default/configmaps",
+        query={"labelSelector": "a=1"},
+        sleep=lambda _: time.sleep(0.1),
+    )
+
+    def follow():
+        for kind, each in watch.changes(over=over.is_set):
+            seen.append((kind, each["metadata"]["name"]))
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    maps = cluster.api.kinds.at("", "v1", "configmaps")
+
+    def make(name):
+        metadata = {"name": name, "labels": {"a": "1"}}
+        cluster.api.create(maps, "default", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+
+    make("m1")
+    until(lambda: ("ADDED", "m1") in seen)
+    cluster.server.break_watches()
+    make("m2")
+    until(lambda: ("ADDED", "m2") in seen)
+    cluster.server.stop()
+    make("m3")
+    cluster.api.objects.remove(maps, "default", "m1")
+    cluster.api.objects.compact()
+    cluster.server.start()
+    until(lambda: {("ADDED", "m3"), ("DELETED", "m1")} <= set(seen))
+    assert len(seen) == len(set(seen))
+    over.set()
+    make("m4")
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_token_names_its_cluster_and_another_server_refuses_what_is_none(cluster, connection):
+    assert connection.ask("GET", "/version")["major"] == "1"
+    url = b"https://sts.us-east-2.amazonaws.com/?Action=GetCallerIdentity"
+    bare = base64.urlsafe_b64encode(url).decode().rstrip("=")
+    wrong = Endpoint(name="x", address=cluster.server.address, authority=None, token=lambda: f"k8s-aws-v1.{bare}")
+    with pytest.raises(RefusedError, match="Unauthorized") as refused:
+        to_endpoint(wrong).ask("GET", "/version")
+    assert "access entry" in refused.value.hint
+
+
+def test_a_context_of_a_kubeconfig_is_used_as_it_stands(cluster, tmp_path):
+    config = tmp_path / "config"
+    config.write_text(
+        f"""apiVersion: v1
+kind: Config
+clusters: [{{name: c, cluster: {{server: "{cluster.server.address}"}}}}]
+users: [{{name: u, user: {{token: {cluster.tokens.own}}}}}]
+contexts: [{{name: there, context: {{cluster: c, user: u}}}}]
+"""
+    )
+    assert to_context("there", str(config)).ask("GET", "/version")["minor"] == "34"
+    with pytest.raises(ImpossibleError, match=r"target\.context: elsewhere"):
+        to_context("elsewhere", str(config))

@@ -1,0 +1,146 @@
+"""Pods placed, run, moved and ended: the official client asks, the cluster's controllers answer."""
+
+import pytest
+import yaml
+
+from launcher.catalog.load import load
+from launcher.rendering.eks import plugin_files
+
+kubernetes = pytest.importorskip("kubernetes")
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def core(client):
+    return kubernetes.client.CoreV1Api(client)
+
+
+@pytest.fixture
+def batch(client):
+    return kubernetes.client.BatchV1Api(client)
+
+
+def _pods(core, run="train"):
+    return core.list_namespaced_pod("default", label_selector=f"slipway/job={run}").items
+
+
+def test_a_job_runs_to_its_end_and_what_it_printed_can_be_read(cluster, core, batch, job, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
+    batch.create_namespaced_job("default", job("echo $JOB_COMPLETION_INDEX; echo kept >/slipway/x; cat /slipway/x"))
+    until(lambda: batch.read_namespaced_job("train", "default").status.succeeded == 1)
+    (pod,) = _pods(core)
+    assert pod.status.phase == "Succeeded"
+    assert pod.spec.node_name == "n1"
+    assert core.read_namespaced_pod_log(pod.metadata.name, "default") == "0\nkept\n"
+    until(
+        lambda: (
+            [each.type for each in batch.read_namespaced_job("train", "default").status.conditions][-1] == "Complete"
+        )
+    )
+
+
+def test_a_pod_that_no_node_takes_says_why(cluster, core, batch, job, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    cluster.add_node("n2", taints=({"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"},))
+    batch.create_namespaced_job("default", job("true", gpus="8"))
+    pod = until(lambda: next((each for each in _pods(core) if each.status.conditions), None))
+    assert pod.status.conditions[0].message.startswith(
+        "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {nvidia.com/gpu: true}"
+    )
+    told = until(lambda: core.list_namespaced_event("default", field_selector="reason=FailedScheduling").items)
+    assert told[0].message == pod.status.conditions[0].message
+    cluster.add_node("n3", allocatable={"nvidia.com/gpu": "8"})
+    until(lambda: _pods(core)[0].status.phase == "Succeeded")
+
+
+def test_a_drained_node_sends_sigterm_and_the_pod_comes_back_elsewhere(cluster, core, batch, job, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    script = "trap 'echo told; exit 75' TERM; echo up; [ -e $HOME/again ] && exit 0; while :; do sleep 0.05; done"
+    batch.create_namespaced_job("default", job(script))
+    (pod,) = until(lambda: [each for each in _pods(core) if each.status.phase == "Running"])
+    until(lambda: "up" in core.read_namespaced_pod_log(pod.metadata.name, "default"))
+    cluster.add_node("n2", allocatable={"nvidia.com/gpu": "1"})
+    (cluster._folder.parent / "again").touch()
+    cluster.drain("n1")
+    until(lambda: batch.read_namespaced_job("train", "default").status.succeeded == 1)
+    assert not batch.read_namespaced_job("train", "default").status.failed
+    (last,) = [each for each in _pods(core) if each.status.phase == "Succeeded"]
+    assert last.spec.node_name == "n2"
+
+
+def test_a_node_that_is_taken_away_takes_its_pods_and_the_job_goes_on(cluster, core, batch, job, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    batch.create_namespaced_job("default", job("[ -e $HOME/again ] || sleep 60"))
+    until(lambda: [each for each in _pods(core) if each.status.phase == "Running"])
+    (cluster._folder.parent / "again").touch()
+    cluster.take_node("n1")
+    cluster.add_node("n2", allocatable={"nvidia.com/gpu": "1"})
+    until(lambda: batch.read_namespaced_job("train", "default").status.succeeded == 1)
+    assert not batch.read_namespaced_job("train", "default").status.failed
+
+
+def test_a_pod_that_ignores_sigterm_is_killed_when_its_grace_period_is_over(cluster, core, batch, job, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    batch.create_namespaced_job("default", job("trap '' TERM; while :; do sleep 0.1; done", grace_s=1))
+    until(lambda: [each for each in _pods(core) if each.status.phase == "Running"])
+    batch.delete_namespaced_job("train", "default", propagation_policy="Background")
+    until(lambda: not _pods(core))
+    assert not cluster.pods()
+
+
+@pytest.mark.parametrize("code, reason", [(1, "PodFailurePolicy"), (75, None)])
+def test_an_exit_code_fails_the_job_or_is_as_if_nothing_had_been(cluster, core, batch, job, until, code, reason):  # noqa: PLR0917
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    batch.create_namespaced_job("default", job(f"[ -e $HOME/again ] && exit 0; touch $HOME/again; exit {code}"))
+    found = until(
+        lambda: [
+            each
+            for each in batch.read_namespaced_job("train", "default").status.conditions or ()
+            if each.type in ("Failed", "Complete")
+        ]
+    )
+    assert (found[0].type, found[0].reason) == (("Failed", reason) if reason else ("Complete", "CompletionsReached"))
+
+
+def test_a_pytorch_job_gives_each_replica_its_rank_and_restarts_what_may_be_restarted(cluster, client, core, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
+    once = "[ $RANK = 1 ] && [ ! -e $HOME/again ] && touch $HOME/again && exit 138"
+    script = f"echo rank $RANK of $PET_NNODES at $MASTER_ADDR; {once}; sleep 1"
+    worker = {"containers": [{"name": "pytorch", "image": "x:1", "command": ["/bin/sh", "-c", script]}]}
+    replicas = {"replicas": 2, "restartPolicy": "ExitCode", "template": {"spec": worker}}
+    spec = {"pytorchReplicaSpecs": {"Worker": replicas}}
+    body = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "pt"}, "spec": spec}
+    custom = kubernetes.client.CustomObjectsApi(client)
+    custom.create_namespaced_custom_object("kubeflow.org", "v1", "default", "pytorchjobs", body)
+
+    def conditions():
+        found = custom.get_namespaced_custom_object("kubeflow.org", "v1", "default", "pytorchjobs", "pt")
+        return [each["type"] for each in found.get("status", {}).get("conditions", ())]
+
+    until(lambda: core.list_namespaced_event("default", field_selector="reason=PyTorchJobRestarting").items)
+    until(lambda: "Succeeded" in conditions())
+    assert core.read_namespaced_pod_log("pt-worker-1", "default").startswith("rank 1 of 2 at 127.0.0.1")
+    assert {each.metadata.name for each in core.list_namespaced_service("default").items} == {
+        "pt-worker-0",
+        "pt-worker-1",
+    }
+
+
+def test_devices_can_be_asked_for_once_their_plugin_runs_on_the_node(cluster, client, job, until):
+    core, batch = kubernetes.client.CoreV1Api(client), kubernetes.client.BatchV1Api(client)
+    labels = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
+    cluster.add_node("n1", labels=labels, devices={"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"})
+    batch.create_namespaced_job("default", job("true", gpus="8"))
+    pod = until(lambda: next((each for each in _pods(core) if each.status.conditions), None))
+    assert "Insufficient nvidia.com/gpu" in pod.status.conditions[0].message
+    (nvidia,) = [
+        each
+        for file in plugin_files(load().instance_types["p5.48xlarge"])
+        for each in yaml.safe_load_all(file.text)
+        if "nvidia" in each["metadata"]["name"]
+    ]
+    kubernetes.client.AppsV1Api(client).create_namespaced_daemon_set("kube-system", nvidia)
+    until(lambda: batch.read_namespaced_job("train", "default").status.succeeded == 1)
+    (node,) = core.list_node().items
+    assert node.status.allocatable["nvidia.com/gpu"] == "8"
+    assert "vpc.amazonaws.com/efa" not in node.status.allocatable

@@ -1,0 +1,168 @@
+"""A sandbox that stays: one command starts it, others use it, another ends it, and nothing of it is left."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher.model.errors import ImpossibleError
+from launcher.model.job import JobState
+from launcher.sandbox import processes, staying
+from launcher.sandbox.sandbox import Sandbox
+from tests.sandbox.slurm_jobs import jobs_on
+from tests.sandbox.test_sandbox import deploy, script_in, until
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-gpt.yaml"
+PATIENCE_S = 120.0
+
+pytestmark = [pytest.mark.server]
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """The environment of somebody whose files are below the test's folder; what they started ends with the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield dict(os.environ)
+    staying.stop(os.environ)
+
+
+def slipway(*words, folder, environment):
+    words = [sys.executable, "-m", "launcher", *words]
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300)
+
+
+def left_of(found):
+    """What there still is of a sandbox."""
+    pids = [pid for pid in (found.pid,) if processes.is_running(pid)]
+    return [*pids, *processes.marked(processes.MARK, found.mark), *(p for p in [found.folder] if Path(p).exists())]
+
+
+def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
+    found = staying.start(own, scheduler="local")
+    first = Sandbox.attached(found, region="us-east-1")
+    deploy(first)
+    script = script_in(tmp_path, "echo ready; sleep 600")
+    job = jobs_on(first, "demo").submit(script, folder=tmp_path, environment=first.job_environment(own))
+    with first:
+        """A block ends, and the sandbox does not."""
+    until(lambda: jobs_on(first, "demo").state(job) is JobState.RUNNING)
+
+    # Another process, as another terminal is.
+    told = slipway("sandbox", "status", "--json", folder=tmp_path, environment=own)
+    document = json.loads(told.stdout)
+    assert document["schema"] == "slipway.sandbox/1"
+    assert [each["name"] for each in document["clusters"]] == ["demo"]
+    assert [each["state"] for each in document["clusters"][0]["jobs"]] == ["RUNNING"]
+    assert document["endpoint"] == first.endpoint
+
+    with pytest.raises(ImpossibleError, match="runs already"):
+        staying.start(own)
+    assert left_of(found)
+    ended = slipway("sandbox", "stop", folder=tmp_path, environment=own)
+    assert ended.returncode == 0, ended.stderr
+    assert left_of(found) == []
+    assert not staying.place(own).exists()
+    assert slipway("sandbox", "stop", folder=tmp_path, environment=own).returncode == 5
+
+
+def test_two_that_start_at_once_get_one(own):
+    outcomes = []
+
+    def go():
+        try:
+            outcomes.append(staying.start(own, scheduler="local").mark)
+        except ImpossibleError as problem:
+            outcomes.append(problem.message)
+
+    threads = [threading.Thread(target=go) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    found = staying.find(own)
+    assert found is not None
+    assert found.mark in outcomes
+    assert sum("runs already" in each for each in outcomes) == 1
+
+
+def test_one_whose_server_is_killed_is_not_found_and_leaves_nothing(own):
+    found = staying.start(own, scheduler="local")
+
+    os.kill(found.pid, signal.SIGKILL)
+
+    until(lambda: not left_of(found))
+    assert staying.find(own) is None
+    again = staying.start(own, scheduler="local")
+    assert again.mark != found.mark
+
+
+def test_a_file_that_is_damaged_or_of_another_day_is_no_sandbox(own):
+    place = staying.place(own)
+    place.parent.mkdir(parents=True)
+    for text in ("", "{", "[]", '{"port": 1}', json.dumps(dict.fromkeys(staying.StayingSandbox.__slots__, 1))):
+        place.write_text(text)
+        assert staying.find(own) is None
+
+
+def test_without_one_a_command_that_asks_for_it_says_so(own, tmp_path):
+    done = slipway("cost", "--sandbox", folder=tmp_path, environment=own)
+
+    assert done.returncode == 5
+    assert "slipway sandbox start" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.cdk
+def test_a_launch_is_followed_left_and_ended_from_other_terminals(own, tmp_path):
+    start = slipway("sandbox", "start", "--scheduler", "local", folder=tmp_path, environment=own)
+    assert start.returncode == 0, start.stderr
+    launch = subprocess.Popen(
+        [sys.executable, "-m", "launcher", "launch", str(EXAMPLE), "--sandbox", "--yes"],
+        cwd=tmp_path,
+        env=own,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    said = []
+    for line in launch.stderr:
+        said.append(line)
+        if "saved at step" in line:
+            break
+    launch.send_signal(signal.SIGINT)
+    launch.communicate(timeout=PATIENCE_S)
+    assert launch.returncode == 130, "".join(said)
+
+    state = json.loads(slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own).stdout)
+    assert state["status"] == "running"
+    assert state["saved_step"]
+    listed = slipway("checkpoints", "list", "tiny-gpt", "--json", folder=tmp_path, environment=own)
+    assert json.loads(listed.stdout)["checkpoints"]
+    cancelled = slipway("cancel", "tiny-gpt", "--yes", folder=tmp_path, environment=own)
+    assert "slipway down tiny-gpt --sandbox" in cancelled.stderr
+    state = json.loads(slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own).stdout)
+    assert state["status"] == "cancelled"
+    cost = json.loads(slipway("cost", "--sandbox", "--json", folder=tmp_path, environment=own).stdout)
+    assert {each["name"] for each in cost["stacks"]} >= {"slipway-tiny-gpt-training", "slipway-tiny-gpt-network"}
+    dry = slipway("deploy", str(EXAMPLE), "--sandbox", "--dry-run", folder=tmp_path, environment=own)
+    assert dry.returncode == 0, dry.stderr
+    assert "  slipway-tiny-gpt-network: no change" in dry.stderr.splitlines()
+    assert "a sandbox begins empty" not in dry.stderr
+    down = slipway("down", "tiny-gpt", "--sandbox", "--yes", folder=tmp_path, environment=own)
+    assert down.returncode == 0, down.stderr
+    box = Sandbox.attached(staying.find(own), region="us-east-1")
+    assert [each["name"] for each in box.stacks()] == ["slipway-tiny-gpt-checkpoints"]
+
+    before = time.monotonic()
+    assert slipway("sandbox", "stop", folder=tmp_path, environment=own).returncode == 0
+    assert time.monotonic() - before < PATIENCE_S
+    after = slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own)
+    assert json.loads(after.stdout)["status"] == "cancelled"

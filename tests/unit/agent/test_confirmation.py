@@ -1,0 +1,65 @@
+"""The last look before a commit: what the first node asks and the others answer, through real files."""
+
+import pytest
+
+from launcher.agent.checkpoint import confirmation
+from launcher.agent.checkpoint.confirmation import Answers, Question
+from launcher.agent.checkpoint.files import local_files
+from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.errors import ManifestError
+from tests.unit.agent.test_peers import fast, node, until  # noqa: F401  fixtures
+
+
+@pytest.fixture
+def sent(tmp_path, monkeypatch):
+    """A folder as it was finished and sent."""
+    monkeypatch.setattr(confirmation, "_LOOK_S", 0.02)
+    path = tmp_path / "step-7"
+    path.mkdir()
+    (path / "weights").write_text("seven")
+    return FinishedFolder(step=7, path=path, files=local_files(path))
+
+
+@pytest.fixture
+def asked(node):  # noqa: F811  the fixture
+    """A question of the first node of two; it is asked until something comes of it."""
+    first, second = node(0), node(1)
+    question = Question(first)
+    return second, lambda step: question.answered(step, {1}, first.gathered())
+
+
+def test_a_part_that_is_as_it_was_is_confirmed(asked, sent):
+    second, answered = asked
+    Answers(second, {7: sent}.get).start()
+    until(lambda: answered(7))
+
+
+def test_one_that_changed_is_not(asked, sent):
+    second, answered = asked
+    (sent.path / "weights").write_text("eight")
+    Answers(second, {7: sent}.get).start()
+    with pytest.raises(ManifestError, match="the part of node 1 changed after it was finished"):
+        until(lambda: answered(7))
+
+
+def test_one_that_was_removed_after_it_was_sent_is_as_it_was(asked, sent):
+    second, answered = asked
+    (sent.path / "weights").unlink()
+    Answers(second, {7: sent}.get).start()
+    until(lambda: answered(7))
+
+
+def test_a_node_that_has_ended_is_not_waited_for(asked):
+    second, answered = asked
+    assert not answered(7)
+    second.close(exit_code=0)
+    until(lambda: answered(7))
+
+
+def test_of_two_steps_the_newer_is_asked_about(asked, sent):
+    second, answered = asked
+    assert not answered(7)
+    assert not answered(6)
+    Answers(second, {7: sent}.get).start()
+    until(lambda: answered(7))
+    assert not answered(6)

@@ -1,0 +1,149 @@
+"""What is particular to an agent in a pod: its notices, its journal, and the life of the job that it belongs to."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from launcher.agent.meeting import LIFE, Meeting, folder_of, parse_life
+from launcher.agent.node.notices import Notices
+from launcher.agent.node.placement import Placement
+from launcher.agent.store.journal import Journal, Tail, end_of, key_of
+from launcher.agent.store.objects import StoredText
+
+
+class Memory:
+    """A store in memory, with the conditions of S3's."""
+
+    uri = "s3://here/run"
+
+    def __init__(self):
+        self.texts, self.lock, self.count = {}, threading.Lock(), 0
+
+    def find_text(self, key):
+        with self.lock:
+            return self.texts.get(key)
+
+    def swap_text(self, key, text, *, before):
+        with self.lock:
+            there = self.texts.get(key)
+            if (there and there.etag) != (before and before.etag):
+                return None
+            self.count += 1
+            self.texts[key] = StoredText(text=text, etag=str(self.count), age_s=0.0)
+            return self.texts[key]
+
+    def put_new(self, key, data):
+        return self.swap_text(key, data, before=None) is not None or self.texts[key].text == data
+
+    def sizes(self, below=""):
+        with self.lock:
+            return {key: len(each.text) for key, each in self.texts.items() if key.startswith(below)}
+
+
+def place(part, parts=2):
+    return Placement(attempt=1, part=part, parts=parts, node=f"pod-{part}", session="r1.a1")
+
+
+def meeting(store, part, said=None):
+    return Meeting(store, place(part), say=(said if said is not None else []).append)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr("launcher.agent.meeting._LOOK_S", 0.01)
+
+
+def joined(*meetings, over=lambda: False):
+    """What each of several pods, all at once, comes to."""
+    found = {}
+    threads = [
+        threading.Thread(target=lambda each=each: found.update({each: each.join(over=over)})) for each in meetings
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    return [found[each] for each in meetings]
+
+
+def test_all_pods_meet_in_one_life(quick):
+    first, other = joined(meeting(store := Memory(), 0), meeting(store, 1))
+    assert (first.attempt, other.attempt) == (1, 1)
+    assert first.session == other.session == "r1.a1.l1"
+
+
+@pytest.mark.parametrize("anew", [0, 1])
+def test_a_pod_that_comes_anew_ends_the_life_and_all_meet_in_the_next(quick, anew):
+    store = Memory()
+    joined(meeting(store, 0), meeting(store, 1))
+    leaving = []
+    late = meeting(store, anew)
+    thread = threading.Thread(target=lambda: leaving.append(late.join(over=lambda: False)))
+    thread.start()
+    while "pod-end" not in (store.texts.get(f"{folder_of(1)}/news.json") or StoredText(text="", etag="", age_s=0)).text:
+        pass
+    (other,) = joined(meeting(store, 1 - anew))
+    thread.join(20)
+    assert (leaving[0].attempt, other.attempt) == (2, 2)
+
+
+def test_a_pod_that_is_to_leave_does_not_wait(quick):
+    assert joined(meeting(Memory(), 1), over=lambda: True) == [None]
+
+
+def test_a_job_that_is_done_is_done_for_a_pod_that_comes_late(quick):
+    store = Memory()
+    first, other = meeting(store, 0), meeting(store, 1)
+    joined(first, other)
+    assert first.complete(over=lambda: False)
+    assert other.complete(over=lambda: False)
+    late = meeting(store, 1)
+    assert late.join(over=lambda: False) is None
+    assert late.completed
+
+
+def test_a_pod_whose_first_pod_was_lost_at_the_end_is_not_done(quick):
+    store = Memory()
+    first, other = meeting(store, 0), meeting(store, 1)
+    joined(first, other)
+    store.swap_text(LIFE, '{"life": 2, "completed": false}', before=store.find_text(LIFE))
+    assert not other.complete(over=lambda: False)
+    assert not first.complete(over=lambda: False)
+
+
+def test_a_file_that_says_no_life_is_as_none():
+    assert [parse_life(each) for each in ("", "{}", "[]", '{"life": "x", "completed": true}')] == [None] * 4
+
+
+def test_a_journal_goes_on_where_an_earlier_pod_ended(tmp_path):
+    store, told = Memory(), []
+    store.put_new(key_of("events.jsonl", 0), b"one\n")
+    journal = Journal(store, told.append)
+    journal.keep("events.jsonl", Tail(tmp_path / "events"))
+    assert journal.flush()
+    (tmp_path / "events").write_text("two\n")
+    journal.flush()
+    store.put_new(key_of("events.jsonl", 8), b"other\n")
+    with (tmp_path / "events").open("a") as file:
+        file.write("three\n")
+    assert journal.flush()
+    assert [each.text for _, each in sorted(store.texts.items())] == [b"one\n", b"two\n", b"other\n", b"three\n"]
+    assert end_of(store.sizes("events.jsonl/")) == 20
+
+
+def test_sigterm_is_the_end_of_a_pod_and_a_cancel_elsewhere():
+    before = {
+        number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
+    }
+    try:
+        for grace_s, expected in ((30.0, ("pod-end", 30.0)), (None, ("cancel", None))):
+            notices = Notices(pod_grace_s=grace_s)
+            notices.listen()
+            os.kill(os.getpid(), signal.SIGTERM)
+            found = notices.next(wait_s=1.0)
+            assert (found.source, found.left_s) == expected
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

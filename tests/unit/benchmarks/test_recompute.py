@@ -1,0 +1,55 @@
+"""Twelve quotes against an independent program, which knows the plan files and the price files alone."""
+
+import ast
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from benchmarks import recompute, recompute_prices
+from launcher.catalog.load import load
+from launcher.plan_file import load as load_plan
+from launcher.records.documents import quote_document
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price_request
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+CATALOG = load()
+
+
+def quoted(path):
+    """The first quote of a plan, as its JSON has it."""
+    priced = price_request(path, load_plan(path), CATALOG, NOW, PriceOptions())
+    return quote_document(priced.quote(1), 1, CATALOG.instance_types)
+
+
+@pytest.mark.parametrize("path", recompute.PLANS, ids=lambda each: each.stem)
+def test_a_quote_is_what_an_independent_program_makes_of_it(path):
+    quote = quoted(path)
+    own = recompute.recompute(recompute.read(path), quote, NOW.date())
+    off = recompute.deviations(quote, own)
+    assert max(abs(each) for each in off.values()) <= recompute.TOLERANCE, off
+
+
+def test_a_quote_without_the_tail_or_the_range_of_prices_would_be_found(monkeypatch):
+    """The program sees what it is for: without either a total is off by more than it lets pass."""
+    tail, spot = recompute.PLANS[:2]
+    none = {**recompute.read(tail), "guardrails": {"idle_minutes": 0.1}}
+    assert recompute.deviations(quoted(tail), recompute.recompute(none, quoted(tail), NOW.date()))["high"] > 0.5
+    monkeypatch.setattr(recompute, "MOVES", 0.0)
+    still = recompute.recompute(recompute.read(spot), quoted(spot), NOW.date())
+    assert recompute.deviations(quoted(spot), still)["high"] > 0.1
+
+
+@pytest.mark.parametrize("module", [recompute, recompute_prices])
+def test_it_imports_nothing_of_what_it_checks(module):
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    names = [each.module or "" for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
+    names += [alias.name for each in ast.walk(tree) if isinstance(each, ast.Import) for alias in each.names]
+    assert not [each for each in names if each.partition(".")[0] in ("launcher", "infra")]
+
+
+def test_every_way_of_buying_is_among_them():
+    options = {quoted(path)["purchase_option"] for path in recompute.PLANS}
+    wanted = {"on-demand", "spot", "capacity-block", "training-plan", "savings-plan", "reserved", "bedrock"}
+    assert options == wanted

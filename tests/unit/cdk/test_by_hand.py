@@ -1,0 +1,48 @@
+"""The CDK CLI by hand, with Slipway's own app."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.cdk.by_hand import completed
+from launcher.model.errors import UnreadableInputError
+from tests.plans import EXAMPLES
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["-c", "plan=job.yaml"], ["--context", "plan=job.yaml"], ["--context=plan=job.yaml"], ["-c=plan=job.yaml"]],
+)
+def test_the_plan_is_found_from_where_it_was_typed(words):
+    found = completed(["synth", *words], Path("/home/ada"))
+    assert any(word.endswith("plan=/home/ada/job.yaml") for word in found)
+    assert found[found.index("--output") + 1] == "/home/ada/cdk.out"
+    assert found[found.index("--app") + 1].endswith("-P -m infra.app")
+
+
+def test_other_context_and_absolute_paths_are_left_alone():
+    words = ["diff", "-c", "gate=1", "-c", "plan=/srv/job.yaml", "-o", "out", "-a", "mine"]
+    assert completed(words, Path("/home/ada")) == words
+
+
+def test_what_synthesises_needs_a_plan():
+    with pytest.raises(UnreadableInputError, match="no plan is named"):
+        completed(["deploy", "--all"], Path("/home/ada"))
+
+
+def test_without_a_plan_the_command_says_which_words_it_wants(slipway):
+    ended = slipway("cdk", "--", "diff")
+    assert ended.code == 2
+    assert "slipway cdk -- diff -c plan=plan.yaml" in ended.err
+
+
+@pytest.mark.cdk
+def test_it_lists_the_stacks_of_a_plan_in_any_folder(tmp_path):
+    (tmp_path / "job.yaml").write_text((EXAMPLES / "p5-spot.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    words = [sys.executable, "-P", "-m", "launcher", "cdk", "--", "ls", "-c", "plan=job.yaml"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "slipway-p5-spot-training" in done.stdout
+    assert (tmp_path / "cdk.out").is_dir()

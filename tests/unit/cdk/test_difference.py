@@ -1,0 +1,98 @@
+"""Two templates of a stack held against each other: what is new, changed, replaced, removed, and what cannot be."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from launcher.catalog.replacement import load_replacing
+from launcher.cdk.difference import Change, broken_exports, imports, stack_change
+
+GOLDEN = Path(__file__).parents[2] / "golden/infra"
+REPLACING = load_replacing()
+NETWORK = json.loads((GOLDEN / "p5-spot/network.json").read_text())
+HYPERPOD = json.loads((GOLDEN / "hyperpod-p5-plan/training.json").read_text())
+
+
+def changed(template, kind, **properties):
+    """The template with other properties of its one resource of a type."""
+    made = copy.deepcopy(template)
+    (key,) = [key for key, each in made["Resources"].items() if each["Type"] == kind]
+    made["Resources"][key]["Properties"] |= properties
+    return made
+
+
+def fates(old, new):
+    return {each.type: each.change for each in stack_change("s", old, new, REPLACING).resources}
+
+
+def test_what_is_made_of_the_same_things_does_not_change():
+    again = json.loads(json.dumps(NETWORK).replace("<sha256>", "4f"))
+    found = stack_change("s", NETWORK, again, REPLACING)
+    assert (found.new, found.same, found.resources) == (False, True, ())
+
+
+def test_a_stack_that_is_not_there_is_all_new():
+    found = stack_change("s", None, NETWORK, REPLACING)
+    assert found.new
+    assert found.count(Change.NEW) == len(NETWORK["Resources"])
+
+
+@pytest.mark.parametrize(
+    "kind,properties,change,because",
+    [
+        ("AWS::FSx::FileSystem", {"StorageCapacity": 2400}, Change.CHANGED, ("StorageCapacity",)),
+        ("AWS::FSx::FileSystem", {"KmsKeyId": "k"}, Change.REPLACED, ("KmsKeyId",)),
+        (
+            "AWS::FSx::FileSystem",
+            {"LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 500}},
+            Change.REPLACED,
+            ("LustreConfiguration/PerUnitStorageThroughput",),
+        ),
+        ("AWS::SageMaker::Cluster", {"NodeRecovery": "None"}, Change.CHANGED, ("NodeRecovery",)),
+        ("AWS::SageMaker::Cluster", {"ClusterName": "another"}, Change.REPLACED, ("ClusterName",)),
+    ],
+)
+def test_a_property_decides_whether_a_resource_is_replaced(kind, properties, change, because):
+    found = stack_change("s", HYPERPOD, changed(HYPERPOD, kind, **properties), REPLACING)
+    (own,) = [each for each in found.resources if each.type == kind]
+    assert (own.change, own.because) == (change, because)
+
+
+def test_a_replacement_goes_on_to_what_cannot_change_its_reference():
+    found = fates(NETWORK, changed(NETWORK, "AWS::EC2::VPC", CidrBlock="10.9.0.0/16"))
+    assert {found[f"AWS::EC2::{each}"] for each in ("VPC", "Subnet", "RouteTable", "NatGateway", "Route")} == {
+        Change.REPLACED
+    }
+    # The file system is changed in a property that stays; the machines only hold its name.
+    found = fates(HYPERPOD, changed(HYPERPOD, "AWS::FSx::FileSystem", KmsKeyId="k"))
+    assert found["AWS::SageMaker::Cluster"] is Change.CHANGED
+
+
+def test_what_depends_on_values_may_be_replaced():
+    found = fates(NETWORK, changed(NETWORK, "AWS::EC2::VPC", InstanceTenancy="dedicated"))
+    assert found == {"AWS::EC2::VPC": Change.MAYBE_REPLACED}
+
+
+def test_what_goes_is_removed_or_left_behind():
+    store = json.loads((GOLDEN / "p5-spot/checkpoints.json").read_text())
+    found = fates(store, {"Resources": {}})
+    assert found["AWS::S3::Bucket"] is Change.KEPT
+    assert fates(NETWORK, {"Resources": {}})["AWS::EC2::NatGateway"] is Change.REMOVED
+
+
+def test_another_type_under_the_same_name_is_another_resource():
+    old = {"Resources": {"A": {"Type": "AWS::SNS::Topic"}}}
+    assert fates(old, {"Resources": {"A": {"Type": "AWS::S3::Bucket"}}}) == {"AWS::S3::Bucket": Change.REPLACED}
+
+
+def test_an_export_whose_resource_is_replaced_or_that_goes_is_found():
+    moved = changed(NETWORK, "AWS::EC2::VPC", CidrBlock="10.9.0.0/16")
+    broken = broken_exports(NETWORK, moved, stack_change("s", NETWORK, moved, REPLACING))
+    training = json.loads((GOLDEN / "p5-spot/training.json").read_text())
+    assert set(imports(training)) & broken.keys()
+    assert all("is replaced" in each for each in broken.values())
+    gone = {**NETWORK, "Outputs": {}}
+    assert set(broken_exports(NETWORK, gone, stack_change("s", NETWORK, gone, REPLACING)).values()) == {"it goes"}
+    assert broken_exports(NETWORK, NETWORK, stack_change("s", NETWORK, NETWORK, REPLACING)) == {}

@@ -1,0 +1,217 @@
+"""Every page in a real browser: no error, no request to a host, plots that hold the JSON's numbers, three widths."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.cli import app
+from launcher.records import run_folder
+
+ROOT = Path(__file__).resolve().parents[3]
+TRAIN, SERVE = ROOT / "examples/open/llama31-8b-sft.yaml", ROOT / "examples/serve/llama31-8b.yaml"
+PAGES = {
+    "plan": ["plan", str(TRAIN)],
+    "serving-plan": ["plan", str(SERVE)],
+    "quote": ["quote", str(TRAIN)],
+    "compare": ["compare", str(TRAIN)],
+    "serving-compare": ["compare", str(SERVE)],
+    "report": ["report", "tiny"],
+}
+WIDTHS = (360, 800, 1400)
+
+
+def typed(*words, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["slipway", *words])
+    with pytest.raises(SystemExit) as left:
+        app.main()
+    return left.value.code
+
+
+def recorded_run(root):
+    """A run of two attempts, the first interrupted, with what its trainer reported."""
+    from datetime import UTC, datetime
+
+    folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), root)
+    spans = [("12:00:00", "12:05:00", "spot-interruption", 0, 40), ("12:06:00", "12:10:00", "completed", 40, 80)]
+    attempts = [
+        {
+            "started_at": f"2026-11-20T{began}+00:00",
+            "ended_at": f"2026-11-20T{ended}+00:00",
+            "exit_code": 0,
+            "ended_by": why,
+            "resumed_from_step": first,
+            "last_step": last,
+        }
+        for began, ended, why, first, last in spans
+    ]
+    report = {
+        "schema": "slipway.report/1",
+        "name": "tiny",
+        "status": "succeeded",
+        "scheduler": "slurm",
+        "simulated": False,
+        "attempts": attempts,
+        "quoted": {"usd": "12.5", "hours": 0.5, "usd_per_hour": "36", "prices_as_of": "2026-11-20"},
+        "actual": {"hours": 0.15, "usd_at_quoted_rate": "5.4"},
+        "stacks": [],
+        "verified_resources": ["vpc <b>: yes"],
+        "not_emulated": [],
+    }
+    folder.write_json("report.json", report)
+    job = folder.path / "job"
+    job.mkdir()
+    steps = [
+        (step, 60.0 * (step // 10 - (4 if step > 40 else 0)), step * 1000, 5.0 / step) for step in range(10, 90, 10)
+    ]
+    lines = [json.dumps({"step": s, "seconds": t, "tokens": n, "loss": loss}) for s, t, n, loss in steps]
+    (job / "metrics.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    saved = {"event": "checkpoint-uploaded", "time": "2026-11-20T12:04:00Z", "attempt": 1, "step": 40}
+    (job / "events.jsonl").write_text(json.dumps(saved) + "\n", encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Every page, and the JSON of the same moment, by name."""
+    root = tmp_path_factory.mktemp("pages")
+    found = {}
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.chdir(root)
+        recorded_run(root)
+        for name, words in PAGES.items():
+            path = root / f"{name}.html"
+            assert typed(*words, "--html", str(path), monkeypatch=monkeypatch) == 0
+            found[name] = path
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_one_file_that_names_no_host(pages, name):
+    text = pages[name].read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    for mark in (' src="', "@import", "url(", "fetch(", '<link rel="stylesheet'):
+        assert mark not in text
+    assert 'href="http' not in text
+    assert "NaN" not in text.partition("<script>")[0]
+
+
+def test_what_a_plan_or_a_run_says_is_no_markup(pages):
+    assert "vpc &lt;b&gt;: yes" in pages["report"].read_text(encoding="utf-8")
+
+
+def test_open_alone_writes_below_slipway_and_shows_it(tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr("webbrowser.open", shown.append)
+    monkeypatch.chdir(tmp_path)
+    assert typed("quote", str(TRAIN), "--open", monkeypatch=monkeypatch) == 0
+    page = tmp_path / ".slipway" / "pages" / "llama31-8b-sft-quote.html"
+    assert shown == [page.as_uri()]
+    assert page.is_file()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    program = next(each for name in ("chromium", "chromium-browser", "google-chrome") if (each := shutil.which(name)))
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def opened(browser, pages):
+    """Opens a page; what it asked for and complained of is kept beside it."""
+    contexts = []
+
+    def go(name, width=1400, **options):
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.asked, page.wrong = [], []
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.on("console", lambda said: page.wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: page.wrong.append(str(error)))
+        page.goto(pages[name].as_uri())
+        return page
+
+    yield go
+    for each in contexts:
+        each.close()
+
+
+@pytest.mark.browser
+@pytest.mark.long
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_asks_nobody_complains_of_nothing_and_fits(opened, name):
+    for width in WIDTHS:
+        page = opened(name, width, color_scheme="dark" if width == WIDTHS[0] else "light")
+        assert [url for url in page.asked if not url.startswith(("file:", "data:"))] == []
+        assert page.wrong == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        figures = page.locator("figure svg")
+        assert figures.count() >= 1
+        for each in figures.all():
+            assert each.get_attribute("role") == "img"
+            assert len(each.locator("desc").text_content()) > 10
+
+
+@pytest.mark.browser
+@pytest.mark.long
+def test_the_plots_of_a_plan_hold_the_numbers_of_its_json(opened, monkeypatch, capsys):
+    page = opened("plan")
+    assert typed("plan", str(TRAIN), "--json", monkeypatch=monkeypatch) == 0
+    candidates = {str(each["rank"]): each for each in json.loads(capsys.readouterr().out)["candidates"]}
+    dots = page.locator("#ranges circle").all()
+    assert len(dots) > 5
+    places = []
+    for each in dots:
+        usd = candidates[each.get_attribute("data-rank")]["usd"]
+        for part in ("low", "mid", "high"):
+            assert float(each.get_attribute(f"data-{part}")) == pytest.approx(float(usd[part]))
+        places.append((float(usd["mid"]), float(each.get_attribute("cx"))))
+    assert sorted(places) == sorted(places, key=lambda pair: pair[1])
+    front = page.locator("#times circle.front").all()
+    points = sorted((float(each.get_attribute("data-h")), float(each.get_attribute("data-usd"))) for each in front)
+    assert [usd for _, usd in points] == sorted((usd for _, usd in points), reverse=True)
+
+
+@pytest.mark.browser
+@pytest.mark.long
+def test_the_table_is_sorted_and_the_scenario_moves_the_totals(opened):
+    page = opened("plan")
+    head = page.locator("#candidates th", has_text="hours")
+    head.locator("button").click()
+    column = page.locator("#candidates tbody tr td:nth-child(7)")
+    hours = [float(each.get_attribute("data-v")) for each in column.all()]
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert hours == sorted(hours)
+    head.locator("button").click()
+    hours = [float(each.get_attribute("data-v")) for each in column.all()]
+    assert hours == sorted(hours, reverse=True)
+    total = page.locator("#candidates td[data-mid]").first
+    page.locator("#scenario").fill("100")
+    assert float(total.get_attribute("data-v")) == pytest.approx(float(total.get_attribute("data-high")))
+    dot = page.locator("#ranges circle").first
+    assert float(dot.get_attribute("cx")) == pytest.approx(float(dot.get_attribute("data-xhigh")), abs=0.1)
+
+
+@pytest.mark.browser
+@pytest.mark.long
+def test_a_run_shows_its_interruption_and_its_dollars(opened):
+    page = opened("report")
+    assert page.locator("#loss .mark.bad").count() == 1
+    assert page.locator("#loss .mark.save").count() == 1
+    assert "$6.00 after 10 min" in page.locator("#usd desc").text_content()
+
+
+@pytest.mark.browser
+@pytest.mark.long
+def test_spot_is_drawn_against_interruptions_with_its_break_even(opened):
+    page = opened("quote")
+    assert page.locator("#spot .mark.bad").count() == 1
+    sums = [float(each.get_attribute("data-usd")) for each in page.locator("#money rect").all()]
+    assert sums == sorted(sums, reverse=True)

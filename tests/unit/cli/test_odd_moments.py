@@ -1,0 +1,155 @@
+"""What happens where a disk is full, a reader goes away, a command is killed or a folder holds other things."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.cli import app
+from launcher.records import run_folder
+from launcher.records.command_record import recorded_command
+
+ROOT = Path(__file__).resolve().parents[3]
+PLAN = """
+slipway: 1
+name: x
+workload: {train: {hours: 1}}
+target: {instance_type: p5.48xlarge, nodes: 1, region: us-east-1}
+purchase: {option: on-demand}
+"""
+LAUNCHER = "import sys; sys.argv = ['slipway', *{words!r}]; {before}from launcher.cli.app import main; main()"
+
+
+def run(folder, *words, before="", **kwargs):
+    code = LAUNCHER.format(words=list(words), before=before)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=environment,
+        text=True,
+        check=False,
+        **{"capture_output": True} | kwargs,
+    )
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    (tmp_path / "plan.yaml").write_text(PLAN, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def slipway(monkeypatch, capsys):
+    def typed(*words):
+        monkeypatch.setattr(sys, "argv", ["slipway", *words])
+        with pytest.raises(SystemExit) as left:
+            app.main()
+        return (left.value.code, *capsys.readouterr())
+
+    return typed
+
+
+SMALL_FILES = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)); "
+
+
+@pytest.mark.parametrize("words", [("init", "new.yaml"), ("render", "plan.yaml", "-o", "out")])
+def test_no_room_leaves_nothing_half_written(here, words):
+    answer = run(here, *words, before=SMALL_FILES)
+    assert answer.returncode in (1, 5)
+    assert "cannot write" in answer.stderr
+    assert "internal error" not in answer.stderr
+    assert not (here / "new.yaml").exists()
+    assert [path for path in here.rglob(".*") if path.is_file()] == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_no_room_for_the_output_is_said(here):
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        answer = run(here, "plan", "plan.yaml", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert answer.returncode == 1
+    assert answer.stderr.startswith("error: cannot write the output: No space left")
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_reader_that_goes_away_is_no_failure(here):
+    inside, outside = os.pipe()
+    os.close(inside)
+    with os.fdopen(outside, "wb") as pipe:
+        answer = run(here, "plan", "plan.yaml", capture_output=False, stdout=pipe, stderr=subprocess.PIPE)
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def test_rendering_into_a_folder_with_other_files_asks(here, slipway):
+    code, _, _ = slipway("render", "plan.yaml", "-o", "out")
+    assert code == 0
+    assert slipway("render", "plan.yaml", "-o", "out")[0] == 0, "its own files are no others"
+    (here / "out" / "thesis.tex").touch()
+    code, _, said = slipway("render", "plan.yaml", "-o", "out")
+    assert code == 2
+    assert "which holds others (thesis.tex)" in said
+    assert slipway("render", "plan.yaml", "-o", "out", "--yes")[0] == 0
+
+
+def killed(here):
+    """A run whose launch died without a word, with what it had written until then."""
+    from datetime import UTC, datetime
+
+    folder = run_folder.create("x", datetime(2026, 11, 20, 12, tzinfo=UTC), here)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    facts = {"command": "launch", "pid": gone.pid, "started_at": "2026-11-20T12:00:00+00:00", "ended": None}
+    folder.write_json("command.json", facts)
+    return folder
+
+
+REPORT = {
+    "schema": "slipway.report/1",
+    "name": "x",
+    "status": "running",
+    "scheduler": "slurm",
+    "simulated": False,
+    "attempts": [],
+    "quoted": {"usd": "12.5", "hours": 0.5, "usd_per_hour": "25", "prices_as_of": "2026-11-20"},
+    "actual": {"hours": 0.0, "usd_at_quoted_rate": "0"},
+    "stacks": [],
+    "verified_resources": [],
+    "not_emulated": [],
+}
+
+
+def test_a_killed_launch_tells_what_is_known(here, slipway):
+    folder = killed(here)
+    folder.write_json("report.json", REPORT)
+    folder.write_json("outputs.json", {"slipway-x-network": {}})
+    code, out, _ = slipway("status", "plan.yaml")
+    assert code == 0
+    for words in ("x: killed", "may still exist and be billed: slipway-x-network", "slipway down x"):
+        assert words in out
+    assert json.loads(slipway("status", "x", "--json")[1])["status"] == "killed"
+    code, out, said = slipway("report", "plan.yaml")
+    assert (code, "quoted $12.50" in out, "was killed" in said) == (0, True, True)
+    assert " killed" in slipway("runs")[1]
+
+
+def test_what_is_deployed_is_listed_as_what_it_was(here, slipway):
+    from datetime import UTC, datetime
+
+    folder = run_folder.create("x", datetime.now(UTC), here)
+    with recorded_command(folder, "deploy", done="deployed in the sandbox, which has ended"):
+        assert "deploy running" in slipway("runs")[1]
+    assert "deployed in the sandbox, which has ended" in slipway("runs")[1]
+    code, _, said = slipway("report", "x")
+    assert code == 2
+    assert "no report: its newest run is a deploy" in said
+
+
+@pytest.mark.parametrize("command", ["status", "logs", "report"])
+def test_a_plan_file_stands_for_its_name(here, slipway, command):
+    code, _, said = slipway(command, "plan.yaml")
+    assert code == 2
+    assert "no run of x" in said

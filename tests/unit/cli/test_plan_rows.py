@@ -1,0 +1,65 @@
+"""Rows are quotes without what a table does not show: what it does show is the same."""
+
+import json
+
+import pytest
+
+from launcher.cli import output
+from launcher.cli.plan_rows import TableRow, note_of, notes_below, table_row
+from launcher.records.documents import candidate
+from tests.unit.pricing.conftest import price_over
+
+WIDE = {
+    "workload": {"train": {"hours": None, "tokens_b": 2, "runs": 3}},
+    "target": {
+        "instance_type": ["p5.48xlarge", "p5e.48xlarge", "trn2.48xlarge"],
+        "region": ["us-east-2", "eu-west-2"],
+        "nodes": {"min": 1, "max": 2},
+    },
+    "purchase": {"option": "any"},
+    "budget": {"max_usd": 900},
+}
+
+
+@pytest.fixture(scope="module")
+def priced():
+    """Every candidate of a plan with commitments, blocks, spot, lines without a price and types without one."""
+    return price_over(WIDE, everything=True)
+
+
+def test_a_row_shows_what_the_quote_does(priced):
+    types = priced.catalog.instance_types
+    rows = list(priced.rows)
+    assert len({each.plan.place.option for each in rows}) > 3
+    assert {each.incomplete for each in rows} == {each.usd is None for each in rows} == {True, False}
+    for rank, row in enumerate(rows, start=1):
+        quote = priced.quote(rank)
+        assert candidate(row, rank, types) == candidate(quote, rank, types)
+        assert table_row(rank, row) == table_row(rank, quote)
+        assert row.components == tuple(each for each in quote.components if each.unpriced and each.group != "compute")
+
+
+def test_rows_of_thousands_are_printed_one_by_one(priced, capsys):
+    types = priced.catalog.instance_types
+    data = {"schema": "slipway.plan/1", "candidates": [], "next": 'a "word"', "findings": []}
+    rows = [candidate(each, rank, types) for rank, each in enumerate(priced.rows, start=1)]
+    output.long_document(data, "candidates", iter(rows))
+    text = capsys.readouterr().out
+    assert json.loads(text) == {**data, "candidates": rows}
+    assert sum(line.startswith("    {") for line in text.splitlines()) == len(rows)
+    output.long_document(data, "candidates", iter(()))
+    assert json.loads(capsys.readouterr().out) == data
+
+
+def test_a_note_that_the_table_shows_whole_is_not_told_again():
+    def row(rank, note):
+        return TableRow(rank=rank, wide=(), narrow=(), note=note, below=note, unpriced="")
+
+    lines = ["  1  first  billed 24 h at least", "  2  second  billed 48 h at l…", "  3  third"]
+    rows = [row(1, "billed 24 h at least"), row(2, "billed 48 h at least"), row(3, "")]
+    assert notes_below(rows, lines, 80) == ["  2: billed 48 h at least"]
+
+
+def test_the_note_of_an_unpriced_row_is_its_reason(priced):
+    (first, *_) = [each for each in priced.rows if each.unpriced]
+    assert note_of(first).startswith(first.unpriced)

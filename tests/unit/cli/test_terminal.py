@@ -1,0 +1,97 @@
+"""What only a person at a terminal sees: colour, a pager, and few words before a question."""
+
+import os
+import pty
+import re
+import sys
+
+import pytest
+
+from tests.plans import ROOT
+
+PLAN = """
+slipway: 1
+name: x
+workload: {train: {hours: 1}}
+target: {instance_type: p5.48xlarge, nodes: 1, region: us-east-1}
+purchase: {option: on-demand}
+"""
+
+
+def typed(words, *, answer=b"", folder, **environment):
+    """What a command prints to a terminal of 80 columns, and its exit code."""
+    printed = bytearray()
+
+    def read(descriptor):
+        data = os.read(descriptor, 4096)
+        printed.extend(data)
+        if answer and printed.rstrip().endswith(b"[y/N]:"):
+            os.write(descriptor, answer)
+        return data
+
+    code = (
+        f"import os, sys; os.chdir({str(folder)!r}); os.environ.update({environment!r}); "
+        f"sys.argv = {['slipway', *words]!r}; from launcher.cli.app import main; main()"
+    )
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(ROOT)
+    try:
+        status = pty.spawn([sys.executable, "-c", code], read, lambda descriptor: b"")
+    finally:
+        os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+    return bytes(printed).decode().replace("\r\n", "\n"), os.waitstatus_to_exitcode(status)
+
+
+@pytest.fixture
+def here(tmp_path):
+    (tmp_path / "plan.yaml").write_text(PLAN, encoding="utf-8")
+    (tmp_path / "train.py").touch()
+    return tmp_path
+
+
+TERMINAL = {"TERM": "xterm", "COLUMNS": "80", "LINES": "200", "NO_COLOR": ""}
+
+
+def test_a_launch_asks_in_at_most_25_lines(here):
+    shown, code = typed(["launch", "plan.yaml", "--sandbox"], answer=b"n\n", folder=here, **TERMINAL)
+    before = shown.split("[y/N]")[0]
+    assert code == 7
+    assert len(before.splitlines()) <= 25
+    for word in ("Total to finish", "off: ", "$55.04 an hour", "slipway quote plan.yaml --pick 1"):
+        assert word in before
+    assert "assumptions" not in before
+
+
+def test_verbose_says_the_rest_wherever_it_is_typed(here):
+    shown, _ = typed(["launch", "plan.yaml", "--sandbox", "-v"], answer=b"n\n", folder=here, **TERMINAL)
+    assert "assumptions" in shown
+    assert "considered" in shown
+
+
+def test_a_refusal_stands_in_colour_and_at_the_top_of_a_quote(here):
+    shown, _ = typed(["quote", "plan.yaml", "--max-usd", "1"], folder=here, **TERMINAL)
+    assert "\x1b[1;31m  gate: a launch is refused" in shown
+    assert shown.index("gate: a launch is refused") < shown.index("compute")
+
+
+@pytest.mark.parametrize("changes", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_colour_where_none_is_wanted(here, changes):
+    shown, _ = typed(["quote", "plan.yaml"], folder=here, **TERMINAL | changes)
+    assert "Total to finish" in shown
+    assert "\x1b" not in shown
+
+
+def test_long_output_goes_through_the_pager(here):
+    pager = here / "pager"
+    pager.write_text("#!/bin/sh\necho PAGED\nhead -n 3\n", encoding="utf-8")
+    pager.chmod(0o755)
+    shown, code = typed(["quote", "plan.yaml"], folder=here, **TERMINAL | {"LINES": "20", "PAGER": str(pager)})
+    assert (shown.split()[0], code) == ("PAGED", 0)
+    shown, _ = typed(["quote", "plan.yaml"], folder=here, **TERMINAL | {"PAGER": str(pager)})
+    assert "PAGED" not in shown
+
+
+def test_the_help_cuts_no_summary(here):
+    shown, _ = typed(["--help"], folder=here, **TERMINAL)
+    assert "..." not in shown.partition("Commands:")[2]
+    assert re.search(r"launch +Price a plan, deploy its cluster, run its job to the end, and", shown)

@@ -1,0 +1,75 @@
+"""What EKS takes of a plan: its ways of buying, and the keys that it has no use for."""
+
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.catalog.training import load_training
+from launcher.model import eks
+from launcher.model.enums import EfaLayout
+from launcher.planning.pin import pinned_plan
+from launcher.planning.resolve import resolve_training
+from launcher.planning.targets import place_findings
+
+BASE = {
+    "slipway": 1,
+    "name": "small",
+    "workload": {"train": {"hours": 1}},
+    "target": {"kind": "eks", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2},
+    "purchase": {"option": "on-demand"},
+}
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    return load()
+
+
+def codes(catalog, **sections):
+    merged = {**BASE, **{key: {**BASE.get(key, {}), **value} for key, value in sections.items()}}
+    plan = pinned_plan(plan_file.loads(yaml.safe_dump(merged)), catalog)
+    return [each.code for each in place_findings(plan.request, plan.place, catalog)]
+
+
+@pytest.mark.parametrize(
+    "sections,expected",
+    [
+        ({}, []),
+        ({"purchase": {"option": "spot"}}, []),
+        ({"target": {"queue": "gpus"}}, ["queue-without-cluster"]),
+        ({"target": {"queue": "gpus", "cluster": "shared"}}, []),
+        ({"run": {"operator": "pytorchjob"}}, ["operator-without-cluster"]),
+        ({"run": {"operator": "job"}}, []),
+        ({"storage": {"login_nodes": 1}}, ["eks-unused"]),
+        ({"target": {"ami": "ami-0123456789"}}, ["eks-unused"]),
+        ({"target": {"nodes": 451}}, ["too-many-nodes"]),
+    ],
+)
+def test_refusals(catalog, sections, expected):
+    assert codes(catalog, **sections) == expected
+
+
+class TestInterfaces:
+    @pytest.mark.parametrize("layout", EfaLayout)
+    def test_every_type_has_as_many_as_the_catalog_says(self, catalog, layout):
+        for facts in catalog.instance_types.values():
+            if "efa_interfaces" in facts.unknown:
+                continue
+            made = eks.interfaces(facts, layout)
+            assert sum("efa" in each.kind for each in made) == facts.efa_interfaces, facts.name
+            assert len({(each.card, each.device) for each in made}) == len(made)
+            assert not made or (made[0].card, made[0].device) == (0, 0)
+
+    def test_one_of_efa_alone_is_never_the_first(self, catalog):
+        for facts in catalog.instance_types.values():
+            first = next(iter(eks.interfaces(facts, EfaLayout.AUTO)), None)
+            assert first is None or first.kind == "interface"
+
+
+def test_a_plan_that_leaves_the_target_open_gets_no_dearer_control_plane(catalog):
+    request = plan_file.loads(
+        yaml.safe_dump({**BASE, "target": {**BASE["target"], "kind": "any"}, "workload": {"train": {"hours": 1}}})
+    )
+    groups = resolve_training(request, catalog, load_training()).groups
+    assert {each.target.value for each in groups} == {"parallelcluster"}

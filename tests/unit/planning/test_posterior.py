@@ -1,0 +1,127 @@
+"""Own measurements in the estimate: they narrow it, a contradiction widens it and is named, far jobs say less."""
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.catalog.load import load
+from launcher.catalog.training import load_training
+from launcher.model.enums import Method, Precision, Recompute, Stack
+from launcher.model.measurement import Measurement
+from launcher.model.money import Range
+from launcher.planning import throughput
+from launcher.planning.posterior import FARTHEST, discount, estimated_tokens_per_s, posterior
+from launcher.planning.shape import TrainingShape
+from launcher.planning.utilisation import spread
+
+FACTS = load_training()
+H100 = load().accelerators["H100"]
+SHAPE = TrainingShape(
+    params_b=8.03,
+    active_params_b=8.03,
+    layers=32,
+    hidden=4096,
+    sequence_length=8192,
+    accelerator=H100,
+    chips=16,
+    chips_per_node=8,
+)
+
+
+def measured(times: float, *, spread_of: float = 0.02, nodes: int = 2, **changes) -> Measurement:
+    """A run that was so many times as fast as its estimate."""
+    rate = times * estimated_tokens_per_s(replace(SHAPE, chips=8 * nodes), FACTS)
+    made = Measurement(
+        model="llama-3.1-8b",
+        params_b=8.03,
+        active_params_b=8.03,
+        method=Method.FULL,
+        precision=Precision.BF16,
+        recompute=Recompute.SELECTIVE,
+        stack=Stack.FRAMEWORK,
+        sequence_length=8192,
+        global_batch_tokens=None,
+        instance_type="p5.48xlarge",
+        accelerator="H100",
+        accelerators=8 * nodes,
+        nodes=nodes,
+        tokens_per_s=Range(low=rate * math.exp(-1.645 * spread_of), mid=rate, high=rate * math.exp(1.645 * spread_of)),
+        step_s=None,
+        checkpoint_write_s=None,
+        restore_s=None,
+        boot_s=None,
+        run="a/20261120T100000Z",
+        image=None,
+        revision=None,
+        measured_at=datetime(2026, 11, 20, tzinfo=UTC),
+        simulated=False,
+    )
+    return replace(made, **changes)
+
+
+def learned(*found, shape=SHAPE):
+    return posterior(shape, replace(FACTS, measured=found), spread(shape, FACTS))
+
+
+class TestPosterior:
+    def test_a_measurement_takes_over_and_narrows(self):
+        prior = throughput.rate(SHAPE, FACTS)
+        after = throughput.rate(SHAPE, replace(FACTS, measured=(measured(0.8),)))
+        assert after.tokens_mid / prior.tokens_mid == pytest.approx(0.8, abs=0.02)
+        assert after.tokens_high / after.tokens_low < 0.6 * prior.tokens_high / prior.tokens_low
+
+    @given(
+        st.floats(0.3, 3.0), st.floats(0.0, 0.5), st.integers(1, 8), st.sampled_from([1, 2, 4, 16]), st.integers(0, 3)
+    )
+    def test_more_of_the_same_never_widens(self, times, own, nodes, count, others):
+        base = tuple(measured(times, spread_of=0.1, nodes=2**each, run=f"other/{each}") for each in range(others))
+        runs = [measured(times, spread_of=own, nodes=nodes, run=f"a/{each}") for each in range(count + 1)]
+        fewer, more = learned(*base, *runs[:-1]), learned(*base, *runs)
+        assert more.scale <= fewer.scale * (1 + 1e-9) <= spread(SHAPE, FACTS) * (1 + 1e-6)
+        assert not more.contradiction
+
+    @given(st.floats(0.5, 2.0), st.floats(-0.05, 0.05))
+    def test_what_two_runs_may_differ_by_is_no_contradiction(self, times, apart):
+        one, two = measured(times), measured(times * math.exp(apart), run="b/20261121T100000Z")
+        assert not learned(one, two).contradiction
+        assert learned(one, two).scale <= learned(one).scale * (1 + 1e-9)
+
+    def test_a_contradiction_widens_and_is_told(self):
+        agreeing = [measured(0.8, run=f"a/{each}") for each in range(5)]
+        odd = measured(0.4, run="b/1")
+        before, after = learned(*agreeing), learned(*agreeing, odd)
+        assert after.contradiction
+        assert after.scale > 2 * before.scale
+        elsewhere = measured(0.4, nodes=1, run="b/1")
+        assert learned(*agreeing, elsewhere).contradiction
+        assert learned(*agreeing, elsewhere).scale > before.scale
+
+    def test_far_jobs_say_less_and_farther_ones_nothing(self):
+        near = learned(measured(0.5))
+        longer = learned(measured(0.5, sequence_length=2048))
+        other = learned(measured(0.5, precision=Precision.FP8, stack=Stack.TUNED))
+        assert near.scale < longer.scale < other.scale < spread(SHAPE, FACTS)
+        assert learned(measured(0.5, params_b=0.0002, active_params_b=0.0002)) is None
+        assert learned(measured(0.5, accelerator="A100")) is None
+        assert learned(measured(0.5, simulated=True)) is None
+
+    @given(st.integers(1, 9), st.integers(512, 65536))
+    def test_a_discount_is_the_same_both_ways(self, doublings, length):
+        other = replace(SHAPE, chips=8 * 2**doublings, sequence_length=length)
+        assert discount(SHAPE, other) == pytest.approx(discount(other, SHAPE))
+        assert (discount(SHAPE, SHAPE), FARTHEST > 0) == (0.0, True)
+
+    @given(st.floats(0.4, 2.5), st.sampled_from([1, 2, 8]))
+    def test_more_machines_are_never_slower(self, times, nodes):
+        facts = replace(FACTS, measured=(measured(times, nodes=nodes),))
+        rates = [throughput.rate(replace(SHAPE, chips=8 * 2**each), facts).tokens_mid for each in range(7)]
+        assert rates == sorted(rates)
+
+    def test_what_the_plan_says_was_measured_is_above_all(self):
+        shape = replace(SHAPE, measured_tokens_per_s=50_000.0)
+        facts = replace(FACTS, measured=(measured(0.5),))
+        assert throughput.rate(shape, facts) == throughput.rate(shape, FACTS)

@@ -1,0 +1,187 @@
+"""Bedrock by region and profile, with a prompt cache, in a batch, and with weights of one's own."""
+
+from decimal import Decimal
+
+import pytest
+
+from launcher.catalog.bedrock import BedrockCatalog
+from launcher.model.enums import BedrockMode, BedrockProfile, PurchaseOption
+from launcher.model.errors import ImpossibleError
+from launcher.pricing.serving.verdict import ServingChoice
+
+HAIKU = {"model": "claude-haiku-4-5", "requests_per_s": 1, "input_tokens": 2000, "output_tokens": 400}
+MONTH_S = 730 * 3600
+OWN = {"model_uri": "s3://weights/mine", "bedrock": {"import_copies": 1}}
+
+
+def hosted(priced, serve, region="us-east-1", mode=BedrockMode.ON_DEMAND):
+    """The quote of a plan's Bedrock candidate of one mode."""
+    found = priced(serve, target={"region": region}, purchase={"option": "bedrock"})
+    return next(each for each in found.quotes if each.serving.bedrock.mode is mode)
+
+
+def line(quoted, name):
+    return next(each for each in quoted.components if name in each.name)
+
+
+@pytest.mark.parametrize(
+    "profile, region, id_, usd",
+    [
+        ("auto", "us-east-1", "us.anthropic.claude-haiku-4-5-20251001-v1:0", "1.1"),
+        ("us", "us-east-1", "us.anthropic.claude-haiku-4-5-20251001-v1:0", "1.1"),
+        ("global", "us-east-1", "global.anthropic.claude-haiku-4-5-20251001-v1:0", "1.0"),
+        ("none", "us-east-1", "anthropic.claude-haiku-4-5-20251001-v1:0", "1.0"),
+        ("auto", "eu-west-1", "anthropic.claude-haiku-4-5-20251001-v1:0", "1.0"),
+        ("auto", "ap-northeast-1", "jp.anthropic.claude-haiku-4-5-20251001-v1:0", "1.1"),
+        ("apac", "ap-northeast-1", "apac.anthropic.claude-haiku-4-5-20251001-v1:0", "1.1"),
+        ("auto", "us-gov-west-1", "anthropic.claude-haiku-4-5-20251001-v1:0", "1.2"),
+    ],
+)
+def test_the_price_is_that_of_the_region_and_the_profile(priced, profile, region, id_, usd):
+    serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": profile}}
+    quoted = hosted(priced, serve, region)
+    assert quoted.serving.bedrock.inference_id == id_
+    assert quoted.serving.bedrock.input_usd_per_million == Decimal(usd)
+    assert id_ in line(quoted, "input").name
+    assert id_ in quoted.note
+
+
+def test_what_aws_has_withdrawn_from_a_profile_is_not_taken(priced):
+    """The auto case of eu-west-1 above: the eu profile's price ended on 2026-10-15."""
+    serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "eu"}}
+    assert "withdrawn" in hosted(priced, serve, "eu-west-1").unpriced
+
+
+def test_a_cheaper_profile_is_named(priced):
+    serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0"}}
+    told = {each.code: each for each in hosted(priced, serve).findings}
+    assert "global at $1.0 in and $5.0 out" in told["cheaper-profile"].message
+    assert "any region of the profile us" in told["bedrock-profile"].message
+
+
+def test_a_profile_of_elsewhere_is_refused(priced):
+    with pytest.raises(ImpossibleError) as refused:
+        priced({"bedrock": {"profile": "eu"}})
+    (told,) = [each for each in refused.value.findings if each.code == "bedrock-profile"]
+    assert told.path == "workload.serve.bedrock.profile"
+    assert "allowed: us, global, none, auto" in told.message
+
+
+def test_a_profile_without_a_price_is_unpriced(priced):
+    quoted = hosted(priced, {"bedrock": {"profile": "global"}})
+    assert "with profile global; of profiles there: us" in quoted.unpriced
+
+
+def test_of_several_regions_the_cheapest_is_taken():
+    catalog = BedrockCatalog()
+    for model_id in ("meta.llama3-70b-instruct-v1:0", "anthropic.claude-haiku-4-5-20251001-v1:0"):
+        for region in ("us-east-1", "ap-south-1", "eu-west-2"):
+            own = catalog.price(model_id, region, BedrockProfile.NONE)
+            assert own.profile == ""
+            assert own.region in ("", region)
+
+
+def test_the_price_of_a_region_is_used_where_it_is_its_own(priced):
+    serve = {"model": "llama-3-8b"}
+    home, away = hosted(priced, serve), hosted(priced, serve, "ap-south-1")
+    assert away.serving.bedrock.input_usd_per_million == Decimal("0.36")
+    assert away.usd.mid > home.usd.mid
+    both = priced(serve, target={"region": ["ap-south-1", "us-east-1"]}, purchase={"option": "bedrock"})
+    assert [each.place.region for each in both.candidates] == ["us-east-1"]
+
+
+def test_a_prompt_cache_takes_off_what_it_costs_less(priced):
+    id_ = {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "us"}
+    plain = hosted(priced, {**HAIKU, "bedrock": id_})
+    cached = hosted(priced, {**HAIKU, "bedrock": id_, "cached_input_fraction": 0.75})
+    assert line(cached, "from the cache").unit_price_usd == Decimal("0.11")
+    saved = Decimal("0.75") * 2000 * MONTH_S * (Decimal("1.1") - Decimal("0.11")) / 1_000_000
+    assert plain.usd.mid - cached.usd.mid == pytest.approx(saved, rel=Decimal("1e-6"))
+    assert "75% of the input" in next(each.value for each in cached.assumptions if each.name == "prompt cache")
+
+
+def test_a_cache_that_is_seldom_asked_is_written_anew(priced):
+    id_ = {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "us"}
+    serve = {**HAIKU, "bedrock": id_, "cached_input_fraction": 0.75, "requests_per_s": 1 / 3000}
+    quoted = hosted(priced, serve)
+    written, read = line(quoted, "to the cache"), line(quoted, "from the cache")
+    assert written.unit_price_usd == Decimal("1.375")
+    assert written.quantity / (written.quantity + read.quantity) == pytest.approx(0.9048, abs=1e-3)
+    assert quoted.usd.mid > hosted(priced, {**serve, "cached_input_fraction": 0}).usd.mid
+
+
+def test_a_model_without_a_cache_price_pays_in_full_and_says_so(priced):
+    quoted = hosted(priced, {"cached_input_fraction": 0.5})
+    assert quoted.usd.mid == hosted(priced, {}).usd.mid
+    assert "no-cache-price" in {each.code for each in quoted.findings}
+
+
+def test_machines_say_that_the_cache_is_not_counted(priced):
+    found = priced({"cached_input_fraction": 0.5}, purchase={"option": "on-demand"})
+    assert [each.value for each in found.quote(1).assumptions if each.name == "prompt cache"] == ["not counted"]
+
+
+def test_a_batch_is_half_the_price_where_requests_may_wait(priced):
+    waiting = {"asynchronous": True}
+    plain, batch = (hosted(priced, waiting, mode=each) for each in (BedrockMode.ON_DEMAND, BedrockMode.BATCH))
+    assert batch.usd.mid == plain.usd.mid / 2
+    assert "bedrock-batch" in {each.code for each in batch.findings}
+    assert BedrockMode.BATCH not in {each.serving.bedrock.mode for each in priced({}).quotes if each.serving.bedrock}
+
+
+def test_long_requests_cost_what_long_requests_cost(priced):
+    serve = {"model": "openai.gpt-5.4", "bedrock": {"profile": "us"}, "output_tokens": 400}
+    row = BedrockCatalog().price("openai.gpt-5.4", "us-east-1", BedrockProfile.US)
+    short, long = (hosted(priced, {**serve, "input_tokens": each}) for each in (272_000, 272_001))
+    assert short.serving.bedrock.input_usd_per_million == row.input_usd
+    assert long.serving.bedrock.input_usd_per_million == row.parts["over_272k_input"] > row.input_usd
+
+
+def test_imported_weights_are_billed_by_the_unit_and_the_minute(priced):
+    quoted = hosted(priced, OWN, mode=BedrockMode.CUSTOM_IMPORT)
+    run, kept = line(quoted, "imported, 1 × 2 units"), line(quoted, "kept")
+    assert run.unit_price_usd == Decimal("0.05718")
+    assert run.quantity == pytest.approx(2 * 730 * 60, rel=1e-3)
+    assert kept.usd == Decimal("3.90")
+    assert "other-weights" not in {each.code for each in quoted.findings}
+
+
+def test_an_import_sleeps_between_rare_requests(priced):
+    quoted = hosted(priced, {**OWN, "requests_per_s": 1 / 300}, mode=BedrockMode.CUSTOM_IMPORT)
+    assert line(quoted, "2 units").quantity == pytest.approx(730 * 60)
+
+
+def test_weights_that_bedrock_lacks_can_be_imported(priced):
+    serve = {"model": {"params_b": 13}, "bedrock": {"import_copies": 2, "import_units": 3}}
+    found = priced(serve, purchase={"option": "bedrock"})
+    (only,) = found.quotes
+    assert only.serving.bedrock.mode is BedrockMode.CUSTOM_IMPORT
+    assert only.plan.place.option is PurchaseOption.BEDROCK
+    assert "import-without-uri" in {each.code for each in found.findings}
+
+
+@pytest.mark.parametrize(
+    "bedrock, region, said",
+    [
+        ({"mode": "custom-import"}, "us-east-1", "bedrock.import_copies"),
+        ({"import_copies": 1}, "eu-west-1", "bedrock.import_usd_per_unit_minute"),
+    ],
+)
+def test_an_import_without_its_figures_is_unpriced(priced, bedrock, region, said):
+    assert said in hosted(priced, {"bedrock": bedrock}, region, BedrockMode.CUSTOM_IMPORT).unpriced
+
+
+def test_units_that_nobody_knows_are_asked_for(priced):
+    serve = {"model": "mistral-7b", "bedrock": {"import_copies": 1}}
+    assert "bedrock.import_units" in hosted(priced, serve, mode=BedrockMode.CUSTOM_IMPORT).unpriced
+
+
+def test_a_price_of_ones_own_replaces_the_known_one(priced):
+    serve = {"bedrock": {"import_copies": 1, "import_usd_per_unit_minute": "0.1"}}
+    assert line(hosted(priced, serve, mode=BedrockMode.CUSTOM_IMPORT), "units").unit_price_usd == Decimal("0.1")
+
+
+def test_a_verdict_against_an_import_names_no_volume(compared):
+    found = compared({**OWN, "requests_per_s": 200, "bedrock": {"import_copies": 1, "mode": "custom-import"}})
+    assert found.verdict.choice is ServingChoice.BEDROCK
+    assert found.sides.turn is None

@@ -1,0 +1,80 @@
+"""Scheduled scaling in the bill: what stands by the clock is paid for by the clock."""
+
+import pytest
+
+from launcher.model.enums import Level
+from launcher.model.fleet import HOURS_PER_MONTH, Hosting, fleet
+from launcher.model.workload import ServingWorkload
+from launcher.pricing.serving.traffic import requests_per_month
+
+PINNED = {"target": {"instance_type": "g6e.12xlarge"}, "purchase": {"option": "on-demand"}}
+DAY = ("cron(0 8 * * ? *) 2-6", "cron(0 20 * * ? *) 1-6")
+OFFICE = ("cron(0 8 ? * MON-FRI *) 1-2", "cron(0 18 ? * MON-FRI *) 0-0")
+
+
+def serve(**changes):
+    return ServingWorkload(model="llama-3.1-8b", requests_per_s=1.0, **changes)
+
+
+def month(priced, **changes):
+    return priced({"max_instances": 9, "requests_per_s": 1, **changes}, **PINNED).candidates[0]
+
+
+def test_five_instances_all_day_are_five_instances(priced):
+    plain, five = month(priced), month(priced, schedule=["cron(0 0 * * ? *) 5-9"])
+    assert five.fleet.hours == 5 * HOURS_PER_MONTH
+    assert five.usd > 4 * plain.usd
+
+
+def test_a_range_by_day_and_one_by_night():
+    load = fleet(serve(schedule=DAY), 10.0)
+    assert load.hours == pytest.approx(1.5 * HOURS_PER_MONTH)
+    assert (load.instances.least, load.instances.most, load.short) == (1, 2, None)
+
+
+def test_closed_hours_are_neither_paid_nor_served(priced):
+    every, office = month(priced), month(priced, schedule=list(OFFICE), min_instances=0)
+    assert office.fleet.hours == pytest.approx(50 / 168 * HOURS_PER_MONTH)
+    assert requests_per_month(office.serve) == pytest.approx(50 / 168 * requests_per_month(every.serve))
+    assert office.usd < every.usd
+
+
+def test_bedrock_is_held_against_the_hours_that_are_open(compared):
+    wide, office = compared(), compared({"schedule": list(OFFICE), "min_instances": 0, "max_instances": 9})
+    assert office.hosted.usd == pytest.approx(wide.hosted.usd * 50 / 168, rel=1e-4)
+
+
+def test_a_queue_serves_afterwards_what_came_while_nothing_ran():
+    waiting = serve(schedule=OFFICE, asynchronous=True, min_instances=0)
+    assert requests_per_month(waiting) == requests_per_month(serve())
+    assert fleet(waiting, 2.0, Hosting()).hours == pytest.approx(0.5 * HOURS_PER_MONTH)
+    assert fleet(waiting, 2.0, Hosting()).short is None
+    assert fleet(waiting, 1.0, Hosting()).short is not None
+
+
+def test_a_range_that_is_too_tight_is_refused(priced):
+    found = month(priced, requests_per_s=60, schedule=["cron(0 8 * * ? *) 1-9", "cron(0 9 * * ? *) 1-1"])
+    (told,) = [each for each in found.refusals if each.code == "schedule-short"]
+    assert told.level is Level.ERROR
+    assert "the schedule allows 1" in told.message
+    assert "raise the range" in told.hint
+
+
+def test_pods_have_no_schedule(priced):
+    pods = {"target": {**PINNED["target"], "kind": "eks"}, "purchase": PINNED["purchase"]}
+    plain, timed = priced({}, **pods), priced({"schedule": list(DAY)}, **pods)
+    assert timed.candidates[0].usd == plain.candidates[0].usd
+    assert "schedule-unused" in {each.code for each in timed.findings}
+
+
+def test_two_time_zones_are_told(priced):
+    lines = [DAY[0], f"{DAY[1]} Europe/Berlin"]
+    found = {each.code: each for each in priced({"schedule": lines, "max_instances": 9}).findings}
+    assert "priced as if all were in UTC" in found["schedule-zones"].message
+
+
+def test_the_quote_says_what_the_clock_does(priced):
+    found = priced({"schedule": list(OFFICE), "min_instances": 0, "max_instances": 9}, **PINNED).quote(1)
+    (told,) = [each for each in found.assumptions if each.name == "schedule"]
+    assert told.value == "0 to 0, 1 to 2 instances by the clock"
+    assert "closed for 70% of the time" in told.unit

@@ -1,0 +1,111 @@
+"""Spot in HyperPod has no published rate: what it is priced at, at most, and behind whom."""
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.model.enums import Basis, TargetKind
+from launcher.model.money import Price, Unpriced
+from launcher.planning.pin import pinned_plan
+from launcher.pricing.offers import offer
+from launcher.pricing.rate_book import RateBook
+from launcher.pricing.spot_prices import spot_price
+
+TODAY = date(2026, 11, 20)
+BASE = {
+    "slipway": 1,
+    "name": "small",
+    "workload": {"train": {"hours": 10}},
+    "target": {
+        "kind": "hyperpod-eks",
+        "cluster": "there",
+        "region": "us-west-2",
+        "az_id": "usw2-az2",
+        "instance_type": "p5en.48xlarge",
+        "nodes": 2,
+    },
+    "purchase": {"option": "spot"},
+}
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    return load()
+
+
+@pytest.fixture
+def plan_with(catalog):
+    def make(**sections):
+        merged = {**BASE, **{key: {**BASE.get(key, {}), **value} for key, value in sections.items()}}
+        return pinned_plan(plan_file.loads(yaml.safe_dump(merged)), catalog)
+
+    return make
+
+
+def test_it_is_ec2s_spot_dearer_as_the_rates_on_demand_are(catalog, plan_with):
+    plan = plan_with()
+    price = offer(plan.place, plan.request, catalog, TODAY).price
+    spot = catalog.spot("p5en.48xlarge", "us-west-2")["usw2-az2"].usd
+    cluster = catalog.sagemaker("ml.p5en.48xlarge", "us-west-2", "cluster").usd
+    plain = catalog.on_demand("p5en.48xlarge", "us-west-2").usd
+    assert isinstance(price, Price)
+    assert price.usd == (spot * cluster / plain).quantize(Decimal("0.0001"))
+    assert price.basis is Basis.DERIVED
+    assert "AWS publishes no rate of spot in HyperPod" in price.note
+
+
+def test_the_most_is_the_rate_on_demand(catalog, plan_with):
+    plan = plan_with()
+    price = offer(plan.place, plan.request, catalog, TODAY).price
+    found = spot_price(plan.place, price, catalog, TODAY).usd
+    cluster = catalog.sagemaker("ml.p5en.48xlarge", "us-west-2", "cluster").usd
+    assert float(found.high) == pytest.approx(float(cluster), abs=0.001)
+    assert found.low <= found.mid < found.high
+
+
+def test_screening_has_the_same_rate(catalog, plan_with):
+    plan = plan_with()
+    price = offer(plan.place, plan.request, catalog, TODAY).price
+    assert RateBook(plan.request, catalog).rate(plan.place) == pytest.approx(float(price.usd), abs=1e-4)
+
+
+def test_a_price_of_the_users_own_goes_first(catalog, plan_with):
+    plan = plan_with(purchase={"price_overrides": {"ml.p5en.48xlarge/spot": "30"}})
+    price = offer(plan.place, plan.request, catalog, TODAY).price
+    assert (price.usd, price.basis) == (Decimal(30), Basis.USER)
+
+
+def test_without_a_rate_on_demand_there_is_none(catalog, plan_with):
+    plan = plan_with()
+    place = replace(plan.place, instance_type="g7.12xlarge")
+    price = offer(place, plan.request, catalog, TODAY).price
+    rate = RateBook(plan.request, catalog).rate(place)
+    assert (rate is None) is isinstance(price, Unpriced)
+
+
+def test_with_slurm_it_stays_unpriced(catalog, plan_with):
+    plan = plan_with()
+    place = replace(plan.place, target=TargetKind.HYPERPOD_SLURM)
+    assert isinstance(offer(place, plan.request, catalog, TODAY).price, Unpriced)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "sections,code",
+        [
+            ({"target": {"cluster": None}}, "cluster-not-named"),
+            ({"purchase": {"option": "capacity-block"}}, "hyperpod-ec2-capacity"),
+            ({"target": {"instance_type": "c5.large", "nodes": 1, "region": "us-west-2"}}, None),
+        ],
+    )
+    def test_what_it_does_not_take(self, catalog, plan_with, sections, code):
+        from launcher.planning.targets import place_findings
+
+        plan = plan_with(**sections)
+        found = [each.code for each in place_findings(plan.request, plan.place, catalog)]
+        assert found == ([code] if code else [])

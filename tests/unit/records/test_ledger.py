@@ -1,0 +1,203 @@
+"""Entries of the ledger: as JSON, as lines of the index, added up, and in FOCUS columns."""
+
+import csv
+import io
+import json
+import subprocess
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.model.ledger import Grouping, Ledger, LedgerEntry, grouped, total
+from launcher.model.money import UsdRange
+from launcher.records.focus import COLUMNS, focus_csv
+from launcher.records.ledger_document import entry_document, ledger_document, parse_entry, rows
+from launcher.records.ledger_index import LedgerIndex, entry_of_line, line_of
+from tests.plans import ROOT
+
+VALIDATOR = ROOT / ".venv-focus" / "bin"
+BEGUN = datetime(2026, 10, 30, 12, tzinfo=UTC)
+
+
+def entry(**changes) -> LedgerEntry:
+    """A run of a hundred hours over the end of a month."""
+    made = LedgerEntry(
+        name="llama",
+        run="20261030T120000Z",
+        origin="0123456789ab",
+        started_at=BEGUN,
+        ended_at=BEGUN + timedelta(hours=100),
+        status="succeeded",
+        simulated=False,
+        monthly=False,
+        target="parallelcluster",
+        instance_type="p5.48xlarge",
+        nodes=2,
+        region="us-east-2",
+        option="spot",
+        quoted_usd=UsdRange(low=Decimal("3000.5"), mid=Decimal(4000), high=Decimal("6000.25")),
+        usd_per_hour=Decimal("40.7264"),
+        hours=99.5,
+        usd_at_quoted_rate=Decimal("4052.2768"),
+        billed_usd=None,
+        tokens=2_000_000_000,
+        epochs=1.5,
+        interruptions=2,
+        lost_h=0.75,
+        tags={"team": "speech", "note": "tab\there, “quotes”"},
+    )
+    return made._replace(**changes)
+
+
+amounts = st.decimals(0, 10**9, places=4)
+some_entries = st.builds(
+    lambda name, begun, took, usd, tokens, tags, simulated: entry(
+        name=name,
+        started_at=begun,
+        ended_at=begun + took,
+        usd_at_quoted_rate=usd,
+        tokens=tokens,
+        tags=tags,
+        simulated=simulated,
+    ),
+    st.from_regex(r"[a-z0-9-]{1,40}", fullmatch=True),
+    st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - given by timezones
+    st.timedeltas(timedelta(seconds=1), timedelta(days=90)),
+    st.none() | amounts,
+    st.none() | st.integers(0, 10**14),
+    st.dictionaries(st.text(min_size=1, max_size=9), st.text(max_size=9), max_size=3),
+    st.booleans(),
+)
+
+
+class TestForms:
+    @given(some_entries)
+    def test_json_and_back(self, made):
+        assert parse_entry(json.loads(json.dumps(entry_document(made)))) == made
+
+    @given(some_entries)
+    def test_a_line_of_the_index_and_back(self, made):
+        line = line_of(made)
+        assert "\n" not in line
+        assert entry_of_line(line) == made
+
+    @pytest.mark.parametrize(
+        "key, value, said",
+        [
+            ("hours", "9", "hours must be float"),
+            ("usd_per_hour", "1e9", "no amount of dollars"),
+            ("schema", "slipway.report/1", "expected 'slipway.ledger-entry/1'"),
+            ("tags", {"team": 5}, "tags.team must be str"),
+            ("started_at", "1889-01-01", "no time of a run"),
+        ],
+    )
+    def test_what_is_no_entry_is_refused(self, key, value, said):
+        with pytest.raises(ValueError, match=said):
+            parse_entry(entry_document(entry()) | {key: value})
+
+    def test_the_csv_has_a_cell_for_every_column(self):
+        columns, lines = rows([entry(), entry(quoted_usd=None, tokens=None)])
+        assert [len(line) for line in lines] == [len(columns)] * 2
+        assert dict(zip(columns, lines[0], strict=True))["usd_per_million_tokens"] == "2.026138"
+
+
+class TestSums:
+    def test_what_follows_from_a_run(self):
+        one = entry(billed_usd=Decimal(3000))
+        assert (one.usd, one.usd_per_million_tokens, one.usd_per_epoch) == (3000, Decimal("1.5"), 2000)
+        assert one.usd_lost == Decimal("30.5448")
+
+    def test_the_sandbox_costs_nothing_and_is_counted(self):
+        found = total([entry(), entry(simulated=True)])
+        assert (found.runs, found.simulated, found.usd_at_quoted_rate) == (2, 1, Decimal("4052.2768"))
+        assert entry(simulated=True).usd == 0
+
+    def test_an_unknown_amount_is_counted_and_no_zero(self):
+        found = total([entry(), entry(usd_at_quoted_rate=None)])
+        assert (found.incomplete, found.usd_at_quoted_rate) == (1, Decimal("4052.2768"))
+        # Per token: of the runs whose dollars and tokens are known.
+        assert found.usd_per_million_tokens == Decimal("2.026138")
+
+    @given(st.lists(some_entries, max_size=6))
+    def test_groups_add_up_to_the_total(self, made):
+        whole = total(made)
+        for by in (Grouping.NAME, Grouping.TYPE, Grouping.MONTH):
+            groups = grouped(made, by)
+            assert sum(each.runs for each in groups) == whole.runs
+            assert sum((each.usd_at_quoted_rate for each in groups), Decimal(0)) == whole.usd_at_quoted_rate
+
+    def test_a_run_counts_under_each_of_its_tags(self):
+        keys = [each.key for each in grouped([entry(tags={"team": "a", "cost": "7"}), entry(tags={})], Grouping.TAG)]
+        assert keys == ["cost=7", "no tag", "team=a"]
+
+    def test_the_document_has_every_key_of_the_contract(self):
+        found = ledger_document(Ledger(source="here", entries=(entry(),)))
+        assert found["schema"] == "slipway.ledger/1"
+        assert set(found["runs"][0]) >= {
+            *("name", "run", "started_at", "ended_at", "status", "quoted_usd", "usd_at_quoted_rate", "billed_usd"),
+            *("tokens", "usd_per_million_tokens", "interruptions", "lost_h", "tags"),
+        }
+
+
+class TestIndex:
+    def test_later_lines_replace_earlier_ones(self, tmp_path):
+        index = LedgerIndex(path=tmp_path / "a" / "index")
+        for count in range(5):
+            index.add({"one": (str(count), entry(nodes=count))}, 1)
+        stamp, line = index.load()["one"]
+        assert (stamp, entry_of_line(line).nodes) == ("4", 4)
+        assert len(index.path.read_text().splitlines()) <= 4
+
+    def test_half_a_line_and_damage_are_as_if_not_there(self, tmp_path):
+        index = LedgerIndex(path=tmp_path / "index")
+        index.add({"one": ("1", entry()), "two": ("1", entry())}, 2)
+        with index.path.open("ab") as stream:
+            stream.write(b"three\t1\tllama\t2026")
+        index.add({"four": ("1", entry())}, 3)
+        found = index.load()
+        assert set(found) == {"one", "two", "three", "four"}
+        assert entry_of_line(found["three"][1]) is None
+        assert entry_of_line(found["four"][1]) == entry()
+        index.path.write_bytes(b"\xff\xfe\x00 something else")
+        assert index.load() == {}
+
+
+class TestFocus:
+    def rows(self, *made):
+        return list(csv.DictReader(io.StringIO(focus_csv(made))))
+
+    def test_a_run_over_the_end_of_a_month_is_a_row_in_each(self):
+        first, second = self.rows(entry())
+        assert (first["ChargePeriodEnd"], second["ChargePeriodStart"]) == ("2026-11-01T00:00:00Z",) * 2
+        assert (first["BillingPeriodStart"], second["BillingPeriodEnd"]) == (
+            "2026-10-01T00:00:00Z",
+            "2026-12-01T00:00:00Z",
+        )
+        assert Decimal(first["BilledCost"]) + Decimal(second["BilledCost"]) == Decimal("4052.2768")
+        assert Decimal(first["PricingQuantity"]) + Decimal(second["PricingQuantity"]) == 199
+        assert set(COLUMNS) <= first.keys()
+
+    def test_a_bill_takes_the_place_of_the_quoted_rate(self):
+        found = self.rows(entry(billed_usd=Decimal("3999.99")))
+        assert sum(Decimal(row["BilledCost"]) for row in found) == Decimal("3999.99")
+        assert {row["x_CostBasis"] for row in found} == {"billed"}
+
+    def test_a_simulated_run_cost_nothing_and_one_without_dollars_has_no_row(self):
+        (row,) = self.rows(entry(simulated=True, ended_at=BEGUN + timedelta(hours=1)), entry(usd_at_quoted_rate=None))
+        assert Decimal(row["BilledCost"]) == Decimal(row["ListCost"]) == 0
+        assert row["x_CostBasis"] == "simulated"
+
+    @pytest.mark.focus
+    def test_the_official_validator_passes_it(self, tmp_path):
+        path = tmp_path / "ledger.csv"
+        made = [entry(), entry(simulated=True), entry(option="capacity-block", target="hyperpod-eks", tags={})]
+        path.write_text(focus_csv(made), encoding="utf-8")
+        # It looks for its list of currencies below the current folder.
+        place = next((VALIDATOR.parent / "lib").glob("python*/site-packages"))
+        command = [VALIDATOR / "focus-validator", "--data-file", path, "--validate-version", "1.0"]
+        done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+        # It leaves with 0 whatever it finds.
+        assert "Validation succeeded" in done.stdout, done.stdout + done.stderr

@@ -1,0 +1,58 @@
+"""A submission is found again by its record, whatever took the job."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.model.errors import UnreadableInputError
+from launcher.records import run_folder
+from launcher.records.submission import FILE, HeadNode, Submission, recorded
+
+API = HeadNode(via="eks", host="slipway-x", region="us-east-2", role="arn:aws:iam::1:role/access", kind="Job")
+NODE = HeadNode(via="ssm", instance="i-0", region="us-east-2", user="ec2-user")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return run_folder.create("x", datetime.now(UTC), tmp_path)
+
+
+def submission(head_node, **more):
+    return Submission(
+        key="x-1",
+        head_node=head_node,
+        cluster="x",
+        folder="slipway/x-0123abcd",
+        store_uri="s3://b/jobs",
+        checkpoint_uri="s3://b/jobs/x",
+        work={"files": 1, "git": None},
+        asked_at=datetime(2026, 11, 22, tzinfo=UTC),
+        **more,
+    )
+
+
+@pytest.mark.parametrize("head_node,scheduler", [(API, "kubernetes"), (NODE, "slurm")])
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_it_is_read_as_it_was_written(folder, head_node, scheduler, cancelled):
+    made = submission(head_node, job="j", cancelled=cancelled)
+    made.write(folder)
+    assert recorded(folder) == made
+    assert folder.read_json(FILE)["scheduler"] == scheduler
+
+
+def test_one_of_an_earlier_version_is_read(folder):
+    submission(NODE, job="7").write(folder)
+    document = folder.read_json(FILE)
+    del document["cancelled"], document["head_node"]["role"], document["head_node"]["kind"]
+    folder.write_json(FILE, document)
+    assert recorded(folder) == submission(NODE, job="7")
+
+
+@pytest.mark.parametrize("key,value", [("kind", 3), ("role", ["a"])])
+def test_a_damaged_one_is_refused(folder, key, value):
+    submission(API).write(folder)
+    document = folder.read_json(FILE)
+    document["head_node"][key] = value
+    folder.write_json(FILE, document)
+    with pytest.raises(UnreadableInputError, match="no submission"):
+        recorded(folder)

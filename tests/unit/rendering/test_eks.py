@@ -1,0 +1,82 @@
+"""The files of an EKS plan: read, held against strict schemas, and looked at once."""
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.model.errors import ImpossibleError
+from launcher.planning.pin import pinned_plan
+from tests.unit.rendering.conftest import ROOT
+
+FILES = sorted((ROOT / "examples" / "eks").glob("*.yaml"))
+VERSIONS = ("1.31", "1.34")
+AS_THEY_ARE = {"kubernetes/start.py"}
+"""Files that are the same in every bundle."""
+
+
+@pytest.fixture(params=FILES, ids=lambda path: path.stem)
+def eks_plan(request, catalog):
+    return pinned_plan(plan_file.load(request.param), catalog)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_object_is_one(eks_plan, bundle_of, version):
+    found = 0
+    for each in bundle_of(eks_plan).files:
+        if each.path.startswith("kubernetes/") and each.path.endswith(".yaml"):
+            for document in filter(None, yaml.safe_load_all(each.text)):
+                kubernetes_validate.validate(document, version, strict=True)
+                found += 1
+    assert found >= 5
+
+
+JOINED = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("path", JOINED, ids=lambda path: path.stem)
+def test_jobs_for_clusters_that_exist(catalog, bundle_of, path, version):
+    """An operator's object is known to its own definition; its pods are Kubernetes' own."""
+    plan = pinned_plan(plan_file.load(path), catalog)
+    bundle = bundle_of(plan)
+    *beside, job = yaml.safe_load_all(bundle.file("kubernetes/job.yaml").text)
+    for each in (*beside, *yaml.safe_load_all(bundle.file("kubernetes/namespace.yaml").text)):
+        kubernetes_validate.validate(each, version, strict=True)
+    replicas = job["spec"].get("pytorchReplicaSpecs", {"Job": job["spec"]}).values()
+    for each in replicas:
+        pod = {"apiVersion": "v1", "kind": "Pod", **each["template"]}
+        kubernetes_validate.validate(pod, version, strict=True)
+        asked = pod["spec"]["containers"][0]["resources"]["limits"]
+        facts = catalog.instance_types[plan.place.instance_type]
+        assert asked["vpc.amazonaws.com/efa"] == str(facts.efa_interfaces)
+        assert pod["spec"]["nodeSelector"]["node.kubernetes.io/instance-type"] == plan.place.billed_name
+    assert job["metadata"]["namespace"] != "default"
+
+
+def test_plugins_run_on_nodes_of_the_plan_alone(eks_plan, bundle_of):
+    text = bundle_of(eks_plan).file("kubernetes/plugins.yaml").text
+    for each in filter(None, yaml.safe_load_all(text)):
+        affinity = each["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        assert term["matchExpressions"][0]["values"] == [eks_plan.place.instance_type]
+
+
+def test_golden(golden, eks_plan, bundle_of):
+    for each in bundle_of(eks_plan).files:
+        if each.path not in AS_THEY_ARE:
+            text = each.text.replace(eks_plan.digest, "<digest>")
+            golden(f"rendering/{eks_plan.name}/{each.path}", text)
+
+
+def test_a_cluster_that_exists_gets_the_job_alone(plan_of, bundle_of):
+    plan = plan_of(target={"kind": "eks", "cluster": "shared", "queue": "team/gpus"}, run={"operator": "pytorchjob"})
+    paths = [each.path for each in bundle_of(plan).files]
+    assert paths == ["kubernetes/namespace.yaml", "kubernetes/job.yaml", "kubernetes/start.py", "job.json"]
+
+
+def test_every_reason_is_given_at_once(plan_of, bundle_of):
+    plan = plan_of(target={"kind": "eks"}, purchase={"option": "capacity-block"}, run={"container": "docker"})
+    with pytest.raises(ImpossibleError) as refusal:
+        bundle_of(plan)
+    assert [each.code for each in refusal.value.findings] == ["block-without-id", "container-in-pod"]

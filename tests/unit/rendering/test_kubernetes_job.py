@@ -1,0 +1,285 @@
+"""A job's objects hold to the strict schemas of what takes them, and what they start in a pod runs."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from launcher.model.enums import Operator, TargetKind
+from launcher.rendering import kubernetes_job
+from launcher.rendering.kubernetes_job import (
+    MANIFEST_FILE,
+    NAMESPACE_FILE,
+    START_FILE,
+    findings,
+    job_context,
+    job_files,
+    job_manifest,
+    job_name,
+    namespace_manifest,
+    namespace_of,
+)
+from launcher.rendering.names import symbolic_names
+from launcher.rendering.slurm_job import JOB_FILE
+from tests.unit.rendering.conftest import JOB
+
+OLDEST, NEWEST = "1.31", "1.34"
+"""Of Kubernetes, whose strict schemas the documents are held against."""
+EFA = "vpc.amazonaws.com/efa"
+TYPES = ("p5.48xlarge", "p5en.48xlarge", "p4d.24xlarge", "p6-b200.48xlarge", "trn1.32xlarge", "g5.xlarge")
+
+
+@pytest.fixture
+def on_kubernetes(plan_of):
+    """A plan whose machines stand in a Kubernetes cluster; `managed`: in HyperPod's."""
+
+    def make(*, managed=False, **extra):
+        plan = plan_of(**extra)
+        kind = TargetKind.HYPERPOD_SLURM if managed else TargetKind.EKS
+        return replace(plan, place=replace(plan.place, target=kind))
+
+    return make
+
+
+@pytest.fixture
+def context_of(catalog):
+    def make(plan, operator=None, job=JOB):
+        names = symbolic_names(plan)
+        return job_context(plan, instances=catalog.instance_types, names=names, job=job, operator=operator)
+
+    return make
+
+
+def documents(context):
+    return list(yaml.safe_load_all(job_manifest(context)))
+
+
+def pods(document):
+    """Every pod template of a job object."""
+    spec = document["spec"]
+    if document["kind"] == "Job":
+        return [spec["template"]]
+    if document["kind"] == "PyTorchJob":
+        return [each["template"] for each in spec["pytorchReplicaSpecs"].values()]
+    return [each["template"] for each in spec["replicaSpecs"]]
+
+
+def container(pod):
+    (only,) = pod["spec"]["containers"]
+    return only
+
+
+def variables(pod):
+    return {each["name"]: each.get("value") for each in container(pod)["env"]}
+
+
+class TestSchemas:
+    @pytest.mark.parametrize("version", [OLDEST, NEWEST])
+    @pytest.mark.parametrize("name", TYPES)
+    def test_the_job_and_what_it_stands_in(self, context_of, on_kubernetes, name, version):
+        target = {"instance_type": name, "nodes": 1 if name == "g5.xlarge" else 2}
+        image = {} if name != "p6-b200.48xlarge" else {"run": {"image": "team/trainer@sha256:" + "0" * 64}}
+        context = context_of(on_kubernetes(target=target, **image), Operator.JOB)
+        for each in (*documents(context), *yaml.safe_load_all(namespace_manifest(context))):
+            kubernetes_validate.validate(each, version, strict=True)
+
+    @pytest.mark.parametrize("operator", Operator)
+    def test_the_pods_of_every_operator(self, context_of, on_kubernetes, operator):
+        """What an operator's pods are made of is the same PodTemplateSpec."""
+        for template in pods(documents(context_of(on_kubernetes(managed=True), operator))[-1]):
+            pod = {"apiVersion": "v1", "kind": "Pod", **template}
+            kubernetes_validate.validate(pod, NEWEST, strict=True)
+
+    @pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
+    def test_a_pytorchjob_by_its_own_definition(self, context_of, on_kubernetes):
+        found = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", "kubeflow.org_pytorchjobs.yaml")
+        (version,) = yaml.safe_load(found.read_text(encoding="utf-8"))["spec"]["versions"]
+        (document,) = documents(context_of(on_kubernetes(managed=True), Operator.PYTORCHJOB))
+        schema = closed(version["schema"]["openAPIV3Schema"])
+        jsonschema.validate(document["spec"], schema["properties"]["spec"])
+        document["spec"]["runPolicy"]["backofLimit"] = 3
+        with pytest.raises(jsonschema.ValidationError, match="backofLimit"):
+            jsonschema.validate(document["spec"], schema["properties"]["spec"])
+
+
+def closed(schema):
+    """A schema that takes no key which it does not name, as the API server's strict field validation does."""
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: closed(value) for key, value in schema.items()}
+    keeps = found.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in found
+    if isinstance(found.get("properties"), dict) and found.get("type") == "object" and not keeps:
+        found["additionalProperties"] = False
+    if found.get("x-kubernetes-int-or-string"):
+        found.pop("type", None)
+    return found
+
+
+class TestRequests:
+    @pytest.mark.parametrize("name", TYPES[:5])
+    @pytest.mark.parametrize("operator", Operator)
+    def test_a_pod_takes_all_chips_and_interfaces_of_its_node(self, catalog, context_of, on_kubernetes, name, operator):
+        facts = catalog.instance_types[name]
+        plan = on_kubernetes(target={"instance_type": name}, run={"image": "team/trainer:1"})
+        for pod in pods(documents(context_of(plan, operator))[-1]):
+            asked = container(pod)["resources"]
+            chips = "aws.amazon.com/neuron" if facts.neuron else "nvidia.com/gpu"
+            for part in ("requests", "limits"):
+                assert asked[part][chips] == str(facts.accelerators)
+                assert asked[part][EFA] == str(facts.efa_interfaces)
+                assert asked[part]["hugepages-2Mi"] == "5120Mi"
+            memory = int(asked["requests"]["memory"].removesuffix("Gi"))
+            assert 0.5 * facts.memory_gib < memory < 0.8 * facts.memory_gib
+            assert variables(pod)["SLIPWAY_EFA"] == str(facts.efa_interfaces)
+            keys = {each["key"] for each in pod["spec"]["tolerations"]}
+            assert keys == {chips, EFA}
+
+    def test_a_type_without_efa_asks_for_none(self, context_of, on_kubernetes):
+        plan = on_kubernetes(target={"instance_type": "g5.xlarge", "nodes": 1})
+        (pod,) = pods(documents(context_of(plan, Operator.JOB))[-1])
+        assert set(container(pod)["resources"]["limits"]) == {"nvidia.com/gpu"}
+        assert variables(pod)["SLIPWAY_EFA"] == "0"
+
+    def test_the_grace_period_holds_a_checkpoint(self, context_of, on_kubernetes):
+        plan = on_kubernetes(checkpoint={"grace_seconds": 60})
+        (pod,) = pods(documents(context_of(plan, Operator.JOB, replace(JOB, checkpoint_write_s=201.5)))[-1])
+        assert pod["spec"]["terminationGracePeriodSeconds"] == 262 + 30
+
+    def test_nodes_are_named_as_their_service_bills_them(self, context_of, on_kubernetes):
+        plain, managed = (on_kubernetes(managed=each, target={"az_id": "use2-az1"}) for each in (False, True))
+        (pod,) = pods(documents(context_of(plain, Operator.JOB))[-1])
+        assert pod["spec"]["nodeSelector"] == {
+            "node.kubernetes.io/instance-type": "p5.48xlarge",
+            "topology.k8s.aws/zone-id": "use2-az1",
+        }
+        (pod,) = pods(documents(context_of(managed, Operator.JOB))[-1])
+        assert pod["spec"]["nodeSelector"]["node.kubernetes.io/instance-type"] == "ml.p5.48xlarge"
+        assert pod["spec"]["nodeSelector"]["sagemaker.amazonaws.com/node-health-status"] == "Schedulable"
+
+
+class TestQueue:
+    def test_task_governance_has_a_namespace_for_each_queue(self, context_of, on_kubernetes):
+        target = {"queue": "hyperpod-ns-vision-localqueue", "priority": "training-priority"}
+        plan = on_kubernetes(managed=True, target=target)
+        assert namespace_of(plan) == "hyperpod-ns-vision"
+        (document,) = documents(context_of(plan, Operator.PYTORCHJOB))
+        labels = document["metadata"]["labels"]
+        assert labels["kueue.x-k8s.io/queue-name"] == "hyperpod-ns-vision-localqueue"
+        assert labels["kueue.x-k8s.io/priority-class"] == "training-priority"
+        for pod in pods(document):
+            wanted = pod["metadata"]["annotations"]["kueue.x-k8s.io/podset-preferred-topology"]
+            assert wanted == "topology.k8s.aws/network-node-layer-3"
+            assert "affinity" not in pod["spec"]
+
+    def test_without_a_queue_the_scheduler_keeps_pods_together(self, context_of, on_kubernetes):
+        (pod,) = pods(documents(context_of(on_kubernetes(), Operator.JOB))[-1])
+        (near,) = pod["spec"]["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        assert near["podAffinityTerm"]["topologyKey"] == "topology.k8s.aws/network-node-layer-3"
+
+    @pytest.mark.parametrize(
+        "queue,managed,namespace",
+        [
+            (None, False, "slipway"),
+            (None, True, "hyperpod-slipway"),
+            ("gpus", False, "slipway"),
+            ("team-a/gpus", False, "team-a"),
+            ("team-a/hyperpod-ns-b-localqueue", True, "team-a"),
+        ],
+    )
+    def test_namespaces(self, on_kubernetes, queue, managed, namespace):
+        assert namespace_of(on_kubernetes(managed=managed, target={"queue": queue})) == namespace
+
+
+class TestOperators:
+    def test_an_interruption_is_no_failure(self, context_of, on_kubernetes):
+        job = documents(context_of(on_kubernetes(run={"retries": 2}), Operator.JOB))[-1]
+        assert job["spec"]["backoffLimit"] == 4
+        first, second, third = job["spec"]["podFailurePolicy"]["rules"]
+        assert (first["action"], first["onExitCodes"]["values"]) == ("Ignore", [75])
+        assert (second["action"], second["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
+        assert (third["action"], third["onExitCodes"]["values"]) == ("FailJob", [78, 126, 127, 143])
+
+    def test_the_service_names_the_pod_where_they_meet(self, context_of, on_kubernetes):
+        service, job = documents(context_of(on_kubernetes(), Operator.JOB))
+        (pod,) = pods(job)
+        assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+        assert pod["spec"]["subdomain"] == service["metadata"]["name"]
+        assert variables(pod)["SLIPWAY_MEETING"] == f"{job['metadata']['name']}-0.{service['metadata']['name']}"
+
+    def test_hyperpod_resumes_a_pytorchjob_by_itself(self, context_of, on_kubernetes):
+        (document,) = documents(context_of(on_kubernetes(managed=True)))
+        assert document["kind"] == "PyTorchJob"
+        assert document["metadata"]["annotations"]["sagemaker.amazonaws.com/enable-job-auto-resume"] == "true"
+        assert document["metadata"]["namespace"].startswith("hyperpod")
+        replicas = document["spec"]["pytorchReplicaSpecs"]
+        assert (replicas["Master"]["replicas"], replicas["Worker"]["replicas"]) == (1, 1)
+        assert "annotations" in documents(context_of(on_kubernetes()))[-1]["metadata"]
+        assert "sagemaker" not in job_manifest(context_of(on_kubernetes()))
+
+    def test_hyperpods_operator_watches_the_steps(self, context_of, on_kubernetes):
+        plan = on_kubernetes(managed=True, guardrails={"hung_minutes": 20})
+        (document,) = documents(context_of(plan, Operator.HYPERPOD_PYTORCHJOB))
+        (rule,) = document["spec"]["runPolicy"]["logMonitoringConfiguration"]
+        assert rule["expectedRecurringFrequencyInSeconds"] == 1200
+        assert document["spec"]["nprocPerNode"] == "8"
+
+    def test_the_name_leaves_room_for_the_pods(self, on_kubernetes):
+        plan = on_kubernetes(name="a" * 40)
+        assert len(job_name(plan, "r")) == 40
+        assert job_name(plan, "r") != job_name(plan, "s")
+        assert job_name(on_kubernetes(name="8b"), "r")[0].isalpha()
+
+
+class TestFindings:
+    def codes(self, plan, catalog):
+        return [each.code for each in findings(plan, catalog.instance_types)]
+
+    def test_a_plan_that_runs(self, on_kubernetes, catalog):
+        assert self.codes(on_kubernetes(), catalog) == []
+
+    def test_aws_has_no_image_for_every_chip(self, on_kubernetes, catalog):
+        target = {"instance_type": "trn2.48xlarge"}
+        assert self.codes(on_kubernetes(target=target), catalog) == ["image-missing"]
+        assert self.codes(on_kubernetes(target=target, run={"image": "team/trainer:1"}), catalog) == []
+
+    @pytest.mark.parametrize("image", ["Trainer", "a b", "team/trainer@sha256:12", "/fsx/trainer.sqsh", "-x"])
+    def test_what_no_registry_has(self, on_kubernetes, catalog, image):
+        assert self.codes(on_kubernetes(run={"image": image}), catalog) == ["not-an-image"]
+
+    def test_pods_are_containers(self, on_kubernetes, catalog):
+        assert self.codes(on_kubernetes(run={"container": "docker"}), catalog) == ["container-in-pod"]
+
+    def test_interfaces_that_nobody_has_counted(self, on_kubernetes, catalog):
+        facts = replace(catalog.instance_types["p5.48xlarge"], unknown=("efa_interfaces",))
+        assert [each.code for each in findings(on_kubernetes(), {"p5.48xlarge": facts})] == ["efa-unknown"]
+
+
+class TestFiles:
+    def test_what_a_plan_has(self, on_kubernetes, catalog):
+        plan = on_kubernetes(run={"image": "team/trainer:1"})
+        files = job_files(plan, catalog.instance_types, symbolic_names(plan), JOB)
+        assert [each.path for each in files] == [NAMESPACE_FILE, MANIFEST_FILE, START_FILE, JOB_FILE]
+        spec = json.loads(files[-1].text)
+        assert (spec["imds"], spec["drain"]) == (False, False)
+        assert spec["command"] == ["python", "train.py"]
+        assert spec["workdir"] == "${SLIPWAY_ROOT}/job/work"
+        assert spec["journal"] == f"s3://slipway-small-checkpoints/jobs/.runs/{JOB.run}"
+        assert spec["grace_s"] == 120
+
+    def test_a_cluster_alone_has_none(self, on_kubernetes, catalog):
+        plan = on_kubernetes(workload={"train": None})
+        assert job_files(plan, catalog.instance_types, symbolic_names(plan), JOB) == []
+
+
+def test_every_operator_has_a_word_of_its_own_in_the_manifest(context_of, on_kubernetes):
+    kinds = {documents(context_of(on_kubernetes(), each))[-1]["kind"] for each in Operator}
+    assert kinds == {"Job", "PyTorchJob", "HyperPodPyTorchJob"}
+    assert kubernetes_job.operator_of(on_kubernetes()) is Operator.JOB
+    assert kubernetes_job.operator_of(on_kubernetes(run={"operator": "pytorchjob"})) is Operator.PYTORCHJOB

@@ -1,0 +1,208 @@
+"""What a manifest starts in a pod: the init container fetches the job folder, the first process becomes the agent."""
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import yaml
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from launcher.catalog.assets import asset
+from launcher.model.enums import Operator
+from launcher.rendering.kubernetes_job import (
+    FETCH_SCRIPT,
+    START_SCRIPT,
+    JobArchive,
+    job_context,
+    job_manifest,
+    shipped,
+)
+from launcher.rendering.names import symbolic_names
+from tests.unit.rendering.conftest import JOB
+
+
+@pytest.fixture
+def archive():
+    """A job folder as it is shipped, without a folder of the command's own."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w:gz") as packed:
+        for name, text, mode in (("job.json", b"{}", 0o644), ("kubernetes/start.py", b"print()", 0o755)):
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(text), mode
+            packed.addfile(member, io.BytesIO(text))
+    return target.getvalue()
+
+
+@pytest.fixture
+def store(archive):
+    """S3 as far as a pod asks it: the signature is held to botocore's own of the same request."""
+    answers = {"/bucket/jobs/.work/it.tar.gz": archive}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            request = AWSRequest("GET", f"http://{self.headers['host']}{self.path}")
+            for name in ("x-amz-content-sha256", "x-amz-date", "x-amz-security-token"):
+                if self.headers[name]:
+                    request.headers[name] = self.headers[name]
+            request.headers["host"] = self.headers["host"]
+            request.context["timestamp"] = self.headers["x-amz-date"]
+            signer = SigV4Auth(Credentials("key", "secret"), "s3", "us-east-2")
+            signer._should_sha256_sign_payload = lambda _: False
+            text = signer.string_to_sign(request, canonical(request, signer))
+            good = self.headers["Authorization"].endswith(f"Signature={signer.signature(text, request)}")
+            body = answers.get(self.path) if good else b"SignatureDoesNotMatch"
+            self.send_response(403 if not good else 200 if body else 404)
+            self.end_headers()
+            self.wfile.write(body or b"NoSuchKey")
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def canonical(request, signer):
+    """The canonical request of S3: its path is signed as it is sent, its payload is not."""
+    headers = signer.headers_to_sign(request)
+    path = request.url.split("/", 3)[3]
+    lines = [request.method, f"/{path}", "", f"{signer.canonical_headers(headers)}\n", signer.signed_headers(headers)]
+    return "\n".join([*lines, request.headers["x-amz-content-sha256"]])
+
+
+class TestFetch:
+    def run(self, root, store, archive, **more):
+        environment = {
+            "PATH": os.environ["PATH"],
+            "SLIPWAY_ROOT": str(root),
+            "SLIPWAY_JOB_URI": "s3://bucket/jobs/.work/it.tar.gz",
+            "SLIPWAY_JOB_SHA256": hashlib.sha256(archive).hexdigest(),
+            "SLIPWAY_JOB_BYTES": str(len(archive)),
+            "AWS_ENDPOINT_URL": store,
+            "AWS_REGION": "us-east-2",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            **more,
+        }
+        script = asset(FETCH_SCRIPT).read_text(encoding="utf-8")
+        return subprocess.run(
+            [sys.executable, "-I", "-c", script], env=environment, capture_output=True, text=True, check=False
+        )
+
+    def test_the_job_folder_comes_whole(self, tmp_path, store, archive):
+        done = self.run(tmp_path, store, archive)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "job" / "job.json").read_text() == "{}"
+        assert os.access(tmp_path / "job" / "kubernetes" / "start.py", os.X_OK)
+        assert self.run(tmp_path, store, archive, SLIPWAY_JOB_SHA256="0").returncode == 0, "it is there already"
+
+    def test_other_bytes_are_refused_and_nothing_is_left_in_its_place(self, tmp_path, store, archive):
+        done = self.run(tmp_path, store, archive, SLIPWAY_JOB_SHA256="0" * 64)
+        assert done.returncode == 1
+        assert "wanted" in done.stderr
+        assert not (tmp_path / "job").exists()
+
+    def test_a_wrong_secret_and_a_missing_object_are_told(self, tmp_path, store, archive):
+        assert "S3 answers 403" in self.run(tmp_path, store, archive, AWS_SECRET_ACCESS_KEY="other").stderr
+        assert "S3 answers 404" in self.run(tmp_path, store, archive, SLIPWAY_JOB_URI="s3://bucket/none").stderr
+
+    def test_pod_identity_lends_the_credentials(self, tmp_path, store, archive):
+        class Agent(BaseHTTPRequestHandler):
+            def do_GET(self):
+                assert self.headers["Authorization"] == "a-token"
+                self.send_response(200)
+                self.end_headers()
+                lent = {"AccessKeyId": "key", "SecretAccessKey": "secret", "Token": ""}
+                self.wfile.write(json.dumps(lent).encode())
+
+            def log_message(self, *_):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Agent)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        token = tmp_path / "token"
+        token.write_text("a-token\n", encoding="utf-8")
+        done = self.run(
+            tmp_path,
+            store,
+            archive,
+            AWS_ACCESS_KEY_ID="",
+            AWS_CONTAINER_CREDENTIALS_FULL_URI=f"http://127.0.0.1:{server.server_address[1]}/v1/credentials",
+            AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(token),
+        )
+        server.shutdown()
+        server.server_close()
+        assert done.returncode == 0, done.stderr
+
+    def test_no_credentials_is_told(self, tmp_path, store, archive):
+        done = self.run(tmp_path, store, archive, AWS_ACCESS_KEY_ID="")
+        assert "Pod Identity" in done.stderr
+
+    def test_the_manifest_holds_the_script_as_it_is(self, plan_of, catalog):
+        plan = plan_of()
+        context = job_context(
+            plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB, operator=Operator.JOB
+        )
+        made = job_manifest(shipped(context, JobArchive(uri="s3://b/k", sha256="a", bytes=7)))
+        (first,) = list(yaml.safe_load_all(made))[-1]["spec"]["template"]["spec"]["initContainers"]
+        assert first["command"][2] == asset(FETCH_SCRIPT).read_text(encoding="utf-8")
+        told = {each["name"]: each["value"] for each in first["env"]}
+        assert (told["SLIPWAY_JOB_URI"], told["SLIPWAY_JOB_BYTES"]) == ("s3://b/k", "7")
+
+
+class TestStart:
+    def run(self, root, **more):
+        """start.py with an agent in its place that prints what it finds."""
+        (root / "job").mkdir(exist_ok=True)
+        agent = root / "job" / "slipway-agent.pyz"
+        agent.write_text("import json, os, sys\nprint(json.dumps([sys.argv[1:], dict(os.environ)]))", encoding="utf-8")
+        environment = {"PATH": os.environ["PATH"], "SLIPWAY_ROOT": str(root), "SLIPWAY_RUN_KEY": "r", **more}
+        return subprocess.run(
+            [sys.executable, str(asset(START_SCRIPT))], env=environment, capture_output=True, text=True, check=False
+        )
+
+    def found(self, root, **more):
+        done = self.run(root, **more)
+        assert done.returncode == 0, done.stderr
+        arguments, environment = json.loads(done.stdout)
+        assert arguments == ["run", "--config", str(root / "job" / "job.json")]
+        return environment
+
+    def test_a_pod_of_a_job(self, tmp_path):
+        told = {"SLIPWAY_OPERATOR": "job", "SLIPWAY_PARTS": "2", "SLIPWAY_MEETING": "j-0.j", "SLIPWAY_CHIPS": "neuron"}
+        found = self.found(tmp_path, JOB_COMPLETION_INDEX="1", **told)
+        assert (found["SLIPWAY_PART"], found["PET_RDZV_ENDPOINT"]) == ("1", "j-0.j:29500")
+        assert (found["MASTER_ADDR"], found["MASTER_PORT"], found["PET_RDZV_ID"]) == ("j-0.j", "29500", "r")
+        assert found["NEURON_RT_ROOT_COMM_ID"] == "j-0.j:62182"
+
+    def test_a_pod_of_kubeflows(self, tmp_path):
+        own = {"MASTER_ADDR": "j-master-0", "MASTER_PORT": "23456", "PET_NODE_RANK": "1", "RANK": "8"}
+        found = self.found(tmp_path, SLIPWAY_OPERATOR="pytorchjob", SLIPWAY_PARTS="2", **own)
+        assert (found["SLIPWAY_PART"], found["PET_RDZV_ENDPOINT"]) == ("1", "j-master-0:23456")
+
+    def test_hyperpods_agent_arranges_the_meeting_itself(self, tmp_path):
+        found = self.found(tmp_path, SLIPWAY_OPERATOR="hyperpod-pytorchjob", SLIPWAY_PARTS="2")
+        assert "PET_RDZV_ENDPOINT" not in found
+
+    def test_a_pod_without_its_interfaces_stops(self, tmp_path):
+        devices = tmp_path / "infiniband"
+        devices.mkdir()
+        (devices / "uverbs0").touch()
+        told = {"SLIPWAY_OPERATOR": "job", "SLIPWAY_PARTS": "1", "SLIPWAY_MEETING": "j", "JOB_COMPLETION_INDEX": "0"}
+        done = self.run(tmp_path, SLIPWAY_EFA="2", SLIPWAY_DEVICES=str(devices), **told)
+        assert done.returncode == 78
+        assert "was to have 2 EFA interfaces and has 1" in done.stderr
+        self.found(tmp_path, SLIPWAY_EFA="1", SLIPWAY_DEVICES=str(devices), **told)

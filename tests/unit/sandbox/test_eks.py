@@ -1,0 +1,176 @@
+"""The sandbox's EKS refuses what EKS refuses."""
+
+import pytest
+from moto import mock_aws
+from moto.ec2.models import ec2_backends
+from moto.eks.models import eks_backends
+
+from launcher.sandbox.aws.eks import Eks
+from launcher.sandbox.aws.model import ResourceRefusedError, Wanted
+
+ACCOUNT, REGION = "123456789012", "us-east-2"
+
+
+class Hosts:
+    """Takes what joins, and runs nothing."""
+
+    def __init__(self):
+        self.joined = {}
+
+    def host(self, name, region):
+        return f"http://127.0.0.1:1/{name}/{region}"
+
+    def join(self, name, machines):
+        self.joined[name, machines.group] = machines
+
+    def leave(self, name, group):
+        del self.joined[name, group]
+
+    def stop(self, name):
+        """Nothing runs."""
+
+
+HOSTS = Hosts()
+MAKE = {each.type.rpartition("::")[2]: each.make for each in Eks(HOSTS).models()}
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/slipway-x"
+
+
+@pytest.fixture
+def ec2():
+    with mock_aws():
+        yield ec2_backends[ACCOUNT][REGION]
+
+
+def wanted(kind, **properties):
+    return Wanted(
+        type=f"AWS::EKS::{kind}",
+        logical_id="X",
+        name="x",
+        stack_id="s",
+        properties=properties,
+        account_id=ACCOUNT,
+        region_name=REGION,
+    )
+
+
+@pytest.fixture
+def subnets(ec2):
+    vpc = ec2.create_vpc("10.0.0.0/16")
+    cut = [("10.0.0.0/28", "us-east-2a"), ("10.0.0.16/28", "us-east-2b"), ("10.0.0.32/28", "us-east-2a")]
+    return [ec2.create_subnet(vpc.id, cidr, availability_zone=zone).id for cidr, zone in cut]
+
+
+def cluster(subnet_ids, **network):
+    return MAKE["Cluster"](
+        wanted(
+            "Cluster",
+            Name="slipway-x",
+            RoleArn=ROLE,
+            Version="1.35",
+            ResourcesVpcConfig={"SubnetIds": subnet_ids, "EndpointPublicAccess": False, **network},
+        )
+    )
+
+
+def group(ec2, *, capacity="ON_DEMAND", desired=2, **data):
+    template = ec2.create_launch_template("t", "", {"InstanceType": "p5.48xlarge", **data}, {})
+    return MAKE["Nodegroup"](
+        wanted(
+            "Nodegroup",
+            ClusterName="slipway-x",
+            NodegroupName="workers",
+            NodeRole=ROLE,
+            Subnets=[ec2.describe_subnets()[0].id],
+            CapacityType=capacity,
+            ScalingConfig={"MinSize": 0, "MaxSize": 2, "DesiredSize": desired},
+            LaunchTemplate={"Id": template.id, "Version": "1"},
+        )
+    )
+
+
+class TestCluster:
+    def test_it_can_be_described(self, subnets):
+        made = cluster(subnets[:2])
+        found = eks_backends[ACCOUNT][REGION].describe_cluster("slipway-x")
+        assert (found.version, found.resources_vpc_config["endpointPublicAccess"]) == ("1.35", False)
+        assert made.attributes["ClusterSecurityGroupId"].startswith("sg-")
+
+    def test_one_zone_is_too_few(self, subnets):
+        with pytest.raises(ResourceRefusedError, match="two different AZs"):
+            cluster([subnets[0], subnets[2]])
+
+    def test_ranges_are_of_a_public_endpoint(self, subnets):
+        with pytest.raises(ResourceRefusedError, match="publicAccessCidrs"):
+            cluster(subnets[:2], PublicAccessCidrs=["198.51.100.0/24"])
+
+
+BLOCK = {
+    "InstanceMarketOptions": {"MarketType": "capacity-block"},
+    "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": "cr-0"}},
+}
+
+
+class TestKubernetes:
+    def test_a_cluster_answers_where_its_kubernetes_does(self, subnets):
+        made = cluster(subnets[:2])
+        found = eks_backends[ACCOUNT][REGION].describe_cluster("slipway-x")
+        assert found.endpoint == made.attributes["Endpoint"] == f"http://127.0.0.1:1/slipway-x/{REGION}"
+
+    def test_the_machines_of_a_group_carry_what_the_template_attaches(self, ec2, subnets):
+        cluster(subnets[:2])
+        group(ec2, NetworkInterfaces=[{"InterfaceType": "interface"}, {"InterfaceType": "efa-only"}])
+        found = HOSTS.joined["slipway-x", "workers"]
+        assert found.devices == {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "1"}
+        assert (found.count, found.room["hugepages-2Mi"], found.zone) == (2, "5120Mi", "us-east-2a")
+
+
+class TestNodeGroup:
+    def test_it_can_be_described(self, ec2, subnets):
+        cluster(subnets[:2])
+        group(ec2, capacity="CAPACITY_BLOCK", **BLOCK)
+        found = eks_backends[ACCOUNT][REGION].describe_nodegroup("slipway-x", "workers")
+        assert found.scaling_config["desiredSize"] == 2
+
+    @pytest.mark.parametrize(
+        "capacity,data,message",
+        [
+            ("ON_DEMAND", BLOCK, "does not go with market type"),
+            ("CAPACITY_BLOCK", {}, "does not go with market type"),
+            ("CAPACITY_BLOCK", {"InstanceMarketOptions": BLOCK["InstanceMarketOptions"]}, "needs the id"),
+            ("SPOT", {"IamInstanceProfile": {"Name": "x"}}, "must not specify IamInstanceProfile"),
+            ("SPOT", {"NetworkInterfaces": [{"SubnetId": "subnet-1"}]}, "subnets of interfaces"),
+            ("SPOT", {"NetworkInterfaces": [{}], "SecurityGroupIds": ["sg-1"]}, "may not be specified"),
+        ],
+    )
+    def test_launch_templates_that_eks_refuses(self, ec2, subnets, capacity, data, message):
+        cluster(subnets[:2])
+        with pytest.raises(ResourceRefusedError, match=message):
+            group(ec2, capacity=capacity, **data)
+
+    def test_more_nodes_than_the_most(self, ec2, subnets):
+        cluster(subnets[:2])
+        with pytest.raises(ResourceRefusedError, match="desired capacity 3"):
+            group(ec2, desired=3)
+
+
+class TestRest:
+    @pytest.mark.parametrize(
+        "kind,properties,message",
+        [
+            ("Addon", {"AddonName": "coredns", "AddonVersion": "latest"}, "not supported: latest"),
+            (
+                "AccessEntry",
+                {"PrincipalArn": ROLE, "AccessPolicies": [{"PolicyArn": "arn:aws:iam::aws:policy/X"}]},
+                "policyArn",
+            ),
+            ("PodIdentityAssociation", {"Namespace": "n", "ServiceAccount": "s"}, "RoleArn"),
+        ],
+    )
+    def test_what_is_refused(self, subnets, kind, properties, message):
+        cluster(subnets[:2])
+        with pytest.raises(ResourceRefusedError, match=message):
+            MAKE[kind](wanted(kind, ClusterName="slipway-x", **properties))
+
+    def test_nothing_is_made_without_its_cluster(self, ec2):
+        with pytest.raises(ResourceRefusedError, match="No cluster found"):
+            MAKE["Addon"](wanted("Addon", ClusterName="slipway-y", AddonName="coredns"))

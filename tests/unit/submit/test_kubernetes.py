@@ -1,0 +1,107 @@
+"""What is read of a job on Kubernetes: its pods' words, and what they kept in the store."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from launcher.agent.store.journal import key_of
+from launcher.submit.jobs import UnreachableError
+from launcher.submit.kubernetes import journal, words
+
+
+@dataclass(frozen=True)
+class Piece:
+    key: str
+    bytes: int
+
+
+class Bucket:
+    """Objects in memory."""
+
+    def __init__(self, *pieces):
+        self.pieces = dict(pieces)
+
+    def found(self, *, below="", after=""):
+        return [
+            Piece(key, len(data)) for key, data in sorted(self.pieces.items()) if key.startswith(below) and key > after
+        ]
+
+    def read(self, key):
+        return self.pieces[key]
+
+
+LOG = Bucket((key_of("log.txt", 0), b"one\n"), (key_of("log.txt", 4), b"two\n"), (key_of("log.txt", 8), b"three\n"))
+
+
+@pytest.mark.parametrize("offset", range(15))
+def test_a_file_is_read_on_from_any_offset(offset):
+    found = journal.read(LOG, "log.txt", offset, 1000)
+    assert (found.data, found.size) == (b"one\ntwo\nthree\n"[offset:], 14)
+
+
+def test_no_more_is_read_than_was_asked_for():
+    assert journal.read(LOG, "log.txt", 2, 5).data == b"e\ntwo"
+
+
+def test_a_file_that_nobody_wrote_is_not_there():
+    assert journal.read(LOG, "events.jsonl", 0, 10) is None
+
+
+def test_a_piece_that_is_missing_is_no_end():
+    with pytest.raises(UnreachableError, match="nothing from 4 to 8"):
+        journal.read(Bucket(*((key, data) for key, data in LOG.pieces.items() if data != b"two\n")), "log.txt", 0, 100)
+
+
+def pod(*, phase="Pending", message=None, waiting=None, image="here/train:1"):
+    conditions = [] if message is None else [{"type": "PodScheduled", "status": "False", "message": message}]
+    statuses = [] if waiting is None else [{"name": "pytorch", "image": image, "state": {"waiting": waiting}}]
+    return {"status": {"phase": phase, "conditions": conditions, "containerStatuses": statuses}}
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        (pod(phase="Running"), ""),
+        (pod(phase="Failed"), ""),
+        (pod(), "being placed"),
+        (
+            pod(
+                message="0/3 nodes are available: 1 node(s) had untolerated taint {nvidia.com/gpu: true}, "
+                "2 Insufficient vpc.amazonaws.com/efa. preemption: 0/3 nodes are available: 3 No help."
+            ),
+            "no capacity: too few free EFA interfaces on 2 of 3 nodes; taint nvidia.com/gpu=true on 1 of 3",
+        ),
+        (
+            pod(message="0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."),
+            "no capacity: 1 of 1 nodes are not of the wanted kind",
+        ),
+        (pod(message="running PreBind plugin: timed out"), "running PreBind plugin: timed out"),
+        (
+            pod(waiting={"reason": "ImagePullBackOff", "message": "Back-off pulling image"}),
+            "image: here/train:1 cannot be pulled: Back-off pulling image",
+        ),
+        (
+            pod(waiting={"reason": "CreateContainerConfigError", "message": 'secret "x" not found'}),
+            'container pytorch cannot start: secret "x" not found',
+        ),
+    ],
+)
+def test_a_pod_that_does_not_run_says_why_in_plain_words(given, told):
+    assert words.waiting(given) == told
+
+
+def test_a_job_that_its_queue_holds_says_so():
+    job = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "team"}}, "spec": {"suspend": True}}
+    assert words.held(job) == "quota: queue team has not let it in"
+    assert words.held({"metadata": {}, "spec": {"runPolicy": {"suspend": True}}}) == "it is suspended"
+    assert words.held({"metadata": {}, "spec": {}}) == ""
+
+
+def test_the_newest_event_says_why_no_pod_is_made():
+    events = [
+        {"reason": "FailedCreate", "lastTimestamp": "2026-11-22T05:00:00Z", "message": "old"},
+        {"reason": "FailedCreate", "lastTimestamp": "2026-11-22T06:00:00Z", "message": "exceeded quota: gpus"},
+        {"reason": "Scheduled", "lastTimestamp": "2026-11-22T07:00:00Z", "message": "no matter"},
+    ]
+    assert words.of_events(events) == "quota: exceeded quota: gpus"
+    assert words.of_events([]) == ""

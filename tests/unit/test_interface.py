@@ -1,0 +1,69 @@
+"""The Python interface says what the commands print, is cheap to import, and its page of examples runs."""
+
+import doctest
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import launcher
+from launcher.cli import app
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAN = ROOT / "examples" / "open" / "llama31-8b-sft.yaml"
+
+
+@pytest.mark.parametrize(
+    "call,words",
+    [
+        (lambda: launcher.plan(PLAN), ["plan", str(PLAN)]),
+        (lambda: launcher.quote(str(PLAN), 2), ["quote", str(PLAN), "--pick", "2"]),
+        (lambda: launcher.compare(PLAN), ["compare", str(PLAN)]),
+        (
+            lambda: launcher.compare(ROOT / "examples/serve/llama31-8b.yaml"),
+            ["compare", "examples/serve/llama31-8b.yaml"],
+        ),
+        (lambda: launcher.sweep(PLAN, {"nodes": [1, 2]}), ["plan", str(PLAN), "--sweep", "nodes=1,2"]),
+    ],
+)
+def test_a_function_returns_what_the_command_prints(call, words, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["slipway", *words, "--json"])
+    with pytest.raises(SystemExit):
+        app.main()
+    printed, returned = json.loads(capsys.readouterr().out), json.loads(json.dumps(call()))
+    for each in (printed, returned):
+        for key in ("as_of", "expires_at", "findings"):
+            each.pop(key, None)
+    if words[0] == "plan" and "--sweep" not in words:
+        assert printed.pop("next") == returned.pop("next")
+    assert returned == printed
+
+
+def test_importing_it_loads_nothing():
+    code = "import json, sys; import launcher; print(json.dumps([n for n in sys.modules if n.startswith('launcher')]))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == ["launcher"]
+
+
+def test_its_names_are_there_and_no_others():
+    for name in launcher.__all__:
+        assert getattr(launcher, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'plam'"):
+        _ = launcher.plam
+
+
+def test_rows_are_flat_and_money_is_a_number():
+    (first, *_) = launcher.rows(launcher.plan(PLAN))
+    assert isinstance(first["usd.mid"], float)
+    assert isinstance(first["price.source"], str)
+    assert not any(isinstance(value, dict | list) for value in first.values())
+
+
+def test_the_page_of_examples_runs(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    found = doctest.testfile(str(ROOT / "docs" / "python.md"), module_relative=False)
+    assert found.attempted > 8
+    assert found.failed == 0

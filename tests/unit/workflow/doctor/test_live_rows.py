@@ -1,0 +1,91 @@
+"""The offers of this moment as rows of a plan: at their own fee, with their own id and source, among the others."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from launcher.cli.plan_page import page
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import ImpossibleError
+from launcher.workflow.capacity.live import compared_live, with_live_offers
+from launcher.workflow.quote.compare import compare
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
+from tests.stand_ins.aws_account import EC2_DENIED
+from tests.unit.workflow.doctor.conftest import NOW
+from tests.unit.workflow.doctor.test_offers import BEGINS, PLAN, block, offering  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.server
+OPTIONS = PriceOptions(sandbox=True)
+
+
+@pytest.fixture
+def asked(offering, tmp_path):  # noqa: F811
+    def ask(text=PLAN, story=price, live=with_live_offers):
+        path = tmp_path / "plan.yaml"
+        path.write_text(text, encoding="utf-8")
+        told = []
+        before = story(path, NOW, OPTIONS)
+        return before, live(before, OPTIONS, environment=offering.environment, say=told.append), told
+
+    return ask
+
+
+def live_rows(priced):
+    return [
+        priced.quote(rank)
+        for rank in range(1, len(priced.candidates) + 1)
+        if priced.quote(rank).note.startswith("offered")
+    ]
+
+
+def test_a_block_on_offer_is_a_row_at_its_fee(asked):
+    before, after, told = asked()
+    two, one = sorted(live_rows(after), key=lambda each: each.price.usd)
+    assert [each.plan.place.option for each in (one, two)] == [PurchaseOption.CAPACITY_BLOCK] * 2
+    # $2,500 for two instances over 24 hours.
+    assert round(one.price.usd, 6) == round(Decimal(2500) / 48, 6)
+    # It is not bought yet: all of it is still to be paid.
+    assert one.cash_usd == pytest.approx(one.usd.mid)
+    assert one.price.source == "AWS, DescribeCapacityBlockOfferings at this moment"
+    assert one.price.as_of == NOW.date()
+    assert "cb-00000000000000001" in one.note
+    assert f"from {BEGINS:%Y-%m-%d %H:%M} UTC" in one.note
+    assert len(after.candidates) == len(before.candidates) + 2
+    totals = [each.usd for each in after.candidates if each.usd is not None]
+    assert totals == sorted(totals)
+    assert told[-1].startswith("2 offers of this moment")
+    text = " ".join(" ".join(page(after, 120, everything=True, called=True)).split())
+    assert "cb-00000000000000001" in text
+    assert "nothing was spent" in text
+
+
+def test_what_is_too_short_is_no_row_and_what_is_refused_is_said(asked, offering):  # noqa: F811
+    offering.canned["ec2.DescribeCapacityBlockOfferings"] = {
+        "CapacityBlockOfferings": [block(9, 1, "1.00", NOW, EndDate=NOW + timedelta(minutes=30))]
+    }
+    before, after, _ = asked()
+    assert not live_rows(after)
+    assert len(after.candidates) == len(before.candidates)
+    offering.canned["ec2.DescribeCapacityBlockOfferings"] = EC2_DENIED
+    _, after, told = asked()
+    assert not live_rows(after)
+    assert any(line.startswith("? Capacity Blocks of") for line in told)
+
+
+def test_a_comparison_counts_them(asked):
+    _, after, _ = asked(story=compare, live=compared_live)
+    assert live_rows(after.priced)
+    cheapest = min(each.usd for each in after.priced.candidates if each.usd is not None)
+    assert after.gpu.usd.mid >= cheapest
+
+
+def test_an_endpoint_has_none(asked):
+    text = (
+        "slipway: 1\nname: chat\nworkload: {serve: {model: llama-3.1-8b, model_uri: s3://models-of-the-team/x, "
+        "input_tokens: 500, output_tokens: 100, requests_per_s: 1}}\n"
+        "target: {kind: sagemaker-endpoint, instance_type: g6e.2xlarge, region: us-east-1}\n"
+    )
+    with pytest.raises(ImpossibleError, match="not bought ahead"):
+        asked(text)

@@ -1,0 +1,274 @@
+"""What a load test of one's own endpoint does to later quotes: written to a folder, and read by the commands."""
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.cli.app import application
+from launcher.model.endpoint_call import LoadSetting, LoadStep, LoadTest
+from launcher.records.load_documents import load_document
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.serving import price_serving
+from tests.plans import NOW
+
+SERVE = {"model": "llama-3.1-8b", "input_tokens": 1400, "output_tokens": 250, "requests_per_s": 4}
+PINNED = {"tensor_parallel": 8, "batch_size": 32, "sequence_length": 2048}
+SETTING = {
+    "model": "llama-3.1-8b",
+    "precision": "bf16",
+    "instance_type": "inf2.48xlarge",
+    "tensor_parallel": 8,
+    "copies": 3,
+    "batch": 32,
+    "sequence": 2048,
+}
+
+
+def measured(
+    *, per_s=900.0, instances=2, at_once=192, failures=0, lengths=(1400, 250), got=(1390, 250), at=NOW, **setting
+):
+    """A load test of two steps whose second put out so many tokens a second of all instances."""
+    answered = 100 - failures
+    once = LoadStep(
+        concurrency=1,
+        seconds=30.0,
+        requests=10,
+        failures=0,
+        input_tokens=10 * got[0],
+        output_tokens=10 * got[1],
+        first_s=(0.2, 0.3),
+        whole_s=(5.0, 6.0),
+        failure="",
+    )
+    full = LoadStep(
+        concurrency=at_once,
+        seconds=answered * got[1] / (per_s * instances),
+        requests=100,
+        failures=failures,
+        input_tokens=answered * got[0],
+        output_tokens=answered * got[1],
+        first_s=(1.0, 2.0),
+        whole_s=(13.45, 20.0),
+        failure="",
+    )
+    return LoadTest(
+        name="chat",
+        at=at,
+        input_tokens=lengths[0],
+        output_tokens=lengths[1],
+        setting=LoadSetting(**{**SETTING, **setting}),
+        steps=(once, full),
+        instances=instances,
+        instances_after=instances,
+        usd_per_instance_hour=Decimal("15.58"),
+        quoted_tokens_per_s=1100.0,
+    )
+
+
+@pytest.fixture
+def keep(tmp_path):
+    """Puts a load test, or any text, into a run folder."""
+
+    def kept(found, stamp="20261120T120000Z"):
+        folder = tmp_path / ".slipway/runs/chat" / stamp
+        folder.mkdir(parents=True)
+        text = found if isinstance(found, str) else json.dumps(load_document(found))
+        (folder / "load.json").write_text(text)
+
+    return kept
+
+
+@pytest.fixture
+def priced(tmp_path):
+    """The one candidate of a plan of inf2.48xlarge on demand, and what is said of the plan."""
+
+    def price(**serve):
+        text = yaml.safe_dump(plan(**serve))
+        options = PriceOptions(runs=tmp_path)
+        return price_serving(Path("chat.yaml"), plan_file.loads(text), load(), NOW, options)
+
+    return price
+
+
+def plan(instance_type="inf2.48xlarge", **serve):
+    return {
+        "slipway": 1,
+        "name": "chat",
+        "workload": {"serve": {**SERVE, **serve}},
+        "target": {"region": "us-east-1", "instance_type": instance_type},
+        "purchase": {"option": "on-demand"},
+    }
+
+
+def unused(found):
+    return [each.message for each in found.findings if each.code.startswith("load-test")]
+
+
+class TestUsed:
+    def test_it_stands_in_place_of_the_model(self, keep, priced):
+        before = priced().candidates[0].estimate
+        keep(measured())
+        found = priced()
+        told = found.candidates[0].estimate
+        assert not before.measured
+        assert (told.measured, told.source, unused(found)) == (True, "load test of 2026-11-20", [])
+        assert told.tokens_per_s.mid == pytest.approx(900, rel=1e-3)
+        assert told.tokens_per_s.high / told.tokens_per_s.low < before.tokens_per_s.high / before.tokens_per_s.low
+        assert told.ttft_ms == 1000.0
+        assert told.tpot_ms == pytest.approx(50.0, rel=0.01)
+
+    def test_the_pinned_plan_it_was_deployed_from_uses_it_too(self, keep, priced):
+        keep(measured())
+        assert priced(**PINNED).candidates[0].estimate.source == "load test of 2026-11-20"
+
+    def test_the_quote_says_measured_with_its_source(self, keep, priced):
+        keep(measured())
+        lines = {each.name: each for each in priced().quote(1).assumptions}
+        assert lines["measured throughput"].source == "load test of 2026-11-20"
+
+    def test_it_goes_before_a_published_row(self, keep, priced):
+        published = priced(input_tokens=1500).candidates[0].estimate
+        keep(measured(lengths=(1500, 250), got=(1500, 250)))
+        own = priced(input_tokens=1500).candidates[0].estimate
+        assert published.measured
+        assert "load test" not in published.source
+        assert own.source == "load test of 2026-11-20"
+
+    def test_the_newest_of_several_counts(self, keep, priced):
+        keep(measured(per_s=500, at=datetime(2026, 11, 1, tzinfo=UTC)), "20261101T000000Z")
+        keep(measured(per_s=700), "20261120T120000Z")
+        assert priced().candidates[0].estimate.tokens_per_s.mid == pytest.approx(700, rel=1e-3)
+
+    def test_a_slower_endpoint_than_estimated_costs_more(self, keep, priced):
+        before = priced(requests_per_s=40).candidates[0].usd
+        keep(measured(per_s=400))
+        assert priced(requests_per_s=40).candidates[0].usd > before
+
+    def test_it_says_nothing_of_other_types(self, keep, priced):
+        keep(measured())
+        found = priced(instance_type="inf2.24xlarge")
+        assert not found.candidates[0].estimate.measured
+        assert unused(found) == []
+
+
+class TestUnused:
+    @pytest.mark.parametrize(
+        "test, serve, said",
+        [
+            ({}, {"input_tokens": 1300}, "it had 1400 tokens in and 250 out, the plan has 1300 in and 250 out"),
+            ({}, {"batch_size": 16}, "its batch was 32, the plan's is 16"),
+            ({}, {"tensor_parallel": 4}, "it ran 3 copies with tensor parallel 8"),
+            ({}, {"sequence_length": 4096}, "its longest request was 2048 tokens, the plan's is 4096"),
+            ({}, {"precision": "int8"}, "its weights were bf16, the plan's are int8"),
+            ({}, {"max_tpot_ms": 30}, "its first token came after 1000 ms and the others after 50.0 ms each"),
+            ({"at_once": 64}, {}, "it had 32 requests at once on an instance, a full one takes 96"),
+            ({"failures": 7}, {}, "7 of 100 requests failed"),
+            ({"got": (1390, 90)}, {}, "its requests had 90 output tokens, asked for were 250"),
+            ({"got": (900, 250)}, {}, "its requests had 900 input tokens, asked for were 1400"),
+            ({"simulated": True}, {}, "its endpoint was simulated"),
+        ],
+    )
+    def test_what_nearly_matches_is_told_of(self, keep, priced, test, serve, said):
+        keep(measured(**test))
+        found = priced(**serve)
+        assert not found.candidates[0].estimate.measured
+        assert unused(found) == [f"the load test of 2026-11-20 on inf2.48xlarge is not used: {said}"]
+
+    def test_another_model_is_not_spoken_of(self, keep, priced):
+        keep(measured(model="llama-3.2-1b"))
+        assert unused(priced()) == []
+
+    def test_a_change_of_instances_in_the_middle_is_told(self, keep, priced):
+        text = load_document(measured())
+        keep(json.dumps({**text, "instances_after": 4}))
+        assert "2 instances ran when it began and 4 when it ended" in unused(priced())[0]
+
+
+class TestBroken:
+    @pytest.mark.parametrize(
+        "text, said",
+        [
+            ("{", "cannot read"),
+            ("[]", "must hold a JSON object, got list"),
+            ('{"schema": "slipway.load/1", "measured_tokens_per_s": NaN}', "NaN is no JSON"),
+            ("3", "must hold a JSON object, got int"),
+            ('{"schema": "slipway.load/2"}', "schema must be slipway.load/1, got 'slipway.load/2'"),
+            ('{"schema": "slipway.load/1", "instance_type": "inf2.48xlarge"}', "batch_size must be a whole number"),
+        ],
+    )
+    def test_a_broken_file_is_a_warning(self, keep, priced, text, said):
+        keep(text)
+        (told,) = unused(priced())
+        assert said in told
+
+    @pytest.mark.parametrize(
+        "key, value",
+        [
+            ("date", "yesterday"),
+            ("date", 5),
+            ("measured_tokens_per_s", "many"),
+            ("measured_tokens_per_s", 0),
+            ("instances", -1),
+            ("batch_size", True),
+            ("precision", "fp4"),
+            ("model", ""),
+            ("steps", []),
+            ("steps", [{"concurrency": 1}]),
+            ("steps", [3]),
+        ],
+    )
+    def test_a_value_that_cannot_be_is_a_warning_with_its_name(self, keep, priced, key, value):
+        keep(json.dumps({**load_document(measured()), key: value}))
+        found = priced()
+        assert not found.candidates[0].estimate.measured
+        (told,) = unused(found)
+        assert key in told or "tokens_per_s" in told
+
+    def test_one_without_a_setting_is_passed_over(self, keep, priced):
+        keep('{"schema": "slipway.load/1", "name": "chat", "steps": [], "instances": 1}')
+        assert unused(priced()) == []
+
+    def test_an_instance_type_that_nobody_knows_is_passed_over(self, keep, priced):
+        keep(measured(instance_type="inf9.huge"))
+        found = priced()
+        assert (found.candidates[0].estimate.measured, unused(found)) == (False, [])
+
+
+class TestCommands:
+    @pytest.fixture
+    def run(self, monkeypatch, tmp_path):
+        (tmp_path / "chat.yaml").write_text(yaml.safe_dump(plan()))
+        monkeypatch.chdir(tmp_path)
+
+        def asked(command, *words):
+            done = CliRunner().invoke(application((command,)), [command, "chat.yaml", *words])
+            assert done.exit_code == 0, done.output
+            return done.stdout
+
+        return asked
+
+    def test_plan_quote_compare_and_portfolio_use_it(self, keep, run):
+        keep(measured())
+        quoted = json.loads(run("quote", "--json"))
+        assert (quoted["serving"]["basis"], quoted["serving"]["source"]) == ("measured", "load test of 2026-11-20")
+        (candidate,) = json.loads(run("plan", "--json"))["candidates"]
+        assert candidate["serving"]["tokens_per_s"] == quoted["serving"]["tokens_per_s"]
+        options = json.loads(run("compare", "--json"))["options"]
+        own = [each for each in options if each["serving"]["basis"] == "measured"]
+        assert {each["instance_type"] for each in own} == {"inf2.48xlarge"}
+        assert run("portfolio")
+
+    def test_explain_names_it(self, keep, run):
+        keep(measured())
+        assert "load test of 2026-11-20" in run("plan", "--explain", "1")
+
+    def test_the_table_says_why_it_is_not_used(self, keep, run):
+        keep(measured(at_once=64))
+        assert "is not used: it had 32 requests at once" in " ".join(run("plan").split())

@@ -1,0 +1,253 @@
+"""What runs are measured at, where that is kept, what quotes make of it, and `slipway accuracy`."""
+
+import json
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.catalog.load import load
+from launcher.cli.app import main
+from launcher.model.enums import Method, Precision, Recompute, Stack
+from launcher.model.measurement import Measurement
+from launcher.model.money import Range
+from launcher.records import run_folder
+from launcher.records.measurements import (
+    FILE,
+    add_measurement,
+    load_measurements,
+    measurement_document,
+    parse_measurement,
+)
+from launcher.workflow.measure.from_run import UnmeasuredError, measurement_of
+from launcher.workflow.measure.keep import keep_measurement
+
+CATALOG = load()
+PLAN = {
+    "slipway": 1,
+    "name": "tiny",
+    "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 2.0, "sequence_length": 8192}},
+    "target": {"instance_type": "p5.48xlarge", "nodes": 2, "region": "us-east-2"},
+    "purchase": {"option": "on-demand"},
+}
+SPAN = {"low": 8.0, "mid": 10.0, "high": 12.0}
+QUOTE = {
+    **dict.fromkeys(("target",), "parallelcluster"),
+    "instance_type": "p5.48xlarge",
+    "accelerator": "H100",
+    "accelerators": 16,
+    "nodes": 2,
+    "region": "us-east-2",
+    "purchase_option": "on-demand",
+    "usd_per_hour": "110",
+    "serving": None,
+    "hours": SPAN,
+    "usd": {"low": "900", "mid": "1100", "high": "1300"},
+    "training": {"tokens_per_s": {"low": 90_000.0, "mid": 110_000.0, "high": 130_000.0}},
+}
+REPORT = {
+    "name": "tiny",
+    "status": "succeeded",
+    "scheduler": "slurm",
+    "simulated": False,
+    "attempts": [
+        {
+            "started_at": "2026-11-20T12:05:00+00:00",
+            "ended_at": "2026-11-20T23:05:00+00:00",
+            "exit_code": 0,
+            "ended_by": "completed",
+            "resumed_from_step": 0,
+            "last_step": 9,
+        }
+    ],
+    "quoted": {"usd": "1100", "hours": 10.0, "usd_per_hour": "110", "prices_as_of": "2026-11-20"},
+    "stacks": [],
+    "verified_resources": [],
+    "not_emulated": [],
+}
+EVENTS = [
+    {"at": "2026-11-20T12:00:00+00:00", "event": "submitted", "job": "1"},
+    {"time": "2026-11-20T12:05:00Z", "event": "attempt-started", "attempt": 1},
+    {"time": "2026-11-20T18:05:00Z", "event": "restored", "attempt": 1, "step": 5, "seconds": 40.5},
+    {"time": "2026-11-20T23:05:00Z", "event": "completed", "attempt": 1, "exit_code": 0, "ended_by": "completed"},
+]
+
+
+def lines(rate: float, *, tokens: bool = True) -> list[dict[str, float]]:
+    """Two attempts that each begin to count their seconds anew, their first steps slow; a million tokens a step."""
+    found = []
+    for first in (0, 10):
+        seconds = 100.0
+        for number in range(1, 11):
+            step = first + number
+            found.append({"step": step, "seconds": round(seconds, 3)} | ({"tokens": step * 10**6} if tokens else {}))
+            seconds += 1e6 / rate * (1.1 if number % 2 else 1 / 1.1)
+    return [*found, {"checkpoint_step": 10, "checkpoint_seconds": 12.0}]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Makes the folder of a run with such lines of metrics."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(metrics, *, plan=PLAN, simulated=False):
+        folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+        for name, document in (
+            ("plan.json", plan),
+            ("quote.json", QUOTE),
+            ("report.json", REPORT | {"simulated": simulated}),
+        ):
+            folder.write_json(name, document)
+        folder.events.write_text("".join(json.dumps(each) + "\n" for each in EVENTS))
+        (folder.path / "job").mkdir()
+        (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in metrics))
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def slipway(monkeypatch, capsys):
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["slipway", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+def measured(**changes) -> Measurement:
+    made = Measurement(
+        model="llama-3.1-8b",
+        params_b=8.03,
+        active_params_b=8.03,
+        method=Method.FULL,
+        precision=Precision.BF16,
+        recompute=Recompute.SELECTIVE,
+        stack=Stack.FRAMEWORK,
+        sequence_length=8192,
+        global_batch_tokens=1e6,
+        instance_type="p5.48xlarge",
+        accelerator="H100",
+        accelerators=16,
+        nodes=2,
+        step_s=10.0,
+        checkpoint_write_s=None,
+        restore_s=2.0,
+        boot_s=None,
+        run="tiny/20261120T120000Z",
+        image=None,
+        revision="abc",
+        tokens_per_s=Range(low=99_000.0, mid=100_000.0, high=101_000.0),
+        measured_at=datetime(2026, 11, 20, tzinfo=UTC),
+        simulated=False,
+    )
+    return replace(made, **changes)
+
+
+class TestFromRun:
+    def test_the_rate_is_that_of_the_warm_stretches_of_all_attempts(self, run):
+        found = measurement_of("tiny", run(lines(100_000)), CATALOG)
+        assert found.tokens_per_s.mid == pytest.approx(100_000, rel=0.03)
+        assert 85_000 < found.tokens_per_s.low < 95_000
+        assert 105_000 < found.tokens_per_s.high < 115_000
+        assert (found.global_batch_tokens, round(found.step_s)) == (1e6, 10)
+        assert (found.boot_s, found.restore_s, found.checkpoint_write_s) == (300.0, 40.5, 12.0)
+        assert (found.model, found.nodes, found.simulated) == ("llama-3.1-8b", 2, False)
+
+    def test_tokens_may_be_counted_by_the_plan(self, run):
+        train = PLAN["workload"]["train"] | {"global_batch_tokens": 2_000_000}
+        found = measurement_of(
+            "tiny", run(lines(100_000, tokens=False), plan=PLAN | {"workload": {"train": train}}), CATALOG
+        )
+        assert found.tokens_per_s.mid == pytest.approx(200_000, rel=0.03)
+
+    @pytest.mark.parametrize("metrics", [[], lines(100_000)[:4], lines(100_000, tokens=False)])
+    def test_too_little_is_said(self, run, metrics):
+        with pytest.raises(UnmeasuredError, match="stretches after the warm-up, 3 are needed"):
+            measurement_of("tiny", run(metrics), CATALOG)
+
+
+class TestFile:
+    def test_back_and_forth_and_each_once(self, tmp_path):
+        path = tmp_path / FILE
+        for each in (measured(), measured(run="other"), measured()):
+            add_measurement(path, each)
+        assert load_measurements(path) == ((measured(), measured(run="other")), ())
+
+    def test_damage_is_named_and_half_a_line_spoils_no_other(self, tmp_path):
+        path = tmp_path / FILE
+        path.write_text('{"schema": "slipway.meas')
+        add_measurement(path, measured())
+        found, (finding,) = load_measurements(path)
+        assert found == (measured(),)
+        assert "line 1, is no measurement" in finding.message
+
+    @pytest.mark.parametrize(
+        "key, value",
+        [
+            ("nodes", 0),
+            ("precision", "int3"),
+            ("tokens_per_s", {"low": 2.0, "mid": 1.0, "high": 3.0}),
+            ("params_b", 1.0),
+            ("schema", "slipway.measurement/2"),
+            ("global_batch_tokens", -1),
+        ],
+    )
+    def test_what_is_none_is_refused(self, key, value):
+        with pytest.raises(ValueError, match=r".+"):
+            parse_measurement(measurement_document(measured()) | {key: value})
+
+
+class TestKept:
+    def test_a_run_is_kept_once_and_the_next_quote_knows_of_it(self, run, tmp_path, slipway):
+        (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+        before = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]["tokens_per_s"]
+        folder, said = run(lines(60_000)), []
+        for _ in range(2):
+            keep_measurement("tiny", folder, tmp_path, CATALOG, said.append)
+        assert len((tmp_path / FILE).read_text().splitlines()) == len(said) == 1
+        after = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]["tokens_per_s"]
+        assert after["mid"] == pytest.approx(60_000, rel=0.1) != pytest.approx(before["mid"], rel=0.1)
+        assert after["high"] / after["low"] < before["high"] / before["low"]
+        told = " ".join(slipway("plan", "plan.json", "--explain", "1")[1].split())
+        assert "own measurements: 0." in told
+        assert "llama-3.1-8b full bf16 on 2 x p5.48xlarge (tiny/20261120T120000Z): measured 0." in told
+
+    def test_one_of_the_sandbox_stays_in_its_folder(self, run, tmp_path):
+        folder = run(lines(60_000), simulated=True)
+        assert keep_measurement("tiny", folder, tmp_path, CATALOG, lambda _: None).simulated
+        assert (folder.path / "measurement.json").is_file()
+        assert not (tmp_path / FILE).exists()
+
+    def test_measurements_that_contradict_each_other_are_named_in_the_quote(self, tmp_path, slipway, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+        slow = Range(low=39_000.0, mid=40_000.0, high=41_000.0)
+        for each in (measured(), measured(run="b/1", tokens_per_s=slow)):
+            add_measurement(tmp_path / FILE, each)
+        codes = [each["code"] for each in json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]]
+        assert "measurements-contradict" in codes
+
+
+class TestAccuracy:
+    def test_quoted_against_measured(self, run, tmp_path, slipway):
+        keep_measurement("tiny", run(lines(100_000)), tmp_path, CATALOG, lambda _: None)
+        code, out, _ = slipway("accuracy", "--json")
+        found = json.loads(out)
+        assert (code, found["schema"], found["tokens_per_s"]) == (
+            *(0, "slipway.accuracy/1"),
+            {"n": 1, "within_25": 1.0, "covered": 1.0},
+        )
+        (only,) = found["runs"]
+        assert (only["hours"]["ratio"], only["hours"]["covered"]) == (1.1, True)
+        assert only["usd"] == {"quoted": QUOTE["usd"], "measured": "1210", "ratio": 1.1, "covered": True}
+        _, out, _ = slipway("accuracy")
+        assert "tokens a second: of 1 run 100% within 0.8 to 1.25 of the quote, 100% in its range." in out
+
+    def test_the_sandbox_stands_in_no_share(self, run, tmp_path, slipway):
+        keep_measurement("tiny", run(lines(100_000), simulated=True), tmp_path, CATALOG, lambda _: None)
+        assert json.loads(slipway("accuracy", "--json")[1])["hours"] == {"n": 0, "within_25": None, "covered": None}
+        assert "1 run in the sandbox: their machines were stand-ins." in slipway("accuracy")[1]

@@ -1,0 +1,154 @@
+"""A saved plan: what was shown is carried out as it was, or refused because something moved."""
+
+import json
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from launcher import plan_file
+from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteMismatchError, UnreadableInputError
+from launcher.records.saved_plan import read_saved, write_saved
+from launcher.workflow.deploy.saved_plan import quoted_as_saved, refuse_if_moved, save_plan, saved_plan_of
+from launcher.workflow.quote.fresh import Picked
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+PLAN = """
+slipway: 1
+name: kept
+workload: {{train: {{model: {{params_b: 0.1}}, hours: 1}}}}
+target: {{kind: parallelcluster, region: us-east-2, instance_type: p5.48xlarge{more}}}
+purchase: {{option: on-demand, price_overrides: {{p5.48xlarge/on-demand: "{usd}"}}}}
+"""
+ELSEWHERE = ", nodes: 1, ssh_host: gpu1"
+"""Its jobs go to a head node that is there: it has no stacks to synthesise."""
+
+
+def written(folder, *, usd="50", more=ELSEWHERE):
+    path = folder / "plan.yaml"
+    path.write_text(PLAN.format(usd=usd, more=more))
+    return path
+
+
+def picked(path, **options) -> Picked:
+    priced = price(path, NOW, PriceOptions(**options))
+    return Picked(priced, *pick(priced, None))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "saved.json"
+    save_plan(path, *picked(written(tmp_path)), os.environ)
+    return path
+
+
+def test_it_is_a_plan_file_of_one_candidate_with_its_money(saved, tmp_path):
+    first = picked(tmp_path / "plan.yaml").quoted
+    kept = read_saved(saved)
+    assert (kept.name, kept.digest, kept.usd_high, kept.stacks) == ("kept", first.digest, first.usd.high, {})
+    assert plan_file.load(saved).target.instance_type == ("p5.48xlarge",)
+    assert picked(saved).quoted.digest == first.digest
+    assert json.loads(saved.read_text())["quote"]["components"]
+    assert saved.stat().st_mode & 0o777 == 0o600
+
+
+def test_paths_in_it_hold_from_anywhere(saved, tmp_path):
+    (tmp_path / "deep").mkdir()
+    moved = saved.rename(tmp_path / "deep/saved.json")
+    assert plan_file.load(moved).run.workdir == str(tmp_path)
+
+
+def test_the_same_money_or_less_passes_and_more_is_refused(saved, tmp_path):
+    kept = read_saved(saved)
+    for usd in ("50", "49"):
+        refuse_if_moved(kept, picked(written(tmp_path, usd=usd)), os.environ)
+    with pytest.raises(
+        OverBudgetError, match=r"the high estimate was \$[\d.,]+ when the plan was saved, 2026-11-20"
+    ) as told:
+        refuse_if_moved(kept, picked(written(tmp_path, usd="51")), os.environ)
+    assert "slipway plan FILE -o SAVED" in told.value.hint
+
+
+def test_a_file_that_says_another_plan_is_refused(saved):
+    kept = read_saved(saved)
+    document = json.loads(saved.read_text())
+    document["plan"]["target"]["nodes"] = 2
+    saved.write_text(json.dumps(document))
+
+    def quoted(digest):
+        priced = price(saved, NOW, PriceOptions())
+        return Picked(priced, *pick(priced, digest))
+
+    with pytest.raises(QuoteMismatchError, match="its file says another one"):
+        quoted_as_saved(kept, quoted, os.environ)
+
+
+def test_a_plan_file_is_none_and_a_damaged_one_is_said(saved, tmp_path):
+    assert saved_plan_of(tmp_path / "plan.yaml", PriceOptions(), "1") is None
+    assert saved_plan_of(tmp_path / "nothing", PriceOptions(), None) is None
+    whole = json.loads(saved.read_text())
+    for key, value in (("stacks", None), ("digest", 1), ("saved_at", "soon"), ("usd", {"high": "NaN"}), ("plan", [])):
+        saved.write_text(json.dumps({**whole, key: value}))
+        with pytest.raises(UnreadableInputError, match="is no whole saved plan"):
+            read_saved(saved)
+
+
+@pytest.mark.parametrize("options,wanted", [({"region": "us-west-2"}, None), ({}, "1")])
+def test_nothing_is_chosen_in_it_any_more(saved, options, wanted):
+    with pytest.raises(UnreadableInputError, match="carried out as it is"):
+        saved_plan_of(saved, PriceOptions(**options), wanted)
+
+
+def test_what_has_no_price_is_not_saved(tmp_path):
+    path = tmp_path / "plan.yaml"
+    path.write_text(
+        PLAN.format(usd="1", more=", nodes: 1").replace("p5.48xlarge", "trn2.48xlarge").partition(", price_")[0] + "}"
+    )
+    with pytest.raises(ImpossibleError, match="has no price"):
+        save_plan(tmp_path / "saved.json", *picked(path), os.environ)
+    assert not (tmp_path / "saved.json").exists()
+
+
+def test_it_is_whole_or_not_there(saved, tmp_path):
+    found, kept = picked(tmp_path / "plan.yaml"), read_saved(saved)
+    before = saved.read_text()
+    with pytest.raises(ImpossibleError, match="cannot write"):
+        write_saved(tmp_path / "no/saved.json", kept, found.quoted, {}, {})
+    with pytest.raises(TypeError):
+        write_saved(saved, kept, found.quoted, {"a": object()}, {})
+    assert saved.read_text() == before
+
+
+def test_the_command_saves_what_is_picked(tmp_path, monkeypatch, slipway):
+    monkeypatch.chdir(tmp_path)
+    text = PLAN.format(usd="50", more=ELSEWHERE).replace("hours: 1", "tokens_b: 0.1")
+    (tmp_path / "plan.yaml").write_text(text.replace("p5.48xlarge,", "[p5.48xlarge, p4d.24xlarge],"))
+    rank = 2
+    told = slipway("plan", "plan.yaml", "-o", "saved.json", "--pick", str(rank), "--json")
+    assert told.code == 0, told
+    candidates = json.loads(told.out)["candidates"]
+    assert read_saved(Path("saved.json")).digest == candidates[rank - 1]["digest"]
+    assert f"saved: candidate {rank}" in told.err
+    assert "next: slipway launch saved.json" in told.err
+    assert slipway("plan", "plan.yaml", "--pick", "1").code == 2
+
+
+@pytest.mark.cdk
+@pytest.mark.slow
+def test_stacks_that_come_out_otherwise_are_refused(tmp_path):
+    found = picked(written(tmp_path, more=", nodes: 1"))
+    kept = save_plan(tmp_path / "saved.json", *found, os.environ)
+    assert set(kept.stacks) == {f"slipway-kept-{part}" for part in ("checkpoints", "network", "training")}
+    assert read_saved(tmp_path / "saved.json") == kept
+    # Another rate than the saved one: it stands in the stacks, which are compared at the saved one.
+    cheaper = picked(written(tmp_path, usd="40", more=", nodes: 1"))
+    moved = {name: "0" * 64 if "network" in name else each for name, each in kept.stacks.items()}
+    with pytest.raises(QuoteMismatchError, match="slipway-kept-network came out differently") as told:
+        refuse_if_moved(replace(kept, stacks=moved), cheaper, os.environ)
+    assert "training" not in told.value.message
+    assert kept.amounts == {"usd_per_hour": Decimal(50)}
