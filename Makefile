@@ -14,7 +14,7 @@ SHELL := /bin/sh
 PYTHON ?= python3
 SLURM ?= 1
 TORCH ?= 1
-WORKERS ?= 2
+WORKERS ?= 3
 ARGS ?=
 export SLURM TORCH
 
@@ -22,10 +22,10 @@ bin := .venv/bin
 made := .venv/.made
 pip := $(bin)/python -m pip --disable-pip-version-check
 pytest := $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup
-needs_more := aws or cdk or long or pcluster or server or slow or slurm or torch
+needs_more := aws or cdk or focus or long or pcluster or server or slow or slurm or torch
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
-.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-bench
+.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-focus setup-bench setup-browser
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -70,8 +70,9 @@ $(bin)/cdk: Makefile $(made)/venv
 
 # ----------------------------------------------------------------------- real components: each where it can, else tests skip
 
-components: setup setup-slurm setup-torch
+components: setup setup-slurm setup-torch setup-browser
 	@if $(call uses,pcluster); then $(MAKE) --no-print-directory setup-pcluster; fi
+	@if $(call uses,focus); then $(MAKE) --no-print-directory setup-focus; fi
 
 # The tests start daemons of their own: none of the packages' is started, and an sshd that was not there stays disabled.
 setup-slurm: ## Slurm's daemons, munged and sshd from apt, where root may install them
@@ -94,6 +95,18 @@ setup-torch: setup ## torch and its S3 connector, for the tests of the torch exa
 	    echo "pip install torch==2.13.0 s3torchconnector[dcp]==1.5.0"; \
 	    $(pip) install --quiet torch==2.13.0 's3torchconnector[dcp]==1.5.0'; fi
 
+# The pages are looked at in a real browser, and completion is asked for in real shells.
+setup-browser: setup ## chromium, zsh and fish from apt where root may install them, and playwright to drive the browser
+	@if command -v chromium && command -v zsh && command -v fish; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get; then \
+	    echo "apt-get install chromium zsh fish" >&2; \
+	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	        apt-get install -y -qq --no-install-recommends chromium zsh fish; } || \
+	        echo "chromium, zsh or fish could not be installed; their tests are skipped" >&2; \
+	fi >/dev/null
+	@$(bin)/python -c 'import playwright' 2>/dev/null || $(pip) install --quiet playwright==1.65.2 || \
+	    echo "playwright could not be installed; the tests of the pages are skipped"
+
 # ParallelCluster pins version 1 of the CDK, so it lives in an environment of its own.
 setup-pcluster: .venv-pcluster/.made ## ParallelCluster's own validators
 
@@ -101,6 +114,14 @@ setup-pcluster: .venv-pcluster/.made ## ParallelCluster's own validators
 	$(PYTHON) -m venv .venv-pcluster
 	.venv-pcluster/bin/python -m pip --disable-pip-version-check install --quiet aws-parallelcluster==3.16.1 \
 	    'moto[ec2,s3,iam,sts,ssm]==5.2.5'
+	@touch $@
+
+# The validator pins pandas and numpy of their time; its pandera needs what multimethod 2 no longer has.
+setup-focus: .venv-focus/.made ## the official validator of FOCUS files
+
+.venv-focus/.made: $(made)/venv
+	$(PYTHON) -m venv .venv-focus
+	.venv-focus/bin/python -m pip --disable-pip-version-check install --quiet focus-validator==1.0.0 'multimethod<2'
 	@touch $@
 
 # awscli pins a botocore of its own.

@@ -21,7 +21,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,6 +33,7 @@ from launcher.catalog.training import FURTHER_RUNS, RUNS, facts_from, load_train
 from launcher.model.money import Range
 from launcher.model.training import TrainingFacts
 from launcher.planning import duration, flops, throughput
+from launcher.records.measurements import load_measurements
 
 REPORT = Path(__file__).parent.parent / "docs" / "accuracy.md"
 SECTION = "training"
@@ -129,9 +130,9 @@ def unseen() -> list[Outcome]:
     return [outcome(row, facts) for row in read_rows(FURTHER_RUNS)]
 
 
-def measure(rows: Sequence[Row]) -> dict[str, Any]:
-    """The object that --json prints."""
-    facts = load_training()
+def measure(rows: Sequence[Row], facts: TrainingFacts | None = None) -> dict[str, Any]:
+    """The object that --json prints, of the shipped facts where no others are given."""
+    facts = facts if facts is not None else load_training()
     outcomes = [outcome(row, facts) for row in rows]
     labels = sorted({row.label for row in rows})
     return {
@@ -168,7 +169,7 @@ def _mfu(row: Row) -> float:
 def report(rows: Sequence[Row], name: str) -> str:
     """The section of docs/accuracy.md."""
     facts = load_training()
-    measured = measure(rows)
+    measured = measure(rows, facts)
     outcomes = sorted((outcome(row, facts) for row in rows), key=lambda each: -abs(math.log(each.ratio)))
     plain = baseline(rows)
     lines = [
@@ -214,6 +215,22 @@ def report(rows: Sequence[Row], name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _facts(path: Path | None) -> TrainingFacts:
+    """The shipped facts, with the measurements of a file where one is given.
+
+    Raises:
+        RowsError: the file is not there, or a line of it is no measurement.
+    """
+    if path is None:
+        return load_training()
+    if not path.is_file():
+        raise RowsError(f"cannot read {path}: no such file")
+    measured, findings = load_measurements(path)
+    if findings:
+        raise RowsError("\n".join(each.message for each in findings))
+    return replace(load_training(), measured=measured)
+
+
 def _table(first: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [
         f"| {first} | n | within 0.8-1.25 | within 1.5x | in the range | median width | p90 width |",
@@ -239,15 +256,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "file", nargs="?", type=Path, default=RUNS, help="rows; the shipped calibration rows by default"
     )
     parser.add_argument("--json", action="store_true", help="print one object and write nothing")
+    parser.add_argument("--measured", type=Path, help="measurements (slipway.measurement/1, one a line) to correct by")
     options = parser.parse_args(arguments)
     try:
         rows = read_rows(options.file)
+        facts = _facts(options.measured)
     except RowsError as error:
         print(f"error: {error}", file=sys.stderr)
         return UNREADABLE
     if options.json:
-        print(json.dumps(measure(rows), indent=2))
+        print(json.dumps(measure(rows, facts), indent=2))
         return 0
+    if options.measured is not None:
+        print(f"error: docs/{REPORT.name} is of the shipped estimate: --measured goes with --json", file=sys.stderr)
+        return UNREADABLE
     text = report(rows, "the shipped rows" if options.file == RUNS else f"`{options.file.name}`")
     replace_section(REPORT, SECTION, text)
     print(text)

@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _exactly(self, left: int) -> Iterator[memoryview]:
         buffer = memoryview(bytearray(min(_CHUNK, left)))
         while left:
-            got = self.rfile.readinto(buffer[: min(len(buffer), left)])  # type: ignore[attr-defined]
+            got = self.rfile.readinto(buffer[: min(len(buffer), left)])
             if not got:
                 raise ConnectionError("the client went away")
             yield buffer[:got]

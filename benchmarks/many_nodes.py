@@ -36,7 +36,7 @@ from launcher.agent.checkpoint.agreement import agree
 from launcher.agent.events import EventLog
 from launcher.agent.node import peers as peers_module
 from launcher.agent.node.notice import FAILURE, Notice
-from launcher.agent.node.peers import LOST_AFTER_S, Peers
+from launcher.agent.node.peers import LOST_AFTER_S, Peers, in_folder
 from launcher.agent.node.placement import Placement
 
 AT_FULL_SPEED = 512
@@ -81,13 +81,9 @@ def phases(nodes: int, seconds: float, folder: Path, *, factor: float) -> list[d
     """Operations on the shared folder in each phase of a job whose time runs `factor` times slower."""
     log = EventLog(folder / "events.jsonl")
     made = [
-        CountedPeers(
-            folder,
-            Placement(attempt=1, part=part, parts=nodes, node=f"n{part}", session="r1.a1"),
-            log,
-            on_notice=lambda _: None,
-        )
+        CountedPeers(in_folder(folder, place), place, log, on_notice=lambda _: None)
         for part in range(nodes)
+        for place in [Placement(attempt=1, part=part, parts=nodes, node=f"n{part}", session="r1.a1")]
     ]
     rows = []
     threading.stack_size(256 * 1024)

@@ -54,7 +54,7 @@ def requests(nodes: int, uri: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as name, counted(store) as count:
         folder = Path(name) / "step-1"
         folder.mkdir()
-        own = None
+        own, of_one = None, 0
         for part in range(nodes):
             shutil.rmtree(folder)
             folder.mkdir()

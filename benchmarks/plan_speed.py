@@ -1,12 +1,13 @@
-"""How long `slipway plan` takes and how much memory, against the import of the two libraries it prints with.
+"""How long `slipway plan` computes and in how much memory, against the import of the two libraries it prints with.
 
     python -m benchmarks.plan_speed [--runs N] [--json]
 
-Every command is a whole process. They are run in turn with `python -c "import typer, rich.console, rich.table"`, and
-the fastest run of each counts, so that the ratio holds on a busy machine too. With everything open a plan considers
-tens of thousands of combinations; the smaller plans say how time grows with them.
+Every command is a whole process. They are run in turn with `python -c "import typer, rich.console, rich.table"`, its
+processor time is taken, and the least of each counts, so that the ratio holds on a busy machine too. With everything
+open a plan considers tens of thousands of combinations; the smaller plans say how time grows with them. With `--all` it
+prints all of them, as a table and as JSON: the aim is 5 seconds where the import takes 0.085.
 
-    base_s       seconds of the import
+    base_s       processor seconds of the import
     commands     name, considered, seconds, ratio to base_s, most (the ratio aimed at, or null), mib (peak, resident)
 """
 
@@ -16,9 +17,9 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = ("-c", "import typer, rich.console, rich.table")
@@ -31,13 +32,18 @@ PLANS = (
     ("one place", JOB + ONE, None),
     ("one region, all types", JOB + REGION, None),
     ("four types, all regions", JOB + FEW, None),
-    ("every field any", JOB, 4.0),
+    ("every field any", JOB, 3.0),
 )
 """Name, text of the plan (None: examples/tiny-gpt.yaml) and the ratio aimed at."""
-MEMORY_MIB = 80
+EVERYTHING = (
+    ("every field any, --all", ("--all",), 59.0),
+    ("every field any, --all --json", ("--all", "--json"), 59.0),
+)
+"""Name, options of the last plan and the ratio aimed at: 5 s against 0.085 s."""
+MEMORY_MIB, ALL_MIB = 80, 150
 
 
-def measure(runs: int) -> dict[str, object]:
+def measure(runs: int) -> dict[str, Any]:
     """The figures of the module's docstring."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [_written(Path(folder), number, text) for number, (_, text, _) in enumerate(PLANS)]
@@ -46,7 +52,10 @@ def measure(runs: int) -> dict[str, object]:
         for _ in range(runs):
             best = [min(known, _run(words)) for known, words in zip(best, asked, strict=True)]
         considered = [_considered(path) for path in paths]
+        whole = [_run(("-m", "launcher", "plan", str(paths[-1]), *options)) for _, options, _ in EVERYTHING]
     base_s = best[0][0]
+    told = [(name, count, most) for (name, _, most), count in zip(PLANS, considered, strict=True)]
+    told += [(name, considered[-1], most) for name, _, most in EVERYTHING]
     commands = [
         {
             "name": name,
@@ -55,8 +64,9 @@ def measure(runs: int) -> dict[str, object]:
             "ratio": round(seconds / base_s, 2),
             "most": most,
             "mib": round(mib, 1),
+            "most_mib": ALL_MIB if "--all" in name else MEMORY_MIB,
         }
-        for (name, _, most), count, (seconds, mib) in zip(PLANS, considered, best[1:], strict=True)
+        for (name, count, most), (seconds, mib) in zip(told, (*best[1:], *whole), strict=True)
     ]
     return {"base_s": round(base_s, 3), "runs": runs, "commands": commands}
 
@@ -71,14 +81,13 @@ def _written(folder: Path, number: int, text: str | None) -> Path:
 
 
 def _run(words: Sequence[str]) -> tuple[float, float]:
-    """Seconds and peak MiB of one process."""
-    begun = time.perf_counter()
+    """Processor seconds and peak MiB of one process."""
     process = subprocess.Popen([sys.executable, *words], cwd=ROOT, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, words)
-    return time.perf_counter() - begun, usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
 
 
 def _considered(path: Path) -> int:
@@ -105,7 +114,7 @@ def main() -> int:
             aim = f", aim {each['most']:g}" if each["most"] else ""
             print(f"{each['name']}: {each['considered']:,} considered, {each['ratio']} x{aim}, {each['mib']} MiB")
     met = all(
-        (each["most"] is None or each["ratio"] <= each["most"]) and each["mib"] <= MEMORY_MIB for each in commands
+        (each["most"] is None or each["ratio"] <= each["most"]) and each["mib"] <= each["most_mib"] for each in commands
     )
     return 0 if met else 1
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.model.money import Price
-from launcher.pricing.candidate import Candidate
 from launcher.pricing.compute import BOOT_H
 from launcher.pricing.interruptible import on_spot
+from launcher.pricing.training_candidate import TrainingCandidate
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
 
@@ -63,11 +63,13 @@ def cells() -> list[Cell]:
         if "70b" in model and nodes == 1:
             continue
         priced = price_request(Path("plan.yaml"), plan_file.loads(text), catalog, now, PriceOptions())
-        found.append(_cell(f"{model}, {nodes} nodes, {rate:g} per node-hour", priced.candidates[0]))
+        best = priced.candidates[0]
+        if isinstance(best, TrainingCandidate):
+            found.append(_cell(f"{model}, {nodes} nodes, {rate:g} per node-hour", best))
     return found
 
 
-def _cell(name: str, drawn: Candidate) -> Cell:
+def _cell(name: str, drawn: TrainingCandidate) -> Cell:
     """One job at its automatic interval, and searched."""
     automatic_s = drawn.interval_s or 0.0
     around = [automatic_s * SPAN ** (step / STEPS) for step in range(-STEPS, STEPS + 1)]
@@ -75,7 +77,7 @@ def _cell(name: str, drawn: Candidate) -> Cell:
     return Cell(name=name, automatic_usd=_usd(drawn, None), best_usd=usd, automatic_s=automatic_s, best_s=best_s)
 
 
-def _usd(drawn: Candidate, interval_s: float | None) -> float:
+def _usd(drawn: TrainingCandidate, interval_s: float | None) -> float:
     """Dollars of the machines at an interval; None is the automatic one."""
     request, price = drawn.context.request, drawn.offer.price
     if not isinstance(price, Price) or drawn.hazard is None:

@@ -1,4 +1,4 @@
-"""How long `slipway --help` and `--version` take, against the import of the library that prints them.
+"""How long `slipway --help`, `--version` and a shell's Tab take, against the import of the library that prints them.
 
     python -m benchmarks.start [--runs N] [--json]
 
@@ -12,35 +12,44 @@ counts, so that the ratio holds on a busy machine too.
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = ("-c", "import typer")
 COMMANDS = ("--help", "--version")
+TABS = ("slipway la", "slipway plan ", "slipway launch plan.yaml --region us-", "slipway prices show --type trn")
+"""Lines that bash asks about."""
+TAB = ("-c", "import sys; sys.argv = ['slipway']; from launcher.cli.app import main; main()")
 MOST = 2.0
 
 
-def measure(runs: int) -> dict[str, object]:
+def measure(runs: int) -> dict[str, Any]:
     """The figures of the module's docstring."""
-    asked: list[Sequence[str]] = [BASE, *(("-m", "launcher", word) for word in COMMANDS)]
+    asked: list[tuple[Sequence[str], str]] = [(BASE, ""), *((("-m", "launcher", word), "") for word in COMMANDS)]
+    asked += [(TAB, line) for line in TABS]
     best = [float("inf")] * len(asked)
     for _ in range(runs):
-        best = [min(known, _seconds(words)) for known, words in zip(best, asked, strict=True)]
+        best = [min(known, _seconds(*each)) for known, each in zip(best, asked, strict=True)]
+    names = [*(f"slipway {word}" for word in COMMANDS), *(f"{line}<Tab>" for line in TABS)]
     commands = [
         {"name": name, "seconds": round(seconds, 3), "ratio": round(seconds / best[0], 2), "most": MOST}
-        for name, seconds in zip(COMMANDS, best[1:], strict=True)
+        for name, seconds in zip(names, best[1:], strict=True)
     ]
     return {"base_s": round(best[0], 3), "runs": runs, "commands": commands}
 
 
-def _seconds(words: Sequence[str]) -> float:
-    """Seconds of one process."""
+def _seconds(words: Sequence[str], line: str) -> float:
+    """Seconds of one process, which a shell may have asked about a line."""
+    shell = {"_SLIPWAY_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    environment = {**os.environ, **(shell if line else {})}
     begun = time.perf_counter()
-    subprocess.run([sys.executable, *words], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - begun
 
 
@@ -57,7 +66,7 @@ def main() -> int:
     else:
         print(f"import of typer: {figures['base_s']} s")
         for each in commands:
-            print(f"slipway {each['name']}: {each['ratio']} x, aim {each['most']:g}")
+            print(f"{each['name']}: {each['ratio']} x, aim {each['most']:g}")
     return 0 if all(each["ratio"] <= each["most"] for each in commands) else 1
 
 

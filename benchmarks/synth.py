@@ -75,7 +75,7 @@ def measured(runs: int) -> dict[str, object]:
 
 
 def is_one_plan(path: Path) -> bool:
-    """Whether a plan file can be synthesised as it stands."""
+    """Whether a plan file can be synthesised as it is."""
     try:
         pinned_plan(plan_file.load(path), load())
     except ImpossibleError:

@@ -57,7 +57,7 @@ class Windows:
         return windows[:, :-1], windows[:, 1:]
 
     def state_dict(self) -> dict[str, int]:
-        """Where it stands."""
+        """Where it is."""
         return {"epoch": self._epoch, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ and places come from variables: SLIPWAY_CHECKPOINT_URI where the plan says `chec
 SLIPWAY_CHECKPOINT_DIR, a folder that the agent uploads. What the example shows:
 
 - One source for cuda, neuron and cpu: `torch.accelerator` names the device, `torch.distributed` its backend.
-- A checkpoint holds all that the future depends on: weights, moments of AdamW, the step, and where the sampler stands.
+- A checkpoint holds all that the future depends on: weights, moments of AdamW, the step, and where the sampler is.
   It is copied aside within a step and written while training goes on.
 - A run that was interrupted sees the data it would have seen and, on as many ranks, ends with the same weights, bit for
   bit. On accelerators that also needs deterministic kernels (torch.use_deterministic_algorithms).
@@ -217,7 +217,7 @@ def mean_over_ranks(loss: Tensor) -> float:
 
 
 def report(run: Run, options: argparse.Namespace, loss: float, seconds: float, written_s: float | None) -> None:
-    """Print where the training stands and append a line of metrics, on rank 0."""
+    """Print how far the training is and append a line of metrics, on rank 0."""
     say(f"step {run.step}/{options.steps} loss {loss:.4f} {seconds:.1f} s")
     path = os.environ.get("SLIPWAY_METRICS")
     if not path or dist.get_rank() != 0:

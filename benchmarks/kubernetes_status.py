@@ -1,0 +1,94 @@
+"""How long it takes to ask a large cluster how one job stands.
+
+    python -m benchmarks.kubernetes_status [--nodes N] [--pods N] [--runs N] [--json]
+
+The sandbox's API holds the nodes and the pods of many jobs, one of them the job that is asked for. Asked is by whole
+processes, the import of the official client among it; the fastest counts.
+
+    nodes     nodes of the cluster
+    pods      pods on it, 16 a job
+    asked_s   seconds of a process that says how one job stands and why
+    alone_s   the same of a cluster with that job alone
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from launcher.model.job import JobFacts, JobState, Submitted
+from launcher.sandbox.kubernetes.cluster import KubernetesCluster
+from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
+from launcher.submit.kubernetes.jobs import KubernetesJobs
+
+MOST_S = 1.0
+A_JOB = 16
+
+
+def facts(address: str, token: str) -> JobFacts | None:
+    """How the first job stands."""
+    connection = to_endpoint(Endpoint(name="large", address=address, authority=None, token=lambda: token))
+    jobs = KubernetesJobs(connection=connection, namespace="default", kind="Job")
+    return jobs.facts(Submitted(job="job-0", key="job-0", folder="default"))
+
+
+def fill(cluster: KubernetesCluster, nodes: int, pods: int) -> None:
+    """Nodes, and jobs whose pods all run."""
+    api = cluster.api
+    for number in range(nodes):
+        cluster.add_node(f"node-{number}", allocatable={"nvidia.com/gpu": "8"})
+    kinds = {name: api.kinds.at(group, "v1", name) for group, name in (("batch", "jobs"), ("", "pods"))}
+    for number in range(pods):
+        label = {"slipway/job": f"job-{number // A_JOB}"}
+        if number % A_JOB == 0:
+            name = f"job-{number // A_JOB}"
+            job: dict[str, Any] = {"apiVersion": "batch/v1", "kind": "Job", "spec": {}, "status": {}}
+            api.objects.create(kinds["jobs"], "default", {**job, "metadata": {"name": name, "labels": label}})
+        state = {"name": "pytorch", "restartCount": 0, "state": {"running": {"startedAt": "2026-11-22T06:00:00Z"}}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"pod-{number}", "labels": label}}
+        spec = {"nodeName": f"node-{number % nodes}", "containers": [{"name": "pytorch", "image": "x:1"}]}
+        status = {"phase": "Running", "containerStatuses": [state]}
+        api.objects.create(kinds["pods"], "default", {**pod, "spec": spec, "status": status})
+
+
+def asked(nodes: int, pods: int, runs: int) -> float:
+    """Seconds of the fastest process that asks."""
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = KubernetesCluster(Path(folder) / "kube", name="large", mark="bench", environment={})
+        # Its API alone: what is there is only looked at.
+        cluster.server.start()
+        fill(cluster, nodes, pods)
+        words = [sys.executable, "-m", "benchmarks.kubernetes_status", "--ask", cluster.server.address]
+        took = []
+        for _ in range(runs):
+            begun = time.perf_counter()
+            subprocess.run([*words, cluster.tokens.own], check=True)
+            took.append(time.perf_counter() - begun)
+        cluster.server.stop()
+    return min(took)
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nodes", type=int, default=500)
+    parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--ask", nargs=2)
+    given = parser.parse_args()
+    if given.ask:
+        found = facts(*given.ask)
+        return 0 if found is not None and found.state is JobState.RUNNING and len(found.nodes) == A_JOB else 1
+    asked_s, alone_s = asked(given.nodes, given.pods, given.runs), asked(A_JOB, A_JOB, given.runs)
+    figures = {"nodes": given.nodes, "pods": given.pods, "asked_s": round(asked_s, 2), "alone_s": round(alone_s, 2)}
+    print(json.dumps(figures) if given.json else "\n".join(f"{name:8} {value}" for name, value in figures.items()))
+    return 0 if asked_s < MOST_S else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

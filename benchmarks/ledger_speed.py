@@ -1,0 +1,122 @@
+"""How long `slipway ledger` takes over a hundred thousand runs.
+
+    python -m benchmarks.ledger_speed [--count N] [--runs N] [--json]
+
+Run folders with the files that a run leaves are made, listed once so that the index is there, and then listed by whole
+processes; the fastest counts. Before the last ones a run is added, which is what a person's folder looks like.
+
+    count        run folders
+    first_s      seconds of the first listing, which reads every folder
+    listed_s     seconds of a listing with the index
+    grouped_s    the same, added up by month
+    one_new_s    the same, after one more run
+    index_bytes  size of the index
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+MOST_S = 2.0
+NAMES = 50
+FIRST = datetime(2024, 1, 1, tzinfo=UTC)
+QUOTE = {
+    "schema": "slipway.quote/1",
+    "target": "parallelcluster",
+    "instance_type": "p5.48xlarge",
+    "nodes": 2,
+    "region": "us-east-2",
+    "purchase_option": "spot",
+    "usd_per_hour": "40.7264",
+    "usd": {"low": "310.5", "mid": "402.1875", "high": "590.25"},
+    "serving": None,
+}
+PLAN = {"slipway": 1, "tags": {"team": "speech", "project": "asr"}}
+
+
+def measure(count: int, runs: int) -> dict[str, object]:
+    """The figures of the module's docstring."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        for number in range(count):
+            make(root, number)
+        first_s = _listed(root)
+        listed_s = min(_listed(root) for _ in range(runs))
+        grouped_s = min(_listed(root, "--by", "month") for _ in range(runs))
+        make(root, count)
+        one_new_s = _listed(root)
+        return {
+            "count": count,
+            "runs": runs,
+            "first_s": round(first_s, 2),
+            "listed_s": round(listed_s, 2),
+            "grouped_s": round(grouped_s, 2),
+            "one_new_s": round(one_new_s, 2),
+            "index_bytes": (root / ".slipway" / "ledger.index").stat().st_size,
+        }
+
+
+def make(root: Path, number: int) -> None:
+    """The folder of one run that was interrupted once."""
+    begun = FIRST + timedelta(minutes=11 * number)
+    name = f"job-{number % NAMES}"
+    folder = root / ".slipway" / "runs" / name / f"{begun:%Y%m%dT%H%M%SZ}"
+    folder.mkdir(parents=True)
+    middle, end = begun + timedelta(hours=4), begun + timedelta(hours=9)
+    attempts = [(begun, middle, "spot-interruption", 75), (middle, end, "completed", 0)]
+    report = {
+        "schema": "slipway.report/1",
+        "name": name,
+        "status": "succeeded",
+        "scheduler": "slurm",
+        "simulated": False,
+        "attempts": [
+            {
+                "started_at": start.isoformat(),
+                "ended_at": stop.isoformat(),
+                "exit_code": code,
+                "ended_by": by,
+                "resumed_from_step": 0,
+                "last_step": 900,
+            }
+            for start, stop, by, code in attempts
+        ],
+        "quoted": {"usd": "402.1875", "hours": 8.2, "usd_per_hour": "40.7264", "prices_as_of": "2026-11-20"},
+        "stacks": [],
+        "verified_resources": [],
+        "not_emulated": [],
+    }
+    for file, document in (("plan.json", PLAN), ("quote.json", QUOTE), ("report.json", report)):
+        (folder / file).write_text(json.dumps(document), encoding="utf-8")
+
+
+def _listed(root: Path, *words: str) -> float:
+    """Seconds of one process that lists the runs."""
+    begun = time.perf_counter()
+    command = [sys.executable, "-m", "launcher", "ledger", *words]
+    environment = {name: value for name, value in os.environ.items() if name != "SLIPWAY_LEDGER"}
+    environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+    subprocess.run(command, cwd=root, check=True, stdout=subprocess.DEVNULL, env=environment)
+    return time.perf_counter() - begun
+
+
+def main() -> int:
+    """Measure and print; 0 when the aim is met."""
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reader.add_argument("--count", type=int, default=100_000, help="run folders")
+    reader.add_argument("--runs", type=int, default=3, help="listings of each kind; the fastest counts")
+    reader.add_argument("--json", action="store_true", help="print the figures as JSON")
+    asked = reader.parse_args()
+    figures = measure(asked.count, asked.runs)
+    print(json.dumps(figures, indent=2) if asked.json else figures)
+    return 0 if float(str(figures["listed_s"])) < MOST_S else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+"""Quotes worked out a second time, from the plan file and the shipped price files alone.
+
+    python -m benchmarks.recompute [--json]
+
+Nothing of the launcher is imported: plans are read as YAML, prices as CSV, and each formula stands here a second time,
+as the documentation has it. What the estimators of planning give (hours of a job that names tokens, what an instance
+serves) is taken from the quote, whose money is what is worked out. Held: low, middle and high within 0.5 %.
+"""
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from benchmarks import recompute_prices as prices
+
+ROOT = Path(__file__).resolve().parents[1]
+OWN = ROOT / "benchmarks" / "recomputed"
+EXAMPLES = ROOT / "examples"
+PLANS = (
+    OWN / "on-demand-tail.yaml",
+    EXAMPLES / "tiny-gpt.yaml",
+    OWN / "spot-many.yaml",
+    OWN / "block.yaml",
+    EXAMPLES / "trn2-capacity-block.yaml",
+    OWN / "savings-plan-owned.yaml",
+    OWN / "reservation-new.yaml",
+    OWN / "hyperpod.yaml",
+    EXAMPLES / "hyperpod" / "p5-training-plan.yaml",
+    EXAMPLES / "serve" / "pinned" / "llama31-8b-g6e.yaml",
+    OWN / "serve-by-the-clock.yaml",
+    EXAMPLES / "serve" / "closed-model.yaml",
+)
+TOLERANCE = 0.005
+MONTH_H = 730.0
+YEAR_H = 8760
+BOOT_H, OVERHEAD_H, RESTART_H, NOTICE_LOSS_H = 0.15, 0.5, 0.25, 6 / 3600
+BLOCK_LOST_H, TRIAL_H, GUARD_H = 0.5, (1.0, 2.0), (17.5 / 60, 20 / 60)
+MOVES, P3_MID, P3_HIGH, SHARED = 0.033, 0.35, 0.74, 0.92
+FILLED, DEPLOYMENT_H, DEPLOYMENTS = 0.7, 0.75, 2.0
+Plan = Mapping[str, Any]
+
+
+class Dollars(NamedTuple):
+    """A total: low, middle, high."""
+
+    low: float
+    mid: float
+    high: float
+
+
+def recompute(plan: Plan, quote: Mapping[str, Any], today: date) -> Dollars:
+    """The total of a plan.
+
+    Args:
+        plan: the plan file as YAML has it.
+        quote: its `slipway.quote/1`, for what planning has estimated.
+        today: the day that ages of prices are counted to.
+    """
+    if plan["workload"].get("serve"):
+        return _hosted(plan, quote) if quote["purchase_option"] == "bedrock" else _endpoint(plan, quote)
+    option = quote["purchase_option"]
+    by_option: Mapping[str, Callable[[], Dollars]] = {
+        "spot": lambda: _spot(plan, quote, today),
+        "capacity-block": lambda: _block(plan, quote),
+        "training-plan": lambda: _fee(plan),
+    }
+    compute = by_option.get(option, lambda: _by_the_hour(plan, quote))()
+    hours = (quote["hours"]["low"], quote["hours"]["mid"], quote["hours"]["high"])
+    beside = [_beside(plan, quote, each) for each in hours]
+    return Dollars(*(one + other for one, other in zip(compute, beside, strict=True)))
+
+
+def _by_the_hour(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
+    """On demand, a Savings Plan, a reservation, HyperPod: job hours, start-up, idle tail, a new term's share."""
+    nodes, hours = quote["nodes"], quote["hours"]
+    rate, share = _rate(plan, quote), _share(plan)
+    pod = quote["target"].startswith("hyperpod")
+    start, slow_start = (BOOT_H + TRIAL_H[0], BOOT_H + TRIAL_H[1]) if pod else (BOOT_H, BOOT_H)
+    mid = hours["mid"] + start + _tail_h(plan, hours["mid"] + start, pod=pod)
+    high = hours["high"] + slow_start + _tail_h(plan, hours["high"] + slow_start, pod=pod, slow=True)
+    billed = Dollars(hours["low"] + BOOT_H, mid, max(mid, high))
+    return Dollars(*(rate * nodes * max(each, share) for each in billed))
+
+
+def _rate(plan: Plan, quote: Mapping[str, Any]) -> float:
+    """Dollars of an instance-hour."""
+    kind, region, option = quote["instance_type"], quote["region"], quote["purchase_option"]
+    if quote["target"].startswith("hyperpod"):
+        return prices.sagemaker(kind, region, "cluster")
+    if option == "on-demand":
+        return prices.on_demand(kind, region)
+    years = plan["purchase"]["term_years"]
+    return prices.reserved(kind, region, "convertible" if option == "savings-plan" else "standard", years)
+
+
+def _share(plan: Plan) -> float:
+    """Hours of a new term that one run pays for: the term over the runs that fall into it."""
+    purchase, train = plan["purchase"], plan["workload"]["train"]
+    if purchase["option"] not in ("savings-plan", "reserved") or purchase.get("owned"):
+        return 0.0
+    years = purchase["term_years"]
+    return YEAR_H * years / max(1.0, min(train.get("runs", 1), 12 * train.get("runs_per_month", 1) * years))
+
+
+def _tail_h(plan: Plan, busy_h: float, *, pod: bool = False, slow: bool = False) -> float:
+    """Hours that nodes stay after the job: 5 minutes unless the plan says otherwise, on HyperPod the guard's more."""
+    guard = plan.get("guardrails", {})
+    tail = guard.get("idle_minutes", 5) / 60 + (GUARD_H[slow] if pod else 0.0)
+    return min(tail, max(0.0, guard.get("ttl_h", math.inf) - busy_h))
+
+
+def _spot(plan: Plan, quote: Mapping[str, Any], today: date) -> Dollars:
+    """Spot of a job whose checkpoints are stored within the notice: it loses a restart with each interruption."""
+    kind, region, nodes = quote["instance_type"], quote["region"], quote["nodes"]
+    hours, load = plan["workload"]["train"]["hours"], SHARED + (1 - SHARED) * nodes
+    low = -math.log(1 - prices.band_percent(kind, region) / 100) / MONTH_H
+    rates = [each * load for each in (low, math.sqrt(low * P3_MID), P3_HIGH)]
+    lost = RESTART_H + NOTICE_LOSS_H
+    expected = [hours * (1 + each * lost) for each in rates]
+    wall = Dollars(expected[0], expected[1], max(expected[1], hours + lost * _poisson(hours * rates[2], 0.9)))
+    price = float(quote["price"]["usd_per_hour"])
+    seen = prices.spot_seen(kind, region)
+    if not any(abs(price - usd) < 1e-9 for usd, _ in seen):
+        message = f"{plan['name']}: ${price} is in no row of spot.csv"
+        raise LookupError(message)
+    ceiling = prices.on_demand(kind, region)
+    spread = [math.exp(MOVES * math.sqrt((today - day).days)) for _, day in seen]
+    least = max(ceiling / 10, min(usd / wide for (usd, _), wide in zip(seen, spread, strict=True)))
+    most = min(ceiling, max(usd * wide for (usd, _), wide in zip(seen, spread, strict=True)))
+    mid = wall.mid + BOOT_H + _tail_h(plan, wall.mid + BOOT_H)
+    high = wall.high + BOOT_H + _tail_h(plan, wall.high + BOOT_H)
+    return Dollars(
+        nodes * min(price, least) * (wall.low + BOOT_H), nodes * price * mid, nodes * max(price, most) * high
+    )
+
+
+def _poisson(mean: float, probability: float) -> int:
+    """The least count that is not exceeded with at least this probability."""
+    count, term = 0, math.exp(-mean)
+    total = term
+    while total < probability:
+        count += 1
+        term *= mean / count
+        total += term
+    return count
+
+
+def _block(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
+    """A block that is bought lasts as long as it does; one that is not, the days that hold the job."""
+    rate = prices.zoned("capacity_blocks", quote["instance_type"], quote["region"]) * quote["nodes"]
+    own = plan["purchase"].get("reservation")
+    if own:
+        paid = rate * (own["ends_at"] - own["starts_at"]).total_seconds() / 3600
+        return Dollars(paid, paid, paid)
+    days = [math.ceil((quote["hours"][end] + BOOT_H + BLOCK_LOST_H) / 24) for end in ("low", "mid", "high")]
+    return Dollars(*(rate * 24 * (each if each <= 14 else math.ceil(each / 7) * 7) for each in days))
+
+
+def _fee(plan: Plan) -> Dollars:
+    """A training plan that is bought costs its fee."""
+    fee = float(plan["purchase"]["training_plan"]["fee_usd"])
+    return Dollars(fee, fee, fee)
+
+
+def _beside(plan: Plan, quote: Mapping[str, Any], hours: float) -> float:
+    """The lines of a cluster beside its compute that come to more than a cent an hour, and the S3 ones."""
+    region, nodes, pod = quote["region"], quote["nodes"], quote["target"].startswith("hyperpod")
+    up_h, logs = hours + OVERHEAD_H, 0.05 * (nodes + 1)
+
+    def usd(name: str, quantity: float) -> float:
+        return prices.item(name, region) * quantity
+
+    storage, head = plan.get("storage", {}), prices.on_demand("m6i.xlarge", region) * (1.2 if pod else 1.0)
+    total = head * up_h * (1 + storage.get("login_nodes", 0))
+    total += usd("vpc.nat-gateway", up_h) + usd("vpc.public-ipv4", up_h)
+    total += usd("vpc.nat-gateway-data", 20 * nodes + logs * up_h)
+    total += usd("cloudwatch.logs-ingestion", logs * up_h)
+    total += usd("fsx.lustre-persistent-250", storage.get("lustre_gib", 0) / MONTH_H * up_h)
+    if not pod:
+        total += usd("ebs.gp3-storage", (nodes * 160 * (hours + BOOT_H) + 60 * up_h) / MONTH_H)
+        total += usd("route53.hosted-zone", math.ceil(up_h / MONTH_H) if up_h > 12 else 0)
+    params_b = 8.03 if isinstance(plan["workload"]["train"].get("model"), str) else 0.0002
+    return total + usd("s3.standard-storage", 14 * params_b * 3 * (1 + hours / MONTH_H))
+
+
+def _endpoint(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
+    """A month of an endpoint: the hours of its instances, two deployments, and what grows with the requests."""
+    serve, serving = plan["workload"]["serve"], quote["serving"]
+    rate = prices.sagemaker(quote["instance_type"], quote["region"], "hosting")
+    speed = serving["tokens_per_s_range"]
+    found = []
+    for tokens in (speed["high"], serving["tokens_per_s"], speed["low"]):
+        least = [2] * 12 + [1] * 12 if serve.get("schedule") else [1] * 24
+        needed = math.ceil(serve["requests_per_s"] / (tokens / serve["output_tokens"] * FILLED))
+        counts = [max(each, needed) for each in least]
+        instance_hours = sum(counts) / 24 * MONTH_H
+        paid = instance_hours + max(counts) * DEPLOYMENT_H * DEPLOYMENTS
+        found.append(rate * paid + _beside_endpoint(serve, quote, instance_hours))
+    low, mid, high = found
+    return Dollars(min(low, mid), mid, max(mid, high))
+
+
+def _beside_endpoint(serve: Plan, quote: Mapping[str, Any], instance_hours: float) -> float:
+    """Data, logs and what watches an endpoint."""
+    requests = serve["requests_per_s"] * MONTH_H * 3600
+    logs = requests * 1e-6 + instance_hours * 0.005
+    lines = (
+        ("sagemaker.endpoint-data-in", requests * serve["input_tokens"] * 6e-9),
+        ("sagemaker.endpoint-data-out", requests * serve["output_tokens"] * 6e-9),
+        ("cloudwatch.logs-ingestion", logs),
+        ("cloudwatch.alarm", 6),
+        ("cloudwatch.dashboard", 1),
+        ("cloudwatch.custom-metric", 3),
+    )
+    return sum(prices.item(name, quote["region"]) * quantity for name, quantity in lines)
+
+
+def _hosted(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
+    """A month of tokens on Bedrock."""
+    serve = plan["workload"]["serve"]
+    inputs, outputs = prices.bedrock(quote["serving"]["bedrock"]["inference_id"])
+    millions = serve["requests_per_s"] * MONTH_H * 3600 / 1e6
+    usd = millions * (serve["input_tokens"] * inputs + serve["output_tokens"] * outputs)
+    return Dollars(usd, usd, usd)
+
+
+def deviations(quote: Mapping[str, Any], own: Dollars) -> dict[str, float]:
+    """How far a quote is from what was worked out, as shares of it."""
+    return {end: float(quote["usd"][end]) / getattr(own, end) - 1 for end in Dollars._fields}
+
+
+def read(path: Path) -> Plan:
+    """A plan file."""
+    found: Plan = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Quote every plan and work it out; 0 when all are within the tolerance."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.recompute", description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args(arguments)
+    found, today = {}, datetime.now(UTC).date()
+    for path in PLANS:
+        command = [sys.executable, "-m", "launcher", "quote", str(path), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+        quote = json.loads(done.stdout)
+        found[path.stem] = deviations(quote, recompute(read(path), quote, today))
+    worst = max(abs(each) for ends in found.values() for each in ends.values())
+    passed = worst <= TOLERANCE
+    if asked.json:
+        rows = [{"plan": name, **{end: f"{off:+.3%}" for end, off in ends.items()}} for name, ends in found.items()]
+        print(json.dumps({"worst": f"{worst:.3%}", "allowed": f"{TOLERANCE:.1%}", "quotes": rows}, indent=2))
+        return not passed
+    for name, ends in found.items():
+        print(f"{name:22}", *(f"{end} {off:+.3%}" for end, off in ends.items()))
+    print(f"the furthest off by {worst:.3%}; {TOLERANCE:.1%} allowed")
+    return not passed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
