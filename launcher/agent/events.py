@@ -96,9 +96,13 @@ def events_path(path: Path, *, part: int) -> Path:
 
 
 def _say(line: str) -> None:
-    """Into the node's log, which is the output; who reads it may be gone (srun, slurmstepd), and the job goes on."""
+    """Into the node's log, which is the output; who reads it may be gone (srun, slurmstepd), and the job goes on.
+
+    The command writes to the same file: a line and its end go out in one write, also where Python does not buffer.
+    """
     with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)  # noqa: T201  as said
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def _brief(value: Any) -> str:

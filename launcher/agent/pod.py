@@ -141,4 +141,5 @@ class _Output:
 def _say(text: str) -> None:
     """Into the pod's log; the first line of an attempt is told from others by how it begins."""
     with contextlib.suppress(OSError):
-        print(f"slipway: {text}", file=sys.stderr, flush=True)  # noqa: T201  as said
+        sys.stderr.write(f"slipway: {text}\n")  # in one write: the command writes here as well
+        sys.stderr.flush()
