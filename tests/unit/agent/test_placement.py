@@ -69,22 +69,17 @@ class TestEvents:
     def test_a_line_is_printed_in_one_piece(self, tmp_path, monkeypatch):
         """The command prints into the same file: half a line of the agent's would swallow one of its own."""
 
-        class Writes(io.RawIOBase):
-            def __init__(self):
-                self.each = []
+        each = []
 
-            def writable(self):
-                return True
-
+        class Writes(io.BytesIO):
             def write(self, data):
-                self.each.append(bytes(data))
-                return len(data)
+                each.append(bytes(data))
+                return super().write(data)
 
-        writes = Writes()
-        monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(writes, write_through=True))  # as PYTHONUNBUFFERED makes it
+        monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(Writes(), write_through=True))  # as PYTHONUNBUFFERED makes it
         EventLog(tmp_path / "events.jsonl").append("restored", step=1)
         monkeypatch.undo()
-        assert writes.each == [b"[slipway] restored step=1\n"]
+        assert each == [b"[slipway] restored step=1\n"]
 
     def test_every_node_has_its_own(self, tmp_path):
         assert events_path(tmp_path / "events.jsonl", part=0) == tmp_path / "events.jsonl"
