@@ -67,7 +67,7 @@ class TestEvents:
         assert capsys.readouterr().err.count("events cannot be written") == 1
 
     def test_a_line_is_printed_in_one_piece(self, tmp_path, monkeypatch):
-        """The command prints into the same file: half a line of the agent's would swallow one of its own."""
+        """The command prints into the same file; without a buffer, print() writes a line and its end apart."""
 
         each = []
 
@@ -76,7 +76,7 @@ class TestEvents:
                 each.append(bytes(data))
                 return super().write(data)
 
-        monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(Writes(), write_through=True))  # as PYTHONUNBUFFERED makes it
+        monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(Writes(), write_through=True))
         EventLog(tmp_path / "events.jsonl").append("restored", step=1)
         monkeypatch.undo()
         assert each == [b"[slipway] restored step=1\n"]
