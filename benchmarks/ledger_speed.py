@@ -3,19 +3,22 @@
     python -m benchmarks.ledger_speed [--count N] [--runs N] [--json]
 
 Run folders with the files that a run leaves are made, listed once so that the index is there, and then listed by whole
-processes; the fastest counts. Before the last ones a run is added, which is what a person's folder looks like.
+processes; the fastest counts. Before the last ones a run is added, which is what a person's folder looks like. The aim
+is held against processor time: on a busy machine the clock measures the others.
 
     count        run folders
     first_s      seconds of the first listing, which reads every folder
     listed_s     seconds of a listing with the index
     grouped_s    the same, added up by month
     one_new_s    the same, after one more run
+    listed_cpu_s seconds of processor time of a listing with the index
     index_bytes  size of the index
 """
 
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -46,16 +49,17 @@ def measure(count: int, runs: int) -> dict[str, object]:
         root = Path(place)
         for number in range(count):
             make(root, number)
-        first_s = _listed(root)
-        listed_s = min(_listed(root) for _ in range(runs))
-        grouped_s = min(_listed(root, "--by", "month") for _ in range(runs))
+        first_s, _ = _listed(root)
+        listed = [_listed(root) for _ in range(runs)]
+        grouped_s = min(_listed(root, "--by", "month")[0] for _ in range(runs))
         make(root, count)
-        one_new_s = _listed(root)
+        one_new_s, _ = _listed(root)
         return {
             "count": count,
             "runs": runs,
             "first_s": round(first_s, 2),
-            "listed_s": round(listed_s, 2),
+            "listed_s": round(min(wall for wall, _ in listed), 2),
+            "listed_cpu_s": round(min(cpu for _, cpu in listed), 2),
             "grouped_s": round(grouped_s, 2),
             "one_new_s": round(one_new_s, 2),
             "index_bytes": (root / ".slipway" / "ledger.index").stat().st_size,
@@ -96,14 +100,20 @@ def make(root: Path, number: int) -> None:
         (folder / file).write_text(json.dumps(document), encoding="utf-8")
 
 
-def _listed(root: Path, *words: str) -> float:
-    """Seconds of one process that lists the runs."""
-    begun = time.perf_counter()
+def _listed(root: Path, *words: str) -> tuple[float, float]:
+    """Seconds of one process that lists the runs, by the clock and of processor time."""
+    begun, before = time.perf_counter(), _used()
     command = [sys.executable, "-m", "launcher", "ledger", *words]
     environment = {name: value for name, value in os.environ.items() if name != "SLIPWAY_LEDGER"}
     environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
     subprocess.run(command, cwd=root, check=True, stdout=subprocess.DEVNULL, env=environment)
-    return time.perf_counter() - begun
+    return time.perf_counter() - begun, _used() - before
+
+
+def _used() -> float:
+    """Seconds of processor time of the processes that were waited for."""
+    found = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return found.ru_utime + found.ru_stime
 
 
 def main() -> int:
@@ -115,7 +125,7 @@ def main() -> int:
     asked = reader.parse_args()
     figures = measure(asked.count, asked.runs)
     print(json.dumps(figures, indent=2) if asked.json else figures)
-    return 0 if float(str(figures["listed_s"])) < MOST_S else 1
+    return 0 if float(str(figures["listed_cpu_s"])) < MOST_S else 1
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ def ledger(
         found = _found()
     finally:
         # All that was made until here is kept: half the time of a long ledger went into looking for garbage in it.
+        gc.freeze()
         gc.enable()
     if since is not None:
         found = found.since(datetime.combine(since, time(), UTC))

@@ -1,14 +1,21 @@
-"""`slipway report`: what a run came to, beside what was quoted."""
+"""`slipway report`: what a run came to, beside what was quoted, and beside what AWS billed."""
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from launcher.cli import options, output
 from launcher.cli.table import terminal_width
+from launcher.model.bill import Upfront
 from launcher.model.errors import UnreadableInputError
 from launcher.records.command_record import KILLED, read_command
-from launcher.records.run_folder import latest
+from launcher.records.run_folder import RunFolder, latest
+
+if TYPE_CHECKING:
+    from launcher.model.bill import BilledRun
+    from launcher.model.report import Report
 
 
 def register(app: typer.Typer) -> None:
@@ -17,13 +24,29 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    run: options.RunName, *, json: options.Json = False, html: options.Html = None, show: options.Open = False
+    run: options.RunName,
+    *,
+    billed: Annotated[bool, typer.Option("--billed", help="What AWS billed for it, line by line.")] = False,
+    export: Annotated[
+        str | None,
+        typer.Option("--export", metavar="PLACE", help="A billing export: file, folder or s3://, CUR 2.0 or FOCUS."),
+    ] = None,
+    upfront: Annotated[
+        Upfront, typer.Option("--upfront", help="Fees paid at once: when they were paid, or spread.")
+    ] = Upfront.PAID,
+    json: options.Json = False,
+    html: options.Html = None,
+    show: options.Open = False,
 ) -> None:
-    """Show the newest run of a plan: attempts, hours, dollars at the quoted rate, and what was checked."""
-    from launcher.cli.report_page import page
+    """Show the newest run of a plan: attempts, hours, dollars at the quoted rate, and what was checked.
+
+    --billed reads the bill by the tag of the run's cluster from Cost Explorer, or from an export with --export.
+    """
     from launcher.records.documents import parse_report
     from launcher.workflow.run.status import status_of
 
+    if not billed and (export is not None or upfront is not Upfront.PAID):
+        raise UnreadableInputError("--export and --upfront are about the bill", hint="add --billed")
     name = options.plan_name(run)
     folder = latest(name, Path.cwd())
     command = read_command(folder)
@@ -34,16 +57,46 @@ def report(
         )
     document = folder.read_json("report.json")
     found = parse_report(document)
+    bill = _bill(name, folder, export, upfront) if billed else None
     target = options.page_path(html, name, "report", show=show)
     if target is not None:
         from launcher.cli.html import page as html_page
         from launcher.cli.html import report as report_html
         from launcher.workflow.run.timeline import timeline
 
-        html_page.save(target, report_html.page(found, timeline(folder, found.attempts)), show=show)
+        html_page.save(target, report_html.page(found, timeline(folder, found.attempts), bill), show=show)
     elif json:
-        output.document(document)
+        output.document(_document(document, bill))
     else:
-        output.page(page(found, terminal_width(), everything=output.verbose()))
+        _print(found, bill)
     if status_of(folder, found) == KILLED:
         output.say(f"\n  Its launch was killed: this is what was known then. next: slipway status {name}")
+
+
+def _bill(name: str, folder: RunFolder, export: str | None, upfront: Upfront) -> "BilledRun":
+    """What AWS billed."""
+    from launcher.workflow.bill.story import BillOptions, bill_of
+
+    asked = BillOptions(root=Path.cwd(), environment=dict(os.environ), export=export, upfront=upfront)
+    return bill_of(name, folder, asked, options.now())
+
+
+def _document(document: dict[str, Any], bill: "BilledRun | None") -> dict[str, Any]:
+    """The report as JSON, with the bill where it was asked for."""
+    if bill is None:
+        return document
+    from launcher.records.bill_document import billed_document
+
+    return document | {"billed": billed_document(bill)}
+
+
+def _print(found: "Report", bill: "BilledRun | None") -> None:
+    """The page: the bill alone where it was asked for."""
+    if bill is None:
+        from launcher.cli.report_page import page
+
+        output.page(page(found, terminal_width(), everything=output.verbose()))
+    else:
+        from launcher.cli.bill_page import bill_lines, head
+
+        output.page([*head(found), *bill_lines(bill, terminal_width())])

@@ -1,8 +1,10 @@
 """The page of `slipway report --html`: loss, throughput and dollars of a run over time, with what happened to it."""
 
 from launcher.cli import words
+from launcher.cli.html.bill import section
 from launcher.cli.html.page import Cell, document, paragraphs, table
 from launcher.cli.html.svg import Plot, lines_plot
+from launcher.model.bill import BilledRun
 from launcher.model.durations import HOUR_S, spoken
 from launcher.model.report import Report
 from launcher.workflow.run.timeline import RunTimeline
@@ -10,8 +12,8 @@ from launcher.workflow.run.timeline import RunTimeline
 MINUTE_S = 60.0
 
 
-def page(report: Report, timeline: RunTimeline) -> str:
-    """The whole file."""
+def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None) -> str:
+    """The whole file; `billed` is the bill, where it was asked for."""
     count = len(report.attempts)
     lead = f"{report.status.value} after {count} attempt{'s' if count != 1 else ''}"
     quoted = f"quoted ${words.dollars(report.quoted_usd)} for {spoken(report.quoted_hours * HOUR_S)}"
@@ -24,6 +26,8 @@ def page(report: Report, timeline: RunTimeline) -> str:
     parts: list[str | Plot] = [paragraphs([lead], "lead"), paragraphs([f"{quoted}{spent}"])]
     if report.simulated:
         parts.append(paragraphs(["The machines were stand-ins: their hours say nothing of the quoted ones."], "soft"))
+    if billed is not None:
+        parts += section(billed)
     parts += _plots(report, timeline)
     parts += [_attempts(report), _checked(report)]
     return document(f"{report.name}: the run", parts)

@@ -2,14 +2,13 @@
 
 import os
 from collections.abc import Iterator
-from operator import attrgetter
+from operator import itemgetter
 from pathlib import Path
 
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import Ledger, LedgerEntry
 from launcher.records.ledger_index import LedgerIndex, entry_of_line
 from launcher.records.run_folder import RUNS, RunFolder
-from launcher.workflow.ledger.entries import entry_of
 
 INDEX = Path(".slipway") / "ledger.index"
 
@@ -29,6 +28,9 @@ def folder_ledger(root: Path) -> Ledger:
         key = f"{name}/{run}"
         entry = entry_of_line(known[key][1]) if key in known and known[key][0] == stamp else None
         if entry is None:
+            # Loaded where a folder is read alone: that takes a third of the time of a listing from the index.
+            from launcher.workflow.ledger.entries import entry_of
+
             try:
                 entry = entry_of(name, RunFolder(path=Path(path)))
             except UnreadableInputError as problem:
@@ -43,7 +45,11 @@ def folder_ledger(root: Path) -> Ledger:
 
 def newest_first(entries: list[LedgerEntry]) -> tuple[LedgerEntry, ...]:
     """Runs by when they began, the last one first."""
-    return tuple(sorted(entries, key=attrgetter("started_at", "name", "run"), reverse=True))
+    return tuple(sorted(entries, key=_BY_BEGINNING, reverse=True))
+
+
+_BY_BEGINNING = itemgetter(*(LedgerEntry._fields.index(name) for name in ("started_at", "name", "run")))
+"""By place and not by name: entries are tuples, and a long ledger has a hundred thousand of them."""
 
 
 def _folders(runs: Path) -> Iterator[tuple[str, str, str, str]]:
@@ -51,9 +57,9 @@ def _folders(runs: Path) -> Iterator[tuple[str, str, str, str]]:
     if not runs.is_dir():
         return
     with os.scandir(runs) as names:
-        plans = [each for each in names if each.is_dir()]
-    for plan in plans:
-        with os.scandir(plan.path) as found:
+        plans = [(each.name, each.path) for each in names if each.is_dir()]
+    for name, path in plans:
+        with os.scandir(path) as found:
             for each in found:
                 if each.is_dir(follow_symlinks=False):
-                    yield plan.name, each.name, each.path, str(each.stat(follow_symlinks=False).st_mtime_ns)
+                    yield name, each.name, each.path, str(each.stat(follow_symlinks=False).st_mtime_ns)

@@ -12,6 +12,7 @@ from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import LedgerEntry
 from launcher.model.money import UsdRange
 from launcher.model.report import Attempt, Report, RunStatus
+from launcher.records.bill_document import BILLED
 from launcher.records.documents import parse_report
 from launcher.records.ledger_document import texts
 from launcher.records.run_folder import STAMP, RunFolder
@@ -23,8 +24,6 @@ NOT_SUBMITTED = "not-submitted"
 INTERRUPTED = ("spot-interruption", "node-lost")
 DIGITS = 6
 """Of hours: four milliseconds."""
-BILLED = "billed.json"
-"""What AWS billed for the run, once somebody has asked."""
 _SPAN: dict[str, Any] = {"low": str, "mid": str, "high": str}
 _QUOTE: dict[str, Any] = {
     **dict.fromkeys(("target", "instance_type", "usd_per_hour"), (str, None)),

@@ -1,0 +1,132 @@
+"""What Cost Explorer says was billed under a tag, day by day.
+
+GetCostAndUsage groups by two things at most, so it is asked twice: for usage by service and usage type, and for the
+rest (fees, discounts, credits, taxes) by what kind of record it is. Each request costs money: from memory $0.01,
+unconfirmed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from launcher.aws.calls import CUT_SHORT, items
+from launcher.aws.session import Session
+from launcher.catalog.billed import service_code
+from launcher.model.bill import BilledRow, ChargeKind
+from launcher.model.errors import AwsError
+
+HOME = "us-east-1"
+"""Where the endpoint is, for every region of the commercial partition (AWS General Reference)."""
+USED = ("Usage", "DiscountedUsage", "SavingsPlanCoveredUsage")
+"""Record types whose quantity is what was used; those of the others repeat it."""
+METRICS = ("UnblendedCost", "AmortizedCost", "UsageQuantity")
+NO_USAGE_TYPE = "NoUsageType"
+"""From memory."""
+_KINDS: Mapping[str, ChargeKind] = {
+    "credit": ChargeKind.CREDIT,
+    "tax": ChargeKind.TAX,
+    "refund": ChargeKind.REFUND,
+    "discount": ChargeKind.DISCOUNT,
+    "negation": ChargeKind.DISCOUNT,
+}
+"""Kinds by a word of the record type's name; what has none of them is a fee."""
+
+
+def billed_rows(session: Session, tag: tuple[str, str], begin: date, end: date) -> list[BilledRow]:
+    """The rows of a tag from one day to before another.
+
+    Args:
+        session: of us-east-1.
+        tag: its key and its value.
+        begin: the first day.
+        end: the day after the last.
+
+    Raises:
+        AwsError: it may not be asked, or the call failed.
+    """
+    tagged = {"Tags": {"Key": tag[0], "Values": [tag[1]], "MatchOptions": ["EQUALS"]}}
+    used = {"Dimensions": {"Key": "RECORD_TYPE", "Values": list(USED)}}
+    found = _asked(session, {"And": [tagged, used]}, ("SERVICE", "USAGE_TYPE"), begin, end)
+    rest = _asked(session, {"And": [tagged, {"Not": used}]}, ("RECORD_TYPE", "USAGE_TYPE"), begin, end)
+    return [*_rows(found, _usage), *_rows(rest, _other)]
+
+
+def _asked(
+    session: Session, chosen: Mapping[str, Any], by: Sequence[str], begin: date, end: date
+) -> list[Mapping[str, Any]]:
+    return items(
+        session.client("ce").get_cost_and_usage,
+        "ask Cost Explorer what was billed",
+        "ResultsByTime",
+        token="NextPageToken",  # noqa: S106 - the name of a field
+        TimePeriod={"Start": begin.isoformat(), "End": end.isoformat()},
+        Granularity="DAILY",
+        Metrics=list(METRICS),
+        Filter=chosen,
+        GroupBy=[{"Type": "DIMENSION", "Key": key} for key in by],
+    )
+
+
+def _rows(
+    days: Sequence[Mapping[str, Any]], named: Callable[[str, str], tuple[str, str, ChargeKind]]
+) -> Iterator[BilledRow]:
+    """The groups of every day as rows; a day without any has none."""
+    for day in days:
+        begin, end = (_midnight(day["TimePeriod"][each]) for each in ("Start", "End"))
+        for group in day.get("Groups", ()):
+            first, second = group["Keys"]
+            service, usage_type, kind = named(first, second)
+            metrics = group["Metrics"]
+            yield BilledRow(
+                service=service,
+                usage_type=usage_type,
+                kind=kind,
+                quantity=_amount(metrics, "UsageQuantity", None),
+                unit=_unit(metrics),
+                usd=_amount(metrics, "UnblendedCost", "USD"),
+                spread_usd=_amount(metrics, "AmortizedCost", "USD"),
+                begin=begin,
+                end=end,
+                what=first if kind is not ChargeKind.USAGE else "",
+                closed=None if "Estimated" not in day else not day["Estimated"],
+            )
+
+
+def _usage(service: str, usage_type: str) -> tuple[str, str, ChargeKind]:
+    return service_code(service), _named(usage_type), ChargeKind.USAGE
+
+
+def _other(record_type: str, usage_type: str) -> tuple[str, str, ChargeKind]:
+    words = record_type.lower()
+    return "", _named(usage_type), next((kind for word, kind in _KINDS.items() if word in words), ChargeKind.FEE)
+
+
+def _named(usage_type: str) -> str:
+    """A usage type, empty where Cost Explorer says that there is none."""
+    return "" if usage_type == NO_USAGE_TYPE else usage_type
+
+
+def _midnight(day: str) -> datetime:
+    return datetime.combine(date.fromisoformat(day[:10]), time(), UTC)
+
+
+def _unit(metrics: Mapping[str, Any]) -> str:
+    unit = str(metrics.get("UsageQuantity", {}).get("Unit", ""))
+    return "" if unit == "N/A" else unit
+
+
+def _amount(metrics: Mapping[str, Any], name: str, unit: str | None) -> Decimal:
+    """A metric.
+
+    Raises:
+        AwsError: it is missing, no number, or in another currency.
+    """
+    what = "ask Cost Explorer what was billed"
+    try:
+        found, amount = metrics[name], Decimal(metrics[name]["Amount"])
+    except (InvalidOperation, KeyError, TypeError) as problem:
+        raise AwsError(f"{what}: {CUT_SHORT}: {name} is {metrics.get(name)}", hint="run it again") from problem
+    if unit is not None and found.get("Unit") != unit:
+        raise AwsError(f"{what}: {name} is in {found.get('Unit') or 'no unit'}, expected {unit}")
+    return amount

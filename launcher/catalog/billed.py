@@ -1,0 +1,76 @@
+"""What AWS's bill calls a line of a quote: the service and the usage type, as data/billed_lines.csv has them."""
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import cache
+from typing import NamedTuple
+
+from launcher.catalog.bill import UsageType, usage_types
+from launcher.catalog.tables import read_cells
+from launcher.model.enums import Basis
+
+
+class BilledAs(NamedTuple):
+    """How a line of a quote appears on a bill.
+
+    `usage_type` is without a region's prefix, empty where nothing is known but the services. One of the quote's units
+    is `units` of AWS's. `confirmed` says whether that was read in a public source, not remembered.
+    """
+
+    services: tuple[str, ...]
+    usage_type: str
+    units: Decimal
+    confirmed: bool
+
+
+def billed_as(name: str) -> BilledAs | None:
+    """How the line of a name is billed; None where that is not known.
+
+    >>> billed_as("2 x p5.48xlarge spot").usage_type, billed_as("S3 uploads").units, billed_as("idle tail")
+    ('SpotUsage:p5.48xlarge', Decimal('1000'), None)
+    """
+    for form, cells, item in _rows():
+        found = form.fullmatch(name)
+        if found is None:
+            continue
+        if item is not None:
+            return BilledAs((item.service,), item.name, item.units, confirmed=True)
+        usage_type = cells["usage_type"].format(**found.groupdict())
+        sure = cells["basis"] != Basis.MEMORY.value
+        return BilledAs(tuple(cells["service"].split("|")), usage_type, Decimal(1), confirmed=sure)
+    return None
+
+
+def service_code(name: str) -> str:
+    """The code of a service by what a bill calls it: the code itself, or a name that people read.
+
+    >>> service_code("EC2 - Other"), service_code("AmazonEC2"), service_code("Amazon Polly")
+    ('AmazonEC2', 'AmazonEC2', 'Amazon Polly')
+    """
+    return _services().get(name, name)
+
+
+def is_usage_type(known: str, usage_type: str) -> bool:
+    """Whether a usage type of a bill, with a region's prefix or without, is a known one.
+
+    >>> is_usage_type("BoxUsage:p5.48xlarge", "USE2-BoxUsage:p5.48xlarge")
+    True
+    """
+    nothing = Decimal(0)
+    named = UsageType(item="", service="", name=known, unit="", units=nothing, starts_at=nothing)
+    return named.names(usage_type)
+
+
+@cache
+def _rows() -> tuple[tuple[re.Pattern[str], Mapping[str, str], UsageType | None], ...]:
+    items = {each.item: each for each in usage_types()}
+    return tuple(
+        (re.compile(cells["line"]), cells, items[cells["item"]] if cells["item"] else None)
+        for cells in read_cells("billed_lines.csv")
+    )
+
+
+@cache
+def _services() -> Mapping[str, str]:
+    return {cells["name"]: cells["code"] for cells in read_cells("billing_services.csv")}
