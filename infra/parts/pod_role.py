@@ -7,7 +7,7 @@ from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from launcher.rendering.kubernetes_job import SERVICE_ACCOUNT
+from launcher.model.kubernetes import SERVICE_ACCOUNT
 
 
 def pod_role(scope: Construct, id_: str, *, cluster: str, policy: iam.CfnManagedPolicy) -> iam.Role:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+import yaml
+
 from launcher.catalog.serving_images import load_images
 from launcher.model import eks, sizing
 from launcher.model.bundle import RenderedFile
@@ -15,6 +17,7 @@ from launcher.planning.eks import refusals
 from launcher.rendering import kubernetes_job
 from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings
 from launcher.rendering.contexts import Tag
+from launcher.rendering.efa_rules import plugin_findings
 from launcher.rendering.eks_contexts import EksContext, NodeGroupContext, PluginsContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.kubernetes_pod import resource_name
@@ -122,11 +125,19 @@ def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], _names: Clu
 
 
 def plugin_files(facts: InstanceType) -> list[RenderedFile]:
-    """What shows a type's chips and interfaces to Kubernetes; nothing for a type without either."""
+    """What shows a type's chips and interfaces to Kubernetes; nothing for a type without either.
+
+    Raises:
+        ImpossibleError: as the template is written, nodes would not show their EFA interfaces.
+    """
     context = _plugins(facts)
     files = []
     if context.nvidia_plugin or context.efa_plugin:
         files.append(RenderedFile(path=PLUGINS_FILE, text=rendered("kubernetes/plugins.yaml.j2", context)))
+    shown = [each for file in files for each in yaml.safe_load_all(file.text)]
+    lost = tuple(plugin_findings(shown, facts, where="templates/kubernetes/plugins.yaml.j2"))
+    if lost:
+        raise ImpossibleError(f"nodes of {facts.name} would show no EFA", findings=lost)
     if context.device_plugin:
         files.append(RenderedFile(path=NEURON_FILE, text=rendered("kubernetes/device-plugin.yaml.j2", context)))
     return files

@@ -6,17 +6,22 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import yaml
+
 from launcher.agent.job import JobSpec
 from launcher.model.bundle import RenderedFile
 from launcher.model.enums import Operator
+from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
+from launcher.model.kubernetes import SERVICE_ACCOUNT
 from launcher.model.monitoring import JOURNAL_FOLDER
 from launcher.model.plan import Plan
 from launcher.model.target import target_of
 from launcher.rendering import kubernetes_pod as pod
 from launcher.rendering.batch import JobSettings, NodeView, job_spec, secret_findings, workers_per_node
 from launcher.rendering.contexts import KubernetesJobContext
+from launcher.rendering.efa_rules import document_findings
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import script_text
@@ -30,8 +35,6 @@ IN_A_POD = NodeView(
     folder="${SLIPWAY_ROOT}/job", scratch="${SLIPWAY_ROOT}/scratch", contained=True, slurm=False, imds=False
 )
 """What a pod gives the agent. Only pods on the host's network reach the metadata service: notice is a signal."""
-SERVICE_ACCOUNT = "slipway-jobs"
-"""Whose pods EKS lends the role of the cluster's jobs."""
 QUEUES = re.compile(r"(hyperpod-ns-.+)-localqueue")
 """HyperPod's task governance makes one for each team's namespace (SageMaker developer guide, task governance)."""
 LOG_PATTERN = r'"step": ?\d+|step[= ]\d+'
@@ -199,8 +202,16 @@ def _image(plan: Plan, facts: InstanceType) -> str:
 
 
 def job_manifest(context: KubernetesJobContext) -> str:
-    """The objects of a submission, as YAML."""
-    return rendered("kubernetes/job.yaml.j2", context)
+    """The objects of a submission, as YAML.
+
+    Raises:
+        ImpossibleError: as the template is written, the job would run without EFA.
+    """
+    text = rendered("kubernetes/job.yaml.j2", context)
+    lost = tuple(document_findings(yaml.safe_load_all(text), context.efa, where="templates/kubernetes"))
+    if lost:
+        raise ImpossibleError(f"{context.plan}: its pods would have no EFA", findings=lost)
+    return text
 
 
 def namespace_manifest(context: KubernetesJobContext) -> str:

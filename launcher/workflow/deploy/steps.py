@@ -1,5 +1,6 @@
 """Steps of a deployment: files, one synthesis, its difference, that assembly deployed, and what came of it read."""
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,12 +14,14 @@ from launcher.cdk.commands import Assembly, Cdk, deploy
 from launcher.cdk.runner import Runner
 from launcher.model.bundle import Bundle
 from launcher.model.document import document
+from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.sizing import head_node
 from launcher.records.documents import quote_document
 from launcher.records.run_folder import RunFolder
+from launcher.rendering.efa_rules import stack_findings
 from launcher.workflow.deploy.hyperpod import refuse_unless_training_plan_fits
 from launcher.workflow.deploy.readback.reading import ClusterState
 from launcher.workflow.deploy.render import render_any
@@ -100,12 +103,31 @@ def record(folder: RunFolder, quoted: Quote, rank: int, catalog: Catalog, base: 
 
 
 def synthesise(folder: RunFolder, quoted: Quote, context: DeployContext) -> tuple[Cdk, Assembly]:
-    """Synthesise the run folder's plan: a dry run, too, as it calls nothing."""
+    """Synthesise the run folder's plan: a dry run, too, as it calls nothing.
+
+    Raises:
+        ImpossibleError: its machines would have no EFA.
+    """
     cdk = Cdk(runner=context.runner, environment=context.environment)
     context.tell("synthesising the stacks")
     amounts = {"usd_per_hour": quoted.usd_per_hour, "max_usd": context.max_usd}
     known = {name: usd for name, usd in amounts.items() if usd is not None}
-    return cdk, cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, known)
+    assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, known)
+    refuse_without_efa(quoted.plan, assembly, context.instances)
+    return cdk, assembly
+
+
+def refuse_without_efa(plan: Plan, assembly: Assembly, instances: Mapping[str, InstanceType]) -> None:
+    """Go on with stacks whose machines get the EFA interfaces that their type has.
+
+    Raises:
+        ImpossibleError: they would not, with every reason.
+    """
+    templates = (json.loads(path.read_text(encoding="utf-8")) for path in assembly.templates.values())
+    facts = instances[plan.place.instance_type]
+    lost = [finding for each in templates for finding in stack_findings(each, facts)]
+    if lost:
+        raise ImpossibleError(f"{plan.name}: its machines would have no EFA", findings=lost)
 
 
 def plan_words(plan: Plan) -> list[str]:

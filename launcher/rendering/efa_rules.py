@@ -1,0 +1,139 @@
+"""Five ways to get no EFA, each a rule: without it a job of several nodes runs over TCP, slowly, and nothing says so.
+
+On rendered documents: pods that ask for fewer interfaces than their node has, and nodes whose plugin does not show
+them. On templates of stacks: launch templates that attach fewer, security groups that do not let their members speak
+with each other (EFA is not IP: a rule to 0.0.0.0/0 does not cover it), and node groups in several zones, between which
+there is none (EC2 user guide, Elastic Fabric Adapter, "EFA limitations").
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from launcher.model.finding import Finding, error
+from launcher.model.instance_type import InstanceType
+from launcher.model.kubernetes import EFA, HUGE_PAGES
+
+Document = Mapping[str, Any]
+PLUGIN = "aws-efa-k8s-device-plugin"
+_KINDS = ("efa", "efa-only")
+_ALL = "-1"
+_TEMPLATE, _GROUP, _NODES = "AWS::EC2::LaunchTemplate", "AWS::EC2::SecurityGroup", "AWS::EKS::Nodegroup"
+
+
+def document_findings(documents: Iterable[Document], interfaces: int, *, where: str) -> Iterator[Finding]:
+    """What of their nodes' EFA the pods among some documents do not ask for.
+
+    Args:
+        documents: objects of a job.
+        interfaces: how many for EFA its nodes have.
+        where: the file that they are from.
+    """
+    for document in documents if interfaces else ():
+        for pod in pod_templates(document):
+            yield from _pod_findings(pod, interfaces, where)
+
+
+def pod_templates(document: Document) -> list[Document]:
+    """The pod templates of a job's object, of whatever kind."""
+    spec = document.get("spec") or {}
+    if "pytorchReplicaSpecs" in spec:
+        return [each["template"] for each in spec["pytorchReplicaSpecs"].values()]
+    if "replicaSpecs" in spec:
+        return [each["template"] for each in spec["replicaSpecs"]]
+    return [spec["template"]] if "template" in spec and document.get("kind") == "Job" else []
+
+
+def _pod_findings(pod: Document, interfaces: int, where: str) -> Iterator[Finding]:
+    """What one pod lacks, its containers together."""
+    limits = [each.get("resources", {}).get("limits", {}) for each in pod["spec"]["containers"]]
+    asked = sum(int(each.get(EFA, 0)) for each in limits)
+    if asked < interfaces:
+        message = f"a pod asks for {asked} of its node's {interfaces} {EFA}: the job would speak TCP"
+        hint = f'resources: {{limits: {{{EFA}: "{interfaces}"}}}}'
+        yield error("efa-not-asked-for", where, message, hint)
+    if not any(str(each.get(HUGE_PAGES, "0")).rstrip("KMGi") not in ("", "0") for each in limits):
+        message = f"pods with EFA ask for no {HUGE_PAGES}: libfabric sets up its interfaces there"
+        yield error("efa-without-pages", where, message, f"resources: {{limits: {{{HUGE_PAGES}: 5120Mi}}}}")
+
+
+def plugin_findings(documents: Iterable[Document], facts: InstanceType, *, where: str) -> Iterator[Finding]:
+    """Whether EFA's device plugin runs on the nodes of a type, where a cluster gets its plugins from some documents."""
+    if not facts.efa_interfaces:
+        return
+    sets = [each for each in documents if each.get("kind") == "DaemonSet"]
+    if not any(PLUGIN in each["metadata"]["name"] and _runs_on(each, facts.name) for each in sets):
+        message = f"{PLUGIN} does not run on {facts.name}: no node would show {EFA}, and no pod with it be placed"
+        yield error("efa-not-shown", where, message, f"keep its DaemonSet, with {facts.name} in its node affinity")
+
+
+def _runs_on(daemon_set: Document, instance_type: str) -> bool:
+    """Whether a DaemonSet's affinity lets it run on a type; one without any runs everywhere."""
+    affinity = daemon_set["spec"]["template"]["spec"].get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", ())
+    types = [
+        instance_type in each["values"]
+        for term in terms
+        for each in term.get("matchExpressions", ())
+        if each["key"] == "node.kubernetes.io/instance-type" and each["operator"] == "In"
+    ]
+    return all(types)
+
+
+def stack_findings(template: Document, facts: InstanceType) -> Iterator[Finding]:
+    """What of a type's EFA the machines of a stack would not have.
+
+    Args:
+        template: of CloudFormation, as it was synthesised.
+        facts: the type of its jobs' machines.
+    """
+    if not facts.efa_interfaces:
+        return
+    resources = template.get("Resources", {})
+    speaking = _groups_of_themselves(resources)
+    for name, each in resources.items():
+        properties = each.get("Properties", {})
+        if each["Type"] == _TEMPLATE and properties["LaunchTemplateData"].get("InstanceType") == facts.name:
+            yield from _interface_findings(name, properties["LaunchTemplateData"], facts, speaking)
+            users = [(key, one) for key, one in resources.items() if one["Type"] == _NODES]
+            for key, one in users:
+                uses = one["Properties"].get("LaunchTemplate", {}).get("Id") == {"Ref": name}
+                if uses and len(one["Properties"]["Subnets"]) > 1:
+                    message = f"the node group is in {len(one['Properties']['Subnets'])} subnets: EFA ends at a zone"
+                    yield error("efa-across-zones", key, message, "one subnet a node group")
+
+
+def _interface_findings(name: str, data: Document, facts: InstanceType, speaking: frozenset[str]) -> Iterator[Finding]:
+    """What a launch template lacks: interfaces, and a group on each that lets members speak."""
+    interfaces = [each for each in data.get("NetworkInterfaces", ()) if each.get("InterfaceType") in _KINDS]
+    if len(interfaces) < facts.efa_interfaces:
+        message = f"{facts.name} has {facts.efa_interfaces} interfaces for EFA, and {len(interfaces)} are attached"
+        yield error("efa-not-attached", name, message, "InterfaceType: efa or efa-only on every network card")
+    alone = [each for each in interfaces if not speaking.intersection(_named(each.get("Groups", ())))]
+    if alone:
+        message = f"{len(alone)} interfaces have no security group whose members may speak with each other, in and out"
+        yield error("efa-kept-apart", name, message, "a rule for all traffic from the group itself, and one to it")
+
+
+def _groups_of_themselves(resources: Document) -> frozenset[str]:
+    """The security groups of a stack with rules for all traffic from and to themselves."""
+    found: dict[str, set[str]] = {}
+    for name, each in resources.items():
+        properties = each.get("Properties", {})
+        for way, other in (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId")):
+            rules = [properties] if each["Type"] == f"{_GROUP}{way}" else []
+            owners = _named([properties.get("GroupId")])
+            if each["Type"] == _GROUP:
+                rules, owners = properties.get(f"SecurityGroup{way}", []), [name]
+            for rule in rules:
+                if str(rule.get("IpProtocol")) == _ALL and set(owners) & set(_named([rule.get(other)])):
+                    found.setdefault(owners[0], set()).add(way)
+    return frozenset(name for name, ways in found.items() if len(ways) == 2)  # noqa: PLR2004 - in and out
+
+
+def _named(references: Iterable[Any]) -> list[str]:
+    """The resources that some references name."""
+    found = []
+    for each in references:
+        if isinstance(each, Mapping):
+            found += [str(each.get("Ref") or each.get("Fn::GetAtt", [""])[0])]
+    return found

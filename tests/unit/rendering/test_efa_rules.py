@@ -1,0 +1,133 @@
+"""Each of the five ways to get no EFA is seen where it is, and no example goes any of them."""
+
+import copy
+import json
+import shutil
+
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.assets import asset
+from launcher.model.errors import ImpossibleError
+from launcher.model.target import target_of
+from launcher.planning.pin import pinned_plan
+from launcher.rendering import engine
+from launcher.rendering.bundle import render
+from launcher.rendering.efa_rules import document_findings, plugin_findings, pod_templates, stack_findings
+from launcher.rendering.eks import PLUGINS_FILE, plugin_files
+from launcher.rendering.names import symbolic_names
+from tests.plans import EXAMPLES, ROOT
+from tests.unit.rendering.conftest import JOB
+
+EFA = "vpc.amazonaws.com/efa"
+STACK = ROOT / "tests/golden/infra/eks-p5-block/training.json"
+EVERY = sorted([*EXAMPLES.glob("eks/*.yaml"), *EXAMPLES.glob("kubernetes/*.yaml")])
+
+
+@pytest.fixture
+def p5(catalog):
+    return catalog.instance_types["p5.48xlarge"]
+
+
+@pytest.fixture
+def stack():
+    return json.loads(STACK.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
+def test_no_example_goes_without(catalog, path):
+    plan = pinned_plan(plan_file.load(path), catalog)
+    assert target_of(plan.place.target).pods
+    facts = catalog.instance_types[plan.place.instance_type]
+    assert facts.efa_interfaces
+    bundle = render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB)
+    documents = {each.path: list(yaml.safe_load_all(each.text)) for each in bundle.files if each.path.endswith(".yaml")}
+    job = documents["kubernetes/job.yaml"]
+    assert list(document_findings(job, facts.efa_interfaces, where="")) == []
+    without = copy.deepcopy(job)
+    for template in pod_templates(without[-1]):
+        for part in template["spec"]["containers"][0]["resources"].values():
+            part.pop(EFA)
+    found = list(document_findings(without, facts.efa_interfaces, where="job.yaml"))
+    assert {each.code for each in found} == {"efa-not-asked-for"}
+    assert len(found) == len(pod_templates(without[-1])) > 0
+    if PLUGINS_FILE in documents:
+        assert list(plugin_findings(documents[PLUGINS_FILE], facts, where="")) == []
+
+
+def test_a_pod_without_huge_pages_is_seen(catalog, p5):
+    path = EXAMPLES / "eks/p5-capacity-block.yaml"
+    plan = pinned_plan(plan_file.load(path), catalog)
+    bundle = render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB)
+    job = list(yaml.safe_load_all(next(each.text for each in bundle.files if each.path == "kubernetes/job.yaml")))
+    job[-1]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"].pop("hugepages-2Mi")
+    assert [each.code for each in document_findings(job, p5.efa_interfaces, where="")] == ["efa-without-pages"]
+
+
+def test_an_edited_template_that_loses_it_is_refused(catalog, monkeypatch, tmp_path):
+    plan = pinned_plan(plan_file.load(EXAMPLES / "eks/p5-capacity-block.yaml"), catalog)
+    shutil.copytree(asset("templates"), tmp_path / "templates")
+    pod = tmp_path / "templates/kubernetes/pod.yaml.j2"
+    pod.write_text("".join(line for line in pod.read_text().splitlines(keepends=True) if f"{EFA}:" not in line))
+    monkeypatch.setattr(engine, "asset", lambda name: tmp_path / name)
+    with pytest.raises(ImpossibleError, match="would have no EFA") as refused:
+        render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB)
+    assert "asks for 0 of its node's 32" in refused.value.findings[0].message
+
+
+@pytest.mark.parametrize("change", ["gone", "elsewhere"])
+def test_a_plugin_that_does_not_run_on_the_nodes_is_seen(p5, change):
+    (file,) = plugin_files(p5)
+    documents = list(yaml.safe_load_all(file.text))
+    assert list(plugin_findings(documents, p5, where="")) == []
+    if change == "gone":
+        documents = documents[:1]
+    else:
+        affinity = documents[-1]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        terms[0]["matchExpressions"][0]["values"] = ["p4d.24xlarge"]
+    assert [each.code for each in plugin_findings(documents, p5, where="")] == ["efa-not-shown"]
+
+
+def test_a_stack_as_it_is_loses_nothing(stack, p5):
+    assert list(stack_findings(stack, p5)) == []
+
+
+def _workers(stack):
+    (found,) = [each for name, each in stack["Resources"].items() if name.startswith("WorkersNodesTemplate")]
+    return found["Properties"]["LaunchTemplateData"]
+
+
+def test_interfaces_that_are_not_attached_are_seen(stack, p5):
+    data = _workers(stack)
+    data["NetworkInterfaces"][1]["InterfaceType"] = "interface"
+    assert [each.code for each in stack_findings(stack, p5)] == ["efa-not-attached"]
+    data.pop("NetworkInterfaces")
+    assert "and 0 are attached" in next(stack_findings(stack, p5)).message
+
+
+@pytest.mark.parametrize("kind", ["Ingress", "Egress"])
+def test_a_group_whose_members_may_not_speak_with_each_other_is_seen(stack, p5, kind):
+    resources = stack["Resources"]
+    (name,) = [key for key, each in resources.items() if each["Type"] == f"AWS::EC2::SecurityGroup{kind}"]
+    del resources[name]
+    assert [each.code for each in stack_findings(stack, p5)] == ["efa-kept-apart"]
+
+
+def test_a_rule_to_everywhere_is_none_to_itself(stack, p5):
+    resources = stack["Resources"]
+    (rule,) = [each["Properties"] for each in resources.values() if each["Type"] == "AWS::EC2::SecurityGroupEgress"]
+    del rule["DestinationSecurityGroupId"]
+    rule["CidrIp"] = "0.0.0.0/0"
+    assert [each.code for each in stack_findings(stack, p5)] == ["efa-kept-apart"]
+
+
+def test_nodes_of_several_zones_are_seen(stack, p5):
+    (group,) = [
+        each["Properties"]
+        for name, each in stack["Resources"].items()
+        if each["Type"] == "AWS::EKS::Nodegroup" and name.startswith("Workers")
+    ]
+    group["Subnets"] *= 2
+    assert [each.code for each in stack_findings(stack, p5)] == ["efa-across-zones"]
