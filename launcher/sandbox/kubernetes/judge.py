@@ -17,6 +17,7 @@ from jsonschema.validators import Draft202012Validator
 from referencing import Registry, Resource
 
 from launcher.sandbox.kubernetes import job_rules, pod_rules, structure
+from launcher.sandbox.kubernetes.cel_rules import unreadable
 from launcher.sandbox.kubernetes.kinds import Kind, Kinds, shipped
 from launcher.sandbox.kubernetes.statuses import RefusedError, invalid
 from launcher.sandbox.kubernetes.structure import Cause
@@ -80,7 +81,9 @@ def judge(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None, *
         if unknown:
             listed = ", ".join(f'unknown field "{each}"' for each in unknown)
             raise RefusedError("BadRequest", f"strict decoding error: {listed}")
-        causes = list(structure.broken_rules(kind.schema, found, old, lambda each: _template(each, version)))
+        # The rules see what the server keeps: defaults are filled in first.
+        whole = structure.with_defaults(kind.schema, found)
+        causes = list(structure.broken_rules(kind.schema, whole, old, lambda each: _template(each, version)))
         causes += job_rules.of_custom(found)
     causes = [*_metadata(found), *causes]
     if causes:
@@ -176,6 +179,8 @@ def _of_kind(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None
         wanted = f"{found['spec']['names']['plural']}.{found['spec']['group']}"
         if found["metadata"]["name"] != wanted:
             return [("metadata.name", f'Invalid value: must be spec.names.plural+"."+spec.group: {wanted}')]
+        schemas = enumerate(each["schema"] for each in found["spec"]["versions"])
+        return [cause for index, each in schemas for cause in unreadable(each, f"spec.versions[{index}].schema")]
     return []
 
 

@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from launcher.sandbox.kubernetes import cel_rules
 from launcher.sandbox.kubernetes.kinds import POD_TEMPLATE
 
 Cause = tuple[str, str]
-_UNKNOWN, _UNCHANGED = "x-kubernetes-preserve-unknown-fields", "self == oldSelf"
+_UNKNOWN = "x-kubernetes-preserve-unknown-fields"
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "array": list,
     "boolean": bool,
@@ -64,7 +65,7 @@ def broken_rules(
         yield path, f"Invalid value: {_shown(value)}: {path} in body must be of type {wrong}: {_shown(type(value))}"
         return
     yield from _bounds(schema, value, path)
-    yield from _rules(schema, value, old, path)
+    yield from cel_rules.broken(schema, value, old, path, _kind_of(value))
     if isinstance(value, dict):
         yield from ((f"{path}.{each}", "Required value") for each in schema.get("required", ()) if each not in value)
         named, free = schema.get("properties", {}), schema.get("additionalProperties")
@@ -74,8 +75,7 @@ def broken_rules(
             if inner is not None:
                 yield from broken_rules(inner, each, before, judge_template, f"{path}.{key}" if path else key)
     if isinstance(value, list) and "items" in schema:
-        for index, each in enumerate(value):
-            before = old[index] if isinstance(old, list) and index < len(old) else None
+        for index, (each, before) in enumerate(zip(value, cel_rules.paired(schema, value, old), strict=True)):
             yield from broken_rules(schema["items"], each, before, judge_template, f"{path}[{index}]")
 
 
@@ -129,27 +129,9 @@ def _limits(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause]
             yield path, f"Too many: {len(value)}: must have at most {schema['maxItems']} items"
 
 
-def _rules(schema: Mapping[str, Any], value: Any, old: Any, path: str) -> Iterator[Cause]:
-    """The rules in CEL; those about a change are left out for what is new, as the server does."""
-    for each in schema.get("x-kubernetes-validations", ()):
-        rule = each["rule"]
-        if "oldSelf" in rule and old is None:
-            continue
-        holds = value == old if rule == _UNCHANGED else _evaluated(rule, value, old)
-        if not holds:
-            yield path, f"Invalid value: {_shown(type(value))}: {each.get('message') or f'failed rule: {rule}'}"
-
-
-def _evaluated(rule: str, value: Any, old: Any) -> bool:
-    """Whether a rule in CEL holds. `find` and `split` are the two of Kubernetes' own functions that the rules use."""
-    import cel  # noqa: PLC0415  only definitions that a test brings have such rules
-
-    context = cel.Context()
-    context.add_variable("self", value)
-    context.add_variable("oldSelf", old)
-    context.add_function("find", lambda text, pattern: (re.search(pattern, text) or [""])[0])
-    context.add_function("split", lambda text, mark: text.split(mark))
-    return bool(cel.evaluate(rule, context) is True)
+def _kind_of(value: Any) -> str:
+    """The kind of a value, as messages about rules say it."""
+    return next((name for name, each in _TYPES.items() if each is type(value)), type(value).__name__)
 
 
 def _shown(value: Any) -> str:

@@ -1,0 +1,117 @@
+"""Rules in CEL that a custom kind's schema brings, judged as the API server judges them.
+
+The library is one of the tests' (pyproject): the sandbox's own kinds have no rule that needs it. Of the functions that
+Kubernetes adds to CEL those are here that public definitions use; another is an error of ours, and never a pass.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Cause = tuple[str, str]
+RULES = "x-kubernetes-validations"
+_UNCHANGED = "self == oldSelf"
+_MISSING = "Undefined variable or function"
+_FUNCTIONS = {
+    "find": lambda text, pattern: (re.search(pattern, text) or [""])[0],
+    "findAll": lambda text, pattern: [each[0] for each in re.finditer(pattern, text)],
+    "split": lambda text, mark: text.split(mark),
+}
+"""Kubernetes' own among CEL's functions (Kubernetes documentation, CEL, "Kubernetes CEL libraries")."""
+
+
+def broken(schema: Mapping[str, Any], value: Any, old: Any, path: str, shown: str) -> Iterator[Cause]:
+    """The rules of one place of a schema that a value breaks.
+
+    Args:
+        schema: of the place.
+        value: what stands there, defaults filled in.
+        old: what stood there before; None for what is new, where rules about a change are left out.
+        path: of the value.
+        shown: the kind of value, as messages say it.
+    """
+    for each in schema.get(RULES, ()):
+        rule = each["rule"]
+        if "oldSelf" in rule and old is None and not each.get("optionalOldSelf"):
+            continue
+        holds, problem = (value == old, "") if rule == _UNCHANGED else _evaluated(rule, value, old)
+        if problem:
+            yield path, f'Invalid value: "{shown}": rule evaluation error: {problem}'
+        elif holds is not True:
+            message = _message(each, value, old) or f"failed rule: {rule}"
+            yield path + str(each.get("fieldPath", "")), f'Invalid value: "{shown}": {message}'
+
+
+def unreadable(schema: Any, path: str = "") -> Iterator[Cause]:
+    """The rules of a whole schema that are no CEL, as the server finds them when a definition is created."""
+    if isinstance(schema, Mapping):
+        for index, each in enumerate(schema.get(RULES, ())):
+            problem = "" if each["rule"] == _UNCHANGED else _unreadable(each["rule"])
+            if problem:
+                where = f"{path}.{RULES}[{index}].rule"
+                yield where, f'Invalid value: "{each["rule"]}": compilation failed: {problem}'
+        for key, each in schema.items():
+            if key != RULES:
+                yield from unreadable(each, f"{path}.{key}" if path else str(key))
+    elif isinstance(schema, list):
+        for index, each in enumerate(schema):
+            yield from unreadable(each, f"{path}[{index}]")
+
+
+def _unreadable(rule: str) -> str:
+    import cel  # noqa: PLC0415 - only definitions that a test brings have such rules
+
+    try:
+        cel.compile(rule)
+    except ValueError as problem:
+        return str(problem).partition("\n")[0]
+    return ""
+
+
+def _message(rule: Mapping[str, Any], value: Any, old: Any) -> str:
+    """A rule's own words: those that it works out, else those that it has."""
+    worked = rule.get("messageExpression")
+    if worked:
+        found, problem = _evaluated(worked, value, old)
+        if not problem and isinstance(found, str) and found.strip():
+            return found
+    return str(rule.get("message", ""))
+
+
+def _evaluated(expression: str, value: Any, old: Any) -> tuple[Any, str]:
+    """What an expression gives, or why it gives nothing.
+
+    Raises:
+        LookupError: it uses a function that is not here.
+    """
+    import cel  # noqa: PLC0415 - only definitions that a test brings have such rules
+
+    context = cel.Context()
+    context.add_variable("self", value)
+    context.add_variable("oldSelf", old)
+    for name, function in _FUNCTIONS.items():
+        context.add_function(name, function)
+    try:
+        return cel.evaluate(expression, context), ""
+    except RuntimeError as problem:
+        if _MISSING in str(problem):
+            raise LookupError(f"a function of this rule is not known here: {expression}: {problem}") from problem
+        return None, str(problem)
+    except KeyError as problem:
+        return None, f"no such key: {problem.args[0]}"
+    except (IndexError, TypeError, ValueError) as problem:
+        return None, str(problem)
+
+
+def paired(schema: Mapping[str, Any], value: list[Any], old: Any) -> list[Any]:
+    """What each item of a list was before; None for one that is new.
+
+    Only the items of a list that is a map can be told apart (Kubernetes documentation, "Transition rules"): the rules
+    about a change are not judged in other lists.
+    """
+    keys = schema.get("x-kubernetes-list-map-keys", ())
+    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
+        return [None] * len(value)
+    before = {tuple(each.get(key) for key in keys): each for each in old if isinstance(each, Mapping)}
+    names = [tuple(each.get(key) for key in keys) if isinstance(each, Mapping) else () for each in value]
+    return [before.get(name) for name in names]

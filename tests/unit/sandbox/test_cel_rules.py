@@ -1,0 +1,196 @@
+"""Custom kinds are judged by their definitions: structure first, then the rules in CEL, as the API server does it."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from launcher.sandbox.kubernetes import cel_rules
+from launcher.sandbox.kubernetes.judge import judge
+from launcher.sandbox.kubernetes.kinds import Kind, defined
+from launcher.sandbox.kubernetes.statuses import RefusedError
+
+pytest.importorskip("cel")
+
+FOLDER = os.environ.get("SLIPWAY_VENDOR_DATA")
+vendor = pytest.mark.skipif(not FOLDER, reason="SLIPWAY_VENDOR_DATA names no folder")
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "x-kubernetes-validations": [
+                {"rule": "self.least <= self.most", "message": "least is above most"},
+                {
+                    "rule": "!has(self.name) || self.name != 'taken'",
+                    "messageExpression": "'the name ' + self.name + ' is taken'",
+                    "fieldPath": ".name",
+                },
+                {"rule": "oldSelf.most <= self.most", "message": "most never shrinks"},
+            ],
+            "properties": {
+                "least": {"type": "integer", "default": 5},
+                "most": {"type": "integer"},
+                "name": {
+                    "type": "string",
+                    "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "fixed"}],
+                },
+                "zone": {
+                    "type": "string",
+                    "x-kubernetes-validations": [{"rule": "self.find('^[a-z]+').size() > 1", "message": "no zone"}],
+                },
+                "list": {
+                    "type": "array",
+                    "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["key"],
+                    "items": {
+                        "type": "object",
+                        "required": ["key"],
+                        "properties": {
+                            "key": {"type": "string"},
+                            "size": {
+                                "type": "integer",
+                                "x-kubernetes-validations": [{"rule": "self >= oldSelf", "message": "never less"}],
+                            },
+                        },
+                    },
+                },
+                "loose": {
+                    "type": "array",
+                    "items": {
+                        "type": "integer",
+                        "x-kubernetes-validations": [{"rule": "self >= oldSelf", "message": "never less"}],
+                    },
+                },
+            },
+        }
+    },
+}
+KIND = Kind(group="example.org", version="v1", plural="things", kind="Thing", schema=SCHEMA)
+
+
+def thing(**spec):
+    return {"apiVersion": "example.org/v1", "kind": "Thing", "metadata": {"name": "x"}, "spec": spec}
+
+
+def verdict(spec, old=None):
+    """What is said of a thing, empty where it is taken."""
+    try:
+        judge(KIND, thing(**spec), None if old is None else thing(**old))
+    except RefusedError as refused:
+        return list(refused.causes) or [("", str(refused))]
+    return []
+
+
+def test_a_rule_sees_the_defaults():
+    assert verdict({"most": 5}) == []
+    assert verdict({"most": 4}) == [("spec", 'Invalid value: "object": least is above most')]
+
+
+def test_a_message_is_worked_out_and_points_at_its_field():
+    assert verdict({"most": 9, "name": "taken"}) == [("spec.name", 'Invalid value: "object": the name taken is taken')]
+
+
+def test_kubernetes_own_function():
+    assert verdict({"most": 9, "zone": "us1"}) == []
+    assert verdict({"most": 9, "zone": "1"}) == [("spec.zone", 'Invalid value: "string": no zone')]
+
+
+def test_rules_about_a_change_are_for_changes_alone():
+    assert verdict({"most": 9}) == []
+    assert verdict({"most": 8}, {"most": 9}) == [("spec", 'Invalid value: "object": most never shrinks')]
+    other = verdict({"most": 9, "name": "b"}, {"most": 9, "name": "a"})
+    assert other == [("spec.name", 'Invalid value: "string": fixed')]
+    assert verdict({"most": 9, "name": "b"}, {"most": 9}) == []
+
+
+def test_items_are_held_against_what_they_were_by_their_keys():
+    before = {"most": 9, "list": [{"key": "a", "size": 1}, {"key": "b", "size": 5}], "loose": [5]}
+    turned = {"most": 9, "list": [{"key": "b", "size": 5}, {"key": "a", "size": 1}], "loose": [1]}
+    assert verdict(turned, before) == []
+    smaller = {**turned, "list": [{"key": "b", "size": 4}]}
+    assert verdict(smaller, before) == [("spec.list[0].size", 'Invalid value: "integer": never less')]
+
+
+def test_a_rule_that_cannot_be_evaluated_refuses():
+    schema = {"type": "object", "x-kubernetes-validations": [{"rule": "self.a.b == 1"}]}
+    ((_, text),) = cel_rules.broken(schema, {"a": {}}, None, "spec", "object")
+    assert text == 'Invalid value: "object": rule evaluation error: no such key: b'
+
+
+def test_a_function_that_is_not_here_is_no_pass():
+    schema = {"x-kubernetes-validations": [{"rule": "quantity(self).isGreaterThan(quantity('1'))"}]}
+    with pytest.raises(LookupError, match="not known here"):
+        list(cel_rules.broken(schema, "2", None, "spec", "string"))
+
+
+def test_a_definition_whose_rules_are_no_cel_is_refused():
+    broken = {"properties": {"spec": {"x-kubernetes-validations": [{"rule": "self.a =="}]}}}
+    ((where, text),) = cel_rules.unreadable(broken, "schema")
+    assert where == "schema.properties.spec.x-kubernetes-validations[0].rule"
+    assert "compilation failed" in text
+
+
+@vendor
+@pytest.mark.parametrize("path", sorted(Path(FOLDER or ".").glob("crds/*.yaml")), ids=lambda path: path.stem)
+def test_every_rule_of_the_vendors_definitions_can_be_read(path):
+    definition = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert list(cel_rules.unreadable(definition["spec"]["versions"])) == []
+
+
+def _vendor(name):
+    definition = yaml.safe_load(Path(str(FOLDER), "crds", f"{name}.yaml").read_text(encoding="utf-8"))
+    return {each.version: each for each in defined(definition)}
+
+
+def _said(kind, document, old=None):
+    try:
+        judge(kind, document, old)
+    except RefusedError as refused:
+        return str(refused)
+    return ""
+
+
+def _trainjob(**spec):
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "x"},
+        "spec": {"runtimeRef": {"name": "torch"}, **spec},
+    }
+
+
+@vendor
+def test_the_verdicts_are_those_of_the_crd_server():
+    """What apiextensions-apiserver 0.36.4 said of the same objects."""
+    jobs = _vendor("trainer.kubeflow.org_trainjobs")["v1alpha1"]
+    assert _said(jobs, _trainjob(trainer={"numNodes": 2})) == ""
+    assert 'unknown field "spec.trainer.numNode"' in _said(jobs, _trainjob(trainer={"numNode": 2}))
+    assert "must be of type integer" in _said(jobs, _trainjob(trainer={"numNodes": "two"}))
+    other = _trainjob(runtimeRef={"name": "jax"})
+    assert "immutable" in _said(jobs, other, _trainjob())
+    nodes = _vendor("karpenter.k8s.aws_ec2nodeclasses")["v1"]
+    spec = {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "securityGroupSelectorTerms": [{"id": "sg-0"}],
+        "subnetSelectorTerms": [{"id": "subnet-0"}],
+    }
+    made = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "x"}}
+    both = _said(nodes, {**made, "spec": {**spec, "role": "r", "instanceProfile": "p"}})
+    assert "must specify exactly one of ['role', 'instanceProfile']" in both
+    cards = [{"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "efa-only"}]
+    alone = _said(nodes, {**made, "spec": {**spec, "role": "r", "networkInterfaces": cards}})
+    assert "must include a primary interface with interfaceType='interface'" in alone
+
+
+@vendor
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+def test_kueues_own_definitions_judge_queues(version):
+    queues = _vendor("kueue.x-k8s.io_localqueues")[version]
+    made = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": "LocalQueue", "metadata": {"name": "gpus"}}
+    assert _said(queues, {**made, "spec": {"clusterQueue": "all"}}) == ""
+    assert "should match" in _said(queues, {**made, "spec": {"clusterQueue": "Bad_Name"}})
+    assert "immutable" in _said(
+        queues, {**made, "spec": {"clusterQueue": "b"}}, {**made, "spec": {"clusterQueue": "a"}}
+    )
