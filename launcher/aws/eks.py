@@ -53,6 +53,32 @@ def describe(session: Session, name: str) -> EksCluster | None:
     )
 
 
+def names(session: Session) -> tuple[str, ...]:
+    """The clusters that there are.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated("list EKS clusters"):
+        pages = session.client("eks").get_paginator("list_clusters").paginate()
+        return tuple(str(each) for page in pages for each in page["clusters"])
+
+
+def lent_roles(session: Session, cluster: str, namespace: str, account: str) -> tuple[str, ...]:
+    """The associations by which Pod Identity lends roles to the pods of a service account, by their ids.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated(f"list what roles EKS cluster {cluster} lends to pods"):
+        pages = (
+            session.client("eks")
+            .get_paginator("list_pod_identity_associations")
+            .paginate(clusterName=cluster, namespace=namespace, serviceAccount=account)
+        )
+        return tuple(str(each["associationId"]) for page in pages for each in page["associations"])
+
+
 def assumed(session: Session, role_arn: str) -> Session:
     """The same with the credentials of a role, for an hour.
 

@@ -7,7 +7,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from launcher.aws.calls import error_code
 from launcher.aws.session import Session, translated
+from launcher.model.errors import AwsError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,23 @@ def describe_cluster(session: Session, name: str) -> PodState:
         security_groups=tuple(network.get("SecurityGroupIds", ())),
         groups={each.name: each for each in groups},
     )
+
+
+def eks_cluster(session: Session, name: str) -> str | None:
+    """The EKS cluster that runs the jobs of a HyperPod cluster; None where there is no such HyperPod cluster.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    try:
+        with translated(f"describe HyperPod cluster {name}"):
+            found = session.client("sagemaker").describe_cluster(ClusterName=name)
+    except AwsError as problem:
+        if error_code(problem) in ("ResourceNotFound", "ResourceNotFoundException", "ValidationException"):
+            return None
+        raise
+    arn = found.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn")
+    return None if arn is None else str(arn).rpartition("/")[2]
 
 
 def _group(found: Mapping[str, Any]) -> GroupState:

@@ -1,6 +1,8 @@
 """EKS clusters and their managed node groups, as AWS describes them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from launcher.aws.session import Session, translated
 
@@ -19,7 +21,10 @@ class EksState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupState:
-    """A node group: its state, how it is bought, its image, and the least, most and wanted number of its nodes."""
+    """A node group: its state, how it is bought, its image, and the least, most and wanted number of its nodes.
+
+    `template` is the id and the version of its launch template, None without one.
+    """
 
     name: str
     status: str
@@ -28,6 +33,17 @@ class NodeGroupState:
     minimum: int
     maximum: int
     wanted: int
+    template: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateState:
+    """A version of a launch template: the type, the kinds of its interfaces, and what it is bought from."""
+
+    instance_type: str
+    interfaces: tuple[str, ...]
+    reservation_id: str | None
+    placement_group: str | None
 
 
 def describe_cluster(session: Session, name: str) -> EksState:
@@ -66,6 +82,30 @@ def describe_group(session: Session, cluster: str, name: str) -> NodeGroupState:
         minimum=sizes.get("minSize", 0),
         maximum=sizes.get("maxSize", 0),
         wanted=sizes.get("desiredSize", 0),
+        template=_template(found.get("launchTemplate", {})),
+    )
+
+
+def _template(found: Mapping[str, Any]) -> tuple[str, str] | None:
+    return (str(found["id"]), str(found["version"])) if found.get("id") else None
+
+
+def describe_template(session: Session, template: tuple[str, str]) -> TemplateState:
+    """A version of a launch template.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    id_, version = template
+    with translated(f"describe launch template {id_}"):
+        answer = session.client("ec2").describe_launch_template_versions(LaunchTemplateId=id_, Versions=[version])
+    data = answer["LaunchTemplateVersions"][0]["LaunchTemplateData"]
+    reserved = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    return TemplateState(
+        instance_type=str(data.get("InstanceType", "")),
+        interfaces=tuple(str(each.get("InterfaceType", "interface")) for each in data.get("NetworkInterfaces", ())),
+        reservation_id=reserved.get("CapacityReservationId"),
+        placement_group=data.get("Placement", {}).get("GroupName"),
     )
 
 

@@ -9,6 +9,9 @@ from launcher.cli import completion, options, output
 from launcher.cli.confirm import confirm, confirm_by_name, refuse_without_terminal
 from launcher.cli.down_page import page
 from launcher.cli.table import terminal_width
+from launcher.model.errors import UnreadableInputError
+from launcher.model.plan import Plan
+from launcher.model.removal import Removal
 from launcher.records.removal_document import removal_document
 
 
@@ -41,20 +44,28 @@ def down(
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
-    """Remove a cluster and its network, or an endpoint; keep checkpoints, and say what stays and what that costs."""
+    """Remove a cluster and its network, or an endpoint; keep checkpoints, and say what stays and what that costs.
+
+    Of a plan whose jobs go to a Kubernetes cluster that stands (target.cluster), its jobs go and the cluster stays.
+    """
     from launcher.aws.session import Session
     from launcher.catalog.load import load
     from launcher.cli.console import Narrator
     from launcher.workflow.deploy.down import subject, survey, take_down
+    from launcher.workflow.run.standing_down import joined_plan
 
     environment = options.environment(sandbox=sandbox)
+    catalog = load(overlay=options.price_cache(), today=options.now().date())
+    joined = joined_plan(what, Path.cwd(), catalog)
+    if joined is not None:
+        _jobs_down(joined, environment, yes=yes, dry_run=dry_run, checkpoints=checkpoints, json=json)
+        return
     asked = subject(what, region, Path.cwd(), environment)
     if not dry_run:
         answered = yes and (not checkpoints or confirmed is not None)
         flags = f"--yes --confirm {asked.cluster}" if checkpoints else "--yes"
         refuse_without_terminal(f"take {asked.cluster} down", yes=answered, flags=flags)
     session = Session(environment=environment, region=asked.region)
-    catalog = load(overlay=options.price_cache(), today=options.now().date())
     found = survey(asked, session, catalog, erase=checkpoints)
     removal = found.removal
     if not dry_run and found.going:
@@ -64,6 +75,34 @@ def down(
         if checkpoints:
             confirm_by_name("delete its checkpoints for good", asked.cluster, given=confirmed)
         removal = take_down(found, session, catalog, Narrator().tell)
+    _show(removal, json=json)
+
+
+def _jobs_down(
+    plan: Plan, environment: dict[str, str], *, yes: bool, dry_run: bool, checkpoints: bool, json: bool
+) -> None:
+    """What a plan has put on a cluster that stands."""
+    from launcher.cli.console import Narrator
+    from launcher.workflow.run.standing_down import remove_jobs, survey_jobs
+
+    if checkpoints:
+        message = f"--checkpoints deletes the store of a cluster, and {plan.cluster_name} stays"
+        raise UnreadableInputError(message, hint="drop it; the page says how a plan's own checkpoints are deleted")
+    question = f"delete the jobs of {plan.name} on {plan.cluster_name}"
+    if not dry_run:
+        refuse_without_terminal(question, yes=yes, flags="--yes")
+    found = survey_jobs(plan, environment)
+    removal = found.removal
+    if not dry_run and found.jobs:
+        for line in page(removal, terminal_width()):
+            output.say(line)
+        confirm(question, yes=yes)
+        removal = remove_jobs(found, environment, Narrator().tell)
+    _show(removal, json=json)
+
+
+def _show(removal: Removal, *, json: bool) -> None:
+    """A removal as a document or a page."""
     if json:
         output.document(removal_document(removal))
     else:

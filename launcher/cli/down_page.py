@@ -7,9 +7,11 @@ from launcher.model.removal import Kept, Removal
 
 def page(removal: Removal, width: int) -> list[str]:
     """The whole page."""
-    what = "endpoint" if removal.endpoint else "cluster"
-    lines = ["", f"  {what} {removal.cluster} in {removal.region}", "", "  gone" if removal.done else "  goes"]
-    lines += [f"    {name}  {status}" for name, status in removal.stacks] or ["    nothing: it is down already"]
+    what = "endpoint" if removal.endpoint else "cluster" if removal.on is None else "jobs of"
+    where = f"in {removal.region}" if removal.on is None else f"on cluster {removal.on} in {removal.region}"
+    lines = ["", f"  {what} {removal.cluster} {where}", "", "  gone" if removal.done else "  goes"]
+    going = [f"    {name}  {status}" for name, status in (*removal.stacks, *removal.jobs)]
+    lines += going or [f"    nothing: {'it is down already' if removal.on is None else 'no job of it is there'}"]
     if removal.instances and not removal.done:
         running = ", ".join(f"{count} x {each}" for each, count in removal.instances)
         end = "nobody is answered any more" if removal.endpoint else "the jobs on them end"

@@ -12,6 +12,7 @@ class KeptKind(StrEnum):
     NETWORK = "network"
     LOGS = "logs"
     CLUSTER = "cluster"
+    NAMESPACE = "namespace"
     REQUESTS = "requests"
 
 
@@ -36,7 +37,8 @@ class Removal:
     """A cluster or an endpoint taken down, or about to be.
 
     `stacks` are the names of those that go, in the order of their going, and the state of each; `instances` the
-    cluster's running machines by type before it went. `endpoint` says that it is one.
+    cluster's running machines by type before it went. `endpoint` says that it is one. Of a plan whose jobs went to a
+    cluster that stands, `on` is that cluster, and `jobs` are those that go, with the state of each.
     """
 
     cluster: str
@@ -46,6 +48,8 @@ class Removal:
     instances: tuple[tuple[str, int], ...]
     kept: tuple[Kept, ...]
     endpoint: bool = False
+    jobs: tuple[tuple[str, str], ...] = ()
+    on: str | None = None
 
     @property
     def usd_per_month(self) -> Decimal:

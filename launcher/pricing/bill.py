@@ -158,7 +158,10 @@ def bill_assumptions(request: PlanRequest, target: TargetKind) -> tuple[Assumpti
         lines += network_assumptions(request)
         lines += monitoring_assumptions()
     else:
-        what, (cluster, source) = "head node, network, file system and what watches them", existing
+        what = "head node, network, file system and what watches them"
+        if target_of(target).pods:
+            what = "control plane, its own pods and nodes, network and what watches them: there already, not counted"
+        cluster, source = existing
         lines.append(Assumption(name=what, value="paid by", unit=cluster, source=source))
     if target_of(target).managed:
         lines.append(volume_assumption())

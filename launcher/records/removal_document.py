@@ -13,6 +13,7 @@ def removal_document(removal: Removal) -> dict[str, Any]:
         "region": removal.region,
         "done": removal.done,
         "stacks": [{"name": name, "status": status} for name, status in removal.stacks],
+        "jobs": [{"name": name, "status": status} for name, status in removal.jobs],
         "instances": [{"instance_type": each, "count": count} for each, count in removal.instances],
         "kept": [
             {

@@ -11,8 +11,9 @@ from launcher.records.shape import hold, moment
 
 FILE = "submission.json"
 SCHEMA = "slipway.submission/1"
-SANDBOX, EKS = "sandbox", "eks"
-"""The way to a head node that is there as long as its sandbox: the launch, or one that stays; to an API of EKS."""
+SANDBOX, EKS, CONTEXT = "sandbox", "eks", "context"
+"""The way to a head node that is there as long as its sandbox: the launch, or one that stays; to an API of EKS, by a
+token of AWS's or by a context of the person's kubeconfig."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,8 @@ class HeadNode:
     `via` is "ssh", "ssm", "session", "local" or "sandbox"; `host` is what ssh calls it, or the name of a sandbox's
     cluster; `instance` its EC2 id, for a session what Systems Manager calls it, of a sandbox that stays its mark;
     `user` is whose jobs they are where commands arrive as root. Of an API `via` is "eks" or "sandbox", `host` the name
-    of the cluster, `role` what has to be assumed to be let in, and `kind` that of the job's object.
+    of the cluster, `role` what has to be assumed to be let in, and `kind` that of the job's object; or `via` is
+    "context" and `host` the context.
     """
 
     via: str
@@ -41,7 +43,11 @@ class HeadNode:
     def words(self) -> str:
         """Where that is."""
         ways = {"ssh": f"{self.host} over ssh", "ssm": f"{self.instance} over Systems Manager"}
-        ways |= {"session": f"{self.instance} over a session", EKS: f"EKS cluster {self.host}"}
+        ways |= {
+            "session": f"{self.instance} over a session",
+            EKS: f"EKS cluster {self.host}",
+            CONTEXT: f"context {self.host}",
+        }
         ways |= {SANDBOX: f"cluster {self.host} in the sandbox"}
         return ways.get(self.via, "this machine")
 

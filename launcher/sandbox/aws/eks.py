@@ -4,8 +4,8 @@ Emulated: clusters and node groups in moto's EKS, to be described there; a Kuber
 loopback, with a node for each machine that its groups are to have; of the others, that what they refer to exists.
 Refused is what EKS refuses (EKS user guide and API reference, 2026-11): a control plane in one zone, a node group whose
 launch template has what is the group's own, one for a Capacity Block without its reservation, an add-on's version that
-is none. Not emulated: machines in EC2, a group's size that is changed later, who may reach the API, the roles that pods
-are lent.
+is none. The calls that moto lacks, and a group's size that is changed later, are in eks_calls.py. Not emulated:
+machines in EC2, who may reach the API, that pods get the roles that they are lent.
 """
 
 import re
@@ -19,6 +19,7 @@ from moto.eks.models import Cluster, EKSBackend, eks_backends
 
 from launcher.catalog.load import load
 from launcher.rendering.kubernetes_pod import HUGE_PAGES_MIB, resource_name
+from launcher.sandbox.aws.eks_calls import forget, parts_of
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.kubernetes.hosted import Machines
@@ -122,6 +123,7 @@ def _refuse_one_zone(wanted: Wanted, subnets: list[str]) -> None:
 
 
 def _remove_cluster(wanted: Wanted, made: Made) -> None:
+    forget(_eks(wanted).clusters[made.physical_resource_id])
     _eks(wanted).delete_cluster(made.physical_resource_id)
 
 
@@ -187,6 +189,7 @@ def _make_addon(wanted: Wanted) -> Made:
     version = wanted.get("AddonVersion")
     if version is not None and not _ADDON_VERSION.fullmatch(version):
         raise ResourceRefusedError(f"Addon version specified is not supported: {version}")
+    parts_of(cluster).addons[name] = version or ""
     return Made(physical_resource_id=f"{cluster.name}|{name}", attributes={"Arn": f"{cluster.arn}/addon/{name}"})
 
 
@@ -195,6 +198,9 @@ def _make_entry(wanted: Wanted) -> Made:
     for each in wanted.get("AccessPolicies", []):
         if not _ACCESS_POLICY.fullmatch(each["PolicyArn"]):
             raise ResourceRefusedError(f"The policyArn parameter format is not valid: {each['PolicyArn']}")
+    if principal in parts_of(cluster).entries:
+        raise ResourceRefusedError("The specified access entry resource is already in use on this cluster.")
+    parts_of(cluster).entries[principal] = list(wanted.get("AccessPolicies", []))
     return Made(
         physical_resource_id=f"{principal}|{cluster.name}", attributes={"AccessEntryArn": f"{cluster.arn}/{principal}"}
     )
@@ -203,7 +209,10 @@ def _make_entry(wanted: Wanted) -> Made:
 def _make_association(wanted: Wanted) -> Made:
     cluster = _cluster(wanted)
     name = f"{wanted.need('Namespace')}/{wanted.need('ServiceAccount')}"
-    wanted.need("RoleArn")
+    place = wanted.need("Namespace"), wanted.need("ServiceAccount")
+    if place in parts_of(cluster).lent:
+        raise ResourceRefusedError("Association already exists")
+    parts_of(cluster).lent[place] = wanted.need("RoleArn")
     return Made(physical_resource_id=f"{cluster.arn}/{name}", attributes={"AssociationId": wanted.name})
 
 

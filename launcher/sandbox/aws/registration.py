@@ -9,6 +9,7 @@ from launcher.sandbox.aws import (
     calls,
     component_calls,
     documents,
+    eks_calls,
     file_systems,
     guards,
     hyperpod_calls,
@@ -29,9 +30,10 @@ from launcher.sandbox.aws.placeholder import METADATA, NOTHING_MADE
 from launcher.sandbox.aws.published import PublishedStacks
 from launcher.sandbox.aws.resources import Resources
 from launcher.sandbox.endpoint.model_server import Conduct
+from launcher.sandbox.kubernetes.hosted import Resizable
 
 
-class Everything(Clusters, Hosts, Protocol):
+class Everything(Clusters, Hosts, Resizable, Protocol):
     """What runs clusters of either kind."""
 
 
@@ -77,4 +79,5 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct) -> None:
     buckets.install()
     file_systems.install()
     hyperpod_calls.install(clusters)
+    eks_calls.install(clusters)
     training_plans.install()

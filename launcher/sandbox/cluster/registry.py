@@ -287,6 +287,16 @@ class Registry:
         if found is not None:
             found.leave(group)
 
+    def resize(self, name: str, group: str, count: int) -> None:
+        """Have so many machines in a node group of an EKS cluster.
+
+        Raises:
+            ClusterFailedError: they are more than a sandbox runs.
+        """
+        if count > _MOST_NODES:
+            raise ClusterFailedError(f"{count} nodes are more than the {_MOST_NODES} that a sandbox runs")
+        self._hosted(name).resize(group, count)
+
     def _hosted(self, name: str) -> HostedKubernetes:
         with self._lock:
             return self._kubernetes[name]

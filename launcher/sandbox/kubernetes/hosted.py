@@ -6,16 +6,19 @@ notice drains its node, as managed node groups do (EKS user guide, managed node 
 
 import secrets
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.kubernetes.cluster import KubernetesCluster
 
 SCHEDULER = "kubernetes"
 _LIVING = ("Pending", "Running")
+_DRAIN_S, _LOOK_S = 900.0, 0.2
+"""How long a managed node group waits for a node to be drained: fifteen minutes (EKS user guide, update behaviour)."""
 _ENDS = {"Complete": "COMPLETED", "Failed": "FAILED"}
 
 
@@ -49,6 +52,17 @@ class Machines:
         return {**own, **self.labels}
 
 
+class Resizable(Protocol):
+    """What has as many machines in a node group as it is told."""
+
+    def resize(self, name: str, group: str, count: int) -> None:
+        """Have so many.
+
+        Raises:
+            ClusterFailedError: they are more than a sandbox runs.
+        """
+
+
 class HostedKubernetes:
     """One cluster; it is its own scheduler."""
 
@@ -68,6 +82,7 @@ class HostedKubernetes:
             folder, name=cluster, mark=mark, environment=environment, operators=()
         ).__enter__()
         self._machines: dict[str, Machines] = {}
+        self._groups: list[str] = []
         self._nodes: dict[str, NodeView] = {}
         self._lock = threading.RLock()
 
@@ -85,32 +100,69 @@ class HostedKubernetes:
         """Have the machines of a node group join."""
         with self._lock:
             self._machines[machines.group] = machines
-            for number in range(machines.count):
-                name = f"ip-10-0-{len(self._machines)}-{number + 1}.{machines.zone[:-1]}.compute.internal"
-                self._nodes[name] = NodeView(
-                    name=name,
-                    partition=machines.group,
-                    instance_type=machines.instance_type,
-                    capacity_type=machines.capacity_type,
-                    instance_id="",
-                    generation=0,
-                    life="",
-                    scratch=str(self._folder / name),
-                    metadata="",
-                    cpus=int(machines.room.get("cpu", "1")),
-                )
-                self.replace(name)
+            self._groups.append(machines.group)
+        self.resize(machines.group, machines.count)
+
+    def resize(self, group: str, count: int) -> None:
+        """Have so many machines in a node group. Those that go are drained first, as managed node groups do it.
+
+        A pod that has not left when its grace period is over goes with its machine.
+        """
+        with self._lock:
+            machines = self._machines[group]
+            there = [each.name for each in self._nodes.values() if each.partition == group]
+            more = [self._name_of(machines, number) for number in range(len(there) + count)]
+            for name in [each for each in more if each not in there][: max(0, count - len(there))]:
+                self._enlist(machines, name)
+            going = there[count:]
+        for each in going:
+            self._kubernetes.drain(each)
+        if going:
+            threading.Thread(target=self._dismiss, args=(going,), name="node-group", daemon=True).start()
+
+    def _name_of(self, machines: Machines, number: int) -> str:
+        """The name of a machine."""
+        place = 1 + self._groups.index(machines.group)
+        return f"ip-10-0-{place}-{number + 1}.{machines.zone[:-1]}.compute.internal"
+
+    def _enlist(self, machines: Machines, name: str) -> None:
+        """Have one machine join."""
+        self._nodes[name] = NodeView(
+            name=name,
+            partition=machines.group,
+            instance_type=machines.instance_type,
+            capacity_type=machines.capacity_type,
+            instance_id="",
+            generation=0,
+            life="",
+            scratch=str(self._folder / name),
+            metadata="",
+            cpus=int(machines.room.get("cpu", "1")),
+        )
+        self.replace(name)
+
+    def _dismiss(self, names: Sequence[str]) -> None:
+        """Take machines away when nothing runs on them any more, or nothing may."""
+        deadline = time.monotonic() + _DRAIN_S
+        for each in names:
+            while self.busy(each) and time.monotonic() < deadline:
+                time.sleep(_LOOK_S)
+            self._gone(each)
+
+    def _gone(self, name: str) -> None:
+        """Take a machine away."""
+        with self._lock:
+            found = self._nodes.pop(name, None)
+        if found is not None and found.life:
+            self._kubernetes.take_node(name)
 
     def leave(self, group: str) -> None:
         """Have the machines of a node group go, with what runs on them."""
         with self._lock:
             self._machines.pop(group, None)
-            gone = [each for each in self._nodes.values() if each.partition == group]
+            gone = [each.name for each in self._nodes.values() if each.partition == group]
         for each in gone:
-            if each.life:
-                self._kubernetes.take_node(each.name)
-            with self._lock:
-                del self._nodes[each.name]
+            self._gone(each)
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes as they are now."""

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from launcher.sandbox.kubernetes.api import Api, matching
 from launcher.sandbox.kubernetes.kinds import Kind
+from launcher.sandbox.kubernetes.rights import REVIEW, Rights
 from launcher.sandbox.kubernetes.statuses import RefusedError
 from launcher.sandbox.kubernetes.store import Change
 
@@ -39,6 +40,7 @@ class Server:
         self.api = api
         self.allows = allows
         self.logs = logs
+        self.rights = Rights()
         self.port = 0
         self.epoch = 0
         self._server: _Listener | None = None
@@ -155,6 +157,9 @@ class _Handler(BaseHTTPRequestHandler):
         if path in ("/readyz", "/livez"):
             self._raw(200, b"ok", "text/plain")
             return
+        if path == REVIEW and self.command == "POST":
+            self._send(201, self.server.owner.rights.review(_decoded(body)))
+            return
         match = _PATH.fullmatch(path.rstrip("/"))
         if match is None:
             raise RefusedError("NotFound", "the server could not find the requested resource")
@@ -163,6 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, self._discovery(group, version))
             return
         kind, namespace = api.kinds.at(group, version, match["plural"]), match["namespace"] or ""
+        self.server.owner.rights.refuse_unless_allowed(self.command, kind, namespace, match["name"])
         if match["name"] is None:
             self._collection(kind, namespace, query, body)
         else:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from launcher.model.enums import Operator
 from launcher.model.job import Attempt, JobFacts, JobState, Submitted
+from launcher.model.kubernetes import JOB_KINDS, JOB_LABEL, RUN_ANNOTATION
 from launcher.submit.jobs import Chunk, SchedulerError, UnreachableError
 from launcher.submit.kubernetes import journal, words
 from launcher.submit.kubernetes.connection import Connection, RefusedError
@@ -14,15 +16,11 @@ from launcher.submit.kubernetes.journal import Pieces
 
 TRIES = 5
 _FIRST_PAUSE_S, _SLOWER = 2.0, 2.0
-JOB_LABEL, RUN_ANNOTATION = "slipway/job", "slipway/run"
-"""On a job and on its pods: the job's name, and the key of its submission (rendering)."""
 LOG = "log.txt"
 _CHUNK = 4_000_000
-_THERE, _NOT_THERE = 409, 404
+_FORBIDDEN, _NOT_THERE, _THERE = 403, 404, 409
 _PATHS = {
-    "Job": "/apis/batch/v1/namespaces/{namespace}/jobs",
-    "PyTorchJob": "/apis/kubeflow.org/v1/namespaces/{namespace}/pytorchjobs",
-    "HyperPodPyTorchJob": "/apis/sagemaker.amazonaws.com/v1/namespaces/{namespace}/hyperpodpytorchjobs",
+    **{each.kind: each.path for each in JOB_KINDS.values()},
     "Service": "/api/v1/namespaces/{namespace}/services",
     "Namespace": "/api/v1/namespaces",
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
@@ -36,7 +34,6 @@ _ENDS = {
     "Completed": JobState.COMPLETED,
     "Failed": JobState.FAILED,
 }
-OPERATORS = {"hyperpod": "/apis/sagemaker.amazonaws.com/v1", "pytorchjob": "/apis/kubeflow.org/v1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,22 +167,20 @@ class KubernetesJobs:
         names = [f"pod {each['metadata']['name']}" for each in pods]
         return (*names, *(f"{self.kind} {job.job}: finalizer {each}" for each in holding))
 
-    def operators(self) -> tuple[str, ...]:
-        """The operators that the cluster has, the most able first.
-
-        Raises:
-            SchedulerError: the cluster does not answer.
-        """
-        return tuple(name for name, path in OPERATORS.items() if self.connection.find(path) is not None)
-
     def _create(self, document: Mapping[str, Any]) -> None:
-        """Create an object; one of that name is looked at afterwards."""
+        """Create an object; one of that name is looked at afterwards.
+
+        Who may work in one namespace alone may not create namespaces, even one that is there.
+        """
         namespace = document["metadata"].get("namespace", self.namespace)
         path = _PATHS[str(document["kind"])].format(namespace=namespace)
         try:
             self.connection.ask("POST", path, body=dict(document), query={"fieldValidation": "Strict"})
         except RefusedError as refused:
-            if refused.code != _THERE:
+            there = refused.code == _THERE or (
+                refused.code == _FORBIDDEN and self.connection.find(f"{path}/{document['metadata']['name']}")
+            )
+            if not there:
                 raise
 
     def _delete(self, path: str, body: Mapping[str, Any]) -> None:
@@ -227,6 +222,21 @@ class KubernetesJobs:
 
     def _path(self) -> str:
         return _PATHS[self.kind].format(namespace=self.namespace)
+
+
+def served(connection: Connection) -> tuple[Operator, ...]:
+    """The operators whose jobs a cluster takes, the most able first; a Job every cluster takes.
+
+    Raises:
+        SchedulerError: the cluster does not answer.
+    """
+    found = []
+    for operator in (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB):
+        kind = JOB_KINDS[operator]
+        there = connection.find(f"/apis/{kind.group}/{kind.version}") or {}
+        if any(each["name"] == kind.plural for each in there.get("resources", ())):
+            found.append(operator)
+    return (*found, Operator.JOB)
 
 
 def _restarts(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> int:

@@ -25,17 +25,6 @@ def words(plan: Plan, head: str, machines: str) -> str:
     return f"EKS cluster {plan.cluster_name}: control plane, system node {head}, nodes {machines}, up from the start"
 
 
-def refuse_joining(plan: Plan) -> None:
-    """Go on with a job whose cluster is made for it.
-
-    Raises:
-        ImpossibleError: the plan names a cluster that exists; the hint says how its job gets there by hand.
-    """
-    if plan.request.target.cluster is not None:
-        message = f"target.cluster: jobs are not sent to EKS clusters that exist from here, got {plan.cluster_name}"
-        raise ImpossibleError(message, hint=f"slipway render writes the job's files: {by_hand(plan)}")
-
-
 def refuse_job(plan: Plan, _environment: Mapping[str, str]) -> None:
     """Go on with a job for a cluster whose API will answer from here.
 
@@ -44,6 +33,8 @@ def refuse_job(plan: Plan, _environment: Mapping[str, str]) -> None:
             hint says what to do.
     """
     require_client()
+    if plan.request.target.cluster is not None:
+        return
     network = plan.request.network
     if network.vpc_id is None and network.name is None and not network.api_cidrs:
         message = (

@@ -17,10 +17,6 @@ def _allowed(_plan: Plan, _environment: Mapping[str, str]) -> None:
     """Every job can be submitted from here."""
 
 
-def _joined(_plan: Plan) -> None:
-    """Jobs go to clusters that exist."""
-
-
 def _known_way(_plan: Plan, _outputs: Outputs) -> str:
     """A head node says itself what is wrong with the way to it."""
     return ""
@@ -32,8 +28,7 @@ class Cluster:
 
     `words` says what a deployment makes, of the head node's type and the machines in words. `head_node` finds what
     takes the jobs of a cluster that is there, and `ways_in` are the commands by which a person gets in, in the order in
-    which they are used. `refuse_job` raises where no job can be submitted from this machine,
-    `refuse_joining` where none goes to the cluster that a plan names. `has_fleet` says whether
+    which they are used. `refuse_job` raises where no job can be submitted from this machine. `has_fleet` says whether
     the guard stops its nodes by a fleet that a launch has to start again; `unreached` how somebody gets to what takes
     its jobs where that does not answer from here.
     """
@@ -42,7 +37,6 @@ class Cluster:
     head_node: Callable[[Plan, Outputs, Session], HeadNode]
     ways_in: Callable[[Plan, Outputs], list[tuple[str, str]]]
     refuse_job: Callable[[Plan, Mapping[str, str]], None] = _allowed
-    refuse_joining: Callable[[Plan], None] = _joined
     has_fleet: bool = False
     unreached: Callable[[Plan, Outputs], str] = _known_way
 
@@ -65,11 +59,10 @@ CLUSTERS: Mapping[TargetKind, Cluster] = {
         head_node=eks.api,
         ways_in=eks.ways_in,
         refuse_job=eks.refuse_job,
-        refuse_joining=eks.refuse_joining,
         unreached=eks.unreached,
     ),
     TargetKind.HYPERPOD_EKS: Cluster(
-        words=eks.words, head_node=eks.api, ways_in=eks.ways_in, refuse_joining=eks.refuse_joining
+        words=eks.words, head_node=eks.api, ways_in=eks.ways_in, refuse_job=eks.refuse_job
     ),
 }
 """Every target that trains."""

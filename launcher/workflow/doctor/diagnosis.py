@@ -16,8 +16,9 @@ from launcher.workflow.doctor.capacity import CAPACITY
 from launcher.workflow.doctor.examination import Examination, Subject, examine
 from launcher.workflow.doctor.quotas import QUOTAS
 from launcher.workflow.doctor.rights import RIGHTS
+from launcher.workflow.doctor.standing import STANDING
 
-PLAN_EXAMINATIONS: tuple[Examination, ...] = (*ACCOUNT, *RIGHTS, *QUOTAS, *CAPACITY, *ARTEFACTS)
+PLAN_EXAMINATIONS: tuple[Examination, ...] = (*ACCOUNT, *RIGHTS, *QUOTAS, *CAPACITY, *ARTEFACTS, *STANDING)
 
 JOB_EXAMINATIONS: tuple[Examination, ...] = (CONTAINER_IMAGE, DATA)
 """What a job needs that goes to a cluster that exists."""

@@ -1,11 +1,12 @@
 """The cluster that a job goes to: behind the head node that its plan names, the one it names, or its own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.model.bundle import Bundle
+from launcher.model.enums import Operator
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
@@ -13,11 +14,15 @@ from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import SANDBOX, HeadNode
 from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
+from launcher.submit.jobs import SchedulerError
 from launcher.workflow.deploy.deployment import DeployTarget
 from launcher.workflow.deploy.existing_cluster import cluster_for
 from launcher.workflow.deploy.steps import Deployed
 from launcher.workflow.deploy.targets import cluster_of
+from launcher.workflow.run import standing
+from launcher.workflow.run.standing_checks import checks, refuse_unless_well
 
+UNREACHED = "is its API private? launch from within its network, or name the context of a tunnel in target.context"
 LOCAL = "local"
 """The `target.ssh_host` that stands for this machine."""
 
@@ -27,7 +32,8 @@ class ClusterHandle:
     """A cluster that is there: the way to its head node, what its files refer to, and what was deployed of it.
 
     `parallelcluster` is ParallelCluster's name for it, None for a Slurm that slipway did not deploy; `deployed` is None
-    for one behind a head node that the plan names. `unreached` says how an API is reached that is private.
+    for one behind a head node that the plan names. `unreached` says how an API is reached that is private,
+    `own` that Slipway deployed it, and `operator` what runs a job there where somebody has looked.
     """
 
     head_node: HeadNode
@@ -35,6 +41,8 @@ class ClusterHandle:
     parallelcluster: str | None
     deployed: Deployed | None = None
     unreached: str = ""
+    own: bool = True
+    operator: Operator | None = None
 
 
 def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: DeployTarget) -> ClusterHandle:
@@ -49,6 +57,8 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: Dep
         found = handle_over_ssh(plan, session)
         target.context.approve()
         return found
+    if plan.request.target.cluster is not None and target_of(plan.place.target).pods:
+        return _standing_handle(plan, session, target)
     done = cluster_for(folder, quoted, bundle, target.context)
     return ClusterHandle(
         head_node=_head_node(plan, done, session, target),
@@ -56,6 +66,37 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: Dep
         parallelcluster=done.cluster_name if cluster_of(plan).has_fleet else None,
         deployed=done,
         unreached=cluster_of(plan).unreached(plan, done.training),
+    )
+
+
+def _standing_handle(plan: Plan, session: Session, target: DeployTarget) -> ClusterHandle:
+    """A Kubernetes cluster that stands, held against the plan; nothing is provisioned.
+
+    Raises:
+        ImpossibleError: it is not there, or lacks what the job needs, with every reason.
+        SlipwayError: it cannot be asked.
+    """
+    context, tell = target.context, target.context.tell
+    found = standing.find(plan, session)
+    try:
+        looked = standing.looked_at(plan, found, context.environment)
+    except SchedulerError as problem:
+        hint = problem.hint or UNREACHED
+        raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=hint) from problem
+    facts = context.instances[plan.place.instance_type]
+    refuse_unless_well(plan, checks(plan, facts, looked), tell)
+    tell(f"cluster {plan.cluster_name} stands: nothing is provisioned, and its own cost is in no line of the quote")
+    context.approve()
+    way = found.head_node
+    if target.box is not None:
+        way = replace(way, via=SANDBOX, instance=_mark(target))
+    return ClusterHandle(
+        head_node=way,
+        names=found.names,
+        parallelcluster=None,
+        unreached=UNREACHED,
+        own=found.own,
+        operator=looked.operator,
     )
 
 
@@ -67,11 +108,15 @@ def scheduler_of(plan: Plan) -> str:
 def _head_node(plan: Plan, done: Deployed, session: Session, target: DeployTarget) -> HeadNode:
     """What takes the jobs of a cluster that slipway deployed."""
     if target.box is not None:
-        stays = target.box.stays
-        mark = stays.mark if stays is not None else None
-        role = done.training.get("AccessRoleArn")
+        role, mark = done.training.get(standing.ROLE), _mark(target)
         return HeadNode(via=SANDBOX, host=done.cluster_name, instance=mark, region=plan.place.region, role=role)
     return cluster_of(plan).head_node(plan, done.training, session)
+
+
+def _mark(target: DeployTarget) -> str | None:
+    """What a sandbox that stays is known by."""
+    stays = target.box.stays if target.box is not None else None
+    return stays.mark if stays is not None else None
 
 
 def handle_over_ssh(plan: Plan, session: Session) -> ClusterHandle:
@@ -83,11 +128,8 @@ def handle_over_ssh(plan: Plan, session: Session) -> ClusterHandle:
         ImpossibleError: the plan does not say where its jobs write.
     """
     target, outputs = plan.request.target, _outputs(plan, session)
-    if outputs is None and plan.request.checkpoint.uri is None:
-        raise ImpossibleError(
-            "checkpoint.uri: auto is the bucket of a cluster that slipway deployed, and this one is not",
-            hint="name a place that its nodes may write to: checkpoint: {uri: s3://bucket/prefix}",
-        )
+    if outputs is None:
+        standing.refuse_without_store(plan)
     via = "local" if target.ssh_host == LOCAL else "ssh"
     return ClusterHandle(
         head_node=HeadNode(via=via, host=target.ssh_host, region=plan.place.region),

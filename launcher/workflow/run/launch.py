@@ -33,6 +33,7 @@ from launcher.records.command_record import recorded_command
 from launcher.records.run_folder import RunFolder, undone_if_declined, write_whole
 from launcher.records.submission import HeadNode, Submission, recorded
 from launcher.rendering.cluster import queue_name
+from launcher.rendering.kubernetes_job import operator_of
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.jobs import SchedulerError
 from launcher.submit.shell import Shell
@@ -122,7 +123,6 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
     plan = quoted.plan
     if plan.request.workload.train is None:
         raise ImpossibleError(f"{plan.name} has no job to launch", hint="slipway deploy FILE makes the cluster alone")
-    cluster_of(plan).refuse_joining(plan)
     if not options.sandbox:
         cluster_of(plan).refuse_job(plan, options.environment)
     scheduler = scheduler_of(plan)
@@ -147,7 +147,6 @@ def show_launch(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions
         ImpossibleError: the launch would be refused.
     """
     plan = quoted.plan
-    cluster_of(plan).refuse_joining(plan)
     if not options.sandbox:
         cluster_of(plan).refuse_job(plan, options.environment)
     if deploys(plan):
@@ -248,8 +247,10 @@ def _in_pods(launch: _Launch, handle: ClusterHandle) -> Submission:
             workdir=Path(launch.priced.path).resolve().parent / plan.request.run.workdir,
             store=launch.store(handle.names.store_uri, plan.place.region),
             environment=launch.aws,
-            own=launch.options.environment,
+            here=launch.options.environment,
             unreached=handle.unreached,
+            operator=handle.operator or operator_of(plan),
+            own=handle.own,
             tell=launch.options.tell,
         )
     )

@@ -18,44 +18,38 @@ from launcher.model.eks import WORKERS
 from launcher.model.enums import Operator
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.model.instance_type import InstanceType
+from launcher.model.kubernetes import JOB_KINDS
 from launcher.model.monitoring import STAGED_FOLDER
 from launcher.model.quote import Quote
+from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import HeadNode, Submission
 from launcher.rendering.contexts import KubernetesJobContext
-from launcher.rendering.eks import NEURON_FILE, PLUGINS_FILE
+from launcher.rendering.eks import NEURON_FILE, PLUGINS_FILE, plugin_files
 from launcher.rendering.kubernetes_job import (
     MANIFEST_FILE,
     JobArchive,
     job_context,
     job_manifest,
     namespace_manifest,
-    operator_of,
 )
 from launcher.rendering.names import ClusterNames, checkpoint_uri
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from launcher.submit.kubernetes.jobs import KubernetesJobs
+from launcher.submit.kubernetes.jobs import KubernetesJobs, served
 from launcher.workflow.deploy.render import job_settings, render_quote
 from launcher.workflow.run.reach import jobs_at
 from launcher.workflow.run.shipping import job_archive, ship_work
 
 Tell = Callable[[str], None]
-KINDS = {
-    Operator.JOB: "Job",
-    Operator.PYTORCHJOB: "PyTorchJob",
-    Operator.HYPERPOD_PYTORCHJOB: "HyperPodPyTorchJob",
-}
-"""The kind of a job's own object."""
-_SERVED_BY = {Operator.PYTORCHJOB: "pytorchjob", Operator.HYPERPOD_PYTORCHJOB: "hyperpod"}
-"""What the cluster has to serve for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSubmission:
     """What is submitted, from where and to where.
 
-    `head_node` is the cluster's API, `environment` has its AWS, `own` is this machine's; `workdir` is the command's
-    folder, and `unreached` says how a private API is reached.
+    `head_node` is the cluster's API, `environment` has its AWS, `here` is this machine's; `workdir` is the command's
+    folder, and `unreached` says how a private API is reached. `operator` runs the job. `own` says that Slipway deployed
+    the cluster: its plugins come with the job, and its nodes are started again where the guard has stopped them.
     """
 
     quoted: Quote
@@ -67,8 +61,10 @@ class PodSubmission:
     workdir: Path
     store: Objects
     environment: Mapping[str, str]
-    own: Mapping[str, str]
+    here: Mapping[str, str]
     unreached: str
+    operator: Operator
+    own: bool
     tell: Tell
 
 
@@ -79,22 +75,20 @@ def submit_pods(asked: PodSubmission) -> Submission:
         DeploymentFailedError: the cluster refuses it, or that is not known.
         ImpossibleError: its API cannot be reached, or it lacks the operator.
     """
-    plan = asked.quoted.plan
-    operator = operator_of(plan)
     bundle = render_quote(asked.quoted, asked.instances, names=asked.names, run=asked.key)
     asked.folder.write_bundle(bundle)
-    context = _context(asked, operator, None)
+    context = _context(asked, None)
     place = f"{context.namespace}/{context.name}"
-    head_node = replace(asked.head_node, kind=KINDS[operator])
+    head_node = replace(asked.head_node, kind=JOB_KINDS[asked.operator].kind)
     connection, jobs = jobs_at(
         head_node, asked.environment, place=place, store_uri=asked.names.store_uri, key=asked.key
     )
     try:
         # Cheap questions first: a cluster that cannot be reached needs nothing shipped.
-        _refuse_unless_able(asked, jobs, operator)
+        _refuse_unless_able(asked, jobs)
         _start_nodes(asked)
-        documents = list(_plugins(bundle)) if plan.request.target.cluster is None else []
-        wanted, context = _shipped(asked, bundle, replace(asked.head_node, kind=KINDS[operator]), place)
+        documents = list(_plugins(asked, bundle))
+        wanted, context = _shipped(asked, bundle, head_node, place)
         documents += [*yaml.safe_load_all(namespace_manifest(context)), *yaml.safe_load_all(job_manifest(context))]
         wanted.write(asked.folder)
         done = wanted.taken(jobs.submit(documents, asked.key))
@@ -104,20 +98,20 @@ def submit_pods(asked: PodSubmission) -> Submission:
         connection.close()
     done.write(asked.folder)
     asked.folder.append_event("submitted", job=done.job, key=done.key)
-    asked.tell(f"submitted: {KINDS[operator]} {place} on {head_node.words()}")
+    asked.tell(f"submitted: {head_node.kind} {place} on {head_node.words()}")
     return done
 
 
-def _context(asked: PodSubmission, operator: Operator, archive: JobArchive | None) -> KubernetesJobContext:
+def _context(asked: PodSubmission, archive: JobArchive | None) -> KubernetesJobContext:
     """Every decision of the job's objects; with the archive, once it is shipped."""
     job = job_settings(asked.quoted, asked.key)
     known = {} if archive is None else {"archive": archive}
     return job_context(
-        asked.quoted.plan, instances=asked.instances, names=asked.names, job=job, operator=operator, **known
+        asked.quoted.plan, instances=asked.instances, names=asked.names, job=job, operator=asked.operator, **known
     )
 
 
-def _refuse_unless_able(asked: PodSubmission, jobs: KubernetesJobs, operator: Operator) -> None:
+def _refuse_unless_able(asked: PodSubmission, jobs: KubernetesJobs) -> None:
     """Go on only where the API answers and serves the operator's kind.
 
     Raises:
@@ -127,10 +121,9 @@ def _refuse_unless_able(asked: PodSubmission, jobs: KubernetesJobs, operator: Op
         jobs.connection.ask("GET", "/version")
     except UnreachableError as problem:
         raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=asked.unreached) from problem
-    needed = _SERVED_BY.get(operator)
-    if needed is not None and needed not in jobs.operators():
+    if asked.operator not in served(jobs.connection):
         raise ImpossibleError(
-            f"run.operator: {asked.head_node.words()} has no {operator.value}",
+            f"run.operator: {asked.head_node.words()} has no {asked.operator.value}",
             hint="install the operator there, or run.operator: job, which every cluster has",
         )
 
@@ -142,7 +135,7 @@ def _start_nodes(asked: PodSubmission) -> None:
         AwsError: a call failed for another reason than that these credentials may not make it.
     """
     cluster, region = str(asked.head_node.host), str(asked.head_node.region)
-    if asked.quoted.plan.request.target.cluster is not None:
+    if not asked.own:
         return
     try:
         if node_groups.start(Session(environment=asked.environment, region=region), cluster, WORKERS):
@@ -153,9 +146,15 @@ def _start_nodes(asked: PodSubmission) -> None:
         asked.tell(f"whether the nodes of {cluster} are stopped cannot be seen with these credentials")
 
 
-def _plugins(bundle: Bundle) -> Iterator[dict[str, Any]]:
+def _plugins(asked: PodSubmission, bundle: Bundle) -> Iterator[dict[str, Any]]:
     """What shows chips and interfaces to Kubernetes: once a cluster, left alone where it is there."""
-    for each in bundle.files:
+    plan = asked.quoted.plan
+    files = bundle.files
+    if plan.request.target.cluster is not None:
+        # A job for a cluster that stands brings no plugins, but for one whose own plan has not run a job yet.
+        lacking = asked.own and not target_of(plan.place.target).managed
+        files = tuple(plugin_files(asked.instances[plan.place.instance_type])) if lacking else ()
+    for each in files:
         if each.path in (PLUGINS_FILE, NEURON_FILE):
             yield from yaml.safe_load_all(each.text)
 
@@ -165,7 +164,7 @@ def _shipped(
 ) -> tuple[Submission, KubernetesJobContext]:
     """The job folder in S3; the submission as it is about to be made, and its objects that name the folder."""
     plan, store = asked.quoted.plan, asked.store
-    shipment = ship_work(asked.workdir, store, asked.own, datetime.now(UTC))
+    shipment = ship_work(asked.workdir, store, asked.here, datetime.now(UTC))
     asked.tell(shipment.words())
     with job_archive(bundle, shipment) as (path, agent):
         content = path.read_bytes()
@@ -174,7 +173,7 @@ def _shipped(
         store.send(path, key)
     archive = JobArchive(uri=f"{store.uri}/{key}", sha256=sha256, bytes=len(content))
     asked.folder.append_event("job-folder-put", where=head_node.words(), folder=archive.uri, agent_sha256=agent)
-    context = _context(asked, operator_of(plan), archive)
+    context = _context(asked, archive)
     files = tuple(
         replace(each, text=job_manifest(context)) if each.path == MANIFEST_FILE else each for each in bundle.files
     )

@@ -8,9 +8,9 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.model.monitoring import JOURNAL_FOLDER
-from launcher.records.submission import SANDBOX, HeadNode, Submission
+from launcher.records.submission import CONTEXT, SANDBOX, HeadNode, Submission
 from launcher.submit.jobs import JobSource
-from launcher.submit.kubernetes.connection import Connection, Endpoint, to_endpoint
+from launcher.submit.kubernetes.connection import Connection, Endpoint, to_context, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.submit.shell import Shell
 from launcher.submit.slurm import Slurm
@@ -35,7 +35,7 @@ def through(shell: Shell) -> Reached:
 
 
 def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connection:
-    """The API of a cluster, as the role that its stack has made for that.
+    """The API of a cluster: as the role that its stack has made for that, or as a context of the kubeconfig says.
 
     Args:
         head_node: where it is.
@@ -45,6 +45,8 @@ def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connec
         ImpossibleError: there is no such cluster any more, or the client is not installed.
         AwsError: a call failed.
     """
+    if head_node.via == CONTEXT:
+        return to_context(str(head_node.host), environment.get("KUBECONFIG"))
     name, session = str(head_node.host), Session(environment=environment, region=str(head_node.region))
     found = eks.describe(session, name)
     if found is None:

@@ -8,11 +8,12 @@ import pytest
 
 from launcher.aws.eks import token
 from launcher.aws.session import Session
+from launcher.model.enums import Operator
 from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobState
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.kubernetes.connection import Endpoint, RefusedError, to_context, to_endpoint
-from launcher.submit.kubernetes.jobs import KubernetesJobs
+from launcher.submit.kubernetes.jobs import KubernetesJobs, served
 from launcher.submit.kubernetes.watch import Watch
 
 pytest.importorskip("kubernetes")
@@ -89,7 +90,7 @@ def test_a_job_that_fails_says_by_what(cluster, jobs, job, until):
 
 
 def test_what_operators_a_cluster_has_is_looked_at(jobs):
-    assert jobs.operators() == ("hyperpod", "pytorchjob")
+    assert served(jobs.connection) == (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB, Operator.JOB)
 
 
 def test_a_watch_goes_on_over_breaks_a_server_that_was_away_and_a_version_too_old(cluster, connection, until):

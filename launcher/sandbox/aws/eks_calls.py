@@ -1,0 +1,159 @@
+"""EKS's calls that moto lacks, or answers without doing what they ask for.
+
+Emulated: DescribeAddon, DescribeAccessEntry, ListAssociatedAccessPolicies, ListPodIdentityAssociations, of what
+CloudFormation made; UpdateNodegroupConfig, whose number of nodes is that of the machines at once. Not emulated: the
+time that it takes, and these parts made by any other call.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.eks import urls
+from moto.eks.exceptions import InvalidParameterException, ResourceNotFoundException
+from moto.eks.models import Cluster, EKSBackend
+from moto.eks.responses import EKSResponse
+
+from launcher.sandbox.aws.parallelcluster import ClusterFailedError
+from launcher.sandbox.kubernetes.hosted import Resizable
+
+_ONE = "{0}/clusters/(?P<name>[^/]+)"
+_PATHS = (
+    f"{_ONE}/addons/(?P<addonName>[^/]+)$",
+    f"{_ONE}/access-entries/(?P<principalArn>[^/]+)$",
+    f"{_ONE}/access-entries/(?P<principalArn>[^/]+)/access-policies$",
+    f"{_ONE}/pod-identity-associations$",
+)
+
+
+@dataclass(slots=True)
+class Parts:
+    """What belongs to a cluster beside its nodes.
+
+    `addons` are versions by name, `entries` access policies by principal, `lent` roles by namespace and account.
+    """
+
+    addons: dict[str, str] = field(default_factory=dict)
+    entries: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    lent: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+_PARTS: dict[str, Parts] = {}
+
+
+def parts_of(cluster: Cluster) -> Parts:
+    """The parts of a cluster."""
+    return _PARTS.setdefault(cluster.arn, Parts())
+
+
+def forget(cluster: Cluster) -> None:
+    """Forget a cluster that is gone."""
+    _PARTS.pop(cluster.arn, None)
+
+
+def install(hosts: Resizable) -> None:
+    """Give the calls to moto's EKS, over what runs the clusters' machines."""
+    for each in _PATHS:
+        urls.url_paths[each] = urls.response.dispatch
+    for call in (
+        describe_addon,
+        describe_access_entry,
+        list_associated_access_policies,
+        list_pod_identity_associations,
+    ):
+        setattr(EKSResponse, call.__name__, call)
+    counted = EKSBackend.update_nodegroup_config
+
+    def update_nodegroup_config(backend: EKSBackend, **asked: Any) -> dict[str, Any]:
+        """Change a group as moto does, and have as many machines."""
+        sizes = asked.get("scaling_config") or {}
+        known = backend.describe_nodegroup(asked["cluster_name"], asked["nodegroup_name"]).scaling_config
+        wanted = {**known, **sizes}
+        if not wanted["minSize"] <= wanted["desiredSize"] <= wanted["maxSize"]:
+            least, most = wanted["minSize"], wanted["maxSize"]
+            text = f"desired capacity {wanted['desiredSize']} can't be outside of {least} and {most}"
+            raise _invalid(asked["cluster_name"], asked["nodegroup_name"], text)
+        done = counted(backend, **{**asked, "scaling_config": wanted})
+        if "desiredSize" in sizes:
+            try:
+                hosts.resize(asked["cluster_name"], asked["nodegroup_name"], int(wanted["desiredSize"]))
+            except ClusterFailedError as failure:
+                raise _invalid(asked["cluster_name"], asked["nodegroup_name"], str(failure)) from failure
+        return done
+
+    EKSBackend.update_nodegroup_config = update_nodegroup_config  # type: ignore[method-assign,assignment]
+
+
+def _invalid(cluster: str, group: str, text: str) -> InvalidParameterException:
+    """A refusal of a value."""
+    return InvalidParameterException(
+        clusterName=cluster, nodegroupName=group, fargateProfileName=None, addonName=None, message=text
+    )
+
+
+def _missing(cluster: str, text: str) -> ResourceNotFoundException:
+    """A refusal of a name that nothing has."""
+    return ResourceNotFoundException(
+        clusterName=cluster, nodegroupName=None, fargateProfileName=None, addonName=None, message=text
+    )
+
+
+def _asked(response: Any) -> tuple[Cluster, Parts]:
+    """The cluster that a call is about.
+
+    Raises:
+        ResourceNotFoundException: there is none.
+    """
+    name = response._get_param("name")  # noqa: SLF001  the way moto's own responses read
+    found = response.eks_backend.clusters.get(name)
+    if found is None:
+        raise _missing(name, f"No cluster found for name: {name}.")
+    return found, parts_of(found)
+
+
+def describe_addon(response: Any) -> ActionResult:
+    """One add-on."""
+    cluster, parts = _asked(response)
+    name = response._get_param("addonName")  # noqa: SLF001  the same
+    if name not in parts.addons:
+        raise _missing(cluster.name, f"No addon: {name} found in cluster: {cluster.name}")
+    shown = {"addonName": name, "clusterName": cluster.name, "status": "ACTIVE", "addonVersion": parts.addons[name]}
+    return ActionResult({"addon": shown})
+
+
+def describe_access_entry(response: Any) -> ActionResult:
+    """One access entry."""
+    cluster, parts = _asked(response)
+    principal = _principal(response, cluster, parts)
+    return ActionResult({"accessEntry": {"clusterName": cluster.name, "principalArn": principal, "type": "STANDARD"}})
+
+
+def list_associated_access_policies(response: Any) -> ActionResult:
+    """What an access entry may do."""
+    cluster, parts = _asked(response)
+    principal = _principal(response, cluster, parts)
+    shown = [
+        {"policyArn": each["PolicyArn"], "accessScope": {"type": each["AccessScope"]["Type"].lower()}}
+        for each in parts.entries[principal]
+    ]
+    return ActionResult({"clusterName": cluster.name, "principalArn": principal, "associatedAccessPolicies": shown})
+
+
+def _principal(response: Any, cluster: Cluster, parts: Parts) -> str:
+    principal = str(response._get_param("principalArn"))  # noqa: SLF001  the same
+    if principal not in parts.entries:
+        raise _missing(cluster.name, f"The specified principalArn could not be found: {principal}")
+    return principal
+
+
+def list_pod_identity_associations(response: Any) -> ActionResult:
+    """What roles pods are lent, of a namespace and a service account where they are named."""
+    cluster, parts = _asked(response)
+    namespace = response._get_param("namespace")  # noqa: SLF001  the same
+    account = response._get_param("serviceAccount")  # noqa: SLF001  the same
+    shown = [
+        {"clusterName": cluster.name, "namespace": of, "serviceAccount": name, "associationId": f"a-{number:017x}"}
+        for number, (of, name) in enumerate(sorted(parts.lent))
+        if namespace in (None, of) and account in (None, name)
+    ]
+    return ActionResult({"associations": shown})

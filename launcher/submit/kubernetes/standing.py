@@ -1,0 +1,249 @@
+"""A cluster that stands, as its API describes it: nodes, operators, queues, what makes nodes, what this caller may do.
+
+What these credentials may not read is None: not known, and never taken for nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from launcher.model.enums import Operator
+from launcher.model.kubernetes import JOB_KINDS, SERVICE_ACCOUNT
+from launcher.submit.kubernetes.connection import Connection, RefusedError
+from launcher.submit.kubernetes.jobs import served
+
+NAME_LABEL = "app.kubernetes.io/name"
+INSTANCE_TYPE, ZONE_ID = "node.kubernetes.io/instance-type", "topology.k8s.aws/zone-id"
+UNHEALTHY = "sagemaker.amazonaws.com/node-health-status"
+"""HyperPod's taint of a node that its health checks have not passed, or no longer pass."""
+_BOUGHT = ("eks.amazonaws.com/capacityType", "karpenter.sh/capacity-type")
+_KEEPERS = {
+    "eks.amazonaws.com/nodegroup": "a managed node group",
+    "karpenter.sh/nodepool": "Karpenter",
+    UNHEALTHY: "HyperPod",
+    "sagemaker.amazonaws.com/cluster-name": "HyperPod",
+}
+"""What looks after a node, by a label that it has."""
+_TERMINATION_HANDLER = "aws-node-termination-handler"
+_KUEUE = ("v1beta2", "v1beta1")
+"""Versions of Kueue's API, the newest first (kubernetes-sigs/kueue@ff69552 serves both)."""
+_PAGE = "500"
+_STOPPED = "None"
+"""The stopPolicy of a queue that lets jobs in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node. `bought` is how, in lower case and as far as a label says it; `keeper` is what looks after it, or "".
+
+    `takes_pods` says that it is ready and not cordoned; `taints` are the keys of those that keep pods away.
+    """
+
+    name: str
+    instance_type: str
+    zone_id: str | None
+    bought: str
+    keeper: str
+    takes_pods: bool
+    allocatable: Mapping[str, str]
+    taints: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingCluster:
+    """A cluster as it is.
+
+    `nodes` are those of the wanted type, `types` how many there are of every type where there are none of it.
+    `operators` are those whose jobs it takes. `pools` are Karpenter's node pools that may make such nodes. `drains`
+    says whether AWS Node Termination Handler is there. `queues` are the namespace's local queues, of those that are
+    stopped with the reason, None where there is no Kueue; `priority` whether the wanted class is there. `role` is what
+    the job's service account names, if anything.
+    """
+
+    version: str
+    nodes: tuple[Node, ...] | None
+    types: Mapping[str, int]
+    operators: tuple[Operator, ...]
+    pools: tuple[str, ...] | None
+    drains: bool | None
+    queues: Mapping[str, str] | None
+    priority: bool | None
+    role: str | None
+
+
+def describe(connection: Connection, *, instance_type: str, namespace: str, priority: str | None) -> StandingCluster:
+    """Read a cluster.
+
+    Args:
+        connection: to its API.
+        instance_type: of the nodes, as its label says it.
+        namespace: of the job.
+        priority: a priority class of Kueue's, None for none.
+
+    Raises:
+        SchedulerError: the API does not answer.
+    """
+    version = str(connection.ask("GET", "/version").get("gitVersion", ""))
+    nodes = _nodes(connection, instance_type)
+    return StandingCluster(
+        version=version,
+        nodes=nodes,
+        types=_types(connection) if not nodes else {},
+        operators=served(connection),
+        pools=_pools(connection, instance_type),
+        drains=_drains(connection),
+        queues=_queues(connection, namespace),
+        priority=_priority(connection, priority),
+        role=_role_of(connection, namespace),
+    )
+
+
+def _read(connection: Connection, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any] | None:
+    """An answer; empty where there is no such thing, None where these credentials may not read it."""
+    try:
+        return connection.find(path, query=query) or {}
+    except RefusedError as refused:
+        if refused.code == HTTPStatus.FORBIDDEN:
+            return None
+        raise
+
+
+def _nodes(connection: Connection, instance_type: str) -> tuple[Node, ...] | None:
+    query = {"labelSelector": f"{INSTANCE_TYPE}={instance_type}"}
+    found = _read(connection, "/api/v1/nodes", query)
+    return None if found is None else tuple(_node(each) for each in found.get("items", ()))
+
+
+def _node(found: Mapping[str, Any]) -> Node:
+    labels, spec, status = found["metadata"].get("labels", {}), found.get("spec", {}), found.get("status", {})
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))
+    taints = tuple(each["key"] for each in spec.get("taints", ()) if each["effect"] in ("NoSchedule", "NoExecute"))
+    bought = next((str(labels[each]) for each in _BOUGHT if each in labels), "")
+    return Node(
+        name=found["metadata"]["name"],
+        instance_type=labels.get(INSTANCE_TYPE, ""),
+        zone_id=labels.get(ZONE_ID),
+        bought=bought.lower().replace("_", "-"),
+        keeper=next((word for label, word in _KEEPERS.items() if label in labels), ""),
+        takes_pods=ready and not spec.get("unschedulable", False) and UNHEALTHY not in taints,
+        allocatable=dict(status.get("allocatable", {})),
+        taints=taints,
+    )
+
+
+def _types(connection: Connection) -> dict[str, int]:
+    """How many nodes there are of each type, of the first few hundred."""
+    found = _read(connection, "/api/v1/nodes", {"limit": _PAGE}) or {}
+    counts: dict[str, int] = {}
+    for each in found.get("items", ()):
+        name = each["metadata"].get("labels", {}).get(INSTANCE_TYPE, "another type")
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _pools(connection: Connection, instance_type: str) -> tuple[str, ...] | None:
+    """Karpenter's node pools whose requirements leave room for a type."""
+    found = _read(connection, "/apis/karpenter.sh/v1/nodepools")
+    if found is None:
+        return None
+    return tuple(each["metadata"]["name"] for each in found.get("items", ()) if _may_make(each, instance_type))
+
+
+def _may_make(pool: Mapping[str, Any], instance_type: str) -> bool:
+    family = instance_type.removeprefix("ml.").partition(".")[0]
+    labels = {INSTANCE_TYPE: instance_type, "karpenter.k8s.aws/instance-family": family}
+    for each in pool.get("spec", {}).get("template", {}).get("spec", {}).get("requirements", ()):
+        wanted, values = labels.get(each["key"]), each.get("values", ())
+        if wanted is None:
+            continue
+        if (each["operator"] == "In" and wanted not in values) or (each["operator"] == "NotIn" and wanted in values):
+            return False
+    return True
+
+
+def _drains(connection: Connection) -> bool | None:
+    """Whether AWS Node Termination Handler is there: a DaemonSet, or a Deployment that reads a queue."""
+    query = {"labelSelector": f"{NAME_LABEL}={_TERMINATION_HANDLER}"}
+    found = [_read(connection, f"/apis/apps/v1/{each}", query) for each in ("daemonsets", "deployments")]
+    if any(each and each.get("items") for each in found):
+        return True
+    return None if any(each is None for each in found) else False
+
+
+def _queues(connection: Connection, namespace: str) -> dict[str, str] | None:
+    """A namespace's local queues, and why one is stopped ("" for one that is not); None where there is no Kueue."""
+    for version in _KUEUE:
+        found = _read(connection, f"/apis/kueue.x-k8s.io/{version}/namespaces/{namespace}/localqueues")
+        if found:
+            return {each["metadata"]["name"]: _stopped(each) for each in found.get("items", ())}
+    return None
+
+
+def _stopped(queue: Mapping[str, Any]) -> str:
+    """Why a local queue lets nothing in."""
+    if queue.get("spec", {}).get("stopPolicy", _STOPPED) != _STOPPED:
+        return f"its stopPolicy is {queue['spec']['stopPolicy']}"
+    conditions = queue.get("status", {}).get("conditions", ())
+    found = (each for each in conditions if each["type"] == "Active" and each["status"] == "False")
+    return next((str(each.get("message") or each.get("reason") or "it is not active") for each in found), "")
+
+
+def _priority(connection: Connection, name: str | None) -> bool | None:
+    """Whether a priority class of Kueue's is there; None where none is wanted, or nobody may look."""
+    if name is None:
+        return None
+    found = [_read(connection, f"/apis/kueue.x-k8s.io/{each}/workloadpriorityclasses/{name}") for each in _KUEUE]
+    return None if all(each is None for each in found) else any(found)
+
+
+def missing_rights(connection: Connection, namespace: str, operator: Operator) -> tuple[str, ...]:
+    """What of a launch, of following it and of taking it back the caller may not do, in words.
+
+    Raises:
+        SchedulerError: the API does not answer.
+    """
+    job = JOB_KINDS[operator]
+    needed = [(job.group, job.plural, each) for each in ("create", "get", "delete")]
+    needed += [("", "services", "create"), ("", "services", "delete"), ("", "pods", "list"), ("", "events", "list")]
+    if not _read(connection, f"/api/v1/namespaces/{namespace}"):
+        needed += [("", "namespaces", "create"), ("", "serviceaccounts", "create")]
+    elif not _read(connection, f"/api/v1/namespaces/{namespace}/serviceaccounts/{SERVICE_ACCOUNT}"):
+        needed.append(("", "serviceaccounts", "create"))
+    return tuple(_words(each, namespace) for each in needed if not may(connection, each, namespace))
+
+
+def may(connection: Connection, action: tuple[str, str, str], namespace: str) -> bool:
+    """Whether the caller may do something, as the cluster itself says it (SelfSubjectAccessReview).
+
+    Args:
+        connection: to the API.
+        action: API group, plural and verb.
+        namespace: where.
+
+    Raises:
+        SchedulerError: the API does not answer.
+    """
+    group, plural, verb = action
+    asked = {"group": group, "resource": plural, "verb": verb, "namespace": namespace}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+    body = {**review, "spec": {"resourceAttributes": asked}}
+    answer = connection.ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=body)
+    return bool(answer.get("status", {}).get("allowed"))
+
+
+def _words(action: tuple[str, str, str], namespace: str) -> str:
+    group, plural, verb = action
+    return f"{verb} {plural}{f'.{group}' if group else ''} in {namespace}"
+
+
+def _role_of(connection: Connection, namespace: str) -> str | None:
+    """The role that the jobs' service account names (IAM roles for service accounts); None where it names none."""
+    found = _read(connection, f"/api/v1/namespaces/{namespace}/serviceaccounts/{SERVICE_ACCOUNT}") or {}
+    role = found.get("metadata", {}).get("annotations", {}).get("eks.amazonaws.com/role-arn")
+    return None if role is None else str(role)
+
+
+def short(nodes: Iterable[Node], resource: str, wanted: int) -> tuple[str, ...]:
+    """The nodes that show less of a device than is wanted."""
+    return tuple(each.name for each in nodes if int(each.allocatable.get(resource, "0")) < wanted)

@@ -1,0 +1,216 @@
+"""A Kubernetes cluster that stands: the way to its API, what it has, and whether a plan's job can run there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from launcher.aws import eks, hyperpod, node_groups, stacks
+from launcher.aws.calls import forbidden
+from launcher.aws.node_groups import NodeGroupState
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
+from launcher.model.eks import WORKERS
+from launcher.model.enums import Operator
+from launcher.model.errors import AwsError, ImpossibleError
+from launcher.model.kubernetes import SERVICE_ACCOUNT
+from launcher.model.names import nearest_name
+from launcher.model.plan import Plan
+from launcher.model.target import target_of
+from launcher.records.submission import CONTEXT, EKS, HeadNode
+from launcher.rendering.kubernetes_job import namespace_of, operator_of
+from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
+from launcher.sandbox.processes import MARK
+from launcher.submit.kubernetes import standing as read
+from launcher.submit.kubernetes.connection import Connection
+from launcher.submit.kubernetes.standing import StandingCluster
+from launcher.workflow.deploy.readback.training import COMPLETE
+from launcher.workflow.run.reach import connection_to
+
+ROLE = "AccessRoleArn"
+"""The output of a cluster of Slipway's own that names who is let in."""
+ELASTIC_AGENT = "hyperpodrun"
+"""The program by which HyperPod's operator speaks with the pods of its jobs; without it they never count as running."""
+_ACTIVE = "ACTIVE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A cluster that a plan names, found: the way to its API and what the job's files refer to.
+
+    `own` says that Slipway deployed it; `eks` is its name in EKS, None where only a context leads to it.
+    """
+
+    head_node: HeadNode
+    names: ClusterNames
+    own: bool
+    eks: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """A standing cluster that was looked at.
+
+    `operator` is what runs the job there, `missing_rights` what the caller may not do of it; `lent` says whether pods
+    of the job's service account get a role, None where nobody could ask. `group` is the node group of jobs and the type
+    of its machines, in a cluster that Slipway deployed with one.
+    """
+
+    standing: Standing
+    cluster: StandingCluster
+    operator: Operator
+    missing_rights: tuple[str, ...]
+    lent: bool | None
+    group: tuple[NodeGroupState, str] | None = None
+
+
+def find(plan: Plan, session: Session) -> Standing:
+    """The cluster that a plan names: one that Slipway deployed, else one of EKS, or what a context leads to.
+
+    Args:
+        plan: names a cluster, and perhaps a context; in a sandbox that is not used, for it leads out of it.
+        session: of the cluster's region.
+
+    Raises:
+        ImpossibleError: there is none, it is not whole, or nothing says where the job writes.
+        AwsError: a call failed.
+    """
+    target = plan.request.target
+    stack = _stack(plan, session)
+    if stack is None:
+        refuse_without_store(plan)
+    names = symbolic_names(plan) if stack is None else deployed_names(stack.outputs)
+    if target.context is not None and MARK not in session.environment:
+        way = HeadNode(via=CONTEXT, host=target.context, region=session.region)
+        name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session, sure=False)
+        return Standing(head_node=way, names=names, own=stack is not None, eks=name)
+    name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session)
+    role = stack.outputs.get(ROLE) if stack is not None else None
+    way = HeadNode(via=EKS, host=name, region=session.region, role=role)
+    return Standing(head_node=way, names=names, own=stack is not None, eks=name)
+
+
+def refuse_without_store(plan: Plan) -> None:
+    """Go on where a plan says where its job writes; a cluster that Slipway has not deployed has no store of its own.
+
+    Raises:
+        ImpossibleError: it does not say so.
+    """
+    if plan.request.checkpoint.uri is None:
+        raise ImpossibleError(
+            "checkpoint.uri: auto is the bucket of a cluster that slipway deployed, and this one is not",
+            hint="name a place that its nodes may write to: checkpoint: {uri: s3://bucket/prefix}",
+        )
+
+
+def _stack(plan: Plan, session: Session) -> StackState | None:
+    """The stack of a cluster that Slipway deployed; None where there is none, or nobody may look."""
+    try:
+        found = stacks.find(session, stack_name(plan, "training"))
+    except AwsError as problem:
+        if forbidden(problem):
+            return None
+        raise
+    if found is None or ROLE not in found.outputs:
+        return None
+    if found.status not in COMPLETE:
+        hint = f"wait, or repair it with slipway deploy and the plan of {plan.cluster_name}"
+        raise ImpossibleError(f"target.cluster: cluster {plan.cluster_name} is not whole: {found.status}", hint=hint)
+    return found
+
+
+def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
+    """What EKS calls the cluster that a plan names; a HyperPod cluster stands on one of its own name.
+
+    Args:
+        plan: names it.
+        session: of its region.
+        sure: whether it has to be there.
+
+    Raises:
+        ImpossibleError: there is none of that name, or it is not active.
+        AwsError: a call failed.
+    """
+    named = plan.cluster_name
+    if not sure:
+        return named
+    below = hyperpod.eks_cluster(session, named) if target_of(plan.place.target).managed else None
+    found = eks.describe(session, below or named)
+    if found is None:
+        there = eks.names(session)
+        hint = nearest_name(named, there) or f"clusters there: {', '.join(sorted(there)) or 'none'}"
+        raise ImpossibleError(
+            f"target.cluster: no cluster {named} in {session.region}",
+            hint=f"{hint}; without target.cluster the plan gets one of its own",
+        )
+    if found.status != _ACTIVE:
+        raise ImpossibleError(f"target.cluster: {found.name} is {found.status.lower()}", hint="wait until it is active")
+    return found.name
+
+
+def look(plan: Plan, standing: Standing, connection: Connection, session: Session) -> Looked:
+    """Read what a job needs of a cluster.
+
+    Raises:
+        SchedulerError: its API does not answer.
+        AwsError: a call failed for another reason than that it is not allowed.
+    """
+    namespace = namespace_of(plan)
+    cluster = read.describe(
+        connection,
+        instance_type=plan.place.billed_name,
+        namespace=namespace,
+        priority=plan.request.target.priority,
+    )
+    operator = chosen(plan, cluster.operators)
+    missing = read.missing_rights(connection, namespace, operator)
+    lent = True if cluster.role is not None else _lent(standing, session, namespace)
+    group = _group(standing, session) if standing.own and not target_of(plan.place.target).managed else None
+    return Looked(standing=standing, cluster=cluster, operator=operator, missing_rights=missing, lent=lent, group=group)
+
+
+def _group(standing: Standing, session: Session) -> tuple[NodeGroupState, str] | None:
+    """The node group of jobs, and the type of its machines; None where nobody may look."""
+    try:
+        state = node_groups.describe_group(session, str(standing.eks), WORKERS)
+        made = node_groups.describe_template(session, state.template) if state.template is not None else None
+    except AwsError as problem:
+        if forbidden(problem):
+            return None
+        raise
+    return state, made.instance_type if made is not None else ""
+
+
+def chosen(plan: Plan, served: tuple[Operator, ...]) -> Operator:
+    """What runs a plan's job: the operator that it names, or the most able one that the cluster has for it."""
+    asked = plan.request.run.operator
+    if asked is not None:
+        return asked
+    speaks = plan.request.run.command[0].rpartition("/")[2] == ELASTIC_AGENT if plan.request.run.command else False
+    able = [each for each in served if each is not Operator.HYPERPOD_PYTORCHJOB or speaks]
+    return able[0] if able else operator_of(plan)
+
+
+def _lent(standing: Standing, session: Session, namespace: str) -> bool | None:
+    """Whether Pod Identity lends the job's pods a role."""
+    if standing.eks is None:
+        return None
+    try:
+        return bool(eks.lent_roles(session, standing.eks, namespace, SERVICE_ACCOUNT))
+    except AwsError as problem:
+        # A context may lead to a cluster that EKS does not know here.
+        if forbidden(problem) or standing.head_node.via == CONTEXT:
+            return None
+        raise
+
+
+def looked_at(plan: Plan, standing: Standing, environment: Mapping[str, str]) -> Looked:
+    """The same, with a connection of its own.
+
+    Raises:
+        SlipwayError: the cluster cannot be asked.
+    """
+    session = Session(environment=environment, region=plan.place.region)
+    connection = connection_to(standing.head_node, environment)
+    try:
+        return look(plan, standing, connection, session)
+    finally:
+        connection.close()

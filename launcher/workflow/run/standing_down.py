@@ -1,0 +1,186 @@
+"""The story of `down` on a cluster that stands: what a plan's jobs put there goes, and the cluster stays."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from launcher import plan_file
+from launcher.aws.session import Session
+from launcher.catalog.load import Catalog
+from launcher.model.errors import DeploymentFailedError, SlipwayError
+from launcher.model.job import Submitted
+from launcher.model.kubernetes import JOB_KINDS, PLAN_LABEL, RUN_ANNOTATION, SERVICE_ACCOUNT
+from launcher.model.plan import Plan
+from launcher.model.removal import Kept, KeptKind, Removal
+from launcher.model.request import PlanRequest
+from launcher.model.target import target_of
+from launcher.planning.pin import pinned_plan
+from launcher.records import run_folder
+from launcher.rendering.kubernetes_job import namespace_of
+from launcher.rendering.names import checkpoint_uri
+from launcher.submit.kubernetes.connection import Connection
+from launcher.submit.kubernetes.jobs import KubernetesJobs, served
+from launcher.workflow.run import standing
+from launcher.workflow.run.reach import connection_to
+from launcher.workflow.run.standing import Standing
+
+PATIENCE_S, LOOK_S = 600.0, 1.0
+"""How long a job's pods may take to leave: longer than a grace period that holds a large checkpoint."""
+_UNSIZED = "its size was not looked at"
+_OVER = {"Complete": "completed", "Succeeded": "completed", "Completed": "completed", "Failed": "failed"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobThere:
+    """A job on a cluster: the kind of its object, where it is, and whether it goes on."""
+
+    kind: str
+    submitted: Submitted
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsThere:
+    """What a plan has on a cluster that stands, before anything is done."""
+
+    plan: Plan
+    standing: Standing
+    jobs: tuple[JobThere, ...]
+    removal: Removal
+
+
+def joined_plan(text: str, root: Path, catalog: Catalog) -> Plan | None:
+    """The plan whose jobs go to a Kubernetes cluster that stands, by its file or its name; None for any other.
+
+    Of a name, and of a file that leaves something open, the newest run folder has everything pinned.
+
+    Args:
+        text: a plan file, or a name.
+        root: the folder with the run folders.
+        catalog: the types.
+
+    Raises:
+        UnreadableInputError: the file cannot be read.
+        ImpossibleError: nothing says where the job went.
+    """
+    request = plan_file.load(Path(text)) if plan_file.is_path(text) else None
+    if request is not None and request.target.cluster is None:
+        return None
+    launched = _last(request.name if request is not None else text, root)
+    known = launched if launched is not None and _joins(launched) else request
+    if known is None or not _joins(known):
+        return None
+    return pinned_plan(known, catalog)
+
+
+def _joins(request: PlanRequest) -> bool:
+    kinds = request.target.kind or ()
+    return request.target.cluster is not None and bool(kinds) and all(target_of(each).pods for each in kinds)
+
+
+def _last(name: str, root: Path) -> PlanRequest | None:
+    try:
+        return plan_file.load(run_folder.latest(name, root).path / "plan.json")
+    except SlipwayError:
+        return None
+
+
+def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
+    """Look at what a plan has on the cluster that it names.
+
+    Raises:
+        SlipwayError: the cluster is not there, or cannot be asked.
+    """
+    found = standing.find(plan, Session(environment=environment, region=plan.place.region))
+    with closing(connection_to(found.head_node, environment)) as connection:
+        jobs = tuple(_jobs(connection, plan))
+        kept = tuple(_kept(connection, plan, found))
+    removal = Removal(
+        cluster=plan.name,
+        region=plan.place.region,
+        done=False,
+        stacks=(),
+        instances=(),
+        kept=kept,
+        jobs=tuple((each.submitted.folder, each.state) for each in jobs),
+        on=plan.cluster_name,
+    )
+    return JobsThere(plan=plan, standing=found, jobs=jobs, removal=removal)
+
+
+def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
+    """The jobs of a plan, of every kind that the cluster has."""
+    for operator in served(connection):
+        kind, namespace = JOB_KINDS[operator], namespace_of(plan)
+        query = {"labelSelector": f"{PLAN_LABEL}={plan.name}"}
+        answer = connection.find(kind.path.format(namespace=namespace), query=query) or {}
+        for each in answer.get("items", ()):
+            metadata = each["metadata"]
+            ended = (one["type"] for one in each.get("status", {}).get("conditions", ()) if one["status"] == "True")
+            state = next((_OVER[one] for one in ended if one in _OVER), "not ended")
+            key = metadata.get("annotations", {}).get(RUN_ANNOTATION, "")
+            job = Submitted(job=metadata["name"], key=key, folder=f"{namespace}/{metadata['name']}")
+            yield JobThere(kind=kind.kind, submitted=job, state=state)
+
+
+def _kept(connection: Connection, plan: Plan, found: Standing) -> Iterator[Kept]:
+    """What stays: the cluster, what others may use there too, and what the jobs have written."""
+    namespace = namespace_of(plan)
+    yield Kept(
+        kind=KeptKind.CLUSTER,
+        name=plan.cluster_name,
+        reason="it stood before this plan and is not its to take down",
+    )
+    if connection.find(f"/api/v1/namespaces/{namespace}/serviceaccounts/{SERVICE_ACCOUNT}") is not None:
+        yield Kept(
+            kind=KeptKind.NAMESPACE,
+            name=f"{namespace}, service account {SERVICE_ACCOUNT}",
+            reason="others' jobs may use them too, and they cost nothing",
+        )
+    uri = checkpoint_uri(plan, found.names)
+    yield Kept(
+        kind=KeptKind.CHECKPOINTS,
+        name=uri,
+        reason=f"beside them its logs; aws s3 rm --recursive {uri} deletes the checkpoints",
+        unpriced=_UNSIZED,
+    )
+
+
+def remove_jobs(
+    found: JobsThere,
+    environment: Mapping[str, str],
+    tell: Callable[[str], None],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Removal:
+    """Remove what a survey has found, and wait until nothing of it is left.
+
+    Args:
+        found: the survey.
+        environment: with credentials.
+        tell: is told of each job.
+        sleep: waits some seconds.
+        clock: seconds.
+
+    Raises:
+        SchedulerError: the cluster does not answer, or refuses.
+        DeploymentFailedError: something holds a job back; the same command looks again.
+    """
+    with closing(connection_to(found.standing.head_node, environment)) as connection:
+        for each in found.jobs:
+            tell(f"deleting {each.kind} {each.submitted.folder}")
+            jobs = KubernetesJobs(connection=connection, namespace=namespace_of(found.plan), kind=each.kind)
+            jobs.cancel(each.submitted)
+            end = clock() + PATIENCE_S
+            while left := jobs.left(each.submitted):
+                if clock() > end:
+                    raise DeploymentFailedError(
+                        f"{each.kind} {each.submitted.job} is deleted and has not gone: {', '.join(left)}",
+                        hint="the same command looks again; a finalizer is its own controller's to take off",
+                    )
+                sleep(LOOK_S)
+    gone = tuple((name, "gone") for name, _ in found.removal.jobs)
+    return replace(found.removal, done=True, jobs=gone)

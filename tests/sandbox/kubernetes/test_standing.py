@@ -1,0 +1,234 @@
+"""What is read of a cluster that stands, and what of it refuses a job or warns of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from launcher.model.diagnosis import Outcome
+from launcher.model.enums import Operator
+from launcher.planning.pin import pinned_plan
+from launcher.records.submission import HeadNode
+from launcher.rendering.names import symbolic_names
+from launcher.submit.kubernetes import standing as read
+from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
+from launcher.submit.kubernetes.jobs import KubernetesJobs
+from launcher.workflow.run.standing import Looked, Standing, chosen
+from launcher.workflow.run.standing_checks import checks
+from tests.plans import request_of
+
+pytest.importorskip("kubernetes")
+
+PLAN = {
+    "slipway": 1,
+    "name": "tiny",
+    "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 1.0}},
+    "checkpoint": {"uri": "s3://team-a/checkpoints"},
+}
+TARGET = {"kind": "eks", "region": "us-east-2", "cluster": "platform", "instance_type": "p5.48xlarge", "nodes": 2}
+ROOM = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "5128Mi"}
+GROUP = {"eks.amazonaws.com/nodegroup": "gpu", "eks.amazonaws.com/capacityType": "ON_DEMAND"}
+POOL = {
+    "group": "karpenter.sh",
+    "plural": "nodepools",
+    "kind": "NodePool",
+    "scope": "Cluster",
+}
+
+
+@pytest.fixture
+def connection(cluster):
+    token = cluster.tokens.own
+    made = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def node(cluster):
+    """A node as EKS labels it."""
+
+    def make(name, *, room=None, labels=None, taints=(), **bare):
+        own = {"node.kubernetes.io/instance-type": "p5.48xlarge", "topology.k8s.aws/zone-id": "use2-az1"}
+        own |= GROUP if labels is None else labels
+        cluster.add_node(name, allocatable=ROOM if room is None else room, labels=own | bare, taints=taints)
+
+    return make
+
+
+@pytest.fixture
+def examined(connection, catalog):
+    """The checks of a plan on the cluster, by their names, where something is not well; `pods` is what EKS lends."""
+
+    def make(*, own=False, lent=True, **sections):
+        target = {**TARGET, **sections.pop("target", {})}
+        asked = {**PLAN, "purchase": {"option": "on-demand"}, "target": target, **sections}
+        plan = pinned_plan(request_of(asked), catalog)
+        found = read.describe(
+            connection, instance_type=plan.place.billed_name, namespace="slipway", priority=plan.request.target.priority
+        )
+        where = Standing(
+            head_node=HeadNode(via="eks", host="platform"), names=symbolic_names(plan), own=own, eks="platform"
+        )
+        operator = chosen(plan, found.operators)
+        rights = read.missing_rights(connection, "slipway", operator)
+        looked = Looked(standing=where, cluster=found, operator=operator, missing_rights=rights, lent=lent)
+        every = checks(plan, catalog.instance_types[plan.place.instance_type], looked)
+        return {each.name: (each.result, each.got) for each in every if each.result is not Outcome.OK}
+
+    return make
+
+
+def define(cluster, connection, **names):
+    """Have the cluster serve a kind of somebody else's."""
+    spec = {
+        "group": names["group"],
+        "scope": names["scope"],
+        "names": {"plural": names["plural"], "kind": names["kind"]},
+        "versions": [
+            {
+                "name": names.get("version", "v1"),
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                    }
+                },
+            }
+        ],
+    }
+    document = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": spec}
+    document["metadata"] = {"name": f"{names['plural']}.{names['group']}"}
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    connection.ask("POST", path, body=document)
+
+
+def test_a_cluster_that_has_everything_passes(node, examined):
+    node("n1")
+    node("n2")
+    assert examined() == {}
+
+
+def test_a_cluster_without_such_nodes_says_what_it_has(node, examined):
+    node("n1", **{"node.kubernetes.io/instance-type": "g5.xlarge"})
+    (result, got) = examined()["cluster nodes"]
+    assert (result, got) == (Outcome.FAILED, "0 are there; the cluster has 1 x g5.xlarge")
+
+
+@pytest.mark.parametrize(
+    "labels,option",
+    [({"topology.k8s.aws/zone-id": "use2-az3"}, "on-demand"), ({}, "spot")],
+)
+def test_nodes_of_another_zone_or_bought_otherwise_are_none(node, examined, labels, option):
+    node("n1", **labels)
+    node("n2", **labels)
+    found = examined(target={"az_id": "use2-az1"}, purchase={"option": option})
+    assert found["cluster nodes"][0] is Outcome.FAILED
+
+
+def test_nodes_that_a_job_must_not_use_are_none(node, examined, cluster):
+    node("n1", taints=({"key": "team", "value": "b", "effect": "NoSchedule"},))
+    node("n2")
+    cluster.cordon("n2")
+    assert "none of the 2 takes the job's pods" in examined()["cluster nodes"][1]
+
+
+def test_karpenter_may_make_the_nodes(cluster, connection, examined):
+    define(cluster, connection, **POOL)
+
+    def pool(name, types):
+        wanted = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}]
+        spec = {"template": {"spec": {"requirements": wanted}}}
+        body = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": spec}
+        connection.ask("POST", "/apis/karpenter.sh/v1/nodepools", body=body)
+
+    pool("small", ["g5.xlarge"])
+    assert examined()["cluster nodes"][0] is Outcome.FAILED
+    pool("large", ["p5.48xlarge"])
+    assert "cluster nodes" not in examined()
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/gpu", "vpc.amazonaws.com/efa"])
+def test_nodes_whose_devices_nobody_shows_are_refused(node, examined, name):
+    room = {**ROOM, name: "1"}
+    node("n1", room=room)
+    node("n2", room=room)
+    result, got = examined()["node devices"]
+    assert (result, "n1, n2 show fewer" in got) == (Outcome.FAILED, True)
+    assert ("over TCP" in got) is ("efa" in name)
+
+
+def test_on_a_cluster_of_slipways_own_the_plugins_come_with_the_job(node, examined):
+    node("n1", room={"hugepages-2Mi": "5128Mi"})
+    assert examined(own=True) == {}
+
+
+def test_one_good_node_too_few_is_said_and_one_spare_is_advice(node, examined):
+    node("n1")
+    node("n2", room={**ROOM, "vpc.amazonaws.com/efa": "0"})
+    assert examined()["node devices"][0] is Outcome.FAILED
+    node("n3")
+    assert examined()["node devices"][0] is Outcome.ADVICE
+
+
+def test_an_operator_that_is_not_there_is_refused_and_one_that_is_there_is_taken(catalog, cluster, connection, node):
+    plan = pinned_plan(request_of({**PLAN, "purchase": {"option": "on-demand"}, "target": TARGET}), catalog)
+    served = (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB, Operator.JOB)
+    assert chosen(plan, served) is Operator.PYTORCHJOB
+    assert chosen(plan, (Operator.JOB,)) is Operator.JOB
+    speaks = replace(plan.request.run, command=("hyperpodrun", "train.py"))
+    assert chosen(replace(plan, request=replace(plan.request, run=speaks)), served) is Operator.HYPERPOD_PYTORCHJOB
+    named = replace(plan.request.run, operator=Operator.JOB)
+    assert chosen(replace(plan, request=replace(plan.request, run=named)), served) is Operator.JOB
+
+
+def test_what_the_caller_may_not_do_is_named(cluster, node, examined):
+    node("n1")
+    node("n2")
+    cluster.server.rights.denied |= {("create", "pytorchjobs"), ("create", "namespaces")}
+    result, got = examined()["cluster rights"]
+    assert result is Outcome.FAILED
+    assert "create pytorchjobs.kubeflow.org in slipway" in got
+    assert "create namespaces in slipway" in got
+
+
+def test_nodes_that_nobody_may_read_are_not_known(cluster, node, examined):
+    node("n1")
+    cluster.server.rights.denied.add(("list", "nodes"))
+    assert examined()["cluster nodes"][0] is Outcome.UNKNOWN
+
+
+def test_who_may_work_in_one_namespace_alone_gets_a_job_there(cluster, connection, job):
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slipway"}}
+    connection.ask("POST", "/api/v1/namespaces", body=space)
+    cluster.server.rights.denied.add(("create", "namespaces"))
+    jobs = KubernetesJobs(connection=connection, namespace="slipway", kind="Job")
+    wanted = job("true")
+    assert jobs.submit([space, wanted], "k").folder == "slipway/train"
+
+
+def test_spot_nodes_that_nobody_drains_are_said(cluster, connection, node, examined):
+    spot = {"purchase": {"option": "spot"}}
+    for name in ("n1", "n2"):
+        node(name, labels={"karpenter.sh/capacity-type": "spot"})
+    result, got = examined(**spot)["spot notices"]
+    assert (result, "2 nodes are managed by nobody (n1, n2)" in got) == (Outcome.ADVICE, True)
+    plugin = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "nth", "labels": {"app.kubernetes.io/name": "aws-node-termination-handler"}},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "n", "image": "i"}]}},
+        },
+    }
+    connection.ask("POST", "/apis/apps/v1/namespaces/kube-system/daemonsets", body=plugin)
+    assert "spot notices" not in examined(**spot)
+
+
+def test_pods_without_a_role_are_said(node, examined):
+    node("n1")
+    node("n2")
+    assert examined(lent=False)["pods' role"][0] is Outcome.ADVICE
+    assert examined(lent=None)["pods' role"][0] is Outcome.UNKNOWN

@@ -1,0 +1,162 @@
+"""Jobs go to a Kubernetes cluster that stands: several at a time, with nothing provisioned for them, and back out."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.aws import stacks
+from launcher.aws.session import Session
+from launcher.catalog.load import load
+from launcher.model.diagnosis import Outcome
+from launcher.model.errors import ImpossibleError
+from launcher.model.removal import KeptKind
+from launcher.model.report import RunStatus
+from launcher.records.submission import FILE
+from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
+from launcher.workflow.doctor.diagnosis import subject_of
+from launcher.workflow.doctor.standing import standing_cluster
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
+from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.standing_down import joined_plan, remove_jobs, survey_jobs
+
+pytest.importorskip("kubernetes")
+pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("standing-cluster")]
+
+REGION = "us-east-2"
+TARGET = {"kind": "eks", "region": REGION, "instance_type": "p5.48xlarge", "nodes": 2}
+MEETS = """
+import sys, time
+from pathlib import Path
+own, other = Path(sys.argv[1]), Path(sys.argv[2])
+own.touch()
+end = time.monotonic() + 90
+while not other.exists() and time.monotonic() < end:
+    time.sleep(0.05)
+print("the other is", "there" if other.exists() else "not there", flush=True)
+"""
+
+
+class Account:
+    """A sandbox, and what is said there."""
+
+    def __init__(self, sandbox, root):
+        self.sandbox, self.root = sandbox, root
+        self.session = Session(environment=sandbox.process_environment({}), region=REGION)
+
+    def priced(self, name, **sections):
+        found = {"slipway": 1, "name": name, "target": TARGET, "purchase": {"option": "on-demand"}, **sections}
+        path = self.root / f"{name}.json"
+        path.write_text(json.dumps(found))
+        priced = price(path, datetime.now(UTC), PriceOptions(sandbox=True))
+        rank, quoted = pick(priced, None)
+        return priced, rank, quoted
+
+    def deploy(self, name):
+        options = DeployOptions(root=self.root, sandbox=True, box=self.sandbox, tell=lambda _: None)
+        priced, rank, quoted = self.priced(name, network={"api_cidrs": ["198.51.100.0/24"]})
+        deploy_quote(priced, rank, quoted, options)
+
+    def launch(self, name, command, *, root=None, told=None, run=None, **target):
+        (self.root / name).mkdir(exist_ok=True)
+        (self.root / name / "train.py").write_text(MEETS)
+        train = {"model": {"params_b": 0.0002}, "method": "pretrain", "hours": 0.5}
+        priced, rank, quoted = self.priced(
+            name,
+            workload={"train": train},
+            target={**TARGET, "nodes": 1, "cluster": "team", **target},
+            checkpoint={"interval": 30, "keep": 1, "grace_seconds": 5},
+            run={"command": command, "workdir": name, **(run or {})},
+        )
+        told = [] if told is None else told
+        options = LaunchOptions(
+            root=root or self.root, sandbox=True, box=self.sandbox, tell=told.append, progress=lambda _: None
+        )
+        return launch_quote(priced, rank, quoted, options)
+
+    def events(self):
+        names = stacks.names(self.session)
+        return {each: len(stacks.resources(self.session, each)) for each in names}
+
+
+@pytest.fixture(scope="module")
+def account(tmp_path_factory):
+    """A sandbox with the EKS cluster `team` of two nodes, deployed by a plan without a job."""
+    root = tmp_path_factory.mktemp("standing")
+    with Sandbox(region=REGION, scheduler="local") as sandbox:
+        made = Account(sandbox, root)
+        made.deploy("team")
+        yield made
+
+
+def test_two_runs_are_on_one_cluster_at_a_time_and_provision_nothing(account):
+    before = account.events()
+    marks = [str(account.root / each) for each in ("left-began", "right-began")]
+    told = {"left": [], "right": []}
+    with ThreadPoolExecutor() as pool:
+        runs = [
+            pool.submit(account.launch, name, ["python3", "train.py", *order], told=told[name])
+            for name, order in (("left", marks), ("right", marks[::-1]))
+        ]
+        done = {name: each.result() for name, each in zip(told, runs, strict=True)}
+    for name, (folder, report) in done.items():
+        assert (report.status, report.scheduler, report.stacks) == (RunStatus.SUCCEEDED, "kubernetes", ())
+        assert any("cluster team stands: nothing is provisioned" in line for line in told[name])
+        assert "the other is there" in (folder.logs / "attempt-1.log").read_text()
+        assert not (folder.path / "cdk.out").exists()
+        kept = folder.read_json(FILE)
+        assert kept["head_node"]["host"] == "slipway-team"
+        assert kept["checkpoint_uri"].endswith(f"/{name}")
+    assert account.events() == before
+    assert account.sandbox.clusters() == ("slipway-team",)
+
+
+def test_what_one_plan_has_put_there_goes_and_the_cluster_stays(account):
+    environment = account.sandbox.process_environment({})
+    account.launch("going", ["true"])
+    account.launch("staying", ["true"])
+    plan = joined_plan("going", account.root, load())
+    found = survey_jobs(plan, environment)
+    ((name, state),) = found.removal.jobs
+    assert (name.startswith("slipway/going-"), state) == (True, "completed")
+    kept = {each.kind for each in found.removal.kept}
+    assert kept == {KeptKind.CLUSTER, KeptKind.NAMESPACE, KeptKind.CHECKPOINTS}
+    done = remove_jobs(found, environment, lambda _: None)
+    assert [state for _, state in done.jobs] == ["gone"]
+    assert survey_jobs(plan, environment).jobs == ()
+    other = survey_jobs(joined_plan("staying", account.root, load()), environment)
+    assert [state for _, state in other.removal.jobs] == ["completed"]
+    assert len(account.sandbox.nodes("slipway-team")) == 3
+
+
+def test_the_doctor_asks_the_cluster_what_the_launch_will(account):
+    account.launch("examined", ["true"])
+    plan = joined_plan("examined", account.root, load())
+    environment = account.sandbox.process_environment({})
+    subject = subject_of(plan, REGION, catalog=load(), environment=environment, now=datetime.now(UTC))
+    found = {each.name: each for each in standing_cluster(subject)}
+    assert found["cluster"].got.startswith("EKS cluster slipway-team, Kubernetes v1.")
+    assert {each.result for each in found.values()} == {Outcome.OK}
+    assert found["pods' role"].got == "one is lent to them; what it may do shows when they start"
+
+
+@pytest.mark.parametrize(
+    "target,run,said",
+    [
+        ({"instance_type": "p4d.24xlarge"}, {}, "0 are there; the cluster has"),
+        ({"queue": "team-a/gpus"}, {}, "the cluster has no Kueue"),
+        ({}, {"operator": "pytorchjob"}, "the cluster takes job"),
+        ({"cluster": "teem"}, {}, "no cluster teem"),
+    ],
+)
+def test_what_a_job_needs_and_the_cluster_lacks_is_refused_before_anything_is_shipped(account, target, run, said):
+    with pytest.raises(ImpossibleError) as refused:
+        account.launch("unfit", ["true"], run=run, **target)
+    told = [refused.value.message, *(each.message for each in refused.value.findings)]
+    if said == "no cluster teem":
+        assert "checkpoint.uri" in told[0]
+    else:
+        assert any(said in each for each in told), told
