@@ -17,7 +17,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist"), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
-    wheel = next((folder / "dist").glob("slipway-*.whl"))
+    wheel = next((folder / "dist").glob("slipway_aws-*.whl"))
     target = folder / "site"
     install = [
         sys.executable,

@@ -31,8 +31,10 @@ def _version(asked: bool) -> None:
         return
     from importlib.metadata import PackageNotFoundError, version
 
+    from launcher.model.distribution import DISTRIBUTION
+
     try:
-        typer.echo(f"slipway {version('slipway')}")
+        typer.echo(f"slipway {version(DISTRIBUTION)}")
     except PackageNotFoundError:
         typer.echo("slipway, not installed")
     raise typer.Exit

@@ -36,7 +36,7 @@ def environment(tmp_path_factory):
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist"), str(ROOT))
     run(sys.executable, "-m", "venv", "--without-pip", str(folder / "venv"))
     python = folder / "venv" / "bin" / "python"
-    (wheel,) = (folder / "dist").glob("slipway-*.whl")
+    (wheel,) = (folder / "dist").glob("slipway_aws-*.whl")
     run(sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip())
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from launcher.model.distribution import install_hint
 from launcher.model.errors import ImpossibleError
 from launcher.submit.jobs import SchedulerError, UnreachableError
 
@@ -213,8 +214,8 @@ def _client_module() -> Any:
     try:
         from kubernetes import client  # noqa: PLC0415 - only where a cluster is asked
     except ImportError as problem:
-        hint = "pip install 'slipway[eks]'"
-        raise ImpossibleError("jobs on Kubernetes need its client, which is not installed", hint=hint) from problem
+        message = "jobs on Kubernetes need its client, which is not installed"
+        raise ImpossibleError(message, hint=install_hint("eks")) from problem
     return client
 
 
