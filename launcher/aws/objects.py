@@ -122,15 +122,20 @@ class Objects:
         with translated(f"write {self.uri}/{key}"):
             self._client.put_object(Bucket=self.bucket, Key=self.prefix + key, Body=data)
 
-    def send(self, path: Path, key: str) -> None:
+    def send(self, path: Path, key: str, advance: Callable[[int], None] = lambda _: None) -> None:
         """Upload a file, in parts where it is large.
+
+        Args:
+            path: the file.
+            key: where it goes.
+            advance: is told how many bytes more have gone; a part that is sent again is counted back first.
 
         Raises:
             AwsError: it is not there afterwards.
         """
         with translated(f"send {path.name} to {self.uri}/{key}"):
             try:
-                self._client.upload_file(str(path), self.bucket, self.prefix + key)
+                self._client.upload_file(str(path), self.bucket, self.prefix + key, Callback=advance)
             except (Boto3Error, OSError) as problem:
                 raise AwsError(f"send {path.name} to {self.uri}/{key}: {problem}") from problem
 

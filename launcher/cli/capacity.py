@@ -31,7 +31,7 @@ def capacity(
     from launcher.workflow.quote.options import PriceOptions
 
     asked = PriceOptions(cache=options.price_cache(), runs=Path.cwd(), region=region, sandbox=True)
-    found = story(file, options.now(), asked, environment=options.environment(sandbox=sandbox), say=output.say)
+    found = story(file, options.now(), asked, environment=options.environment(sandbox=sandbox), say=output.talking())
     if json:
         output.document(capacity_document(found.priced.request.name, found.offers, found.unanswered))
     else:

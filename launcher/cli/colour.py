@@ -31,6 +31,11 @@ def painted(line: str, stream: TextIO) -> str:
     return "".join(_pieces(line)) if wanted(stream) else line
 
 
+def dimmed(line: str, stream: TextIO) -> str:
+    """A line of less weight, as a stream shows it."""
+    return f"{DIM}{line}{RESET}" if wanted(stream) else line
+
+
 def _pieces(line: str) -> Iterator[str]:
     """A line with what the rules name in colour; where two name the same place, the first rule has it."""
     found: list[tuple[int, int, str]] = []

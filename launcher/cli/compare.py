@@ -41,7 +41,7 @@ def compare(
 
         from launcher.workflow.capacity.live import compared_live
 
-        found = compared_live(found, asked, environment=dict(os.environ), say=output.say)
+        found = compared_live(found, asked, environment=dict(os.environ), say=output.talking())
     target = options.page_path(html, found.request.name, "compare", show=show)
     if target is not None:
         from launcher.cli.html import compare as compare_html

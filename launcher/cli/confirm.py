@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from launcher.cli.live import SCREEN
 from launcher.model.errors import DeclinedError, InterruptedAtQuestionError, UnreadableInputError
 
 
@@ -34,7 +35,8 @@ def confirm(what: str, *, yes: bool) -> None:
         return
     refuse_without_terminal(what, yes=yes)
     try:
-        agreed = typer.confirm(f"{what}?", err=True)
+        with SCREEN.aside():
+            agreed = typer.confirm(f"{what}?", err=True)
     except typer.Abort as interrupted:
         raise InterruptedAtQuestionError from interrupted
     if not agreed:

@@ -1,10 +1,14 @@
 """What a person sees and is asked while something is priced, deployed or launched."""
 
 import time
+from types import TracebackType
+from typing import Self
 
 from launcher.cli import output
 from launcher.cli.confirm import confirm, refuse_without_terminal
+from launcher.cli.job_line import JobLine
 from launcher.cli.lines import wrapped
+from launcher.cli.live import Teller
 from launcher.cli.quote_brief import page as brief_page
 from launcher.cli.quote_page import page as quote_page
 from launcher.cli.table import terminal_width
@@ -19,39 +23,45 @@ CLOCK = len("  [ 0:00] ")
 
 
 class Narrator:
-    """Prints each step with the time since the first."""
+    """Prints each step with the time since the first, and shows below them what is in progress."""
 
     def __init__(self) -> None:
         """Nothing has been told yet."""
         self.begun: float | None = None
-        self.last = ""
         self.warned: set[str] = set()
+        self.tell = Teller(self._step, details=output.verbose())
+        self._job = JobLine(self._print)
 
-    def tell(self, text: str) -> None:
-        """Print one step."""
+    def __enter__(self) -> Self:
+        """What is in progress is shown as long as the block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """What was last seen of a job stays."""
+        self._job.close()
+
+    def _step(self, text: str) -> None:
+        """Print one step, after what was last seen of the job."""
+        self._job.flush()
+        self._print(text)
+
+    def _print(self, text: str) -> None:
         now = time.monotonic()
         self.begun = self.begun if self.begun is not None else now
         output.say(f"  [{clock(now - self.begun):>5}] {text}")
 
     def progress(self, now: Progress) -> None:
-        """Print the job's state, when that has changed."""
-        parts = [f"attempt {now.attempt}"]
-        if now.step is not None:
-            parts.append(f"step {now.step}" + (f" of {now.steps}" if now.steps else ""))
-        if now.loss is not None:
-            parts.append(f"loss {now.loss:.3f}")
-        if now.saved_step is not None:
-            parts.append(f"saved at step {now.saved_step}")
-        line = "  ".join(parts)
-        if line != self.last and len(parts) > 1:
-            self.last = line
-            self.tell(line)
+        """Show the job's state."""
+        self._job.show(now)
 
     def meter(self, now: Meter) -> None:
         """Print the meter; what it warns of, each kind once."""
         from launcher.cli.meter_line import line
 
         first, *rest = wrapped(line(now, bar=False), terminal_width() - CLOCK)
+        self._job.forget()
         self.tell(first)
         for piece in rest:
             output.say(" " * CLOCK + piece)
@@ -68,10 +78,7 @@ class Console(Narrator):
         """Keep whether everything that would be asked is answered already."""
         super().__init__()
         self.yes = yes
-
-    def say(self, text: str) -> None:
-        """Print something beside the story."""
-        output.say(text)
+        self.say = output.talking()
 
     def show(self, priced: Priced, *, called: bool) -> None:
         """The candidates, where more is to be said: who launches has chosen."""

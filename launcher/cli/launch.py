@@ -74,7 +74,8 @@ def launch(
         meter=person.meter,
         interrupt_after_s=interrupt_after,
     )
-    done = launch_plan(file, options.now, asked, wanted=wanted, options=how, person=person)
+    with person:
+        done = launch_plan(file, options.now, asked, wanted=wanted, options=how, person=person)
     if done is not None:
         _tell(*done, json=json, rehearsed=file if sandbox else None)
 

@@ -1,8 +1,20 @@
-"""Lines of text: a finding as one, and one broken to a width."""
+"""Lines of text: a finding as one, one broken to a width, a bar."""
 
 from textwrap import wrap
 
 from launcher.model.finding import Finding
+
+BAR = 20
+
+
+def bar(share: float) -> str:
+    """How far something has come.
+
+    >>> bar(0.25), bar(1.5)
+    ('▰▰▰▰▰▱▱▱▱▱▱▱▱▱▱▱▱▱▱▱', '▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰')
+    """
+    full = round(min(1.0, max(0.0, share)) * BAR)
+    return "▰" * full + "▱" * (BAR - full)
 
 
 def finding_line(each: Finding) -> str:

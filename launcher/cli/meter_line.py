@@ -1,10 +1,8 @@
 """The meter of a running job as a line: how far, how fast, until when, and what it costs beside its quote."""
 
-from launcher.cli import words
+from launcher.cli import lines, words
 from launcher.model.durations import HOUR_S, spoken
 from launcher.model.meter import Meter
-
-BAR = 20
 
 
 def line(found: Meter, *, bar: bool) -> str:
@@ -19,7 +17,7 @@ def _steps(found: Meter, *, bar: bool) -> list[str]:
     if not found.steps:
         return [f"step {found.step:,}"]
     share = min(1.0, found.step / found.steps)
-    drawn = "▰" * round(share * BAR) + "▱" * (BAR - round(share * BAR)) + " " if bar else ""
+    drawn = f"{lines.bar(share)} " if bar else ""
     return [f"{drawn}step {found.step:,} of {found.steps:,} ({share:.0%})"]
 
 

@@ -12,6 +12,7 @@ import typer
 
 from launcher.cli.colour import painted
 from launcher.cli.lines import finding_line
+from launcher.cli.live import SCREEN, Teller
 from launcher.model.errors import SlipwayError
 
 VERBOSE = "SLIPWAY_VERBOSE"
@@ -42,7 +43,7 @@ def _read_by_somebody() -> Iterator[None]:
 
 def result(lines: Iterable[str]) -> None:
     """Print the result of a command."""
-    with _read_by_somebody():
+    with SCREEN.aside(), _read_by_somebody():
         for line in lines:
             typer.echo(painted(line, sys.stdout))
 
@@ -88,7 +89,13 @@ def long_document(data: Mapping[str, Any], key: str, rows: Iterable[Mapping[str,
 
 def say(text: str = "") -> None:
     """Print chatter."""
-    typer.echo(painted(text, sys.stderr), err=True)
+    with SCREEN.aside():
+        typer.echo(painted(text, sys.stderr), err=True)
+
+
+def talking() -> Teller:
+    """A listener that prints chatter, and shows what is in progress."""
+    return Teller(say, details=verbose())
 
 
 def refusal(problem: SlipwayError) -> None:

@@ -124,7 +124,7 @@ def refresh(
         region or (),
         environment=os.environ,
         now=now,
-        say=output.say,
+        say=output.talking(),
         everywhere=everything,
     )
     if json:

@@ -60,7 +60,8 @@ def spike(
         root=Path.cwd(), sandbox=sandbox, tell=person.tell, progress=person.progress, meter=person.meter
     )
     wanted = story.SpikeOptions(steps=steps, minutes=minutes, types=tuple(types or ()))
-    found = story.spike(file, options.now, asked, wanted=wanted, options=how, person=person)
+    with person:
+        found = story.spike(file, options.now, asked, wanted=wanted, options=how, person=person)
     if json:
         output.document(spike_document(found))
     else:

@@ -30,3 +30,12 @@ class StackCost:
 def hourly(stacks: Iterable[StackCost]) -> Decimal:
     """Dollars an hour of all that is known."""
     return sum((each.usd_per_hour for each in stacks if each.usd_per_hour is not None), Decimal(0))
+
+
+def small(usd: Decimal) -> str:
+    """Dollars that may be few; an address alone costs half a cent an hour.
+
+    >>> small(Decimal("38.32")), small(Decimal("0.005")), small(Decimal("0.00004"))
+    ('38.32', '0.005', '0.00')
+    """
+    return f"{usd:.2f}" if usd >= Decimal("0.1") or usd < Decimal("0.001") else f"{usd:.2g}"

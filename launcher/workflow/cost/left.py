@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 
 from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.catalog.load import Catalog
 from launcher.model.errors import DeclinedError, InterruptedAtQuestionError, SlipwayError
 from launcher.model.plan import Plan
-from launcher.model.spending import StackCost, hourly
+from launcher.model.spending import StackCost, hourly, small
 from launcher.rendering.names import stack_name
 from launcher.workflow.cost.survey import NOT_STARTED, PARTS, costs
 
@@ -43,7 +42,7 @@ def left_running(plan: Plan, session: Session, catalog: Catalog, now: datetime) 
         return LeftRunning(lines=("nothing exists in AWS for this plan",))
     status = {each.name: each.status for each in found}
     lines = [f"{each.name}: {status[each.name]}, {_rate(each)}" for each in paid]
-    total = f"${_usd(hourly(paid))} an hour" + (
+    total = f"${small(hourly(paid))} an hour" + (
         " and what is not known" if any(_unknown(each) for each in paid) else ""
     )
     goes_on = " (CloudFormation goes on by itself)" if any(each.status.endswith(IN_PROGRESS) for each in found) else ""
@@ -127,17 +126,8 @@ def _unknown(cost: StackCost) -> bool:
     return cost.usd_per_hour is None
 
 
-def _usd(amount: Decimal) -> str:
-    """Dollars an hour; an address alone costs half a cent.
-
-    >>> _usd(Decimal("38.32")), _usd(Decimal("0.005"))
-    ('38.32', '0.005')
-    """
-    return f"{amount:.2f}" if amount >= Decimal("0.1") or not amount else f"{amount:.2g}"
-
-
 def _rate(cost: StackCost) -> str:
     """Dollars an hour with what they are of, or why nobody knows."""
     if cost.usd_per_hour is None:
         return f"at a rate that is not known: {cost.note}"
-    return f"${_usd(cost.usd_per_hour)} an hour" + (f" ({cost.note})" if cost.note else "")
+    return f"${small(cost.usd_per_hour)} an hour" + (f" ({cost.note})" if cost.note else "")

@@ -28,13 +28,13 @@ from launcher.workflow.deploy.render import render_quote
 from launcher.workflow.deploy.steps import (
     Approve,
     DeployContext,
-    Tell,
     bring_up,
     nobody_asked,
     plan_words,
     record,
     synthesise,
 )
+from launcher.workflow.stages import Tell
 
 if TYPE_CHECKING:
     from launcher.sandbox.sandbox import Sandbox

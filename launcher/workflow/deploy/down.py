@@ -1,6 +1,7 @@
 """The story of `down`: the stacks of a cluster or an endpoint removed, checkpoints kept unless told, and what stays."""
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +18,8 @@ from launcher.model.removal import Kept, Removal
 from launcher.model.request import PlanRequest
 from launcher.records import run_folder
 from launcher.workflow.deploy import leftovers
-from launcher.workflow.deploy.steps import Tell
 from launcher.workflow.deploy.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
+from launcher.workflow.stages import Part, Stage, Tell, stage
 
 SHARED_VPC = re.compile(r"slipway-.+-shared-network:VpcId")
 """The export that every cluster of a shared network imports (infra/stacks/network.py)."""
@@ -185,9 +186,9 @@ def take_down(
     for stack in found.going:
         if stack.name.endswith(f"-{STORE_STACK}"):
             _erase(found, stack, session, tell)
-        tell(f"removing {stack.name}")
         try:
-            stacks.remove(session, stack, _teller(tell), pause or stacks.wait)
+            with stage(tell, f"removing {stack.name}") as removal:
+                stacks.remove(session, stack, _Removed(tell, removal), pause or stacks.wait)
         except KeyboardInterrupt:
             tell(f"CloudFormation goes on with {stack.name} by itself; the same command again follows it")
             raise
@@ -202,8 +203,8 @@ def take_down(
 def _erase(found: Survey, store: StackState, session: Session, tell: Tell) -> None:
     """Delete the buckets before their stack, whose list of resources is all that names them."""
     for bucket in found.buckets:
-        tell(f"deleting bucket {bucket}")
-        buckets.delete(session, bucket, lambda count: tell(f"  {count:,} objects are gone"))
+        with stage(tell, f"deleting bucket {bucket}") as erasure:
+            buckets.delete(session, bucket, lambda count: erasure.now(f"{count:,} objects are gone"))
     if store.protected:
         stacks.unprotect(session, store)
 
@@ -258,11 +259,23 @@ def _nothing_there(asked: Subject, session: Session) -> ImpossibleError:
     return ImpossibleError(message, hint=f"{hint}; --region elsewhere")
 
 
-def _teller(tell: Tell) -> Callable[[StackEvent], None]:
-    """Tells one line a resource that is gone or will not go."""
+class _Removed:
+    """Shows what goes, and tells of what is gone or will not go."""
 
-    def told(event: StackEvent) -> None:
-        if event.status in (stacks.REMOVED, stacks.NOT_REMOVED, "DELETE_SKIPPED"):
-            tell(f"  {event.status:<16} {event.type:<38} {event.logical_id}")
+    def __init__(self, tell: Tell, removal: Stage) -> None:
+        self.tell, self.removal = tell, removal
+        self.doing: dict[str, Part] = {}
 
-    return told
+    def __call__(self, event: StackEvent) -> None:
+        """Take in one event."""
+        words = f"  {event.status:<16} {event.type:<38} {event.logical_id}"
+        if event.status.endswith("_IN_PROGRESS"):
+            part = Part(words=f"{event.logical_id}  {event.type}", begun=time.monotonic())
+            self.doing.setdefault(event.logical_id, part)
+        else:
+            self.doing.pop(event.logical_id, None)
+        if event.status == stacks.REMOVED:
+            self.removal.detail(words)
+        elif event.status in (stacks.NOT_REMOVED, "DELETE_SKIPPED"):
+            self.tell(words)
+        self.removal.now(parts=tuple(self.doing.values()))

@@ -1,7 +1,7 @@
 """A sandbox as the stories of `launch` and `deploy` use it: one of their own, or one that runs already."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from launcher.cdk.runner import SubprocessRunner
 from launcher.model.hyperpod import ml_name
@@ -15,8 +15,9 @@ from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.deployment import DeployOptions
 from launcher.workflow.deploy.readback.reading import ClusterState, QueueState
-from launcher.workflow.deploy.steps import DeployContext, Tell
+from launcher.workflow.deploy.steps import DeployContext
 from launcher.workflow.deploy.verify import Verification
+from launcher.workflow.stages import Tell, stage
 
 
 @contextmanager
@@ -32,8 +33,9 @@ def sandbox_for(
         tell("in the sandbox that stays: slipway sandbox status")
         yield box
         return
-    tell("starting an embedded AWS on this machine")
-    with Sandbox(region=region, scheduler=scheduler) as box:
+    with ExitStack() as lasting:
+        with stage(tell, "starting an embedded AWS on this machine"):
+            box = lasting.enter_context(Sandbox(region=region, scheduler=scheduler))
         yield box
 
 

@@ -40,27 +40,53 @@ class HourlyRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Machines:
-    """Machines of one type; `managed` ones SageMaker bills, `nodes` at the quoted rate."""
+    """Machines of one type; `managed` ones SageMaker bills, `nodes` at the quoted rate, `with_jobs` as jobs come."""
 
     type: str
     count: int
     managed: bool = False
     nodes: bool = False
+    with_jobs: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Paid:
+    """Something that is paid by the hour; `usd` is None where it has no price."""
+
+    name: str
+    usd: Decimal | None
+    with_jobs: bool = False
 
 
 def hourly_rate(templates: Iterable[Mapping[str, Any]], catalog: Catalog, region: str) -> HourlyRate:
     """What the stacks of some templates cost an hour, all their nodes running."""
     usd, unknown = Decimal(0), []
     for template in templates:
-        resources = template.get("Resources", {})
-        rate = next((each for each in map(_quoted_rate, resources.values()) if each is not None), None)
-        for resource in resources.values():
-            for name, price in _priced(resource, resources, rate, catalog=catalog, region=region):
-                if price is None:
-                    unknown.append(name)
-                else:
-                    usd += price
+        for _, paid in _paid(template, catalog, region):
+            usd += sum((each.usd for each in paid if each.usd is not None), Decimal(0))
+            unknown += [each.name for each in paid if each.usd is None]
     return HourlyRate(usd=usd, unknown=tuple(unknown))
+
+
+def standing_rates(template: Mapping[str, Any], catalog: Catalog, region: str) -> dict[str, Decimal]:
+    """Dollars an hour of each resource of a template that is paid by the hour, before any job runs.
+
+    Nodes that come with a job are not in it, nor is what has no price.
+    """
+    found = {}
+    for logical_id, paid in _paid(template, catalog, region):
+        usd = sum((each.usd for each in paid if each.usd is not None and not each.with_jobs), Decimal(0))
+        if usd:
+            found[logical_id] = usd
+    return found
+
+
+def _paid(template: Mapping[str, Any], catalog: Catalog, region: str) -> Iterator[tuple[str, tuple[_Paid, ...]]]:
+    """What of each resource of a template is paid by the hour."""
+    resources = template.get("Resources", {})
+    rate = next((each for each in map(_quoted_rate, resources.values()) if each is not None), None)
+    for logical_id, resource in resources.items():
+        yield logical_id, tuple(_priced(resource, resources, rate, catalog=catalog, region=region))
 
 
 def _quoted_rate(resource: Mapping[str, Any]) -> Decimal | None:
@@ -72,16 +98,17 @@ def _quoted_rate(resource: Mapping[str, Any]) -> Decimal | None:
 
 def _priced(
     resource: Mapping[str, Any], resources: Resources, rate: Decimal | None, *, catalog: Catalog, region: str
-) -> Iterator[tuple[str, Decimal | None]]:
-    """What of a resource is paid by the hour, each with its name and dollars; None where there is no price."""
+) -> Iterator[_Paid]:
+    """What of a resource is paid by the hour."""
     kind, properties = resource["Type"], resource.get("Properties", {})
     if kind in PAID:
-        yield kind, _usd(catalog.bill_item(PAID[kind], region))
+        yield _Paid(name=kind, usd=_usd(catalog.bill_item(PAID[kind], region)))
     if kind == "AWS::FSx::FileSystem":
-        yield kind, _file_system(properties, catalog, region)
+        yield _Paid(name=kind, usd=_file_system(properties, catalog, region))
     for each in MACHINES[kind](properties, resources) if kind in MACHINES else ():
         price = rate if each.nodes else _listed(each, catalog, region)
-        yield f"{each.count} x {each.type}", None if price is None else price * each.count
+        usd = None if price is None else price * each.count
+        yield _Paid(name=f"{each.count} x {each.type}", usd=usd, with_jobs=each.with_jobs)
 
 
 def _listed(machines: _Machines, catalog: Catalog, region: str) -> Decimal | None:
@@ -111,7 +138,9 @@ def _parallelcluster(properties: Mapping[str, Any], _resources: Resources) -> It
         yield _Machines(type=pool["InstanceType"], count=int(pool["Count"]))
     for resource in configuration["Scheduling"]["SlurmQueues"][0]["ComputeResources"]:
         kind = resource.get("InstanceType") or resource["Instances"][0]["InstanceType"]
-        yield _Machines(type=kind, count=int(resource["MaxCount"]), nodes=True)
+        yield _Machines(
+            type=kind, count=int(resource["MaxCount"]), nodes=True, with_jobs=not int(resource.get("MinCount", 0))
+        )
 
 
 def _hyperpod(properties: Mapping[str, Any], _resources: Resources) -> Iterator[_Machines]:

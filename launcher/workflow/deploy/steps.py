@@ -1,7 +1,6 @@
 """Steps of a deployment: files, one synthesis, its difference, that assembly deployed, and what came of it read."""
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +13,7 @@ from launcher.cdk.commands import Assembly, Cdk, deploy
 from launcher.cdk.runner import Runner
 from launcher.model.bundle import Bundle
 from launcher.model.document import document
+from launcher.model.durations import spoken
 from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
@@ -25,13 +25,12 @@ from launcher.rendering.efa_rules import stack_findings
 from launcher.workflow.deploy.hyperpod import refuse_unless_training_plan_fits
 from launcher.workflow.deploy.readback.reading import ClusterState
 from launcher.workflow.deploy.render import render_any
+from launcher.workflow.deploy.stack_events import StackEvents, standing
 from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.deploy.verify import Verification, verify
+from launcher.workflow.stages import Tell, stage
 
-Tell = Callable[[str], None]
 Approve = Callable[[], None]
-EVENT_CELLS = 6
-"""Of one line of `cdk deploy`: stack, count, time, state, type, logical id."""
 
 
 def nobody_asked() -> None:
@@ -109,10 +108,10 @@ def synthesise(folder: RunFolder, quoted: Quote, context: DeployContext) -> tupl
         ImpossibleError: its machines would have no EFA.
     """
     cdk = Cdk(runner=context.runner, environment=context.environment)
-    context.tell("synthesising the stacks")
     amounts = {"usd_per_hour": quoted.usd_per_hour, "max_usd": context.max_usd}
     known = {name: usd for name, usd in amounts.items() if usd is not None}
-    assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, known)
+    with stage(context.tell, "synthesising the stacks"):
+        assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, known)
     refuse_without_efa(quoted.plan, assembly, context.instances)
     return cdk, assembly
 
@@ -165,14 +164,15 @@ def bring_up(
     refuse_unless_training_plan_fits(plan, Session(environment=context.environment, region=plan.place.region), now)
     outputs = carry_out(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now)
     session = Session(environment=context.environment, region=plan.place.region)
-    checked = verify(
-        plan,
-        session,
-        assembly.stacks,
-        cluster=context.cluster,
-        zone=context.zone,
-        usd_per_hour=quoted.usd_per_hour,
-    )
+    with stage(tell):
+        checked = verify(
+            plan,
+            session,
+            assembly.stacks,
+            cluster=context.cluster,
+            zone=context.zone,
+            usd_per_hour=quoted.usd_per_hour,
+        )
     tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stacks")
     return Deployed(outputs=outputs, verification=checked)
 
@@ -187,36 +187,18 @@ def carry_out(
     assembly: Assembly,
     now: datetime,
 ) -> Mapping[str, Mapping[str, str]]:
-    """Deploy an assembly with a line a resource; the outputs of its stacks, which the run folder keeps.
+    """Deploy an assembly with what is in progress shown; the outputs of its stacks, which the run folder keeps.
 
     Raises:
         DeploymentFailedError: CloudFormation failed.
     """
     place, tell = quoted.plan.place, context.tell
     if context.account is not None:
-        tell("preparing the account (cdk bootstrap)")
-        cdk.bootstrap(assembly, context.account, place.region, quoted.plan.request.security.qualifier)
-    progress = _Progress(tell)
-    outputs = deploy(
-        quoted, bundle, assembly, cdk, outputs=folder.path / "outputs.json", now=now, on_line=progress.line
-    )
-    tell(f"deployed in {progress.elapsed():.0f} s: {', '.join(assembly.stacks)}")
+        with stage(tell, "preparing the account (cdk bootstrap)"):
+            cdk.bootstrap(assembly, context.account, place.region, quoted.plan.request.security.qualifier)
+    with StackEvents(tell, standing(assembly, context.catalog, place.region)) as events:
+        outputs = deploy(
+            quoted, bundle, assembly, cdk, outputs=folder.path / "outputs.json", now=now, on_line=events.line
+        )
+    tell(f"deployed in {spoken(events.elapsed())}: {', '.join(assembly.stacks)}")
     return outputs
-
-
-class _Progress:
-    """Turns the CDK's event lines into one line a resource."""
-
-    def __init__(self, tell: Tell) -> None:
-        self.tell = tell
-        self.begun = time.monotonic()
-
-    def elapsed(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.begun
-
-    def line(self, text: str) -> None:
-        """Take in one line of `cdk deploy`."""
-        cells = [cell.strip() for cell in text.split("|")]
-        if len(cells) >= EVENT_CELLS and cells[3].endswith(("_COMPLETE", "_FAILED")):
-            self.tell(f"  {cells[3]:<16} {cells[4]:<38} {cells[5].partition(' (')[0]}")

@@ -1,6 +1,6 @@
 """The story of the doctor: an account examined for what a plan needs of it, before the money."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from launcher.catalog.load import Catalog
@@ -17,6 +17,7 @@ from launcher.workflow.doctor.examination import Examination, Subject, examine
 from launcher.workflow.doctor.quotas import QUOTAS
 from launcher.workflow.doctor.rights import RIGHTS
 from launcher.workflow.doctor.standing import STANDING
+from launcher.workflow.stages import Tell, stage
 
 PLAN_EXAMINATIONS: tuple[Examination, ...] = (*ACCOUNT, *RIGHTS, *QUOTAS, *CAPACITY, *ARTEFACTS, *STANDING)
 
@@ -49,7 +50,7 @@ def subject_of(
 
 
 def refuse_unless_ready(
-    subject: Subject, tell: Callable[[str], None], examinations: Sequence[Examination] = PLAN_EXAMINATIONS
+    subject: Subject, tell: Tell, examinations: Sequence[Examination] = PLAN_EXAMINATIONS
 ) -> Diagnosis:
     """Go on only where nothing is known that a launch would fail on; what is not well is told.
 
@@ -61,8 +62,8 @@ def refuse_unless_ready(
     Raises:
         ImpossibleError: a check failed, with all that did.
     """
-    tell("asking the account what a launch needs of it")
-    found = examine(subject, examinations)
+    with stage(tell, "asking the account what a launch needs of it"):
+        found = examine(subject, examinations)
     if found.failed:
         errors: list[Finding] = [
             error(each.name.replace(" ", "-"), "", f"{each.asked}: {each.got}", each.fix) for each in found.failed

@@ -12,9 +12,11 @@ from launcher.aws.endpoint_parts import component_state
 from launcher.aws.endpoints import bearer_token, embed, find, going_off, queue
 from launcher.aws.log_groups import trouble_line
 from launcher.aws.session import Session
+from launcher.model.durations import spoken
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
+from launcher.workflow.stages import Tell, stage
 
 PROMPT = "Count from one to twenty in words, separated by commas."
 IN_SERVICE = "InService"
@@ -113,7 +115,7 @@ def troubles(endpoint: ServedEndpoint, session: Session) -> tuple[str, ...]:
 def settled(
     endpoint: ServedEndpoint,
     session: Session,
-    tell: Callable[[str], None],
+    tell: Tell,
     *,
     limit_s: float = SETTLE_S,
     clock: Callable[[], float] = time.monotonic,
@@ -134,14 +136,16 @@ def settled(
         AwsError: a call failed.
     """
     begun, seen = clock(), ""
-    while (state := _changing(endpoint, session)) is not None:
-        words = f"endpoint {endpoint.name}: {state.status}, {state.instances} instances"
-        if words != seen:
-            tell(words)
-        seen = words
-        if clock() - begun > limit_s:
-            raise DeploymentFailedError(f"{words}, still, after {limit_s / 60:.0f} minutes")
-        wait(SETTLE_POLL_S)
+    with stage(tell) as changing:
+        while (state := _changing(endpoint, session)) is not None:
+            words = f"endpoint {endpoint.name}: {state.status}, {state.instances} instances"
+            if words != seen:
+                tell(words)
+                changing.now(f"{state.status}, waited for {spoken(limit_s)} at most")
+            seen = words
+            if clock() - begun > limit_s:
+                raise DeploymentFailedError(f"{words}, still, after {spoken(limit_s)}")
+            wait(SETTLE_POLL_S)
     return state_of(endpoint, session)
 
 

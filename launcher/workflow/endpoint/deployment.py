@@ -24,11 +24,12 @@ from launcher.records.endpoint_documents import answer
 from launcher.records.run_folder import RunFolder, undone_if_declined
 from launcher.workflow.deploy.deployment import DeployOptions, show_deployment, target_for
 from launcher.workflow.deploy.difference import agreed, difference_of
-from launcher.workflow.deploy.steps import Tell, carry_out, record, synthesise
+from launcher.workflow.deploy.steps import carry_out, record, synthesise
 from launcher.workflow.deploy.verify import Verification, verify
 from launcher.workflow.endpoint.calls import asker, served, settled, troubles
 from launcher.workflow.endpoint.left import Left, left_behind
 from launcher.workflow.run.story import Story
+from launcher.workflow.stages import Tell
 
 ROLLOUTS: Mapping[Rollout, str] = {
     Rollout.ALL_AT_ONCE: "all at once beside the old one, for 15 minutes",

@@ -1,6 +1,6 @@
 """The story of fresh prices: questions to AWS, answers to the user's cache, and what changed on the way."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -37,9 +37,7 @@ from launcher.workflow.quote.price_needs import (
 from launcher.workflow.quote.price_tasks import Ask, answers, public, signed
 from launcher.workflow.quote.prices import check_regions, known_catalog
 from launcher.workflow.quote.public_needs import EVERY_TYPE, FIRST_REGIONS, around, public_files, unasked
-
-Say = Callable[[str], None]
-"""Where progress goes, line by line."""
+from launcher.workflow.stages import Stage, Tell, stage
 
 
 def refresh_file(
@@ -48,7 +46,7 @@ def refresh_file(
     *,
     environment: Mapping[str, str],
     now: datetime,
-    say: Say,
+    say: Tell,
     everywhere: bool = False,
 ) -> RefreshReport:
     """Fresh prices for a plan file, or for everything without one: with credentials from AWS's APIs, else its files.
@@ -99,7 +97,7 @@ def refresh_for(
     catalog: Catalog,
     environment: Mapping[str, str],
     now: datetime,
-    say: Say,
+    say: Tell,
     place: Place | None = None,
 ) -> RefreshReport:
     """Fresh prices for a plan, or for one candidate of it; the caller loads the catalog anew, quotes and gates again.
@@ -113,7 +111,7 @@ def refresh_for(
 
 
 def refresh(
-    questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Say
+    questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Tell
 ) -> RefreshReport:
     """Ask AWS and keep each answer in the environment's cache as it comes.
 
@@ -142,7 +140,7 @@ def refresh(
 
 
 def refresh_public(
-    questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Say
+    questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Tell
 ) -> RefreshReport:
     """Read AWS's public files and keep each answer as it comes; the arguments are those of `refresh`.
 
@@ -170,7 +168,7 @@ def _files(environment: Mapping[str, str], catalog: Catalog) -> PublicFiles:
 
 
 def _reachable(
-    questions: Sequence[Question], sessions: Sessions, say: Say
+    questions: Sequence[Question], sessions: Sessions, say: Tell
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
     """The questions without the regions that the account may not use, and those regions."""
     wanted = {region for each in questions if each.kind in REGIONAL for region in each.regions}
@@ -223,7 +221,7 @@ class _Run:
     cache: PriceCache
     ask: Ask
     now: datetime
-    say: Say
+    say: Tell
     total: int = 0
     came: int = 0
     prices: int = 0
@@ -231,6 +229,7 @@ class _Run:
     vanished: list[Move] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     failures: list[tuple[str, AwsError]] = field(default_factory=list)
+    asking: Stage = field(init=False)
 
     def report(self, asked: tuple[Question, ...], catalog: Catalog) -> RefreshReport:
         """Ask what an unfinished refresh has not brought, and say what came.
@@ -244,7 +243,8 @@ class _Run:
             have = len(asked) - len(missing)
             self.say(f"  {have} of {len(asked)} answers are kept from the refresh that did not finish")
         self.total = len(missing)
-        self._ask({each: _known(each, catalog) for each in missing})
+        with stage(self.say, self._questions) as self.asking:
+            self._ask({each: _known(each, catalog) for each in missing})
         if not self.failures and not self.refused:
             self.cache.finish()
         return RefreshReport(
@@ -291,7 +291,9 @@ class _Run:
         number = answer.prices
         prices = "no price" if not number else "1 price" if number == 1 else f"{number} prices"
         refused = f", {len(answer.refusals)} refused" if answer.refusals else ""
-        self.say(f"  {self._place}  {question.words}: {prices}{refused}")
+        words = f"{question.words}: {prices}{refused}"
+        self._came(words)
+        (self.say if answer.refusals else self.asking.detail)(f"  {self._place}  {words}")
 
     def _fail(self, question: Question, problem: AwsError) -> None:
         """Count one failure and say what it was.
@@ -303,7 +305,17 @@ class _Run:
             raise problem
         self.came += 1
         self.failures.append((question.words, problem))
+        self._came(question.words)
         self.say(f"  {self._place}  {question.words}: failed: {problem.message}")
+
+    def _came(self, words: str) -> None:
+        """Show how many answers there are, and the last one."""
+        self.asking.now(f"{self._place} answers, {words}", share=self.came / max(1, self.total))
+
+    @property
+    def _questions(self) -> str:
+        """What is begun; nothing where every answer is kept."""
+        return f"  {self.total} question{'s' if self.total > 1 else ''} to AWS" if self.total else ""
 
     @property
     def _place(self) -> str:

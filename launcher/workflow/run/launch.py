@@ -292,7 +292,7 @@ def _submitted(launch: _Launch, handle: ClusterHandle) -> Submission:
         # Cheap questions first: a cluster without such nodes needs nothing shipped.
         partition = slurm.partition(queue_name(plan.place.instance_type), plan.place.instance_type)
         workdir = Path(launch.priced.path).resolve().parent / plan.request.run.workdir
-        shipment = ship_work(workdir, store, options.environment, datetime.now(UTC))
+        shipment = ship_work(workdir, store, options.environment, datetime.now(UTC), options.tell)
         options.tell(shipment.words())
         if handle.parallelcluster is not None:
             session = Session(environment=launch.target.context.environment, region=plan.place.region)
@@ -323,7 +323,8 @@ def _follow(launch: _Launch, submission: Submission) -> RunStatus:
         SchedulerError: its head node has been silent for too long.
     """
     options, folder, head_node = launch.options, launch.folder, submission.head_node
-    with closing(launch.reached(submission)) as way:
+    with ExitStack() as stack:
+        way = stack.enter_context(closing(launch.reached(submission)))
         job, place = submission.submitted, folder.path / JOB_FOLDER
         watch = RemoteWatch(
             mirror=Mirror(source=way.source, job=job, folder=place),
@@ -332,6 +333,7 @@ def _follow(launch: _Launch, submission: Submission) -> RunStatus:
             waits_s=launch.quoted.plan.request.purchase.wait_for_capacity_minutes * 60,
             give_up=options.give_up,
         )
+        stack.callback(watch.close)
         disruption = disruption_for(
             launch.quoted.plan,
             launch.target.box,

@@ -1,7 +1,7 @@
 """Submitting a rendered job to Kubernetes: its folder in S3, the devices of its nodes, its objects, once."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,8 +39,7 @@ from launcher.submit.kubernetes.jobs import KubernetesJobs, served
 from launcher.workflow.deploy.render import job_settings, render_quote
 from launcher.workflow.run.reach import jobs_at
 from launcher.workflow.run.shipping import job_archive, ship_work
-
-Tell = Callable[[str], None]
+from launcher.workflow.stages import Tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +163,7 @@ def _shipped(
 ) -> tuple[Submission, KubernetesJobContext]:
     """The job folder in S3; the submission as it is about to be made, and its objects that name the folder."""
     plan, store = asked.quoted.plan, asked.store
-    shipment = ship_work(asked.workdir, store, asked.here, datetime.now(UTC))
+    shipment = ship_work(asked.workdir, store, asked.here, datetime.now(UTC), asked.tell)
     asked.tell(shipment.words())
     with job_archive(bundle, shipment) as (path, agent):
         content = path.read_bytes()

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from launcher.agent.build import build
@@ -22,6 +23,7 @@ from launcher.model.monitoring import RESENT_DAYS, STAGED_FOLDER
 from launcher.records.run_folder import write_bundle, write_whole
 from launcher.rendering.batch import AGENT_FILE, FETCH_FILE, FETCH_SCRIPT, WORK_FOLDER
 from launcher.submit.work_archive import GitState, WorkArchive, pack
+from launcher.workflow.stages import Stage, Tell, stage
 
 WORK_FILE = "work.json"
 """Beside the batch script: where the archive is, its size and its hash (templates/slurm/fetch_work.py reads it)."""
@@ -82,7 +84,7 @@ def left_out_words(names: Sequence[str]) -> str:
     return f"; left out as private: {shown}{more} (a line !{first} in .slipwayignore ships it)"
 
 
-def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now: datetime) -> Shipment:
+def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now: datetime, tell: Tell) -> Shipment:
     """Bring the user's folder to S3.
 
     Args:
@@ -90,20 +92,38 @@ def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now:
         store: the cluster's store; the archive goes below `.work/`, where no plan's name leads.
         environment: for git.
         now: UTC; an archive that has lain there for long is sent anew, before it expires.
+        tell: shows how far it is, where it can.
 
     Raises:
         ImpossibleError: the folder cannot be shipped.
         AwsError: S3 does not take it.
     """
-    with tempfile.TemporaryDirectory(prefix="slipway-work-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="slipway-work-") as temporary, stage(tell) as shipping:
+        shipping.now("packing run.workdir")
         archive = pack(folder, Path(temporary) / "work.tar.gz", environment)
         key = f"{STAGED_FOLDER}/{archive.sha256}.tar.gz"
         found = store.find(key)
         fresh = found is not None and now - found.modified < timedelta(days=RESENT_DAYS)
         there = fresh and found is not None and found.bytes == archive.bytes
         if not there:
-            store.send(archive.path, key)
+            store.send(archive.path, key, _Sent(shipping, archive.bytes))
     return Shipment(uri=f"{store.uri}/{key}", archive=archive, sent=not there)
+
+
+class _Sent:
+    """Shows how much of a file has gone; its parts go at once, from threads of their own."""
+
+    def __init__(self, shipping: Stage, total: int) -> None:
+        self.shipping, self.total, self.gone = shipping, total, 0
+        self.lock = Lock()
+        self(0)
+
+    def __call__(self, more: int) -> None:
+        """Count some bytes."""
+        with self.lock:
+            self.gone += more
+            words = f"sending run.workdir: {self.gone / _MIB:,.1f} of {self.total / _MIB:,.1f} MiB"
+            self.shipping.now(words, share=self.gone / max(1, self.total))
 
 
 def _for_anybody(member: tarfile.TarInfo) -> tarfile.TarInfo:

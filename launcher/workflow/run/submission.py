@@ -14,6 +14,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.ssm import MachineCommands
 from launcher.model.bundle import Bundle
+from launcher.model.durations import spoken
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.monitoring import STAGED_FOLDER
 from launcher.records.run_folder import RunFolder
@@ -27,11 +28,11 @@ from launcher.submit.slurm import Slurm
 from launcher.submit.ssh import SshShell
 from launcher.submit.ssm import SsmShell
 from launcher.workflow.run.shipping import Shipment, job_archive
+from launcher.workflow.stages import Tell, stage
 
 if TYPE_CHECKING:
     from launcher.sandbox.sandbox import Sandbox
 
-Tell = Callable[[str], None]
 FLEET_S, FLEET_LOOK_S = 900.0, 10.0
 """pcluster waits 180 s for the daemon to take up the wish and 600 s for the start (compute_fleet_status_manager.py)."""
 FLEET_TRIES = 5
@@ -141,12 +142,13 @@ def start_fleet(
             tell("its guard stops it again where guardrails.ttl_h is over; slipway deploy begins that time anew")
             break
     waited = 0.0
-    while compute_fleet.status(session, cluster) in ("START_REQUESTED", "STARTING"):
-        if waited >= patience_s:
-            tell(f"the fleet does not run after {patience_s:.0f} s; the job will wait for it")
-            return
-        sleep(FLEET_LOOK_S)
-        waited += FLEET_LOOK_S
+    with stage(tell):
+        while compute_fleet.status(session, cluster) in ("START_REQUESTED", "STARTING"):
+            if waited >= patience_s:
+                tell(f"the fleet does not run after {spoken(patience_s)}; the job will wait for it")
+                return
+            sleep(FLEET_LOOK_S)
+            waited += FLEET_LOOK_S
 
 
 def submit(

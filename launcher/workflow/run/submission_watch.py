@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from launcher.agent.exits import INTERRUPTED
+from launcher.model.durations import spoken
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.job import JobFacts, JobState, Submitted
 from launcher.submit.jobs import JobSource, UnreachableError
 from launcher.workflow.run.attempts import ENDINGS, read_events
+from launcher.workflow.stages import Stage, Tell, stage
 
 REQUEUE_S = 15.0
 """A job that Slurm is about to put back into its queue shows as failed for a moment: that it was interrupted, or lost
@@ -80,7 +82,7 @@ class RemoteWatch:
 
     mirror: Mirror
     look_s: float
-    tell: Callable[[str], None]
+    tell: Tell
     waits_s: float | None = None
     give_up: Callable[[], bool] = lambda: False
     clock: Callable[[], float] = time.monotonic
@@ -91,6 +93,7 @@ class RemoteWatch:
     failed_at: float | None = None
     silent_since: float | None = None
     released_at: float | None = None
+    waiting: Stage | None = None
 
     def __post_init__(self) -> None:
         """Waiting is counted from here."""
@@ -131,6 +134,8 @@ class RemoteWatch:
     def _take_in(self, facts: JobFacts | None, now: float) -> None:
         """Judge one look."""
         before, self.facts = self.facts, facts
+        if facts is None or facts.state is not JobState.PENDING:
+            self.close()
         if facts is None:
             # Slurm forgets a job minutes after its end; the agent's own record stays.
             self.over = True
@@ -145,11 +150,24 @@ class RemoteWatch:
         if facts.state is not JobState.PENDING:
             return
         if before is None or (before.state, before.reason) != (facts.state, facts.reason):
-            self.tell(f"job {self.job.job} waits{f' ({facts.reason})' if facts.reason else ''}")
+            self._waits(f"job {self.job.job} waits{f' ({facts.reason})' if facts.reason else ''}")
         if not self._has_run():
             self._wait_for_capacity(facts, now)
         if facts.restarts and facts.reason == "BeginTime":
             self._release(now)
+
+    def _waits(self, words: str) -> None:
+        """Tell what it waits for, and show for how long it does."""
+        self.close()
+        self.waiting = stage(self.tell, words)
+        limit = self.waits_s if self.waits_s is not None and not self._has_run() else None
+        self.waiting.now(f"for machines, {spoken(limit)} at most" if limit is not None else "")
+
+    def close(self) -> None:
+        """Nothing is shown any more: the job waits no longer, or is not followed."""
+        if self.waiting is not None:
+            self.waiting.end()
+            self.waiting = None
 
     def _release(self, now: float) -> None:
         """Spare a requeued job Slurm's two minutes."""

@@ -58,7 +58,7 @@ def test_a_rendered_job_runs_to_its_end(cluster, endpoint, catalog, tmp_path, un
     where = ClusterNames(subnet_id="s", security_group_id="g", node_policy_arn="a", store_uri=store.uri)
     settings = JobSettings(run=RUN, checkpoint_interval_s=600.0)
     bundle = render(plan, instances=catalog.instance_types, names=where, job=settings)
-    shipment = ship_work(tmp_path / "work", store, dict(os.environ), datetime.now(UTC))
+    shipment = ship_work(tmp_path / "work", store, dict(os.environ), datetime.now(UTC), print)
     with job_archive(bundle, shipment) as (archive, _):
         store.send(archive, ".work/job.tar.gz")
         sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.plans import ROOT
+from tests.screen import rows
 
 PLAN = """
 slipway: 1
@@ -56,7 +57,7 @@ def test_a_launch_asks_in_at_most_25_lines(here):
     shown, code = typed(["launch", "plan.yaml", "--sandbox"], answer=b"n\n", folder=here, **TERMINAL)
     before = shown.split("[y/N]")[0]
     assert code == 7
-    assert len(before.splitlines()) <= 25
+    assert len(rows(before)) <= 25
     for word in ("Total to finish", "off: ", "$55.04 an hour", "slipway quote plan.yaml --pick 1"):
         assert word in before
     assert "assumptions" not in before

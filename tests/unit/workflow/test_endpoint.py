@@ -187,7 +187,7 @@ class TestState:
     def test_it_is_not_waited_for_without_end(self, runtime, session):
         runtime.status = "Updating"
         clock = iter(range(0, 10_000, 600)).__next__
-        with pytest.raises(DeploymentFailedError, match="still, after 60 minutes"):
+        with pytest.raises(DeploymentFailedError, match="still, after 60 min"):
             settled(served("small", session), session, print, limit_s=3600, clock=clock, wait=lambda _: None)
 
     def test_a_rollback_that_ends_in_service_is_still_caught(self, runtime, session):

@@ -89,8 +89,9 @@ class TestKept:
         assert found.spot(P5, "us-east-2")["use2-az1"].note == "since 2026-11-20 09:00 UTC"
         assert found.capacity_block(P5, "us-east-2").usd == Decimal("41.528")
         assert found.on_demand(P5, "us-west-2").as_of < date(2026, 11, 20)
-        assert len(said) == 5
-        assert all(re.match(r"  [1-5]/5  ", line) for line in said)
+        assert said[0] == "  5 questions to AWS"
+        assert len(said) == 1 + 5
+        assert all(re.match(r"  [1-5]/5  ", line) for line in said[1:])
         assert any("spot of p5.48xlarge in us-east-2: 3 prices" in line for line in said)
 
     def test_the_next_refresh_asks_everything_again(self, aws, run):

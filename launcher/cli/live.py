@@ -1,0 +1,187 @@
+"""What is in progress, drawn below everything else on standard error: every second anew, and gone when it is over.
+
+Where standard error is no terminal nothing is drawn; a stage that lasts says every few minutes that it does.
+"""
+
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from launcher.cli.colour import dimmed
+from launcher.cli.lines import bar
+from launcher.model.durations import clock
+from launcher.workflow.stages import Part, Stage, Words
+
+SECOND = 1.0
+HEARTBEAT_S = 300.0
+"""Between two lines of a stage that lasts, where nothing is drawn: some hosts end what is silent for ten minutes."""
+PLACE = len("  [ 0:00]")
+"""Columns of a step's clock: the clocks of what is in progress stand below it."""
+_LEFT_FREE = 4
+"""Lines of the terminal that what is drawn leaves to the story."""
+
+
+class Screen:
+    """The lines that are drawn last; whatever else is printed goes by above them (`aside`)."""
+
+    def __init__(self) -> None:
+        """Nothing is in progress."""
+        self._lock = threading.RLock()
+        self._stages: list[LiveStage] = []
+        self._drawn = 0
+        self._over = threading.Event()
+
+    @property
+    def drawing(self) -> bool:
+        """Whether what is in progress is drawn: standard error is a terminal whose cursor moves."""
+        return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """A block that prints or asks something; what is in progress is away meanwhile."""
+        with self._lock:
+            self._erase()
+            try:
+                yield
+            finally:
+                self._draw()
+
+    def add(self, stage: "LiveStage") -> None:
+        """A stage begins."""
+        with self._lock:
+            self._stages.append(stage)
+            if len(self._stages) == 1:
+                self._over = threading.Event()
+                threading.Thread(target=self._beat, args=(self._over,), daemon=True, name="progress").start()
+            self.changed()
+
+    def remove(self, stage: "LiveStage") -> None:
+        """A stage is over."""
+        with self._lock:
+            if stage not in self._stages:
+                return
+            self._stages.remove(stage)
+            if not self._stages:
+                self._over.set()
+            self.changed()
+
+    def changed(self) -> None:
+        """Draw what is in progress now."""
+        with self.aside():
+            pass
+
+    def _beat(self, over: threading.Event) -> None:
+        """Draw again every second, or say now and then that a stage lasts, until the last stage is over."""
+        while not over.wait(SECOND if self.drawing else HEARTBEAT_S):
+            with self._lock:
+                if over.is_set():
+                    return
+                if self.drawing:
+                    self.changed()
+                else:
+                    self._stages[-1].still()
+
+    def _erase(self) -> None:
+        if self._drawn:
+            sys.stderr.write(f"\r\033[{self._drawn}A\033[J")
+            sys.stderr.flush()
+            self._drawn = 0
+
+    def _draw(self) -> None:
+        if not self._stages or not self.drawing:
+            return
+        size = shutil.get_terminal_size()
+        lines = [line for stage in self._stages for line in stage.lines()][: max(1, size.lines - _LEFT_FREE)]
+        # A line as wide as the terminal may take two of its rows, and then more is erased than was drawn.
+        sys.stderr.write("".join(f"{dimmed(line[: size.columns - 1], sys.stderr)}\n" for line in lines))
+        sys.stderr.flush()
+        self._drawn = len(lines)
+
+
+SCREEN = Screen()
+"""Of this process: there is one standard error."""
+
+
+class LiveStage(Stage):
+    """A stage with what is in progress in it."""
+
+    def __init__(self, tell: Callable[[str], None], words: str, *, details: bool, timed: bool = True) -> None:
+        """Begin it.
+
+        Args:
+            tell: prints a line of the story.
+            words: what is begun, told by the caller.
+            details: whether what is over is told, too.
+            timed: whether its own time is shown.
+        """
+        super().__init__(tell)
+        self.words = words
+        self.begun = time.monotonic()
+        self.details = details
+        self.timed = timed
+        self.summary: Words = ""
+        self.share: float | None = None
+        self.parts: tuple[Part, ...] = ()
+        SCREEN.add(self)
+
+    def now(self, words: Words = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
+        """Show how far it is."""
+        self.summary, self.share, self.parts = words, share, parts
+        SCREEN.changed()
+
+    def detail(self, text: str) -> None:
+        """Tell of one part that is over, where that is wanted."""
+        if self.details:
+            self._tell(text)
+
+    def end(self) -> None:
+        """It is over."""
+        SCREEN.remove(self)
+
+    def lines(self) -> list[str]:
+        """What is drawn: its own time with the sum of it, then each part with its time."""
+        now = time.monotonic()
+        first = " ".join(each for each in (bar(self.share) if self.share is not None else "", self._sum()) if each)
+        own = [_line(clock(now - self.begun) if self.timed else "", first)] if self.timed or first else []
+        return own + [_line(clock(now - part.begun), part.words) for part in self.parts]
+
+    def _sum(self) -> str:
+        return self.summary if isinstance(self.summary, str) else self.summary()
+
+    def still(self) -> None:
+        """Say that it lasts."""
+        doing = ", ".join(part.words.partition("  ")[0] for part in self.parts)
+        words = [each for each in (doing or self.words, self._sum()) if each]
+        self._tell(f"still at it after {clock(time.monotonic() - self.begun)}: {'; '.join(words)}")
+
+
+def _line(time_words: str, words: str) -> str:
+    """One line below the steps: a time below their clock.
+
+    >>> _line("8:12", "Network/Nat  AWS::EC2::NatGateway")
+    '     8:12 Network/Nat  AWS::EC2::NatGateway'
+    """
+    return f"{time_words:>{PLACE}} {words}".rstrip()
+
+
+class Teller:
+    """Prints lines of a story, and shows what is in progress (workflow/stages.py, `Watched`)."""
+
+    def __init__(self, tell: Callable[[str], None], *, details: bool) -> None:
+        """Keep how a line is printed, and whether all of them are wanted."""
+        self._tell = tell
+        self._details = details
+
+    def __call__(self, text: str) -> None:
+        """Print one line."""
+        self._tell(text)
+
+    def stage(self, words: str) -> Stage:
+        """Begin a stage."""
+        if words:
+            self._tell(words)
+        return LiveStage(self._tell, words, details=self._details)

@@ -1,0 +1,182 @@
+"""What a person sees of what takes a while: drawn below the story in a terminal, and gone after it; quiet in a pipe."""
+
+import io
+import re
+import threading
+import time
+
+import pytest
+
+from launcher.cli import live, output
+from launcher.cli.console import Narrator
+from launcher.cli.job_line import EVERY_S, JobLine
+from launcher.cli.live import SCREEN
+from launcher.workflow.run.follow import Progress
+from launcher.workflow.stages import Part, Watched, stage
+from tests.screen import rows
+
+
+class Terminal(io.StringIO):
+    """Standard error as a terminal whose rows can be looked at."""
+
+    def isatty(self):
+        return True
+
+    def rows(self):
+        return [each for each in rows(self.getvalue()) if each]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("LINES", "12")
+    monkeypatch.delenv("SLIPWAY_VERBOSE", raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+def standard_error(monkeypatch, stream):
+    """Standard error replaced, which pytest's own capture undoes where a fixture does it."""
+    monkeypatch.setattr("sys.stderr", stream)
+    return stream
+
+
+def moment(attempt, step, saved=None, loss=None):
+    return Progress(attempt=attempt, step=step, steps=900, loss=loss, saved_step=saved, elapsed_s=0)
+
+
+def without_clocks(rows):
+    return [re.sub(r"\d+:\d\d", "0:00", each) for each in rows]
+
+
+def test_a_terminal_shows_what_is_in_progress_and_keeps_the_story_alone(monkeypatch):
+    terminal = standard_error(monkeypatch, Terminal())
+    tell = Narrator().tell
+    assert isinstance(tell, Watched)
+    with stage(tell, "stack a: 4 resources") as deploying:
+        deploying.now(
+            "1 of 4", share=0.25, parts=(Part(words="Network/Nat  AWS::EC2::NatGateway", begun=time.monotonic()),)
+        )
+        tell("something else")
+        *story, sum_line, part = without_clocks(terminal.rows())
+        assert story == ["  [ 0:00] stack a: 4 resources", "  [ 0:00] something else"]
+        assert sum_line == "     0:00 ▰▰▰▰▰▱▱▱▱▱▱▱▱▱▱▱▱▱▱▱ 1 of 4"
+        assert part.endswith(":00 Network/Nat  AWS::EC2::NatGateway")
+        deploying.detail("left out, as it was shown")
+    assert without_clocks(terminal.rows()) == story
+
+
+def test_the_clock_goes_on_by_itself(monkeypatch):
+    terminal = standard_error(monkeypatch, Terminal())
+    with stage(output.talking(), "reading"):
+        before = terminal.getvalue()
+        while "0:01" not in terminal.getvalue().removeprefix(before):
+            time.sleep(0.01)
+
+
+def test_what_is_drawn_fits_the_screen(monkeypatch):
+    terminal = standard_error(monkeypatch, Terminal())
+    with stage(output.talking(), "deploying") as deploying:
+        deploying.now("x" * 200, parts=tuple(Part(words=f"r{number}", begun=time.monotonic()) for number in range(50)))
+        rows = terminal.rows()
+    assert len(rows) < 12
+    assert max(map(len, rows)) < 60
+
+
+def test_nothing_is_drawn_while_somebody_is_asked(monkeypatch):
+    terminal = standard_error(monkeypatch, Terminal())
+    with stage(output.talking(), "deploying") as deploying:
+        with SCREEN.aside():
+            shown = terminal.getvalue()
+            other = threading.Thread(target=deploying.now, args=("more",))
+            other.start()
+            other.join(0.05)
+            assert terminal.getvalue() == shown
+            assert "0:00" not in terminal.rows()[-1]
+        other.join()
+        assert "more" in terminal.rows()[-1]
+
+
+def test_no_color_takes_the_colours_and_nothing_else(monkeypatch):
+    terminal = standard_error(monkeypatch, Terminal())
+    with stage(output.talking(), "deploying") as deploying:
+        deploying.now("some")
+        assert "\033[2m" in terminal.getvalue()
+        monkeypatch.setenv("NO_COLOR", "1")
+        before = len(terminal.getvalue())
+        deploying.now("other")
+        assert re.findall(r"\033\[[\d;]*m", terminal.getvalue()[before:]) == []
+        assert "other" in terminal.rows()[-1]
+
+
+@pytest.mark.parametrize("verbose, details", [("", []), ("1", ["over"])])
+def test_a_pipe_gets_a_line_a_stage(monkeypatch, verbose, details):
+    pipe = standard_error(monkeypatch, io.StringIO())
+    monkeypatch.setenv("SLIPWAY_VERBOSE", verbose)
+    with stage(output.talking(), "reading prices") as reading:
+        reading.now("1 of 4", share=0.25)
+        reading.detail("over")
+    assert pipe.getvalue().splitlines() == ["reading prices", *details]
+
+
+def test_a_pipe_hears_now_and_then_that_it_lasts(monkeypatch):
+    pipe = standard_error(monkeypatch, io.StringIO())
+    monkeypatch.setattr(live, "HEARTBEAT_S", 0.01)
+    with stage(output.talking(), "deploying") as deploying:
+        deploying.now(
+            "3 of 4", parts=(Part(words="ParallelCluster/Cluster  Custom::PclusterCluster", begun=time.monotonic()),)
+        )
+        while "still at it after 0:00: ParallelCluster/Cluster; 3 of 4" not in pipe.getvalue():
+            time.sleep(0.005)
+    assert "Custom::" not in pipe.getvalue()
+
+
+def test_a_listener_that_only_takes_lines_gets_every_one():
+    told = []
+    with stage(told.append, "reading") as reading:
+        reading.now("nothing of this")
+        reading.detail("one")
+    with stage(told.append):
+        told.append("two")
+    assert told == ["reading", "one", "two"]
+
+
+class TestJob:
+    def test_a_terminal_draws_its_line_anew_and_keeps_the_last(self, monkeypatch):
+        terminal = standard_error(monkeypatch, Terminal())
+        with Narrator() as person:
+            person.progress(moment(1, 20, loss=3.5))
+            person.progress(moment(1, 40, saved=30))
+            assert terminal.rows() == ["          attempt 1  step 40 of 900  saved at step 30"]
+            person.tell("attempt 1 interrupted")
+            person.progress(moment(1, 60))
+        assert [each[10:] for each in terminal.rows()] == [
+            "attempt 1  step 40 of 900  saved at step 30",
+            "attempt 1 interrupted",
+            "attempt 1  step 60 of 900",
+        ]
+
+    def test_a_pipe_gets_it_now_and_then_and_before_anything_else(self, monkeypatch):
+        pipe = standard_error(monkeypatch, io.StringIO())
+        told, seconds = [], iter([0.0, 0.0, EVERY_S - 1, EVERY_S, EVERY_S, EVERY_S + 1, EVERY_S + 2]).__next__
+        job = JobLine(told.append, seconds)
+        for step in (10, 20, 30):
+            job.show(moment(1, step))
+        assert told == ["attempt 1  step 10 of 900", "attempt 1  step 30 of 900"]
+        job.show(moment(1, 40))
+        job.flush()
+        job.flush()
+        assert told[2:] == ["attempt 1  step 40 of 900"]
+        assert pipe.getvalue() == ""
+
+    def test_an_attempt_does_not_show_the_step_of_the_one_before(self, monkeypatch):
+        standard_error(monkeypatch, io.StringIO())
+        told = []
+        job = JobLine(told.append, iter(range(0, 1000, 20)).__next__)
+        for each in (moment(1, 80, saved=60, loss=2.5), moment(2, 80, saved=94, loss=2.5), moment(2, 100, saved=94)):
+            job.show(each)
+        assert told == [
+            "attempt 1  step 80 of 900  loss 2.500  saved at step 60",
+            "attempt 2  saved at step 94",
+            "attempt 2  step 100 of 900  saved at step 94",
+        ]

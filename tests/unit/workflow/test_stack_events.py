@@ -1,0 +1,142 @@
+"""A deployment by the lines of `cdk deploy` (aws-cdk 2.1148, events): stacks, what is in progress, its cost."""
+
+from decimal import Decimal
+
+import pytest
+
+from launcher.workflow.deploy.rates import hourly_rate, standing_rates
+from launcher.workflow.deploy.stack_events import StackEvents
+from launcher.workflow.stages import Stage
+
+RATES = {"slipway-x-training": {"ClusterDefault1A2B": Decimal("0.18")}}
+
+
+class Person:
+    """A listener that keeps what it is shown."""
+
+    def __init__(self):
+        self.told, self.shown, self.open = [], [], 0
+
+    def __call__(self, text):
+        self.told.append(text)
+
+    def stage(self, words):
+        self(words)
+        person, self.open = self, self.open + 1
+
+        class Shown(Stage):
+            def now(self, words="", *, share=None, parts=()):
+                person.shown.append((words() if callable(words) else words, share, [each.words for each in parts]))
+
+            def detail(self, text):
+                pass
+
+            def end(self):
+                person.open -= 1
+
+        return Shown(self)
+
+
+def line(stack, count, state, kind, path):
+    return f"{stack} | {count} | 10:07:45 AM | {state:<20} | {kind} | {path}"
+
+
+CLUSTER = ("Custom::PclusterCluster", "ParallelCluster/Cluster/Default (ClusterDefault1A2B)")
+TRAINING = "slipway-x-training"
+
+
+@pytest.fixture
+def person():
+    return Person()
+
+
+def follow(person, lines, seconds):
+    times = iter(seconds)
+    now = [0.0]
+    with StackEvents(person, RATES, lambda: now[0]) as events:
+        for each in lines:
+            now[0] = next(times)
+            events.line(each)
+        yield events
+    assert person.open == 0
+
+
+def test_a_stack_is_a_line_and_its_resources_are_shown_while_they_are_made(person):
+    own = ("AWS::CloudFormation::Stack", "slipway-x-network User Initiated")
+    nat = ("AWS::EC2::NatGateway", "Network/Nat (NetworkNat33)")
+    lines = [
+        "slipway-x-network: deploying... [1/2]",
+        line("slipway-x-network", "0/3", "CREATE_IN_PROGRESS", *own),
+        line("slipway-x-network", "0/3", "CREATE_IN_PROGRESS", *nat),
+        line("slipway-x-network", "0/3", "CREATE_IN_PROGRESS", nat[0], f"{nat[1]} Resource creation Initiated"),
+        line("slipway-x-network", "1/3", "CREATE_COMPLETE", *nat),
+        line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER),
+    ]
+    for _ in follow(person, lines, range(10)):
+        pass
+    assert person.told == ["stack slipway-x-network: 2 resources", f"stack {TRAINING}: 1 resources"]
+    assert [parts for _, _, parts in person.shown] == [
+        [],
+        ["Network/Nat  AWS::EC2::NatGateway"],
+        ["Network/Nat  AWS::EC2::NatGateway"],
+        [],
+        ["ParallelCluster/Cluster/Default  Custom::PclusterCluster"],
+    ]
+    assert person.shown[3][:2] == ("1 of 3", pytest.approx(1 / 3))
+
+
+def test_what_is_paid_by_the_hour_counts_from_its_creation_on(person):
+    lines = [
+        line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER),
+        line(TRAINING, "1/2", "CREATE_COMPLETE", *CLUSTER),
+    ]
+    for _ in follow(person, lines, [100, 100 + 2 * 3600]):
+        pass
+    assert [words for words, _, _ in person.shown] == [
+        "0 of 2, at most $0.00 so far at $0.18 an hour",
+        "1 of 2, at most $0.36 so far at $0.18 an hour",
+    ]
+
+
+def test_an_update_of_what_is_there_costs_nothing_more(person):
+    for _ in follow(person, [line(TRAINING, "0/2", "UPDATE_IN_PROGRESS", *CLUSTER)], [0]):
+        pass
+    assert person.shown[0][0] == "0 of 2"
+
+
+def test_what_failed_is_told_whatever_is_shown(person):
+    lines = [
+        line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER),
+        line(TRAINING, "0/2", "CREATE_FAILED", CLUSTER[0], f"{CLUSTER[1]} Received response status [FAILED]"),
+    ]
+    for _ in follow(person, lines, [0, 1]):
+        pass
+    assert person.told[1].split() == ["CREATE_FAILED", "Custom::PclusterCluster", "ParallelCluster/Cluster/Default"]
+    assert person.shown[-1][2] == []
+
+
+def test_who_takes_lines_alone_gets_one_a_resource():
+    told = []
+    lines = [
+        line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER),
+        line(TRAINING, "1/2", "CREATE_COMPLETE", *CLUSTER),
+    ]
+    with StackEvents(told.append, {}, lambda: 0.0) as events:
+        for each in lines:
+            events.line(each)
+    assert [each.split()[0] for each in told] == ["stack", "CREATE_COMPLETE"]
+
+
+@pytest.mark.parametrize("least, standing", [(0, "0.192"), (2, "40.192")])
+def test_nodes_that_come_with_a_job_are_not_paid_before(catalog, least, standing):
+    queue = {"ComputeResources": [{"InstanceType": "p5.48xlarge", "MinCount": least, "MaxCount": 2}]}
+    cluster = {"HeadNode": {"InstanceType": "m6i.xlarge"}, "Scheduling": {"SlurmQueues": [queue]}}
+    guard = {"Environment": {"Variables": {"USD_PER_NODE_HOUR": "20"}}}
+    template = {
+        "Resources": {
+            "Cluster": {"Type": "Custom::PclusterCluster", "Properties": {"ClusterConfiguration": cluster}},
+            "Guard": {"Type": "AWS::Lambda::Function", "Properties": guard},
+        }
+    }
+    assert standing_rates(template, catalog, "us-east-1") == {"Cluster": Decimal(standing)}
+    assert hourly_rate([template], catalog, "us-east-1").usd == Decimal("40.192")
