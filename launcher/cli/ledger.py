@@ -30,14 +30,16 @@ def ledger(
     json: options.Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a line a run.")] = False,
     focus: Annotated[bool, typer.Option("--focus", help="Print CSV in the columns of FOCUS 1.0.")] = False,
+    html: options.Html = None,
+    show: options.Open = False,
 ) -> None:
     """Every run of this folder, or of a shared bucket: quoted, used, billed, and what a million tokens cost.
 
     SLIPWAY_LEDGER=s3://BUCKET/PREFIX names a bucket that several people share. Every run writes its entry there when it
     ends; what it lacks of this folder is sent when this command is run.
     """
-    if json + csv + focus > 1:
-        raise UnreadableInputError("--json, --csv and --focus are three forms of one answer", hint="ask for one")
+    if json + csv + focus + (html is not None or show) > 1:
+        raise UnreadableInputError("--json, --csv, --focus and --html are forms of one answer", hint="ask for one")
     if by is not None and (csv or focus):
         raise UnreadableInputError("--by adds runs up, and --csv and --focus have a line a run", hint="drop one")
     gc.disable()
@@ -49,7 +51,12 @@ def ledger(
         gc.enable()
     if since is not None:
         found = found.since(datetime.combine(since, time(), UTC))
-    if json:
+    if (target := options.page_path(html, "runs", "ledger", show=show)) is not None:
+        from launcher.cli.html import ledger as ledger_html
+        from launcher.cli.html.page import save
+
+        save(target, ledger_html.page(found, by), show=show)
+    elif json:
         from launcher.records.ledger_document import ledger_document
 
         output.document(ledger_document(found, by))
@@ -78,7 +85,7 @@ def _found() -> Ledger:
     from launcher.workflow.ledger.shared import shared_ledger, shared_place
 
     place = shared_place(os.environ)
-    return own if place is None else shared_ledger(place, os.environ, own, datetime.now(UTC), output.say)
+    return own if place is None else shared_ledger(place, os.environ, own, datetime.now(UTC), output.talking())
 
 
 def _csv(found: Ledger) -> None:

@@ -16,7 +16,7 @@ def page(found: Ledger, width: int, *, by: Grouping | None, everything: bool) ->
     if not found.entries:
         lines = ["", "  No runs here.", "", "  next: slipway plan FILE"]
     else:
-        lines = ["", *(piece for text in _answer(total(found.entries)) for piece in wrapped(f"  {text}", width)), ""]
+        lines = ["", *(piece for text in answer(total(found.entries)) for piece in wrapped(f"  {text}", width)), ""]
         shown = found.entries if everything else found.entries[:SHOWN]
         lines += _groups(grouped(found.entries, by), by, width) if by is not None else _runs(shown, width)
         hidden = len(found.entries) - len(shown) if by is None else 0
@@ -29,7 +29,7 @@ def page(found: Ledger, width: int, *, by: Grouping | None, everything: bool) ->
     return lines
 
 
-def _answer(whole: LedgerTotal) -> list[str]:
+def answer(whole: LedgerTotal) -> list[str]:
     """The sum in a sentence or two."""
     real = whole.runs - whole.simulated
     sandbox = f"{_count(whole.simulated, 'run')} in the sandbox, where nothing is spent."
@@ -73,7 +73,7 @@ def _run(each: LedgerEntry) -> list[str]:
     return [
         each.name,
         f"{each.started_at:%Y-%m-%d %H:%M}",
-        each.status.replace("-", " ") + (", sandbox" if each.simulated else ""),
+        ended(each),
         f"{each.nodes} × {each.instance_type} {each.option.replace('-', ' ')}" if each.instance_type else "Bedrock",
         words.hours(each.hours),
         f"{quoted}/month" if each.monthly else quoted,
@@ -82,6 +82,11 @@ def _run(each: LedgerEntry) -> list[str]:
         _blank(each.usd_per_million_tokens),
         words.hours(each.lost_h) if each.lost_h else "",
     ]
+
+
+def ended(each: LedgerEntry) -> str:
+    """How a run ended."""
+    return each.status.replace("-", " ") + (", sandbox" if each.simulated else "")
 
 
 def _groups(groups: Sequence[LedgerTotal], by: Grouping, width: int) -> list[str]:

@@ -59,9 +59,9 @@ def plan(
         max_price_age=max_price_age,
         max_usd=max_usd,
     )
-    _refuse_mixed(saved, wanted, swept, live=live, drawn=html is not None or show)
+    _refuse_mixed(saved, wanted, swept, live=live)
     if swept:
-        _sweep(file, swept, asked, json=json)
+        _sweep(file, swept, asked, json=json, html=html, show=show)
         return
     priced = price(file, options.now(), asked)
     if live:
@@ -95,7 +95,9 @@ def _explain(priced: "Priced", rank: int) -> None:
     output.page(explain.page(priced, rank, terminal_width()))
 
 
-def _sweep(file: Path, swept: Sequence[str], asked: "PriceOptions", *, json: bool) -> None:
+def _sweep(
+    file: Path, swept: Sequence[str], asked: "PriceOptions", *, json: bool, html: Path | None, show: bool
+) -> None:
     """The plan at every combination of the values."""
     from launcher.cli.sweep_page import page as sweep_page
     from launcher.pricing.gate import IMPOSSIBLE
@@ -103,7 +105,12 @@ def _sweep(file: Path, swept: Sequence[str], asked: "PriceOptions", *, json: boo
     from launcher.workflow.quote.sweep import sweep
 
     found = sweep(file, swept, options.now(), asked)
-    if json:
+    if (target := options.page_path(html, found.request.name, "sweep", show=show)) is not None:
+        from launcher.cli.html.page import save
+        from launcher.cli.html.sweep import page as sweep_html
+
+        save(target, sweep_html(found), show=show)
+    elif json:
         output.document(sweep_answer(found))
     else:
         output.page(sweep_page(found, terminal_width()))
@@ -111,9 +118,7 @@ def _sweep(file: Path, swept: Sequence[str], asked: "PriceOptions", *, json: boo
         raise typer.Exit(code=IMPOSSIBLE)
 
 
-def _refuse_mixed(
-    saved: Path | None, wanted: str | None, swept: Sequence[str] | None, *, live: bool, drawn: bool
-) -> None:
+def _refuse_mixed(saved: Path | None, wanted: str | None, swept: Sequence[str] | None, *, live: bool) -> None:
     """Refuse flags that do not go together.
 
     Raises:
@@ -123,8 +128,6 @@ def _refuse_mixed(
         raise UnreadableInputError("--pick says which candidate is saved", hint="add -o SAVED, or use slipway quote")
     if live and saved is not None:
         raise UnreadableInputError("an offer has to be bought before it is deployed on", hint="drop -o or --live")
-    if swept and drawn:
-        raise UnreadableInputError("--sweep prints a table and no page", hint="drop --html and --open, or --sweep")
     if swept and (saved is not None or live):
         raise UnreadableInputError("--sweep saves nothing and asks nothing", hint="drop -o and --live, or --sweep")
 
@@ -135,7 +138,7 @@ def _with_live(priced: "Priced", asked: "PriceOptions") -> "Priced":
 
     from launcher.workflow.capacity.live import with_live_offers
 
-    return with_live_offers(priced, asked, environment=dict(os.environ), say=output.say)
+    return with_live_offers(priced, asked, environment=dict(os.environ), say=output.talking())
 
 
 def _saved(path: Path, priced: "Priced", wanted: str | None) -> list[str]:

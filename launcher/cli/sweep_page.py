@@ -15,15 +15,22 @@ def page(found: Sweep, width: int) -> list[str]:
     """The whole page."""
     known = next((each.priced for each in found.points if each.priced is not None), None)
     lines = ["", *wrapped(f"  {headline(known) if known is not None else found.request.name}", width), ""]
-    best = found.cheapest
-    if best is None or best.best is None or best.best.usd is None:
-        lines += wrapped("  No point has a total: the reasons stand in the table.", width)
-    else:
-        unit = "a month" if found.request.workload.serve is not None else "a run"
-        text = f"Cheapest:  {point_words(best.values)}: ${words.dollars(best.best.usd.mid)} {unit}"
-        lines += wrapped(f"  {text}, {_pick(best)}, done in {words.hours(best.best.hours.mid)} h.", width)
+    lines += wrapped(f"  {cheapest_line(found)}", width)
     lines += ["", *_table(found, width), *_reasons(found, width)]
     return [*lines, *wrapped("  Nothing was called and nothing was spent.", width)]
+
+
+def cheapest_line(found: Sweep) -> str:
+    """The answer: the point with the least total."""
+    best = found.cheapest
+    if best is None or best.best is None or best.best.usd is None:
+        return "No point has a total: the reasons stand in the table."
+    serves = found.request.workload.serve is not None
+    text = (
+        f"Cheapest:  {point_words(best.values)}: ${words.dollars(best.best.usd.mid)} {'a month' if serves else 'a run'}"
+    )
+    done = "" if serves else f", done in {words.hours(best.best.hours.mid)} h"
+    return f"{text}, {_pick(best)}{done}."
 
 
 def _table(found: Sweep, width: int) -> list[str]:

@@ -1,6 +1,7 @@
 """The page of `slipway compare --html`: the options' ranges, the port over its runs, serving against traffic."""
 
 from collections.abc import Sequence
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 from launcher.cli.html import plan
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 16
 MOST_RUNS = 400
+LOW, MID, HIGH = 1, 2, 3
+Line = Sequence[tuple[float, float]]
 Traffic = Sequence[tuple[str, str, Sequence[tuple[float, float, float, float]]]]
 
 
@@ -72,16 +75,44 @@ def _port(told: Port) -> Plot:
 
 
 def _traffic(traffic: Traffic) -> Plot:
-    """A month against requests a second."""
-    told = "; ".join(
-        f"{name}: " + ", ".join(f"{x:g}/s ${mid:,.0f}" for x, _, mid, _ in rows) for name, _, rows in traffic
-    )
+    """A month against requests a second, with where the cheaper side changes and between what it may."""
+    told = [f"{name}: " + ", ".join(f"{x:g}/s ${mid:,.0f}" for x, _, mid, _ in rows) for name, _, rows in traffic]
+    marks = []
+    for (name, _, own), (other, _, rows) in combinations(traffic, 2):
+        for x in crossings(_part(own, MID), _part(rows, MID)):
+            edges = [*crossings(_part(own, LOW), _part(rows, HIGH)), *crossings(_part(own, HIGH), _part(rows, LOW))]
+            below, above = [each for each in edges if each < x], [each for each in edges if each > x]
+            span = f" ({max(below):.3g} to {min(above):.3g})" if below and above else ""
+            marks.append((x, "bad", f"{name} = {other} at {x:.3g}/s{span}"))
+            told.append(marks[-1][2])
     return lines_plot(
         "traffic",
         "A month against traffic",
         [(name, kind, [(x, mid) for x, _, mid, _ in rows]) for name, kind, rows in traffic],
         x_title="requests a second, mean over the day",
-        words=told,
+        words="; ".join(told),
+        marks=marks,
         bands=[(kind, [(x, low, high) for x, low, _, high in rows]) for _, kind, rows in traffic],
-        caption="Bands are low to high; where lines cross, the cheaper side changes.",
+        caption="Bands are low to high. A red line is where two sides cost the same, in brackets where they may: "
+        "one at its low, the other at its high estimate.",
     )
+
+
+def crossings(own: Line, other: Line) -> list[float]:
+    """Where two lines cross, between the points that both have.
+
+    >>> crossings([(0, 0.0), (2, 4.0)], [(0, 2.0), (2, 2.0)])
+    [1.0]
+    """
+    known = dict(other)
+    gaps = [(x, y - known[x]) for x, y in own if x in known]
+    return [
+        before + (after - before) * left / (left - right)
+        for (before, left), (after, right) in pairwise(gaps)
+        if (left < 0) != (right < 0)
+    ]
+
+
+def _part(rows: Sequence[tuple[float, float, float, float]], which: int) -> Line:
+    """The low, the middle or the high of each point."""
+    return [(row[0], row[which]) for row in rows]

@@ -24,7 +24,8 @@ p{margin:.3rem 0;overflow-wrap:anywhere}
 .lead{font-size:1.1rem}.soft,figcaption,footer{color:var(--soft);font-size:.9rem}
 figure{margin:0;overflow-x:auto}svg{width:100%;min-width:34rem;height:auto;display:block}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums}
-#candidates td:not(:last-child),#attempts td{white-space:nowrap}#candidates td:last-child{min-width:14rem}
+#candidates td:not(:last-child),#points td:not(:last-child),#attempts td,#runs td,#groups td{white-space:nowrap}
+#candidates td:last-child,#points td:last-child{min-width:14rem}
 #facts td{overflow-wrap:anywhere}caption{text-align:left;color:var(--soft);font-size:.9rem}
 th,td{padding:.3rem .5rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 .n{text-align:right;white-space:nowrap}

@@ -1,6 +1,6 @@
 """The page of `slipway plan --html`: every candidate's range, dollars against time, and the table behind them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from launcher.cli import plan_table, serving_table, words
 from launcher.cli.html.page import SLIDER, Cell, document, paragraphs, table
@@ -59,8 +59,11 @@ def name_of(quoted: Quote) -> str:
     return f"{words.machines(place)}{where}, {words.region_code(place.region)}"
 
 
-def ranges(known: Ranked, unit: str) -> Plot:
-    """The total's range of each candidate, with its middle as a dot that the scenario moves."""
+def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> Plot:
+    """The total's range of each candidate, with its middle as a dot that the scenario moves.
+
+    `names` say what stands beside each; without them its rank and machines.
+    """
     height = TOP + ROW * len(known) + BOTTOM
     bottom = height - BOTTOM
     spans = [quoted.usd for _, quoted in known if quoted.usd is not None]
@@ -70,14 +73,14 @@ def ranges(known: Ranked, unit: str) -> Plot:
     for number, ((rank, quoted), span) in enumerate(zip(known, spans, strict=True)):
         y = TOP + ROW * (number + 0.5)
         low, mid, high = (scale.at(float(usd)) for usd in (span.low, span.mid, span.high))
-        said = (
-            f"{name_of(quoted)}: ${words.dollars(span.mid)} (${words.dollars(span.low)} to ${words.dollars(span.high)})"
-        )
+        name = f"{rank}. {name_of(quoted)}" if names is None else names[rank]
+        what, usd = name_of(quoted) if names is None else name, words.dollars(span.mid)
+        said = f"{what}: ${usd} (${words.dollars(span.low)} to ${words.dollars(span.high)})"
         told.append(said)
         data = f' data-rank="{rank}" data-low="{span.low}" data-mid="{span.mid}" data-high="{span.high}"'
         data += f' data-xlow="{low:.1f}" data-xmid="{mid:.1f}" data-xhigh="{high:.1f}"'
         kind = "dot" if quoted.gate.allowed else "refused"
-        parts += [text_at(NAMES - 10, y + 4, f"{rank}. {name_of(quoted)}".replace(" × ", "×")[:42], "tick", "end")]
+        parts += [text_at(NAMES - 10, y + 4, name.replace(" × ", "×")[:42], "tick", "end")]
         parts += [line(low, y, high, y, "bar"), dot(mid, y, kind, data=data, label=said)]
     return Plot(
         key="ranges",

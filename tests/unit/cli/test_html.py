@@ -1,6 +1,8 @@
 """Every page in a real browser: no error, no request to a host, plots that hold the JSON's numbers, three widths."""
 
+import itertools
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from launcher.records import run_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 TRAIN, SERVE = ROOT / "examples/open/llama31-8b-sft.yaml", ROOT / "examples/serve/llama31-8b.yaml"
+SWEEP = ["--sweep", "nodes=1,2,4", "--sweep", "precision=bf16,fp8"]
 PAGES = {
     "plan": ["plan", str(TRAIN)],
     "serving-plan": ["plan", str(SERVE)],
@@ -19,6 +22,8 @@ PAGES = {
     "compare": ["compare", str(TRAIN)],
     "serving-compare": ["compare", str(SERVE)],
     "report": ["report", "tiny"],
+    "ledger": ["ledger", "--by", "name"],
+    "sweep": ["plan", str(TRAIN), *SWEEP],
 }
 WIDTHS = (360, 800, 1400)
 
@@ -72,6 +77,27 @@ def recorded_run(root):
     (job / "events.jsonl").write_text(json.dumps(saved) + "\n", encoding="utf-8")
 
 
+def recorded_dollars(root):
+    """Three runs that were quoted and used; two have a bill, one was in the sandbox."""
+    from datetime import UTC, datetime
+
+    for day, minutes, billed, simulated in ((3, 36, "11.9", False), (5, 90, "29.25", False), (9, 21, None, True)):
+        folder = run_folder.create("llama", datetime(2026, 11, day, tzinfo=UTC), root)
+        quote = {"target": "parallelcluster", "instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-2"}
+        quote |= {"purchase_option": "spot", "usd_per_hour": "20", "serving": None}
+        folder.write_json("quote.json", quote | {"usd": {"low": "10", "mid": "16.5", "high": "31"}})
+        attempt = {"ended_by": "completed", "exit_code": 0, "resumed_from_step": 0, "last_step": 9}
+        attempt["started_at"] = f"2026-11-{day:02}T00:00:00+00:00"
+        attempt["ended_at"] = f"2026-11-{day:02}T{minutes // 60:02}:{minutes % 60:02}:00+00:00"
+        report = {"schema": "slipway.report/1", "name": "llama", "status": "succeeded", "scheduler": "slurm"}
+        report |= {"simulated": simulated, "stacks": [], "verified_resources": [], "not_emulated": []}
+        report |= {"quoted": {"usd": "16.5", "hours": 1, "usd_per_hour": "20", "prices_as_of": "2026-11-20"}}
+        used = {"hours": minutes / 60, "usd_at_quoted_rate": f"{minutes / 3}"}
+        folder.write_json("report.json", report | {"attempts": [attempt], "actual": used})
+        if billed:
+            folder.write_json("billed.json", {"billed_usd": billed})
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """Every page, and the JSON of the same moment, by name."""
@@ -80,6 +106,7 @@ def pages(tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.chdir(root)
         recorded_run(root)
+        recorded_dollars(root)
         for name, words in PAGES.items():
             path = root / f"{name}.html"
             assert typed(*words, "--html", str(path), monkeypatch=monkeypatch) == 0
@@ -215,3 +242,64 @@ def test_spot_is_drawn_against_interruptions_with_its_break_even(opened):
     assert page.locator("#spot .mark.bad").count() == 1
     sums = [float(each.get_attribute("data-usd")) for each in page.locator("#money rect").all()]
     assert sums == sorted(sums, reverse=True)
+
+
+@pytest.mark.browser
+@pytest.mark.long
+def test_a_ledger_sets_what_was_used_and_billed_beside_the_quote(opened, pages, monkeypatch, capsys):
+    monkeypatch.chdir(pages["ledger"].parent)
+    page = opened("ledger")
+    assert typed("ledger", "--json", monkeypatch=monkeypatch) == 0
+    runs = {f"{each['name']}/{each['run']}": each for each in json.loads(capsys.readouterr().out)["runs"]}
+    real = {key: each for key, each in runs.items() if each["billed_usd"] is not None}
+    assert len(real) == 2
+    drawn = page.locator("#beside circle[data-run]").all()
+    shown = {(each.get_attribute("data-run"), each.get_attribute("data-kind")): each for each in drawn}
+    assert {key for key, _ in shown} == real.keys()
+    for key, run in real.items():
+        usd = {"quoted": run["quoted_usd"]["mid"], "used": run["usd_at_quoted_rate"], "billed": run["billed_usd"]}
+        for kind, each in usd.items():
+            assert float(shown[key, kind].get_attribute("data-usd")) == pytest.approx(float(each))
+    assert "used $42.00, billed $41.15" in page.locator("#sums desc").text_content()
+    assert page.locator("#runs tbody tr").count() == len(runs)
+    assert page.locator("#groups tbody tr").count() == len({each["name"] for each in runs.values()})
+
+
+@pytest.mark.browser
+@pytest.mark.long
+def test_a_sweep_draws_every_point_of_its_json(opened, monkeypatch, capsys):
+    page = opened("sweep")
+    assert typed("plan", str(TRAIN), *SWEEP, "--json", monkeypatch=monkeypatch) == 0
+    points = json.loads(capsys.readouterr().out)["points"]
+    known = {str(number): each["candidate"]["usd"] for number, each in enumerate(points, start=1) if each["candidate"]}
+    dots = page.locator("#ranges circle").all()
+    assert {each.get_attribute("data-rank") for each in dots} == known.keys()
+    for each in dots:
+        for part in ("low", "mid", "high"):
+            usd = known[each.get_attribute("data-rank")][part]
+            assert float(each.get_attribute(f"data-{part}")) == pytest.approx(float(usd))
+    assert page.locator("#swept path.line").count() == 2
+    assert page.locator("#swept path.band").count() == 2
+    assert page.locator("#points tbody tr").count() == len(points)
+
+
+def test_two_sides_of_serving_cross_where_their_months_are_equal(pages):
+    text = pages["serving-compare"].read_text(encoding="utf-8")
+    words = text.partition('id="traffic-d">')[2].partition("</desc>")[0]
+    sides = {}
+    for each in words.split("; "):
+        name, _, rest = each.partition(": ")
+        if rest:
+            sides[name] = [
+                (float(x), float(usd.replace(",", ""))) for x, usd in re.findall(r"([\d.]+)/s \$([\d,]+)", rest)
+            ]
+    marks = re.findall(r"(\w+) = (\w+) at ([\d.e+-]+)/s", words)
+    changes = 0
+    for (one, own), (two, other) in itertools.combinations(sides.items(), 2):
+        known = dict(other)
+        signs = [(x, usd > known[x]) for x, usd in own if x in known]
+        for (before, left), (after, right) in itertools.pairwise(signs):
+            if left != right:
+                changes += 1
+                assert any({one, two} == {a, b} and before <= float(x) <= after for a, b, x in marks)
+    assert len(marks) == changes >= 1

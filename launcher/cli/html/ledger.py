@@ -1,0 +1,185 @@
+"""The page of `slipway ledger --html`: what runs were quoted at beside what they used and were billed, and the runs."""
+
+from collections.abc import Sequence
+from datetime import UTC
+from decimal import Decimal
+from html import escape
+
+from launcher.cli import words
+from launcher.cli.html.page import Cell, document, paragraphs, table
+from launcher.cli.html.svg import (
+    BOTTOM,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Plot,
+    across,
+    dot,
+    line,
+    lines_plot,
+    scale_of,
+    text_at,
+)
+from launcher.cli.ledger_page import answer, ended
+from launcher.model.ledger import Grouping, Ledger, LedgerEntry, LedgerTotal, grouped, total
+
+ROW = 26.0
+NAMES = 262.0
+MOST_ROWS = 24
+MOST_RUNS = 2000
+"""Rows of the table; a page of more takes a browser seconds to lay out."""
+DAY_S = 86_400.0
+
+
+def page(found: Ledger, by: Grouping | None) -> str:
+    """The whole file."""
+    parts: list[str | Plot] = [paragraphs(answer(total(found.entries)) if found.entries else ["No runs here."], "lead")]
+    real = [each for each in found.entries if not each.simulated]
+    drawn = [each for each in real or found.entries if _measures(each)]
+    if drawn:
+        parts += [_beside(drawn[:MOST_ROWS], simulated=not real), *_over_time(drawn)]
+    if by is not None and found.entries:
+        parts.append(_groups(grouped(found.entries, by), by))
+    if found.entries:
+        parts.append(_runs(found.entries[:MOST_RUNS]))
+    hidden = len(found.entries) - MOST_RUNS
+    parts.append(paragraphs([f"{hidden:,} older runs are not shown: --csv has them all."] * (hidden > 0), "soft"))
+    parts.append(paragraphs([found.source, *(f"{run}: {reason}" for run, reason in found.unread)], "soft"))
+    return document("What the runs came to", parts)
+
+
+def _measures(each: LedgerEntry) -> bool:
+    """Whether there is something to set beside a quote; a month's quote is not of a run."""
+    return each.quoted_usd is not None and not each.monthly and each.usd_at_quoted_rate is not None
+
+
+def _beside(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot:
+    """Of each run the quoted range as a bar with its middle, what was used, and what was billed."""
+    height = TOP + 18 + ROW * len(shown) + BOTTOM
+    top, bottom = TOP + 18, height - BOTTOM
+    scale = scale_of([usd for each in shown for usd in _dollars(each)], NAMES, WIDTH - RIGHT)
+    parts = [across(scale, top, bottom, "dollars a run", "$"), *_legend()]
+    told = []
+    for number, each in enumerate(shown):
+        y = top + ROW * (number + 0.5)
+        low, mid, high, used, *billed = _dollars(each)
+        said = f"{each.name}, {each.started_at:%Y-%m-%d}: quoted ${mid:,.2f} (${low:,.2f} to ${high:,.2f}), "
+        said += f"used ${used:,.2f}"
+        said += f", billed ${billed[0]:,.2f}" if billed else ", no bill yet"
+        told.append(said)
+        data = f' data-run="{escape(each.name)}/{escape(each.run)}"'
+        parts.append(text_at(NAMES - 10, y + 4, f"{each.name[:28]}, {each.started_at:%m-%d %H:%M}", "tick", "end"))
+        parts.append(line(scale.at(low), y, scale.at(high), y, "bar"))
+        parts.append(dot(scale.at(mid), y, "dot", data=f'{data} data-kind="quoted" data-usd="{mid}"', label=said))
+        parts.append(dot(scale.at(used), y, "front", data=f'{data} data-kind="used" data-usd="{used}"', label=said))
+        parts += [
+            dot(scale.at(usd), y, "refused", data=f'{data} data-kind="billed" data-usd="{usd}"', label=said)
+            for usd in billed
+        ]
+    spent = "Runs of the sandbox: nothing was spent. " if simulated else ""
+    caption = f"{spent}The newest {len(shown)} runs with a price and an attempt; a bar is the quoted range."
+    return Plot(
+        key="beside",
+        title="Quoted, used and billed",
+        words="; ".join(told),
+        body="".join(parts),
+        height=height,
+        caption=caption,
+    )
+
+
+def _legend() -> list[str]:
+    """What the marks are."""
+    parts, x = [], NAMES
+    for kind, name in (("dot", "quoted, middle"), ("front", "used, at the quoted rate"), ("refused", "billed")):
+        parts += [dot(x, 10, kind), text_at(x + 10, 14, name, "tick")]
+        x += 34 + 7 * len(name)
+    return parts
+
+
+def _dollars(each: LedgerEntry) -> list[float]:
+    """Low, middle and high of the quote, what was used, and what was billed where that is known."""
+    quoted = each.quoted_usd
+    if quoted is None:
+        return []
+    every = [quoted.low, quoted.mid, quoted.high, each.usd_at_quoted_rate or Decimal(0), each.billed_usd]
+    return [float(usd) for usd in every if usd is not None]
+
+
+def _over_time(drawn: Sequence[LedgerEntry]) -> list[Plot]:
+    """The sums over the days; one run is no line."""
+    ordered = sorted(drawn, key=lambda each: each.started_at)
+    first = ordered[0].started_at
+    series: dict[str, list[tuple[float, float]]] = {"quoted, middle": [], "used": [], "billed": []}
+    sums = dict.fromkeys(series, 0.0)
+    for each in ordered:
+        day = (each.started_at - first).total_seconds() / DAY_S
+        _, mid, _, used, *billed = _dollars(each)
+        for name, usd in (("quoted, middle", mid), ("used", used), *(("billed", usd) for usd in billed)):
+            sums[name] += usd
+            series[name].append((day, sums[name]))
+    if len(ordered) < 2 or ordered[-1].started_at == first:  # noqa: PLR2004 - a line has two ends
+        return []
+    last = (ordered[-1].started_at - first).total_seconds() / DAY_S
+    lines = [
+        (name, kind, [*points, (last, points[-1][1])])
+        for (name, points), kind in zip(series.items(), ("a", "b", "c"), strict=True)
+        if points
+    ]
+    told = ", ".join(f"{name} ${sums[name]:,.2f}" for name, _, _ in lines)
+    title, axis = "Added up over time", f"days since {first.astimezone(UTC):%Y-%m-%d}"
+    caption = "Billed counts the runs whose bill was read."
+    return [lines_plot("sums", title, lines, x_title=axis, words=f"{len(ordered)} runs: {told}", caption=caption)]
+
+
+def _runs(entries: Sequence[LedgerEntry]) -> str:
+    """One row a run."""
+    titles = [("run", False), ("began (UTC)", False), ("how it ended", False), ("machines", False), ("hours", True)]
+    titles += [("quoted $", True), ("used $", True), ("billed $", True), ("$/M tokens", True), ("stopped", True)]
+    titles += [("lost h", True)]
+    return table("Every run; press a title to sort by it", titles, [_run(each) for each in entries], key="runs")
+
+
+def _run(each: LedgerEntry) -> list[Cell]:
+    quoted = each.quoted_usd.mid if each.quoted_usd is not None else None
+    return [
+        Cell(words=each.name),
+        Cell(words=f"{each.started_at:%Y-%m-%d %H:%M}"),
+        Cell(words=ended(each)),
+        Cell(words=f"{each.nodes} × {each.instance_type} {each.option}" if each.instance_type else "Bedrock"),
+        Cell(words=words.hours(each.hours), number=True, value=f"{each.hours:.4f}"),
+        _usd(quoted, "/month" if each.monthly else ""),
+        *(_usd(usd) for usd in (each.usd_at_quoted_rate, each.billed_usd, each.usd_per_million_tokens)),
+        Cell(words=f"{each.interruptions or ''}", number=True, value=f"{each.interruptions}"),
+        Cell(words=words.hours(each.lost_h) if each.lost_h else "", number=True, value=f"{each.lost_h:.4f}"),
+    ]
+
+
+def _groups(groups: Sequence[LedgerTotal], by: Grouping) -> str:
+    """One row a group."""
+    titles = [(by.value, False), ("runs", True), ("hours", True), ("quoted $", True), ("used $", True)]
+    titles += [("billed $", True), ("$/M tokens", True)]
+    rows = [
+        [
+            Cell(words=each.key),
+            Cell(words=f"{each.runs:,}", number=True, value=f"{each.runs}"),
+            Cell(words=words.hours(each.hours), number=True, value=f"{each.hours:.4f}"),
+            *(
+                _usd(usd)
+                for usd in (
+                    each.quoted_usd,
+                    each.usd_at_quoted_rate,
+                    each.billed_usd or None,
+                    each.usd_per_million_tokens,
+                )
+            ),
+        ]
+        for each in groups
+    ]
+    return table(f"Added up by {by.value}", titles, rows, key="groups")
+
+
+def _usd(usd: Decimal | None, unit: str = "") -> Cell:
+    """Dollars, and nothing where there are none."""
+    said = "" if usd is None else f"{words.dollars(usd)}{unit}"
+    return Cell(words=said, number=True, value="" if usd is None else f"{usd:f}")
