@@ -8,6 +8,9 @@ from pathlib import Path
 
 from launcher.agent.store.transfers import PART_BYTES
 
+_MOST_OF_PARTS = 4
+_PARTS_OF_A_FILE = 16
+
 
 class Incoming:
     """A file that several workers may fill, each its own part.
@@ -136,9 +139,10 @@ class Part:
 
 
 def parts(size: int) -> list[tuple[int, int]]:
-    """Begin and end of each part; nothing has none.
+    """Begin and end of each part; nothing has none. Of a large file they are larger: a request costs what 2 MiB cost.
 
-    >>> parts(0), len(parts(PART_BYTES + 1))
-    ([], 2)
+    >>> parts(0), len(parts(PART_BYTES + 1)), len(parts(1000 * PART_BYTES))
+    ([], 2, 250)
     """
-    return [(begin, min(begin + PART_BYTES, size)) for begin in range(0, size, PART_BYTES)]
+    each = max(PART_BYTES, min(_MOST_OF_PARTS * PART_BYTES, size // _PARTS_OF_A_FILE))
+    return [(begin, min(begin + each, size)) for begin in range(0, size, each)]

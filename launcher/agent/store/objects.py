@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from urllib3.exceptions import HTTPError
 
 from launcher.agent.errors import StoreError
-from launcher.agent.store.downloads import Downloads
+from launcher.agent.store.downloads import WORKERS, Downloads
 from launcher.agent.store.transfers import CONCURRENCY, Transfers, Uploads, store_error
 
 TAG = "slipway"
@@ -292,7 +292,7 @@ def _client(timeout_s: float) -> Any:
     config = Config(
         connect_timeout=min(_CONNECT_S, timeout_s),
         read_timeout=timeout_s,
-        max_pool_connections=CONCURRENCY + 4,
+        max_pool_connections=max(CONCURRENCY, WORKERS) + 4,
         retries={"mode": "standard", "total_max_attempts": 3},
         s3={"addressing_style": options["addressing_style"]},
     )

@@ -2,6 +2,8 @@
 
 import hashlib
 import itertools
+import ssl
+from http.client import HTTPResponse
 
 import pytest
 from botocore.exceptions import ClientError
@@ -155,7 +157,45 @@ def test_one_that_is_missing_keeps_no_other_from_arriving(store, tmp_path):
 
 
 def test_a_broken_tls_record_is_a_broken_connection(store, tmp_path, monkeypatch):
-    """botocore lets urllib3's own error through; the part goes on from where it broke, as often as may be."""
+    """The part goes on from where it broke, as often as may be."""
+    real, broken = HTTPResponse.readinto, itertools.count()
+
+    def readinto(body, buffer):
+        if next(broken) % 3 == 1:
+            raise ssl.SSLError("decryption failed or bad record mac")
+        return real(body, buffer)
+
+    monkeypatch.setattr(HTTPResponse, "readinto", readinto)
+    assert fetch(store, tmp_path / "there") == CONTENT
+
+
+def test_a_connection_that_stalls_is_a_broken_one(store, front, tmp_path, monkeypatch):
+    real, stalled = HTTPResponse.readinto, itertools.count()
+
+    def readinto(body, buffer):
+        if next(stalled) % 3 == 1:
+            raise TimeoutError("timed out")
+        return real(body, buffer)
+
+    monkeypatch.setattr(HTTPResponse, "readinto", readinto)
+    assert fetch(store, tmp_path / "there") == CONTENT
+
+
+def test_what_urllib3_hands_out_is_read_from_beneath_it(store, tmp_path, monkeypatch):
+    """Its own `readinto` copies; where it looks otherwise one day, that is used and brings the same."""
+
+    def readinto(*_):
+        raise AssertionError("urllib3 copied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamingBody, "readinto", readinto)
+        assert fetch(store, tmp_path / "there") == CONTENT
+    monkeypatch.setattr("launcher.agent.store.body.HTTPResponse", str)
+    assert fetch(store, tmp_path / "again") == CONTENT
+
+
+def test_a_broken_record_that_urllib3_tells(store, tmp_path, monkeypatch):
+    """botocore translates only a part of what urllib3 raises."""
     real, broken = StreamingBody.readinto, itertools.count()
 
     def readinto(body, buffer):
@@ -163,15 +203,17 @@ def test_a_broken_tls_record_is_a_broken_connection(store, tmp_path, monkeypatch
             raise SSLError("decryption failed or bad record mac")
         return real(body, buffer)
 
+    monkeypatch.setattr("launcher.agent.store.body.HTTPResponse", str)
     monkeypatch.setattr(StreamingBody, "readinto", readinto)
     assert fetch(store, tmp_path / "there") == CONTENT
+    assert next(broken) > 0
 
 
 def test_one_that_never_heals_is_told(store, tmp_path, monkeypatch):
     def readinto(*_):
-        raise SSLError("decryption failed or bad record mac")
+        raise ssl.SSLError("decryption failed or bad record mac")
 
-    monkeypatch.setattr(StreamingBody, "readinto", readinto)
+    monkeypatch.setattr(HTTPResponse, "readinto", readinto)
     with pytest.raises(StoreError, match="bad record mac"):
         fetch(store, tmp_path / "there")
 

@@ -1,0 +1,71 @@
+"""Bodies of answers over real connections: whole, torn off, and what becomes of the connection."""
+
+import threading
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import urllib3
+from botocore.exceptions import IncompleteReadError
+from botocore.response import StreamingBody
+
+from launcher.agent.store.body import Body
+
+CONTENT = bytes(range(256)) * 1000
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(CONTENT)))
+        self.end_headers()
+        self.wfile.write(CONTENT if self.path == "/whole" else CONTENT[:-1])
+        self.close_connection = self.path != "/whole"
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def asked(pool, url):
+    answer = pool.request("GET", url, preload_content=False)
+    return Body(StreamingBody(answer, len(CONTENT)), len(CONTENT))
+
+
+def read(body, at_once):
+    buffer, content = memoryview(bytearray(at_once)), b""
+    with closing(body):
+        while got := body.read_into(buffer):
+            content += buffer[:got]
+    return content
+
+
+@pytest.mark.parametrize("at_once", [1000, len(CONTENT) - 1, len(CONTENT), 10**6])
+def test_it_is_whole_and_its_connection_is_used_again(server, at_once):
+    with urllib3.PoolManager() as pools:
+        assert [read(asked(pools, f"{server}/whole"), at_once) for _ in range(3)] == [CONTENT] * 3
+        pool = pools.connection_from_url(server)
+        assert (pool.num_requests, pool.num_connections) == (3, 1)
+
+
+def test_one_that_is_torn_off_says_so(server):
+    with urllib3.PoolManager() as pool, pytest.raises(IncompleteReadError):
+        read(asked(pool, f"{server}/torn"), 1000)
+
+
+def test_one_that_is_left_in_its_middle_ends_its_connection(server):
+    with urllib3.PoolManager() as pools:
+        body = asked(pools, f"{server}/whole")
+        assert body.read_into(memoryview(bytearray(10))) == 10
+        body.close()
+        assert read(asked(pools, f"{server}/whole"), 1000) == CONTENT
+        assert pools.connection_from_url(server).num_connections == 2
