@@ -166,7 +166,9 @@ def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Ma
 
 
 def whole_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[list[Manifest], str]:
-    """All of a step's checkpoints that are whole by their sizes, the one written last first.
+    """All of a step's checkpoints that are whole by their sizes, the one written last first, by the store's clock.
+
+    The clocks of the nodes that wrote them may be wrong: they decide only between those of one second.
 
     Returns:
         The manifests, and why there is none.
@@ -176,23 +178,25 @@ def whole_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[l
     """
     wholes, reasons = [], []
     for key in manifests.commit_keys(step, sizes):
-        found, reason = _judged(store, key, step, sizes)
+        found, reason, written_s = _judged(store, key, step, sizes)
         if found is not None:
-            wholes.append(found)
+            wholes.append((written_s, found.written_at, found))
         reasons.append(reason)
-    wholes.sort(key=lambda each: each.written_at, reverse=True)
-    return wholes, "; ".join(reasons) or "it has no manifest: its upload was not finished"
+    wholes.sort(key=lambda each: each[:2], reverse=True)
+    whys = "; ".join(reasons) or "it has no manifest: its upload was not finished"
+    return [found for _, _, found in wholes], whys
 
 
-def _judged(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:
-    """What one commit of a step comes to."""
+def _judged(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str, float]:
+    """What one commit of a step comes to, and when it was written by the store's clock."""
     try:
-        found = manifests.parse(store.read_text(key))
+        text = store.get_text(key)
+        found = manifests.parse(text.text)
     except ManifestError as error:
-        return None, f"its manifest cannot be used: {error}"
+        return None, f"its manifest cannot be used: {error}", 0.0
     except StoreError as error:
         if error.missing:
-            return None, "its manifest went away"
+            return None, "its manifest went away", 0.0
         raise
     elsewhere = {file.key.partition("/")[0] for file in found.files} - {key.partition("/")[0] for key in sizes}
     for folder in sorted(elsewhere):
@@ -200,4 +204,4 @@ def _judged(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[M
     reason = found.missing(sizes)
     if reason is None and found.step != step:
         reason = f"its manifest is that of step {found.step}"
-    return (None, reason) if reason else (found, "")
+    return (None, reason, 0.0) if reason else (found, "", text.written_s)

@@ -4,6 +4,7 @@ import http.client
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from launcher.agent.node.notice import Notice, rebalance_notice, spot_notice
@@ -72,9 +73,9 @@ class SpotWatch(threading.Thread):
         """Look until there is a notice."""
         while not self._over.is_set():
             try:
-                notice = self._look(_ACTION_PATH, lambda body: spot_notice(body, now=datetime.now(timezone.utc)))
+                notice = self._look(_ACTION_PATH, lambda body, now: spot_notice(body, now=now))
                 if notice is None and not self._recommended:
-                    notice = self._look(_REBALANCE_PATH, rebalance_notice)
+                    notice = self._look(_REBALANCE_PATH, lambda body, _: rebalance_notice(body))
             except _TroubleError as error:
                 self._tell(error)
             else:
@@ -85,8 +86,8 @@ class SpotWatch(threading.Thread):
                     self._recommended = True
             self._over.wait(self._poll_s)
 
-    def _look(self, path: str, parse: Callable[[str], Notice]) -> Notice | None:
-        """What is at a path, if anything does.
+    def _look(self, path: str, parse: Callable[[str, datetime], Notice]) -> Notice | None:
+        """What is at a path, if anything does; it is parsed with the time that the service has.
 
         Raises:
             _TroubleError: The service did not say.
@@ -94,7 +95,7 @@ class SpotWatch(threading.Thread):
         try:
             if not self._token:
                 self._token = self._new_token()
-            status, body = self._request("GET", path, {"X-aws-ec2-metadata-token": self._token})
+            status, body, now = self._request("GET", path, {"X-aws-ec2-metadata-token": self._token})
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise _TroubleError(f"the metadata service does not answer: {type(error).__name__}", str(error)) from error
         if status == _NOT_FOUND:
@@ -105,23 +106,24 @@ class SpotWatch(threading.Thread):
         if status != _OK:
             raise _TroubleError(f"the metadata service answered {status}")
         try:
-            return parse(body)
+            return parse(body, now)
         except ValueError as error:
             raise _TroubleError("the metadata service answered what is no notice", str(error)) from error
 
     def _new_token(self) -> str:
-        status, token = self._request("PUT", _TOKEN_PATH, {"X-aws-ec2-metadata-token-ttl-seconds": _TOKEN_TTL_S})
+        status, token, _ = self._request("PUT", _TOKEN_PATH, {"X-aws-ec2-metadata-token-ttl-seconds": _TOKEN_TTL_S})
         if status != _OK:
             raise _TroubleError(f"no token: the metadata service answered {status}")
         return token
 
-    def _request(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    def _request(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str, datetime]:
         parts = urlsplit(self._url)
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=_TIMEOUT_S)
         try:
             connection.request(method, parts.path.rstrip("/") + path, headers=headers)
             response = connection.getresponse()
-            return response.status, response.read(_BODY_BYTES).decode("latin-1").strip()
+            now = _date(response.getheader("Date"))
+            return response.status, response.read(_BODY_BYTES).decode("latin-1").strip(), now
         finally:
             connection.close()
 
@@ -129,3 +131,12 @@ class SpotWatch(threading.Thread):
         if trouble.kind not in self._reported:
             self._reported.add(trouble.kind)
             self._on_trouble(f"{trouble.kind}: {trouble.detail}" if trouble.detail else trouble.kind)
+
+
+def _date(text: str | None) -> datetime:
+    """The time by the service's own clock, which its notices go by; by the node's where it does not say."""
+    try:
+        date = parsedate_to_datetime(text or "")
+    except ValueError:
+        return datetime.now(timezone.utc)
+    return date if date.tzinfo is not None else date.replace(tzinfo=timezone.utc)

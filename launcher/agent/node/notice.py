@@ -67,7 +67,8 @@ def parse_notice(text: str, *, now: datetime) -> Notice:
 
     Args:
         text: What it wrote.
-        now: The time, with a zone: what is left of a spot notice is counted anew.
+        now: The time, with a zone: what is left of a spot notice is counted anew. A clock by which its time is over, or
+            more is left than the other node had, is wrong: what that node had counts then.
 
     Raises:
         ValueError: It is not a notice.
@@ -87,7 +88,9 @@ def parse_notice(text: str, *, now: datetime) -> Notice:
         raise ValueError(f"got {text[:200]!r}; a value of the notice has the wrong type")
     left_s = notice.left_s
     if notice.source == SPOT:
+        told_s = SPOT_NOTICE_S if left_s is None else min(SPOT_NOTICE_S, max(0.0, left_s))
         left_s = _left_s(notice.at, now)
+        left_s = left_s if 0 < left_s <= told_s else told_s
     return Notice(**{**asdict(notice), "left_s": left_s})
 
 

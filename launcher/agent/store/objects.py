@@ -34,11 +34,19 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredText:
-    """A small object: its content, what names this version of it, and its age in seconds by the store's own clock."""
+    """A small object, as it was read.
+
+    Attributes:
+        text: Its content.
+        etag: Names this version of it.
+        age_s: Seconds since it was written, by the store's own clock.
+        written_s: When it was written, by the same clock, seconds since 1970; 0 where that is not known.
+    """
 
     text: str
     etag: str
     age_s: float
+    written_s: float = 0.0
 
 
 class Store:
@@ -108,7 +116,7 @@ class Store:
         Raises:
             StoreError: With `missing` where it is not there.
         """
-        return self._get(key).text
+        return self.get_text(key).text
 
     def find_text(self, key: str) -> StoredText | None:
         """A small object, or None where it is not there.
@@ -117,7 +125,7 @@ class Store:
             StoreError: The store cannot be read.
         """
         try:
-            return self._get(key)
+            return self.get_text(key)
         except StoreError as error:
             # Without the right to list a bucket freely, S3 says of a missing object that access is denied.
             if error.missing or (error.code in _DENIED and key not in self.sizes(key)):
@@ -205,12 +213,19 @@ class Store:
         )
         return str(answer["ETag"])
 
-    def _get(self, key: str) -> StoredText:
+    def get_text(self, key: str) -> StoredText:
+        """A small object.
+
+        Raises:
+            StoreError: With `missing` where it is not there.
+        """
+
         def get() -> StoredText:
             answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
             with closing(answer["Body"]) as body:
                 text = str(body.read().decode("utf-8", errors="replace"))
-            return StoredText(text=text, etag=str(answer["ETag"]), age_s=_age_s(answer))
+            written_s = float(answer["LastModified"].timestamp()) if "LastModified" in answer else 0.0
+            return StoredText(text=text, etag=str(answer["ETag"]), age_s=_age_s(answer), written_s=written_s)
 
         return self._ask(f"reading {key}", get)
 

@@ -109,18 +109,20 @@ def _judged(
     )
     commits = commit_keys(step, keys)
     if commits:
-        return _of_agent(store, replace(bare, form=AGENT, marks=tuple(commits)), sizes)
+        return _of_agent(store, replace(bare, form=AGENT, marks=tuple(commits)), sizes, written)
     metadata = next(
         (key for key in sorted(keys) if key.count("/") == 1 and key.endswith(f"/{DCP_METADATA_NAME}")), None
     )
     return bare if metadata is None else _of_torch(store, bare, metadata, sizes, written)
 
 
-def _of_agent(store: Objects, bare: Checkpoint, sizes: Mapping[str, int]) -> Checkpoint:
-    """A step with the agent's manifest: of several the whole one that was written last, else the first."""
-    found = [_by_manifest(store, bare, key, sizes) for key in bare.marks]
-    wholes = [each for each in found if each.whole]
-    return max(wholes, key=lambda each: each.written_at or "") if wholes else found[0]
+def _of_agent(
+    store: Objects, bare: Checkpoint, sizes: Mapping[str, int], written: Mapping[str, datetime]
+) -> Checkpoint:
+    """A step with the agent's manifest: of several the whole one written last by the store's clock, else the first."""
+    found = [(written[key], _by_manifest(store, bare, key, sizes)) for key in bare.marks]
+    wholes = [(moment, each.written_at or "", each) for moment, each in found if each.whole]
+    return max(wholes, key=lambda each: each[:2])[2] if wholes else found[0][1]
 
 
 def _by_manifest(store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str, int]) -> Checkpoint:

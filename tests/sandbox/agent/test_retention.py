@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -16,7 +17,7 @@ from launcher.agent.checkpoint.tagging import Tagging, protect
 from launcher.agent.checkpoint.tags import WORKERS
 from launcher.agent.errors import StoreError
 from launcher.agent.events import EventLog
-from launcher.agent.manifest import Manifest, StoredFile, commit_key
+from launcher.agent.manifest import Manifest, StoredFile, commit_key, commit_places
 from launcher.agent.node.peers import Peers, in_folder
 from launcher.agent.node.placement import Placement
 from tests.sandbox.agent.conftest import BUCKET, PREFIX
@@ -94,6 +95,20 @@ def whole(bucket, step, *, keys=()):
     )
     bucket.write(commit_key(step), manifest.to_json().encode())
     return manifest
+
+
+def test_of_two_commits_of_a_step_that_counts_which_the_store_has_had_last(bucket, store):
+    """Whatever the clocks of their nodes said."""
+    late = whole(bucket, 3)
+    written = store.get_text(commit_key(3)).written_s
+    other = replace(late, run="r2", written_at="1999-01-01T00:00:00.000Z")
+    key = commit_places(3, "r2.a1")[1]
+    bucket.write(key, other.to_json().encode())
+    while store.get_text(key).written_s <= written:  # S3 counts in seconds
+        time.sleep(0.1)
+        bucket.write(key, other.to_json().encode())
+    newest, _ = commit.whole_checkpoint(store, 3, store.sizes())
+    assert newest.run == "r2"
 
 
 def keeping(store, *, keep=1, newest=None):

@@ -1,4 +1,4 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -65,3 +65,10 @@ def test_a_notice_survives_its_way_to_another_node():
     sent = notice("spot", at="2026-11-20T14:01:00Z", left_s=120.0, node="p5-3")
     got = parse_notice(sent.to_json(), now=now)
     assert (got.source, got.at, got.left_s, got.node) == ("spot", "2026-11-20T14:01:00Z", 60.0, "p5-3")
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=3), timedelta(minutes=-3), timedelta(days=-400)])
+def test_a_clock_that_is_wrong_takes_no_time_from_it_and_adds_none(ahead):
+    sent = notice("spot", at="2026-11-20T14:01:00Z", left_s=50.0)
+    got = parse_notice(sent.to_json(), now=datetime(2026, 11, 20, 14, 0, 10, tzinfo=UTC) + ahead)
+    assert got.left_s == 50.0

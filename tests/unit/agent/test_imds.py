@@ -24,12 +24,16 @@ class Service:
         self.rebalance = (404, "")
         self.token_status = token_status
         self.tokens = []
+        self.date = None
         self.refused = 0
         service = self
 
         class Handler(BaseHTTPRequestHandler):
             def log_message(self, *_):
                 pass
+
+            def date_time_string(self, timestamp=None):
+                return service.date or super().date_time_string(timestamp)
 
             def answer(self, status, body):
                 self.send_response(status)
@@ -110,6 +114,22 @@ class TestWatch:
         with Service([(500, ""), (503, ""), (500, ""), (404, ""), (503, "")]) as url:
             _, trouble = watch(url)
         assert trouble == ["the metadata service answered 500", "the metadata service answered 503"]
+
+    def test_what_is_left_is_counted_by_the_clock_of_the_service(self):
+        """By the node's, which is wrong here, the instance would be long gone."""
+        service = Service([])
+        service.date = "Fri, 20 Nov 2026 14:00:20 GMT"
+        with service as url:
+            notice, _ = watch(url)
+        assert notice.left_s == 100
+
+    @pytest.mark.parametrize("date", ["yesterday", "", "Fri, 99 Nov 2026 14:00:20 GMT"])
+    def test_a_date_that_is_none_is_left_out(self, date):
+        service = Service([])
+        service.date = date or " "
+        with service as url:
+            notice, trouble = watch(url)
+        assert (notice.detail, trouble) == ("terminate", [])
 
     def test_a_recommendation_is_told_once_and_the_notice_after_it(self):
         service = Service([(404, "")] * 5)

@@ -64,7 +64,7 @@ class TestNotices:
         for peers in (nodes[0], nodes[2]):
             (notice,) = peers.heard
             assert (notice.source, notice.detail, notice.node) == ("spot", "terminate", "vn1")
-            assert notice.left_s == 0.0  # counted anew, by the time at which the node goes
+            assert notice.left_s == 90.0  # by this clock the node is gone, and it has just told: the clock is wrong
         assert nodes[1].heard == []
 
     def test_of_different_kinds_do_not_hide_each_other(self, node):

@@ -2,19 +2,48 @@
 # The Python environment of PyTorch/XLA and NeuronX Distributed for Trainium1, pinned to Neuron 2.28: the release that
 # AWS advises for XLA training, which later ones no longer support.
 #
-#   srun --nodes=1 bash environment.sh [FOLDER]     once, into the shared home; then run.setup: ["source FOLDER/bin/activate"]
+#   srun --nodes=1 bash environment.sh [FOLDER [LOCK]]     once, into the shared home
+#
+# Then run.setup: ["source FOLDER/bin/activate"]. LOCK is the requirements.lock that an earlier run left in its folder: what it
+# names is installed by its hashes, and nothing else.
 set -euo pipefail
 folder="${1:-$HOME/neuron-xla}"
 python3.11 -m venv "$folder" || {
     echo "environment.sh: on Ubuntu: sudo apt-get install python3-venv" >&2
     exit 1
 }
-"$folder/bin/python" -m pip install --upgrade pip
-packages=(
-    torch-neuronx==2.9.0.2.12.22436
-    neuronx-cc==2.23.6484.0
-    libneuronxla==2.2.15515.0
-    neuronx_distributed==0.17.26814
-)
-"$folder/bin/python" -m pip install --extra-index-url https://pip.repos.neuron.amazonaws.com "${packages[@]}"
+indexes=()
+# pip from 22.2 on says what it installed by hash. Its hash is PyPI's (read 2026-11-22).
+python="$folder/bin/python"
+if ! "$python" -m pip install --help | grep -e --report >/dev/null; then
+    printf 'pip==26.3 --hash=sha256:f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13\n' >"$folder/pip.txt"
+    "$python" -m pip install --require-hashes -r "$folder/pip.txt"
+fi
+neuron="${NEURON_INDEX:-https://pip.repos.neuron.amazonaws.com}"
+lock="$folder/requirements.lock"
+if [[ -n "${2:-}" ]]; then
+    "$python" -m pip install --require-hashes --extra-index-url "$neuron" "${indexes[@]}" -r "$2"
+    cp "$2" "$lock"
+else
+    packages=(
+        torch-neuronx==2.9.0.2.12.22436
+        neuronx-cc==2.23.6484.0
+        libneuronxla==2.2.15515.0
+        neuronx_distributed==0.17.26814
+    )
+    rm -rf "$folder/wheels"
+    # Neuron publishes no hashes. PyPI has packages of the same names: these are taken from Neuron's own index, and from no other.
+    "$python" -m pip download --no-deps --only-binary :all: --index-url "$neuron" --dest "$folder/wheels" "${packages[@]}"
+    "$python" -m pip install --force-reinstall --report "$folder/report.json" \
+        --extra-index-url "$neuron" "${indexes[@]}" "$folder"/wheels/*.whl
+    "$python" - "$folder/report.json" >"$lock.new" <<'LOCK'
+import json, sys
+for each in json.load(open(sys.argv[1]))["install"]:
+    named, found = each["metadata"], each["download_info"]["archive_info"]
+    print(f"{named['name']}=={named['version']} --hash=sha256:{found['hashes']['sha256']}")
+LOCK
+    mv "$lock.new" "$lock"
+    rm -r "$folder/wheels" "$folder/report.json"
+fi
+echo "environment.sh: what was installed, with its hashes: $lock; the same again: environment.sh OTHER-FOLDER $lock"
 echo "environment.sh: run.setup: [\"source $folder/bin/activate\"]"

@@ -1,0 +1,121 @@
+"""The script of Neuron's Python environment, with pip over two local indexes: what it takes whence, and its lock."""
+
+import base64
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from launcher.rendering.contexts import NeuronContext
+from launcher.rendering.engine import rendered
+
+pytestmark = pytest.mark.long
+TEMPLATES = ["neuron/xla.sh.j2", "neuron/torchneuron.sh.j2"]
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def indexes(tmp_path):
+    """A folder with two indexes, `neuron` and `pypi`; its address."""
+    folder = tmp_path / "indexes"
+    (folder / "neuron").mkdir(parents=True)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield folder, f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def publish(index, name, version, content, requires=()):
+    """Put a wheel with one module into an index."""
+    folder = index / name
+    folder.mkdir(parents=True, exist_ok=True)
+    module = name.replace("-", "_")
+    files = {
+        f"{module}.py": content,
+        f"{module}-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        + "".join(f"Requires-Dist: {each}\n" for each in requires),
+        f"{module}-{version}.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = ""
+    for path, text in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+        record += f"{path},sha256={digest},{len(text)}\n"
+    files[f"{module}-{version}.dist-info/RECORD"] = record + f"{module}-{version}.dist-info/RECORD,,\n"
+    with zipfile.ZipFile(folder / f"{module}-{version}-py3-none-any.whl", "w") as wheel:
+        for path, text in files.items():
+            wheel.writestr(path, text)
+
+
+@pytest.fixture
+def made(tmp_path, indexes):
+    """Runs the script; its answer and what the module `torch_neuronx` of the environment says it is."""
+    _, address = indexes
+
+    def run(template, folder, *words):
+        context = NeuronContext(release="2.28", python=sys.executable, packages=("torch-neuronx==2.9.0.2.*",))
+        script = tmp_path / "environment.sh"
+        script.write_text(
+            rendered(template, context).replace("https://download.pytorch.org/whl/cpu", f"{address}/pypi/")
+        )
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
+        own = {"PIP_INDEX_URL": f"{address}/pypi/", "NEURON_INDEX": f"{address}/neuron/", "PIP_NO_CACHE_DIR": "1"}
+        answer = subprocess.run(
+            ["bash", str(script), str(tmp_path / folder), *map(str, words)],
+            env=clean | own | {"PIP_CONFIG_FILE": os.devnull},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        says = subprocess.run(
+            [tmp_path / folder / "bin/python", "-c", "import torch_neuronx; print(torch_neuronx.OF)"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return answer, says.stdout.strip()
+
+    return run
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_neurons_own_come_from_neuron_and_the_rest_from_pypi_and_the_lock_brings_the_same(
+    made, indexes, tmp_path, template
+):
+    folder, _ = indexes
+    publish(folder / "neuron", "torch-neuronx", "2.9.0.2.12", "OF = 'neuron'", requires=["numpy"])
+    publish(folder / "pypi", "torch-neuronx", "2.9.0.2.99", "OF = 'somebody else'")
+    publish(folder / "pypi", "numpy", "2.0", "")
+    answer, of = made(template, "first")
+    assert (answer.returncode, of) == (0, "neuron"), answer.stderr
+    lock = tmp_path / "first/requirements.lock"
+    wheel = folder / "neuron/torch-neuronx/torch_neuronx-2.9.0.2.12-py3-none-any.whl"
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert sorted(lock.read_text().splitlines())[1] == f"torch-neuronx==2.9.0.2.12 --hash=sha256:{digest}"
+    assert len(lock.read_text().splitlines()) == 2
+    assert f"{lock}; the same again: environment.sh OTHER-FOLDER {lock}" in answer.stdout
+
+    kept = lock.read_text()
+    answer, _ = made(template, "first")  # once more over what is there
+    assert (answer.returncode, lock.read_text()) == (0, kept), answer.stderr
+
+    publish(folder / "pypi", "numpy", "2.1", "")
+    answer, of = made(template, "second", lock)
+    assert (answer.returncode, of) == (0, "neuron"), answer.stderr
+    assert (tmp_path / "second/requirements.lock").read_text() == lock.read_text()
+    assert "numpy-2.0" in answer.stdout
+
+    publish(folder / "neuron", "torch-neuronx", "2.9.0.2.12", "OF = 'another'", requires=["numpy"])
+    answer, of = made(template, "third", lock)
+    assert answer.returncode != 0
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in answer.stderr
+    assert of == ""
