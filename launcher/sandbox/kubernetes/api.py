@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.sandbox.kubernetes import kinds, patches, selectors, structure
+from launcher.sandbox.kubernetes.held_jobs import held_back
 from launcher.sandbox.kubernetes.judge import judge
 from launcher.sandbox.kubernetes.kinds import Kind, Kinds
 from launcher.sandbox.kubernetes.pod_defaults import with_job_defaults, with_pod_defaults
@@ -57,6 +58,8 @@ class Api:
             ending = "".join(secrets.choice(_LETTERS) for _ in range(_GENERATED))
             metadata["name"] = f"{metadata['generateName'][: _LONGEST - _GENERATED]}{ending}"
         made = {name: value for name, value in given.items() if name != "status"} | {"metadata": metadata}
+        if any(each.plural == "localqueues" for each in self.kinds):
+            made = held_back(made)
         judge(kind, made, None)
         if kind.schema is not None:
             made = structure.with_defaults(kind.schema, made)

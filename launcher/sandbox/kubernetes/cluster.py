@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from launcher.sandbox.kubernetes import device_plugins, job_controller, operators, placing
+from launcher.sandbox.kubernetes import device_plugins, job_controller, kueue, operators, placing
 from launcher.sandbox.kubernetes.api import Api, disrupt
 from launcher.sandbox.kubernetes.controllers import Cluster
 from launcher.sandbox.kubernetes.kinds import shipped
@@ -201,12 +201,10 @@ class KubernetesCluster:
 
     def _step(self) -> None:
         """One round of every controller."""
-        for each in self._cluster.every("batch", "jobs"):
-            job_controller.reconcile(self._cluster, each)
-        for each in self._cluster.every("kubeflow.org", "pytorchjobs"):
-            operators.reconcile_pytorch(self._cluster, each)
-        for each in self._cluster.every("sagemaker.amazonaws.com", "hyperpodpytorchjobs"):
-            operators.reconcile_hyperpod(self._cluster, each)
+        kueue.reconcile(self._cluster)
+        for group, plural, bring_on in operators.CONTROLLERS:
+            for each in self._cluster.every(group, plural):
+                bring_on(self._cluster, each)
         self._collect()
         self._clean_nodes()
         self._show_devices()

@@ -32,7 +32,11 @@ _LONGEST_NAME, _LONGEST_LABEL = 253, 63
 
 
 def refusals(
-    document: Mapping[str, Any], *, version: str = VERSION, operators: tuple[str, ...] | None = None
+    document: Mapping[str, Any],
+    *,
+    version: str = VERSION,
+    operators: tuple[str, ...] | None = None,
+    kinds: tuple[Kind, ...] | None = None,
 ) -> list[str]:
     """What stands against a document on its way into a cluster; empty where it is taken.
 
@@ -40,11 +44,13 @@ def refusals(
         document: an object, as a template renders it.
         version: of Kubernetes.
         operators: whose custom kinds the cluster has; None for all that are known.
+        kinds: custom kinds in their place.
     """
-    kinds = Kinds()
-    for each in shipped(("training-operator", "hyperpod", "kueue") if operators is None else operators):
-        kinds.add(each)
-    found = next((each for each in kinds if _is(document, each)), None)
+    known = Kinds()
+    named = ("training-operator", "hyperpod", "kueue") if operators is None else operators
+    for each in shipped(named) if kinds is None else kinds:
+        known.add(each)
+    found = next((each for each in known if _is(document, each)), None)
     if found is None:
         return [f"no kind {document.get('kind')} in {document.get('apiVersion')} here"]
     try:

@@ -5,8 +5,10 @@ and what ends a job. HyperPodPyTorchJob: the fields are known, the operator's co
 job is started again when one fails, up to `jobMaxRetryCount`, is what its documentation says.
 """
 
+from collections.abc import Callable
 from typing import Any
 
+from launcher.sandbox.kubernetes import job_controller
 from launcher.sandbox.kubernetes.controllers import Cluster, is_over, with_condition
 from launcher.sandbox.kubernetes.store import Object, now
 
@@ -31,6 +33,10 @@ def reconcile_pytorch(cluster: Cluster, job: Object) -> None:
         return
     status: Object = {**job.get("status", {}), "startTime": job.get("status", {}).get("startTime", now())}
     status = with_condition(status, "Created", "PyTorchJobCreated", f"PyTorchJob {metadata['name']} is created.")
+    if job["spec"].get("runPolicy", {}).get("suspend"):
+        _suspend(cluster, pods)
+        cluster.set_status(_GROUP, _PLURAL, job, status)
+        return
     failure = None
     replicas = _replicas(job)
     for role, index, spec in replicas:
@@ -38,13 +44,18 @@ def reconcile_pytorch(cluster: Cluster, job: Object) -> None:
         _service(cluster, job, name, role, index)
         pod = pods.get(name)
         if pod is None:
-            if not job["spec"].get("runPolicy", {}).get("suspend"):
-                cluster.create_pod(_pod(job, name, (role, index), spec, len(replicas)), job)
+            cluster.create_pod(_pod(job, name, (role, index), spec, len(replicas)), job)
         elif pod.get("status", {}).get("phase") == "Failed":
             status, why = _of_failed(cluster, job, pod, spec, status)
             failure = failure or why
     status = _judged(job, pods, status, failure)
     cluster.set_status(_GROUP, _PLURAL, job, status)
+
+
+def _suspend(cluster: Cluster, pods: dict[str, Object]) -> None:
+    """Have the pods of a job go that is suspended; those that have ended go too, so that they count for nothing."""
+    for each in pods.values():
+        cluster.delete_pod(each)
 
 
 def _of_failed(cluster: Cluster, job: Object, pod: Object, spec: Object, status: Object) -> tuple[Object, str | None]:
@@ -174,16 +185,13 @@ def reconcile_hyperpod(cluster: Cluster, job: Object) -> None:
     phases = [each.get("status", {}).get("phase") for each in pods.values()]
     leaving = [each for each in pods.values() if "deletionTimestamp" in each["metadata"]]
     most = spec.get("runPolicy", {}).get("jobMaxRetryCount", 0)
-    if "Failed" in phases and not leaving:
-        if status.get("restartCount", 0) >= most:
-            status = with_condition(status, "Failed", "JobMaxRetryCountReached", f"the job was restarted {most} times")
-        else:
-            status["restartCount"] = status.get("restartCount", 0) + 1
-            for each in pods.values():
-                cluster.delete_pod(each)
+    if spec.get("runPolicy", {}).get("suspend"):
+        _suspend(cluster, pods)
+    elif "Failed" in phases and not leaving:
+        status = _restarted(cluster, pods, status, most)
     elif len(phases) == len(wanted) and set(phases) == {"Succeeded"}:
         status = with_condition(status, "Completed", "JobCompleted", "all pods have succeeded")
-    elif not leaving and "Failed" not in phases and not spec.get("runPolicy", {}).get("suspend"):
+    elif not leaving and "Failed" not in phases:
         for rank, (name, index, each) in enumerate(wanted):
             pod = f"{metadata['name']}-{name}-{index}"
             if pod not in pods:
@@ -191,6 +199,15 @@ def reconcile_hyperpod(cluster: Cluster, job: Object) -> None:
         if phases and set(phases) == {"Running"}:
             status = with_condition(status, "Running", "JobRunning", "all pods run")
     cluster.set_status(*_HYPERPOD, job, status)
+
+
+def _restarted(cluster: Cluster, pods: dict[str, Object], status: Object, most: int) -> Object:
+    """A job of which a pod has failed: all of it begins again, or it has done so often enough."""
+    if status.get("restartCount", 0) >= most:
+        return with_condition(status, "Failed", "JobMaxRetryCountReached", f"the job was restarted {most} times")
+    for each in pods.values():
+        cluster.delete_pod(each)
+    return {**status, "restartCount": status.get("restartCount", 0) + 1}
 
 
 def _hyperpod_pod(name: str, job: Object, spec: Object, rank: int, total: int) -> Object:
@@ -202,3 +219,11 @@ def _hyperpod_pod(name: str, job: Object, spec: Object, rank: int, total: int) -
     labels = {**given.get("labels", {}), "HyperPodPyTorchJob.sagemaker.amazonaws.com/job-name": job["metadata"]["name"]}
     metadata = {"name": name, "labels": labels, "annotations": given.get("annotations", {})}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
+
+
+CONTROLLERS: tuple[tuple[str, str, Callable[[Cluster, Object], None]], ...] = (
+    ("batch", "jobs", job_controller.reconcile),
+    (_GROUP, _PLURAL, reconcile_pytorch),
+    (*_HYPERPOD, reconcile_hyperpod),
+)
+"""What brings on the jobs of each kind, by its API group and plural."""

@@ -215,10 +215,25 @@ class KubernetesJobs:
             more = f" ({len(reasons)} of {len(pods)} pods wait)" if len(pods) > 1 else ""
             return f"{reasons[0]}{more}"
         if words.held(job):
-            return words.held(job)
+            return words.held(job, self._workload(job))
         query = {"fieldSelector": f"involvedObject.name={job['metadata']['name']}"}
         found = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
         return words.of_events(found["items"]) or ("its pods are being made" if not pods else "")
+
+    def _workload(self, job: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """What Kueue has made of a job; None where it has made nothing, or nobody may look."""
+        query = {"labelSelector": f"{words.UID_LABEL}={job['metadata']['uid']}"}
+        for version in words.KUEUE_VERSIONS:
+            path = f"/apis/kueue.x-k8s.io/{version}/namespaces/{self.namespace}/workloads"
+            try:
+                found = self.connection.find(path, query=query)
+            except RefusedError as refused:
+                if refused.code == _FORBIDDEN:
+                    return None
+                raise
+            if found is not None and found["items"]:
+                return dict(found["items"][0])
+        return None
 
     def _path(self) -> str:
         return _PATHS[self.kind].format(namespace=self.namespace)

@@ -12,6 +12,7 @@ from launcher.model.enums import Operator
 from launcher.model.kubernetes import JOB_KINDS, SERVICE_ACCOUNT
 from launcher.submit.kubernetes.connection import Connection, RefusedError
 from launcher.submit.kubernetes.jobs import served
+from launcher.submit.kubernetes.words import KUEUE_VERSIONS
 
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_TYPE, ZONE_ID = "node.kubernetes.io/instance-type", "topology.k8s.aws/zone-id"
@@ -26,8 +27,6 @@ _KEEPERS = {
 }
 """What looks after a node, by a label that it has."""
 _TERMINATION_HANDLER = "aws-node-termination-handler"
-_KUEUE = ("v1beta2", "v1beta1")
-"""Versions of Kueue's API, the newest first (kubernetes-sigs/kueue@ff69552 serves both)."""
 _PAGE = "500"
 _STOPPED = "None"
 """The stopPolicy of a queue that lets jobs in."""
@@ -173,7 +172,7 @@ def _drains(connection: Connection) -> bool | None:
 
 def _queues(connection: Connection, namespace: str) -> dict[str, str] | None:
     """A namespace's local queues, and why one is stopped ("" for one that is not); None where there is no Kueue."""
-    for version in _KUEUE:
+    for version in KUEUE_VERSIONS:
         found = _read(connection, f"/apis/kueue.x-k8s.io/{version}/namespaces/{namespace}/localqueues")
         if found:
             return {each["metadata"]["name"]: _stopped(each) for each in found.get("items", ())}
@@ -193,7 +192,9 @@ def _priority(connection: Connection, name: str | None) -> bool | None:
     """Whether a priority class of Kueue's is there; None where none is wanted, or nobody may look."""
     if name is None:
         return None
-    found = [_read(connection, f"/apis/kueue.x-k8s.io/{each}/workloadpriorityclasses/{name}") for each in _KUEUE]
+    found = [
+        _read(connection, f"/apis/kueue.x-k8s.io/{each}/workloadpriorityclasses/{name}") for each in KUEUE_VERSIONS
+    ]
     return None if all(each is None for each in found) else any(found)
 
 

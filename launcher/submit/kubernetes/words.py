@@ -9,6 +9,12 @@ _TAINT = re.compile(r"(\d+) node\(s\) had untolerated taint \{([^:}]+):? ?([^}]*
 _SELECTOR = re.compile(r"(\d+) node\(s\) didn't match Pod's node affinity/selector")
 _CORDONED = re.compile(r"(\d+) node\(s\) were unschedulable")
 _NODES = re.compile(r"0/(\d+) nodes are available")
+_SHORT = re.compile(r"insufficient unused quota for (\S+) in flavor \S+, (\S+) more needed")
+_OVER = re.compile(r"insufficient quota for (\S+) in flavor .*request > maximum capacity \((\S+) > (\S+)\)")
+UID_LABEL = "kueue.x-k8s.io/job-uid"
+"""On what Kueue makes of a job (kubernetes-sigs/kueue, pkg/controller/constants)."""
+KUEUE_VERSIONS = ("v1beta2", "v1beta1")
+"""Of Kueue's API, the newest first (kubernetes-sigs/kueue@ff69552 serves both)."""
 _DEVICES = {
     "nvidia.com/gpu": "GPUs",
     "aws.amazon.com/neuron": "Neuron devices",
@@ -75,13 +81,41 @@ def _container(status: Mapping[str, Any]) -> str:
     return ""
 
 
-def held(job: Mapping[str, Any]) -> str:
-    """Why a job has no pods at all: its queue has not let it in; empty where nothing holds it."""
+def held(job: Mapping[str, Any], workload: Mapping[str, Any] | None = None) -> str:
+    """Why a job has no pods at all: its queue has not let it in; empty where nothing holds it.
+
+    Args:
+        job: the job.
+        workload: what Kueue has made of it, where that was looked at.
+    """
     spec = job.get("spec", {})
     queue = job.get("metadata", {}).get("labels", {}).get("kueue.x-k8s.io/queue-name")
     if spec.get("suspend") or spec.get("runPolicy", {}).get("suspend"):
-        return f"quota: queue {queue} has not let it in" if queue else "it is suspended"
+        if not queue:
+            return "it is suspended"
+        why = _unadmitted(workload or {})
+        return f"quota: queue {queue} has not let it in{f': {why}' if why else ''}"
     return ""
+
+
+def _unadmitted(workload: Mapping[str, Any]) -> str:
+    """Why Kueue has not let a job in, in plain words.
+
+    >>> said = "pod set main: insufficient unused quota for nvidia.com/gpu in flavor a, 8 more needed"
+    >>> _unadmitted({"status": {"conditions": [{"type": "QuotaReserved", "status": "False", "message": said}]}})
+    '8 more GPUs have to come free'
+    """
+    conditions = {each["type"]: each for each in workload.get("status", {}).get("conditions", ())}
+    message = str(conditions.get("QuotaReserved", {}).get("message", ""))
+    if conditions.get("Evicted", {}).get("reason") == "Preempted" and "Preempted" in message:
+        return "a job of a higher priority has taken its place, and it goes on when there is room"
+    short, over = _SHORT.search(message), _OVER.search(message)
+    if over is not None:
+        name = _DEVICES.get(over[1], over[1])
+        return f"it asks for {over[2]} {name}, and the queue has {over[3]} in all: it will never be let in"
+    if short is not None:
+        return f"{short[2]} more {_DEVICES.get(short[1], short[1])} have to come free"
+    return message
 
 
 def of_events(events: Iterable[Mapping[str, Any]]) -> str:

@@ -1,0 +1,151 @@
+"""A job of a queue has pods only when there is quota for it, and says until then what it waits for."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from launcher.model.job import JobState
+from launcher.sandbox.kubernetes.judge import refusals
+from launcher.sandbox.kubernetes.kinds import defined, shipped
+from launcher.submit.kubernetes import standing as read
+from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
+from launcher.submit.kubernetes.jobs import KubernetesJobs
+
+pytest.importorskip("kubernetes")
+
+KUEUE = "/apis/kueue.x-k8s.io/v1beta1"
+
+
+def cluster_queue(gpus, **more):
+    flavor = {"name": "p5", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": gpus}]}
+    groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [flavor]}]
+    spec = {"namespaceSelector": {}, "resourceGroups": groups, **more}
+    return {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue", "metadata": {"name": "all"}, "spec": spec}
+
+
+def local_queue(**more):
+    made = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue", "metadata": {"name": "gpus"}}
+    return {**made, "spec": {"clusterQueue": "all", **more}}
+
+
+@pytest.fixture
+def connection(cluster):
+    token = cluster.tokens.own
+    made = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def jobs(connection):
+    return KubernetesJobs(connection=connection, namespace="default", kind="Job")
+
+
+@pytest.fixture
+def queued(job):
+    """A job of the queue."""
+
+    def make(name, *, gpus="4", priority=None, command="sleep 60"):
+        made = job(command, name=name, gpus=gpus)
+        made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpus"
+        if priority is not None:
+            made["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = priority
+        return made
+
+    return make
+
+
+@pytest.fixture
+def queue(cluster, connection):
+    """A queue with quota of so many GPUs; the node has twice as many."""
+
+    def make(gpus="4", **more):
+        cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
+        connection.ask("POST", f"{KUEUE}/clusterqueues", body=cluster_queue(gpus, **more))
+        connection.ask("POST", f"{KUEUE}/namespaces/default/localqueues", body=local_queue())
+        for name, value in (("low", 1), ("high", 100)):
+            priority = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "WorkloadPriorityClass", "value": value}
+            body = {**priority, "metadata": {"name": name}}
+            connection.ask("POST", f"{KUEUE}/workloadpriorityclasses", body=body)
+
+    return make
+
+
+def test_a_second_job_waits_for_the_quota_of_the_first_and_says_so(cluster, jobs, queue, queued, until):
+    queue()
+    first = jobs.submit([queued("first")], "k")
+    until(lambda: jobs.facts(first).state is JobState.RUNNING)
+    second = jobs.submit([queued("second")], "k")
+    wanted = "quota: queue gpus has not let it in: 4 more GPUs have to come free"
+    facts = until(lambda: (found := jobs.facts(second)).reason == wanted and found)
+    assert facts.state is JobState.PENDING
+    assert jobs.pods("second") == []
+    jobs.cancel(first)
+    until(lambda: jobs.facts(second).state is JobState.RUNNING)
+
+
+def test_a_job_that_will_never_fit_is_told_so(jobs, queue, queued, until):
+    queue("2")
+    made = jobs.submit([queued("large")], "k")
+    until(
+        lambda: jobs.facts(made).reason.endswith("asks for 4 GPUs, and the queue has 2 in all: it will never be let in")
+    )
+
+
+def test_a_job_that_ends_gives_its_quota_back(jobs, queue, queued, until):
+    queue()
+    first = jobs.submit([queued("first", command="true")], "k")
+    until(lambda: jobs.facts(first).state is JobState.COMPLETED)
+    second = jobs.submit([queued("second", command="true")], "k")
+    until(lambda: jobs.facts(second).state is JobState.COMPLETED)
+
+
+def test_a_higher_priority_takes_the_place_of_a_lower_and_gives_it_back(jobs, queue, queued, until):
+    queue(preemption={"withinClusterQueue": "LowerPriority"})
+    low = jobs.submit([queued("low", priority="low")], "k")
+    until(lambda: jobs.facts(low).state is JobState.RUNNING)
+    high = jobs.submit([queued("high", priority="high")], "k")
+    until(lambda: jobs.facts(high).state is JobState.RUNNING)
+    facts = until(lambda: (found := jobs.facts(low)).state is JobState.PENDING and not jobs.pods("low") and found)
+    assert "quota: queue gpus" in facts.reason
+    jobs.cancel(high)
+    until(lambda: jobs.facts(low).state is JobState.RUNNING)
+
+
+def test_a_queue_that_is_not_there_lets_nothing_in(cluster, jobs, queued, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
+    made = jobs.submit([queued("lost")], "k")
+    until(lambda: jobs.facts(made).reason.endswith("LocalQueue gpus doesn't exist"))
+
+
+def test_queues_are_read_with_what_stops_them(connection, queue):
+    queue()
+    found = read.describe(connection, instance_type="p5.48xlarge", namespace="default", priority="high")
+    assert (found.queues, found.priority) == ({"gpus": ""}, True)
+    stopped = {**local_queue(stopPolicy="Hold"), "metadata": {"name": "held"}}
+    connection.ask("POST", f"{KUEUE}/namespaces/default/localqueues", body=stopped)
+    found = read.describe(connection, instance_type="p5.48xlarge", namespace="default", priority="none-such")
+    assert (found.queues, found.priority) == ({"gpus": "", "held": "its stopPolicy is Hold"}, False)
+
+
+@pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
+@pytest.mark.parametrize(
+    "document,taken",
+    [
+        (cluster_queue("4"), True),
+        (cluster_queue("4", stopPolicy="Sometimes"), False),
+        (cluster_queue("4", preemption={"withinClusterQueue": "Always"}), False),
+        (local_queue(), True),
+        (local_queue(clusterQueue="Bad_Name"), False),
+        (local_queue(unheard="of"), False),
+    ],
+)
+def test_our_kinds_say_of_queues_what_kueues_own_definitions_say(document, taken):
+    pytest.importorskip("cel")
+    plural = {"ClusterQueue": "clusterqueues", "LocalQueue": "localqueues"}[document["kind"]]
+    path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", f"kueue.x-k8s.io_{plural}.yaml")
+    (vendors,) = [each for each in defined(yaml.safe_load(path.read_text())) if each.version == "v1beta1"]
+    (ours,) = [each for each in shipped(("kueue",)) if each.plural == plural]
+    assert [not refusals(document, kinds=(each,)) for each in (vendors, ours)] == [taken, taken]
