@@ -32,6 +32,7 @@ from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.embedded import EmbeddedServer
 from launcher.sandbox.endpoint.model_server import Behaviour
 from launcher.sandbox.inventory import NotEmulated, Resource, not_emulated, resources_of
+from launcher.sandbox.needs import refuse_unless_possible
 from launcher.sandbox.processes import MARK
 from launcher.sandbox.server import ACCESS_LOG
 from launcher.sandbox.slurm import daemons
@@ -70,8 +71,9 @@ class Sandbox:
             port: of the AWS endpoint, 0 for any that is free.
 
         Raises:
-            ImpossibleError: there is no such scheduler, or Slurm is asked for and not installed.
+            ImpossibleError: it cannot run here, there is no such scheduler, or Slurm is asked for and not installed.
         """
+        refuse_unless_possible()
         self.region = region
         self._with_slurm = daemons.chosen(scheduler)
         self._port = port

@@ -22,6 +22,7 @@ from launcher.records.shape import hold
 from launcher.sandbox import processes
 from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.embedded import EmbeddedServer
+from launcher.sandbox.needs import refuse_unless_possible
 from launcher.sandbox.server import write_whole
 from launcher.sandbox.slurm import daemons
 
@@ -87,6 +88,7 @@ def start(environment: Mapping[str, str], *, scheduler: str = "auto", port: int 
         ImpossibleError: one runs already, the port is taken, or there is no Slurm here and it was asked for.
         AwsError: it does not come up.
     """
+    refuse_unless_possible()
     with_slurm, path, mark = daemons.chosen(scheduler), place(environment), secrets.token_hex(8)
     with _alone(path):
         there = find(environment)

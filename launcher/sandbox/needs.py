@@ -1,0 +1,27 @@
+"""What a sandbox needs of the machine and of this installation, refused before anything is started."""
+
+from importlib.util import find_spec
+
+from launcher.model.distribution import install_hint
+from launcher.model.errors import ImpossibleError
+from launcher.sandbox import processes
+
+PACKAGES = ("moto", "flask_cors", "jsonschema", "kubernetes_validate")
+"""Of the extra `sandbox` (pyproject.toml), which an installation for AWS alone does without."""
+
+
+def refuse_unless_possible() -> None:
+    """Go on only where a sandbox can run.
+
+    Raises:
+        ImpossibleError: nothing here tells of processes, or the sandbox's packages are not installed.
+    """
+    if not processes.visible():
+        hint = (
+            "run it on Linux, or in a Linux container; plan, quote, render, deploy and launch into AWS need none of it"
+        )
+        raise ImpossibleError("the sandbox finds its processes through /proc, and there is none here", hint=hint)
+    absent = [name for name in PACKAGES if find_spec(name) is None]
+    if absent:
+        message = f"the sandbox needs packages that are not installed: {', '.join(absent)}"
+        raise ImpossibleError(message, hint=install_hint("sandbox"))

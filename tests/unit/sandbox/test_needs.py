@@ -1,0 +1,39 @@
+"""A sandbox is refused in a sentence where it cannot run: macOS, or an installation for AWS alone."""
+
+import importlib.util
+import os
+
+import pytest
+
+from launcher.model.errors import ImpossibleError
+from launcher.sandbox import needs, processes, staying
+from launcher.sandbox.sandbox import Sandbox
+
+STARTS = [Sandbox, lambda: staying.start(os.environ)]
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_without_proc_it_says_where_it_runs(monkeypatch, tmp_path, start):
+    monkeypatch.setattr(processes, "_PROC", tmp_path)
+    with pytest.raises(ImpossibleError, match="through /proc, and there is none here") as refusal:
+        start()
+    assert "Linux" in refusal.value.hint
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_without_its_packages_it_says_how_to_install_them(monkeypatch, start):
+    real = importlib.util.find_spec
+    absent = ("moto", "flask_cors")
+    monkeypatch.setattr(needs, "find_spec", lambda name: None if name in absent else real(name))
+    with pytest.raises(ImpossibleError, match="are not installed: moto, flask_cors") as refusal:
+        start()
+    assert refusal.value.hint == "pip install 'slipway-aws[sandbox]'"
+
+
+def test_the_packages_are_those_of_the_extra():
+    from tests.plans import ROOT
+
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\nsandbox = [")[2].partition("\n]")[0]
+    for name in set(needs.PACKAGES) - {"flask_cors"}:
+        assert f'"{name.replace("_", "-")}' in text
+    assert '"moto[server]' in text
