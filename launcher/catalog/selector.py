@@ -17,6 +17,10 @@ OfferingClass = Literal["standard", "convertible"]
 SAGEMAKER = "sagemaker"
 """The kind of a price that SageMaker bills on demand; every other kind is a purchase option."""
 
+RESERVED, SAVINGS_PLAN = PurchaseOption.RESERVED.value, PurchaseOption.SAVINGS_PLAN.value
+SPOT, CAPACITY_BLOCK = PurchaseOption.SPOT.value, PurchaseOption.CAPACITY_BLOCK.value
+"""Kinds that rows are read for: thousands of keys are compared with them."""
+
 APART = "cluster"
 """The SageMaker component with a rate of its own, HyperPod: 1.18 to 1.25 times EC2's where the others are 1.15."""
 
@@ -72,15 +76,15 @@ class RowSelector:
         """
         if key.kind == SAGEMAKER:
             return tuple(self._billed_alike(key))
-        if key.kind == PurchaseOption.RESERVED.value:
+        if key.kind == RESERVED:
             return tuple(self._terms(key))
-        if key.kind == PurchaseOption.SAVINGS_PLAN.value:
+        if key.kind == SAVINGS_PLAN:
             return (*self._terms(key), *self._at_parity(key))
         every = self._region(key)
         same = [row for row in every if row.zone == key.zone]
-        if key.kind == PurchaseOption.SPOT.value:
+        if key.kind == SPOT:
             return (*same, *_of_elsewhere(every, key.zone))
-        sold_locally = not same and not key.zone and key.kind == PurchaseOption.CAPACITY_BLOCK.value
+        sold_locally = not same and not key.zone and key.kind == CAPACITY_BLOCK
         return every if sold_locally else same
 
     def unverified(self, key: Key) -> Row | None:
@@ -110,7 +114,7 @@ class RowSelector:
         None is in use where a price without a zone was ever read, whatever is newer: what was picked before the prices
         were read anew is found again. A zone that only such a price speaks for is no place of its own.
         """
-        key = Key(PurchaseOption.SPOT.value, name, region)
+        key = Key(SPOT, name, region)
         zones = self.zones(key)
         chosen = {zone: self.row(key._replace(zone=zone)) for zone in zones if zone}
         own = tuple(zone for zone, row in chosen.items() if row is not None and row.zone == zone)
@@ -137,8 +141,8 @@ class RowSelector:
 
     def _terms(self, key: Key) -> Iterator[Row]:
         """The rates of one term in one way of payment, as they were read."""
-        index = self.store.reserved if key.kind == PurchaseOption.RESERVED.value else self.store.savings_plans
-        rate = rate_of(Payment(key.payment))
+        index = self.store.reserved if key.kind == RESERVED else self.store.savings_plans
+        rate = _RATES[key.payment]
         for row in index.get((key.name, key.region, key.detail, str(key.term_years)), ()):
             yield Row(zone="", usd=rate(row), as_of=row.as_of, basis=row.basis, source=row.source, note=row.note)
 
@@ -146,7 +150,7 @@ class RowSelector:
         """The rates of the Reserved Instance that a Savings Plan should equal."""
         equal = PARITY.get(SavingsPlanKind(key.detail))
         if equal is not None:
-            for row in self._terms(key._replace(kind=PurchaseOption.RESERVED.value, detail=equal)):
+            for row in self._terms(key._replace(kind=RESERVED, detail=equal)):
                 if row.basis in PRICING:
                     yield _derived(row, f"assumed equal to the {equal} Reserved Instance")
 
@@ -157,21 +161,24 @@ def zoned_rows(store: Store, kind: str) -> Zoned:
     Raises:
         KeyError: for another kind.
     """
-    match kind:
-        case PurchaseOption.ON_DEMAND.value:
-            return store.on_demand
-        case PurchaseOption.SPOT.value:
-            return store.spot
-        case PurchaseOption.CAPACITY_BLOCK.value:
-            return store.capacity_blocks
-        case PurchaseOption.TRAINING_PLAN.value:
-            return store.training_plans
-    raise KeyError(kind)
+    found: Zoned = _ZONED[kind](store)
+    return found
+
+
+_ZONED = {
+    PurchaseOption.ON_DEMAND.value: attrgetter("on_demand"),
+    SPOT: attrgetter("spot"),
+    CAPACITY_BLOCK: attrgetter("capacity_blocks"),
+    PurchaseOption.TRAINING_PLAN.value: attrgetter("training_plans"),
+}
 
 
 def rate_of(payment: Payment) -> Callable[[TermRow], str]:
     """What reads the rate of one way of payment off a row."""
-    return attrgetter(payment.value.replace("-", "_"))
+    return _RATES[payment.value]
+
+
+_RATES: dict[str, Callable[[TermRow], str]] = {each.value: attrgetter(each.value.replace("-", "_")) for each in Payment}
 
 
 def _of_elsewhere(rows: Sequence[Row], zone: str) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from launcher.cli import words
 from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, align_points, render
 from launcher.model.enums import Level
-from launcher.model.money import Price, Range
+from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.pricing.compute import WHOLE
 from launcher.pricing.gate import IMPOSSIBLE
@@ -36,13 +36,13 @@ class TableRow(NamedTuple):
 def table_row(rank: int, quoted: Quote) -> TableRow:
     """The row of a quote."""
     place, note = quoted.plan.place, note_of(quoted)
-    whole = place.option in WHOLE
+    wide, whole = _wide(rank, quoted, note), place.option in WHOLE
     grave = whole or quoted.commitment_usd is not None or quoted.gate.exit_code == IMPOSSIBLE
     text = note if grave else incomplete_note(quoted) if quoted.incomplete else ""
     return TableRow(
         rank=rank,
-        wide=_cells(rank, quoted, note, short=False),
-        narrow=_cells(rank, quoted, note, short=True),
+        wide=wide,
+        narrow=_narrow(wide, quoted),
         note=note,
         below=text if quoted.usd is not None else "",
         unpriced=unpriced_name(quoted) if quoted.unpriced is not None else "",
@@ -120,33 +120,44 @@ def table(rows: Sequence[TableRow], width: int) -> list[str]:
     return lines
 
 
-def _cells(rank: int, quoted: Quote, note: str, *, short: bool) -> tuple[str, ...]:
+def _wide(rank: int, quoted: Quote, note: str) -> tuple[str, ...]:
     """One candidate's cells."""
     place, usd = quoted.plan.place, quoted.usd
-    number = str(rank) if usd is not None else "–"
     hours = quoted.hours
-    rate = words.dollars(quoted.price.usd * place.nodes) if isinstance(quoted.price, Price) else ""
     return (
-        number,
-        words.machines(place).replace(" × ", "×") if short else words.machines(place),
+        str(rank) if usd is not None else "–",
+        words.machines(place),
         quoted.accelerator,
-        words.region_code(place.region) if short else place.region,
+        place.region,
         place.az_id or "",
-        words.option(place, short=short),
-        rate or ("" if short else "unpriced"),
+        words.option(place),
+        words.dollars(quoted.price.usd * place.nodes) if isinstance(quoted.price, Price) else "unpriced",
         words.hours(hours.mid),
-        _spread(hours, short=short),
+        words.between(words.hours(hours.low), words.hours(hours.high)),
         words.dollars(usd.mid) if usd else "",
-        words.between(words.dollars(usd.low), words.dollars(usd.high)) if usd else ("unpriced" if short else ""),
+        words.between(words.dollars(usd.low), words.dollars(usd.high)) if usd else "",
         note,
     )
 
 
-def _spread(hours: Range, *, short: bool) -> str:
-    """The range of hours; whole ones where room is short and they are many."""
-    if short and hours.high >= MANY_HOURS:
-        return words.between(f"{hours.low:,.0f}", f"{hours.high:,.0f}")
-    return words.between(words.hours(hours.low), words.hours(hours.high))
+def _narrow(wide: tuple[str, ...], quoted: Quote) -> tuple[str, ...]:
+    """The same cells where room is short: whole hours where they are many, codes for regions."""
+    number, machines, accelerator, _, zone, _, rate, hours, spread, usd, between, note = wide
+    place, high_h = quoted.plan.place, quoted.hours.high
+    return (
+        number,
+        machines.replace(" × ", "×"),
+        accelerator,
+        words.region_code(place.region),
+        zone,
+        words.option(place, short=True),
+        rate if isinstance(quoted.price, Price) else "",
+        hours,
+        words.between(f"{quoted.hours.low:,.0f}", f"{high_h:,.0f}") if high_h >= MANY_HOURS else spread,
+        usd,
+        between if quoted.usd else "unpriced",
+        note,
+    )
 
 
 def note_of(quoted: Quote) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from launcher.model import kinds
 from launcher.model.enums import Restart
 from launcher.model.plan import Place, Plan
-from launcher.model.request import NodeRange, PlanRequest
+from launcher.model.request import NodeRange, PlanRequest, PurchaseRequest, TargetRequest
 
 
 def document(request: PlanRequest) -> dict[str, Any]:
@@ -68,16 +68,23 @@ def _scalar(value: Any) -> Any:  # noqa: PLR0911 - one case a type
 
 def pinned(request: PlanRequest, place: Place) -> PlanRequest:
     """The request with everything that was open replaced by the place: its only candidate is that place."""
-    target = replace(
-        request.target,
+    target, purchase = _pinned_target(request.target, place), _pinned_purchase(request.purchase, place)
+    return replace(request, target=target, purchase=purchase)
+
+
+def _pinned_target(target: TargetRequest, place: Place) -> TargetRequest:
+    return replace(
+        target,
         kind=(place.target,),
         region=(place.region,),
         az_id=place.az_id,
         instance_type=(place.instance_type,) if place.instance_type else None,
         nodes=NodeRange(minimum=place.nodes, maximum=place.nodes),
     )
-    purchase = replace(request.purchase, option=(place.option,), plan_kind=place.plan_kind, term_years=place.term_years)
-    return replace(request, target=target, purchase=purchase)
+
+
+def _pinned_purchase(purchase: PurchaseRequest, place: Place) -> PurchaseRequest:
+    return replace(purchase, option=(place.option,), plan_kind=place.plan_kind, term_years=place.term_years)
 
 
 class PlanBase:
@@ -101,34 +108,46 @@ class PlanBase:
         for section, key in left_out:
             data[section] = {name: value for name, value in data[section].items() if name != key}
         self._open = {name: data[name] for name in OF_A_PLACE}
-        self._fixed = {name: _canonical(value) for name, value in data.items() if name not in OF_A_PLACE}
-        self._names = sorted(data)
+        self._parts = {name: _canonical(value) for name, value in sorted(data.items())}
+        self._machines: dict[tuple[object, ...], tuple[str, TargetRequest]] = {}
+        self._purchases: dict[tuple[object, ...], tuple[str, PurchaseRequest]] = {}
 
     def at(self, place: Place) -> Plan:
         """The plan at a place, with its digest."""
-        parts = {name: _canonical({**self._open[name], **keys}) for name, keys in _decided(place).items()}
-        parts |= self._fixed
-        text = ",".join(f'"{name}":{parts[name]}' for name in self._names)
+        written, target = self._target(place)
+        bought, purchase = self._purchase(place)
+        parts = {**self._parts, "target": written, "purchase": bought}
+        text = ",".join([f'"{name}":{part}' for name, part in parts.items()])
         digest = hashlib.sha256(f"{{{text}}}".encode()).hexdigest()
-        return Plan(request=pinned(self.request, place), place=place, digest=digest)
+        return Plan(request=replace(self.request, target=target, purchase=purchase), place=place, digest=digest)
 
+    def _target(self, place: Place) -> tuple[str, TargetRequest]:
+        """The target that a place decides, as it is written and as it is; worked out once for all ways to buy it."""
+        key = (place.target, place.region, place.az_id, place.instance_type, place.nodes)
+        if key not in self._machines:
+            keys = {
+                "kind": str(place.target),
+                "region": place.region,
+                "az_id": place.az_id,
+                "instance_type": place.instance_type or "any",
+                "nodes": place.nodes,
+            }
+            written = _canonical({**self._open["target"], **keys})
+            self._machines[key] = written, _pinned_target(self.request.target, place)
+        return self._machines[key]
 
-def _decided(place: Place) -> dict[str, dict[str, Any]]:
-    """What `pinned` decides, as the document of the pinned request has it."""
-    return {
-        "target": {
-            "kind": str(place.target),
-            "region": place.region,
-            "az_id": place.az_id,
-            "instance_type": place.instance_type or "any",
-            "nodes": place.nodes,
-        },
-        "purchase": {
-            "option": str(place.option),
-            "plan_kind": "any" if place.plan_kind is None else str(place.plan_kind),
-            "term_years": place.term_years or "any",
-        },
-    }
+    def _purchase(self, place: Place) -> tuple[str, PurchaseRequest]:
+        """The purchase that a place decides; the same at all places that are bought so."""
+        key = (place.option, place.plan_kind, place.term_years)
+        if key not in self._purchases:
+            keys = {
+                "option": str(place.option),
+                "plan_kind": "any" if place.plan_kind is None else str(place.plan_kind),
+                "term_years": place.term_years or "any",
+            }
+            written = _canonical({**self._open["purchase"], **keys})
+            self._purchases[key] = written, _pinned_purchase(self.request.purchase, place)
+        return self._purchases[key]
 
 
 OF_A_PLACE = ("target", "purchase")
@@ -140,6 +159,9 @@ def plan_at(request: PlanRequest, place: Place) -> Plan:
     return PlanBase(request).at(place)
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 def _canonical(value: Any) -> str:
     """JSON that is the same for equal data."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _ENCODER.encode(value)

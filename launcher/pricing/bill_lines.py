@@ -146,9 +146,8 @@ def components(lines: Iterable[Line], size: JobSize) -> tuple[CostComponent, ...
 def total_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
     """What the priced ones among the lines come to, to the digit what their components sum up to."""
     months = size.months
-    return sum(
-        (_usd(each.price, each.quantity(size), months) for each in lines if isinstance(each.price, Price)), Decimal(0)
-    )
+    priced = ((each.price, each.quantity(size)) for each in lines if isinstance(each.price, Price))
+    return sum((line_usd(price, quantity, months) for price, quantity in priced), Decimal(0))
 
 
 def missing_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
@@ -159,7 +158,7 @@ def missing_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
         for each in lines
         if isinstance(each.price, Unpriced) and each.price.elsewhere is not None
     )
-    return sum((_usd(price, quantity, months) for price, quantity in known), Decimal(0))
+    return sum((line_usd(price, quantity, months) for price, quantity in known), Decimal(0))
 
 
 def component(
@@ -182,7 +181,7 @@ def component(
             source="",
             basis=None,
             as_of=None,
-            elsewhere_usd=None if price.elsewhere is None else _usd(price.elsewhere, quantity, months),
+            elsewhere_usd=None if price.elsewhere is None else line_usd(price.elsewhere, quantity, months),
         )
     return CostComponent(
         name=name,
@@ -190,7 +189,7 @@ def component(
         unit=unit,
         quantity=quantity,
         unit_price_usd=price.usd,
-        usd=_usd(price, quantity, months),
+        usd=line_usd(price, quantity, months),
         unpriced=None,
         source=price.source,
         basis=price.basis,
@@ -198,7 +197,7 @@ def component(
     )
 
 
-def _usd(price: Price, quantity: float, months: float) -> Decimal:
+def line_usd(price: Price, quantity: float, months: float = 1.0) -> Decimal:
     """What a quantity costs that comes in over so many months."""
     if not price.tiers:
         return (price.usd * _exact(quantity)).quantize(CENT_FRACTION)

@@ -22,24 +22,27 @@ def break_even(candidate: TrainingCandidate, rival_usd: Decimal | None) -> float
     if rival_usd is None or candidate.usd is None or candidate.hazard is None:
         return None
     target = float(rival_usd)
-    if _total(candidate, 0.0) >= target:
+    if not _is_below(candidate, 0.0, target):
         return 0.0
     low, high = 0.0, FIRST_RATE
-    while _total(candidate, high) < target and high < MOST_RATE:
+    while high < MOST_RATE and _is_below(candidate, high, target):
         low, high = high, high * 4
     for _ in range(SEARCH_STEPS):
         if high - low <= high * 1e-9:
             break
         middle = (low + high) / 2
-        if _total(candidate, middle) < target:
+        if _is_below(candidate, middle, target):
             low = middle
         else:
             high = middle
     return high
 
 
-def _total(candidate: TrainingCandidate, rate: float) -> float:
-    """The whole bill in the middle case at an interruption rate, the interval being the best for it."""
+def _is_below(candidate: TrainingCandidate, rate: float, target: float) -> bool:
+    """Whether the whole bill in the middle case is less at an interruption rate, the interval being the best for it.
+
+    The lines beside the compute are added up to the digit only where plain numbers cannot tell.
+    """
     request, price = candidate.context.request, candidate.offer.price
     assert isinstance(price, Price)  # noqa: S101 - the caller has looked
     told = on_spot(candidate.work.hours.mid, candidate.work, request, rate)
@@ -47,4 +50,9 @@ def _total(candidate: TrainingCandidate, rate: float) -> float:
     size = JobSize(hours=hours, checkpoint_interval_s=told.interval_s)
     start = start_hours(candidate.place)
     billed = hours + start + tail_hours(candidate.place, request, hours + start)
-    return float(price.usd) * candidate.place.nodes * billed + float(candidate.rest.total_usd(size))
+    compute, around = float(price.usd) * candidate.place.nodes * billed, candidate.rest.around_usd(size)
+    if around is not None and compute + around[1] < target:
+        return True
+    if around is not None and compute + around[0] >= target:
+        return False
+    return compute + float(candidate.rest.total_usd(size)) < target

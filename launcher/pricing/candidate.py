@@ -1,6 +1,6 @@
 """One way to buy a workload, with its middle total: enough to rank them all; quotes are made of the few shown."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Protocol, TypeAlias, TypeVar
@@ -46,8 +46,8 @@ class Candidate(Protocol):
         """Every line of the bill."""
 
     @property
-    def line_dates(self) -> Collection[tuple[date, str]]:
-        """The dates of the prices beside the compute, with the names of their lines."""
+    def line_dates(self) -> Sequence[tuple[date, str]]:
+        """The dates of the prices beside the compute, with the names of their lines, the oldest first."""
 
     @property
     def usd(self) -> Decimal | None:

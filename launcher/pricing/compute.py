@@ -1,5 +1,6 @@
 """The compute line of a quote: hours of the job, hours that are paid for, and dollars, for each way of buying."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -57,13 +58,16 @@ class Charge(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeCost:
-    """The compute of one candidate: its middle case, the range of hours and dollars, and a whole commitment's cash."""
+    """The compute of one candidate: its middle case, the range of hours and dollars, and a whole commitment's cash.
+
+    `explained` words what it rests on, for the few quotes that are shown whole.
+    """
 
     charge: Charge
     hours: Range
     usd: UsdRange
     commitment_usd: Decimal | None = None
-    assumptions: tuple[Assumption, ...] = ()
+    explained: Callable[[], tuple[Assumption, ...]] = tuple
     note: str = ""
     price_range: UsdRange | None = None
     """What an instance-hour of spot may cost meanwhile."""
@@ -122,7 +126,7 @@ def compute_cost(
         hours=work.hours,
         usd=_dollars(place, request, UsdRange(low=per_hour, mid=per_hour, high=per_hour), work.hours, middle),
         commitment_usd=per_hour * HOURS_A_YEAR * (place.term_years or 1) if new else None,
-        assumptions=_around_lines(place, request, middle),
+        explained=lambda: _around_lines(place, request, middle),
     )
 
 
@@ -225,8 +229,13 @@ def _offering(place: Place, work: Work, per_hour: Decimal, request: PlanRequest,
         note = f"paid for {middle.billed_hours:g} h; {max(0.0, idle):.0f} unused"
     if spare:
         note += f", and {spare} of {middle.instances} instances idle"
-    lines = (_whole_line(place),) if own is not None else (_whole_line(place), _wait_line(place))
-    return ComputeCost(charge=middle, hours=work.hours, usd=usd, assumptions=lines, note=note)
+    return ComputeCost(
+        charge=middle,
+        hours=work.hours,
+        usd=usd,
+        explained=lambda: (_whole_line(place),) if own is not None else (_whole_line(place), _wait_line(place)),
+        note=note,
+    )
 
 
 def _whole_line(place: Place) -> Assumption:
@@ -262,9 +271,9 @@ def _spot(
     told = middle.spot
     assert told is not None  # noqa: S101 - the caller has looked
     least = min(middle.hours, on_spot(work.hours.low, work, request, hazard.low).job.expected_hours)
-    p90 = max(
-        on_spot(work.hours.high, work, request, each).job.quantile_hours(P90) for each in (hazard.mid, hazard.high)
-    )
+    p90 = 0.0
+    for rate in (hazard.high, hazard.mid):
+        p90 = on_spot(work.hours.high, work, request, rate).job.quantile_hours(P90, least=p90)
     hours = Range(low=least, mid=middle.hours, high=min(max(middle.hours, p90), FOREVER_H))
     every = "" if told.interval_s is None else f"saves every {duration_words(told.interval_s)}"
     low, mid, high = (each * middle.instances for each in (price.usd.low, price.usd.mid, price.usd.high))
@@ -272,7 +281,7 @@ def _spot(
         charge=middle,
         hours=hours,
         usd=_dollars(place, request, UsdRange(low=low, mid=mid, high=high), hours, middle),
-        assumptions=(
+        explained=lambda: (
             *price.assumptions,
             *hazard.assumptions,
             *spot_lines(told),

@@ -1,7 +1,8 @@
 """What every quote of one command has in common."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from functools import cached_property
 
 from launcher.catalog.load import Catalog
@@ -21,6 +22,8 @@ class PricingContext:
     catalog: Catalog
     now: datetime
     rules: GateRules
+    on_demand_usd: dict[Place, Decimal | None] = field(default_factory=dict, compare=False, repr=False)
+    """What the request's job comes to on demand, by place: every commitment there is held against the same total."""
 
     @cached_property
     def base(self) -> PlanBase:

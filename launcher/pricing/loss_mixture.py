@@ -132,6 +132,14 @@ def loss_quantile(parts: Segments, pause: float, probability: float) -> float:
     return _root(lambda hours: _at_most(hours, groups, rate, none) - probability, most)
 
 
+@lru_cache(maxsize=4096)
+def lost_within(parts: Segments, pause: float, hours: float) -> float:
+    """The probability that at most `hours` are lost."""
+    none = math.exp(-parts.rate * (parts.whole * parts.length + parts.last))
+    rate = max(parts.rate, LESS_THAN_ONE / (parts.length if parts.whole else parts.last))
+    return _at_most(hours, list(_Mixture(parts, pause, hours, none, rate).groups()), rate, none)
+
+
 def _at_most(hours: float, groups: list[_Group], rate: float, none: float) -> float:
     """The probability that at most `hours` are lost."""
     return none + math.fsum(_below(group, rate, hours) for group in groups)

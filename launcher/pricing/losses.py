@@ -6,7 +6,7 @@ there on the whole is close to a gamma distribution, which takes its place. Time
 
 import math
 
-from launcher.pricing.loss_mixture import loss_quantile
+from launcher.pricing.loss_mixture import PRECISION, loss_quantile, lost_within
 from launcher.pricing.segments import Segments, expected_retries, lost
 
 EXACT_BELOW = 5.0
@@ -58,6 +58,12 @@ def lost_quantile(parts: Segments, restart: float, probability: float) -> float:
     if mean < EXACT_BELOW:
         return loss_quantile(parts, restart, probability)
     return _gamma_quantile(parts, restart, probability)
+
+
+def is_lost_within(parts: Segments, restart: float, hours: float, probability: float) -> bool:
+    """Whether the quantile is known, without looking for it, to be no more than so many hours; False says nothing."""
+    few = expected_retries(parts) < EXACT_BELOW
+    return few and hours > 0 and lost_within(parts, restart, hours * (1 - 2 * PRECISION)) >= probability
 
 
 def _gamma_quantile(parts: Segments, restart: float, probability: float) -> float:

@@ -23,10 +23,11 @@ _NOT_MANAGED = {
 
 
 class Offer(NamedTuple):
-    """A place with its price and what is known about getting it."""
+    """A place with its price and what is known about getting it; `key` is what the catalog has the price under."""
 
     price: Price | Unpriced
     availability: Availability
+    key: Key | None = None
 
 
 def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> Offer:
@@ -49,7 +50,7 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
                 price = Unpriced(reason=_no_market(price), seen=price)
     if bought(request.purchase, place.option) is not None:
         availability = Availability.OFFERED
-    return Offer(price=_discounted(price, request), availability=availability)
+    return Offer(_discounted(price, request), availability, key if isinstance(key, Key) else None)
 
 
 def override_names(place: Place) -> tuple[str, str]:

@@ -48,7 +48,7 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
         components=candidate.components,
         assumptions=(
             *work.assumptions,
-            *(cost.assumptions if cost else ()),
+            *(cost.explained() if cost else ()),
             *bill_assumptions(context.request, place.target),
             *(made.commitment.assumptions if made.commitment else ()),
             *paid.assumptions,
@@ -120,7 +120,10 @@ def _new(candidate: TrainingCandidate, cost: ComputeCost | None) -> NewCommitmen
     if cost is None or cost.commitment_usd is None:
         return None
     place = replace(candidate.place, option=PurchaseOption.ON_DEMAND, plan_kind=None, term_years=None)
-    return NewCommitment(cost.commitment_usd, training_candidate(place, candidate.work, candidate.context).usd)
+    known = candidate.context.on_demand_usd
+    if place not in known:
+        known[place] = training_candidate(place, candidate.work, candidate.context).usd
+    return NewCommitment(cost.commitment_usd, known[place])
 
 
 def _hours(candidate: TrainingCandidate, cost: ComputeCost | None) -> Range:

@@ -6,12 +6,14 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.model.money import CostComponent, Price, Unpriced
-from launcher.pricing.bill_lines import JobSize, Line, components, missing_usd, total_usd
+from launcher.pricing.bill_lines import MOST, JobSize, Line, components, missing_usd, total_usd
 
 ROUNDED_USD = 0.01
 """More than the lines of a bill gain together when each is rounded to the hundredth of a cent."""
 NEARLY = 1 - 1e-9
 """Plain numbers are held against decimals with this to spare."""
+BEYOND = MOST / 1e6
+"""Hours or checkpoints of a job past which a line may be cut off at MOST: there are fewer than a million of it each."""
 
 
 class Rest:
@@ -21,10 +23,12 @@ class Rest:
         """Nothing is added up yet."""
         self.lines = lines
         self._priced = tuple(each for each in lines if isinstance(each.price, Price))
-        self._dates = tuple((each, each.price.as_of) for each in lines if isinstance(each.price, Price))
+        self._dates: dict[tuple[bool, ...], tuple[tuple[date, str], ...]] = {}
         self._unpriced = tuple(each for each in lines if isinstance(each.price, Unpriced))
         self._floor = _Floor(lines)
+        self._near = self._floor if not self._unpriced else _Floor(self._priced)
         self._totals: dict[JobSize, Decimal] = {}
+        self._missing: dict[JobSize, Decimal] = {}
         self._told: dict[JobSize, RestSummary] = {}
 
     def total_usd(self, size: JobSize) -> Decimal:
@@ -37,22 +41,43 @@ class Rest:
         """No more than what the lines are ranked at, priced or not, and less by what rounding takes."""
         return self._floor.usd(size)
 
+    def around_usd(self, size: JobSize) -> tuple[float, float] | None:
+        """Two plain numbers that `total_usd` lies between, to compare it with another sum without adding it up.
+
+        None for a job so long that quantities are cut off.
+        """
+        if max(size.hours, size.saves) > BEYOND:
+            return None
+        near = self._near.usd(size)
+        return near, near / NEARLY**2 + 2 * ROUNDED_USD
+
     def missing_usd(self, size: JobSize) -> Decimal:
         """What the lines without a price come to at the dearest prices of other regions."""
-        return missing_usd(self._unpriced, size) if self._unpriced else Decimal(0)
+        if not self._unpriced:
+            return Decimal(0)
+        if size not in self._missing:
+            self._missing[size] = missing_usd(self._unpriced, size)
+        return self._missing[size]
 
     def summary(self, size: JobSize) -> "RestSummary":
         """What the lines say beside their dollars."""
         if size not in self._told:
-            dates = ((as_of, each.name) for each, as_of in self._dates if each.quantity(size))
-            self._told[size] = RestSummary(dates=frozenset(dates), unpriced=components(self._unpriced, size))
+            there = tuple([bool(each.quantity(size)) for each in self._priced])
+            if there not in self._dates:
+                self._dates[there] = self._dates_of(there)
+            self._told[size] = RestSummary(dates=self._dates[there], unpriced=components(self._unpriced, size))
         return self._told[size]
+
+    def _dates_of(self, there: tuple[bool, ...]) -> tuple[tuple[date, str], ...]:
+        """The dates of the priced lines of which there is something, the oldest first."""
+        some = (each for each, counts in zip(self._priced, there, strict=True) if counts)
+        return tuple(sorted({(each.price.as_of, each.name) for each in some if isinstance(each.price, Price)}))
 
 
 class RestSummary(NamedTuple):
-    """The dates of the lines by their names, and the lines without a price."""
+    """The dates of the lines with their names, the oldest first, and the lines without a price."""
 
-    dates: frozenset[tuple[date, str]]
+    dates: tuple[tuple[date, str], ...]
     unpriced: tuple[CostComponent, ...]
 
 

@@ -106,14 +106,16 @@ class Interruptible:
             return self.running
         return self._saving_hours if self.lossless else self._repeating_hours
 
-    def quantile_hours(self, probability: float) -> float:
-        """The least number of hours within which the job is done with at least this probability.
+    def quantile_hours(self, probability: float, *, least: float = 0.0) -> float:
+        """The least number of hours within which the job is done with at least this probability; `least` if it is more.
 
         The distribution has an atom at `running` (no interruption) and, when lossless, at every number of pauses.
         """
         if self.hazard < LEAST_RATE:
-            return self.running
+            return max(least, self.running)
         if self.lossless:
             count = losses.poisson_quantile(self.hazard * self.running, probability)
-            return self.running + count * (self.restart + self.write)
-        return self.running + losses.lost_quantile(self._parts, self.restart, probability)
+            return max(least, self.running + count * (self.restart + self.write))
+        if losses.is_lost_within(self._parts, self.restart, least - self.running, probability):
+            return least
+        return max(least, self.running + losses.lost_quantile(self._parts, self.restart, probability))

@@ -1,6 +1,6 @@
 """A way to buy a training job, or a cluster without one, with its lines in the middle case: enough to rank it."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -11,7 +11,7 @@ from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place, Plan
 from launcher.model.work import Work
-from launcher.pricing.bill_lines import JobSize, component, components
+from launcher.pricing.bill_lines import JobSize, component, components, line_usd
 from launcher.pricing.blocks import bought
 from launcher.pricing.compute import WHOLE, Charge, charge
 from launcher.pricing.context import PricingContext
@@ -57,7 +57,7 @@ class TrainingCandidate:
         """Whether its compute has a price."""
         return isinstance(self.offer.price, Price)
 
-    @property
+    @cached_property
     def size(self) -> JobSize:
         """What the rest of the bill depends on."""
         return JobSize(hours=self.hours, checkpoint_interval_s=self.interval_s)
@@ -74,7 +74,7 @@ class TrainingCandidate:
             return self.charge.spot.interval_s
         return self.work.checkpoint_interval_s
 
-    @property
+    @cached_property
     def rest(self) -> Rest:
         """The lines beside the compute, for a job of any size."""
         return self.context.bill.rest(self.place, self.work)
@@ -87,9 +87,10 @@ class TrainingCandidate:
     @cached_property
     def usd(self) -> Decimal | None:
         """The whole bill in the middle case; None when the compute is unpriced."""
-        if not self.priced:
+        price = self.offer.price
+        if not isinstance(price, Price) or self.charge is None:
             return None
-        compute = (each.usd for each in _compute_lines(self) if each.usd is not None)
+        compute = (line_usd(price, quantity) for _, quantity in _quantities(self, self.charge))
         return sum(compute, self.rest.total_usd(self.size))
 
     @property
@@ -98,8 +99,8 @@ class TrainingCandidate:
         return self.rest.missing_usd(self.size)
 
     @property
-    def line_dates(self) -> Collection[tuple[date, str]]:
-        """The dates of the prices beside the compute, with the names of their lines."""
+    def line_dates(self) -> Sequence[tuple[date, str]]:
+        """The dates of the prices beside the compute, with the names of their lines, the oldest first."""
         return self.rest.summary(self.size).dates
 
     @cached_property
@@ -140,16 +141,25 @@ def _with_fee(found: Offer, place: Place, cost: Charge, context: PricingContext)
 def _compute_lines(candidate: TrainingCandidate) -> tuple[CostComponent, ...]:
     """The machines: their job hours and their start-up, or whole offerings."""
     place, price, cost = candidate.place, candidate.offer.price, candidate.charge
-    count = place.nodes if cost is None else cost.instances
-    name = f"{count} x {place.billed_name} {place.option.value}"
     if cost is None or isinstance(price, Unpriced):
+        count = place.nodes if cost is None else cost.instances
+        name = f"{count} x {place.billed_name} {place.option.value}"
         missing = price if isinstance(price, Unpriced) else Unpriced(reason="no offering fits")
         return (component(name, "compute", "instance-hour", candidate.hours * place.nodes, missing),)
-    if place.option in WHOLE:
-        return (component(name, "compute", "instance-hour", cost.instance_hours, price),)
-    more = (("idle tail", cost.tail_h), (UNUSED, cost.unused_h))
-    return (
-        component(name, "compute", "instance-hour", cost.hours * place.nodes, price),
-        component("start-up of the machines", "compute", "instance-hour", cost.start_h * place.nodes, price),
-        *(component(name, "compute", "instance-hour", hours * place.nodes, price) for name, hours in more if hours),
+    return tuple(
+        component(each, "compute", "instance-hour", quantity, price) for each, quantity in _quantities(candidate, cost)
     )
+
+
+def _quantities(candidate: TrainingCandidate, cost: Charge) -> list[tuple[str, float]]:
+    """Instance-hours of each line of the machines, by its name."""
+    place, nodes = candidate.place, candidate.place.nodes
+    name = f"{cost.instances} x {place.billed_name} {place.option.value}"
+    if place.option in WHOLE:
+        return [(name, float(cost.instance_hours))]
+    found = [(name, cost.hours * nodes), ("start-up of the machines", cost.start_h * nodes)]
+    if cost.tail_h:
+        found.append(("idle tail", cost.tail_h * nodes))
+    if cost.unused_h:
+        found.append((UNUSED, cost.unused_h * nodes))
+    return found

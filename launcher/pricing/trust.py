@@ -1,17 +1,16 @@
 """What makes the numbers of a candidate doubtful: their age, and a newer word that could not be confirmed."""
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
+from itertools import takewhile
 
-from launcher.catalog.selector import Key
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price
 from launcher.pricing.ages import ALLOWED_BAND_DAYS, ALLOWED_BILL_DAYS
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.gate import age_findings
-from launcher.pricing.offers import price_key
 
 LEAST_SHARE = Decimal("0.1")
 """Of on demand: spot has been that cheap, and seldom; a choice of this project."""
@@ -37,8 +36,8 @@ def trust_findings(candidate: Candidate) -> Iterator[Finding]:
 def contradiction(candidate: Candidate) -> str:
     """A newer unverified row beside the price in use, in words; "" where there is none, or the price is the user's."""
     price, place, context = candidate.offer.price, candidate.place, candidate.context
-    key = price_key(place, context.request.purchase.payment)
-    if not isinstance(price, Price) or not isinstance(key, Key):
+    key = candidate.offer.key
+    if not isinstance(price, Price) or key is None:
         return ""
     selector = context.catalog.selector
     row, used = selector.contradiction(key), selector.row(key)
@@ -63,7 +62,8 @@ def _odd_spot(candidate: Candidate) -> Iterator[Finding]:
 
 def _old_lines(candidate: Candidate, today: date) -> Iterator[Finding]:
     """One warning for all lines beside the compute whose prices are past their time."""
-    old = sorted((as_of, name) for as_of, name in candidate.line_dates if (today - as_of).days > ALLOWED_BILL_DAYS)
+    last = today - timedelta(days=ALLOWED_BILL_DAYS)
+    old = list(takewhile(lambda line: line[0] < last, candidate.line_dates))
     if old:
         as_of, name = old[0]
         lines = "1 line of the bill rests" if len(old) == 1 else f"{len(old)} lines of the bill rest"

@@ -1,6 +1,6 @@
 """One candidate of a serving plan with the middle of its month: enough to rank it among the others."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -72,9 +72,9 @@ class ServingCandidate:
         return (*self.machines(self.fleet), *self.beside(self.fleet))
 
     @property
-    def line_dates(self) -> Collection[tuple[date, str]]:
-        """The dates of the prices beside the compute, with the names of their lines."""
-        return {(each.as_of, each.name) for each in self.components if each.as_of and each.group != "compute"}
+    def line_dates(self) -> Sequence[tuple[date, str]]:
+        """The dates of the prices beside the compute, with the names of their lines, the oldest first."""
+        return sorted({(each.as_of, each.name) for each in self.components if each.as_of and each.group != "compute"})
 
     def beside(self, load: Fleet) -> tuple[CostComponent, ...]:
         """The lines beside the instances."""

@@ -134,3 +134,18 @@ def test_more_work_more_hazard_and_a_longer_write_never_take_less(
         assert longer.expected_hours >= job.expected_hours * (1 - 1e-9)
     assert job.expected_hours >= work
     assert math.isfinite(job.quantile_hours(0.9))
+
+
+@settings(deadline=None)
+@given(
+    work=positive,
+    hazard=st.floats(min_value=0.001, max_value=1),
+    write=st.floats(min_value=0, max_value=0.5),
+    share=st.floats(min_value=0.5, max_value=1.5),
+)
+def test_a_quantile_that_need_not_be_looked_for_is_the_same(
+    work: float, hazard: float, write: float, share: float
+) -> None:
+    job = replace(LOSSY, work=work, hazard=hazard, write=write)
+    own = job.quantile_hours(0.9)
+    assert job.quantile_hours(0.9, least=own * share) == max(own, own * share)
