@@ -15,7 +15,10 @@ class Measurement:
     the chips of all nodes, `tokens_per_s` their rate together once warm: the middle over all that was measured, low and
     high as single stretches of it lay. Seconds: `step_s` of a step, `checkpoint_write_s` that the job stood still for a
     checkpoint, `restore_s` to read one back, `boot_s` from the submission to the first attempt; None where nothing says
-    them. `revision` is that of the code in git. A `simulated` one is of the sandbox and says nothing of the machines.
+    them. `running_h` are the hours of all attempts, `interruptions` how many of them ended because machines went,
+    `restart_s` seconds from such an end to the next attempt with its checkpoint read back, over `restarts` of them; the
+    region and the way of buying say whose machines they were. `revision` is that of the code in git. A `simulated` one
+    is of the sandbox and says nothing of the machines.
     """
 
     model: str
@@ -41,3 +44,9 @@ class Measurement:
     revision: str | None
     measured_at: datetime
     simulated: bool
+    region: str | None = None
+    purchase_option: str | None = None
+    running_h: float | None = None
+    interruptions: int | None = None
+    restart_s: float | None = None
+    restarts: int | None = None

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from launcher.model.learned import Learned
 from launcher.model.money import Assumption, Range
 from launcher.model.training import TrainingEstimate
 
@@ -16,7 +17,8 @@ class Work:
     hours and for a cluster without a workload. `misfit` says why it cannot run at all. `failures_per_h` strike the job
     beside spot, each costing `failure_restart_h` and the work since the last checkpoint; `node_failures_per_h` of them
     are the machines' own. `failure_overhead` is what failures and checkpoints add to the hours, as a share of the hours
-    without them.
+    without them. `boot` and `restart` are hours until machines of the type do their first step, and until lost ones are
+    replaced, as one's own runs measured them; None where none did.
     """
 
     instance_type: str
@@ -33,3 +35,5 @@ class Work:
     node_failures_per_h: float = 0.0
     failure_restart_h: float = 0.0
     failure_overhead: float = 0.0
+    boot: Learned | None = None
+    restart: Learned | None = None

@@ -80,7 +80,7 @@ def posterior(shape: TrainingShape, facts: TrainingFacts, prior_scale: float) ->
     cells = tuple(_cells(shape, facts))
     if not cells:
         return None
-    between, contradiction = _between([each.error for each in cells], [each.whole_variance for each in cells])
+    between, contradiction = variance_between([each.error for each in cells], [each.whole_variance for each in cells])
     weights = [1.0 / (each.whole_variance + between) for each in cells]
     own = 1.0 / prior_scale**2
     together = own + sum(weights)
@@ -114,7 +114,7 @@ def _cell(job: TrainingShape, runs: Sequence[Measurement], apart: float, facts: 
     errors = [math.log(each.tokens_per_s.mid / expected) for each in runs]
     variances = [own_scale(each) ** 2 for each in runs]
     # What two runs may differ by is no contradiction; it is added once more to the job as a whole.
-    between, contradiction = _between(errors, [each + RUN_TO_RUN**2 for each in variances])
+    between, contradiction = variance_between(errors, [each + RUN_TO_RUN**2 for each in variances])
     weights = [1.0 / (each + between) for each in variances]
     pooled = sum(weight * error for weight, error in zip(weights, errors, strict=True)) / sum(weights)
     return Cell(
@@ -189,7 +189,7 @@ def job_words(measured: Measurement) -> str:
     return f"{measured.model} {measured.method.value} {measured.precision.value} on {machines}"
 
 
-def _between(errors: Sequence[float], variances: Sequence[float]) -> tuple[float, bool]:
+def variance_between(errors: Sequence[float], variances: Sequence[float]) -> tuple[float, bool]:
     """The variance between values that contradict each other, and whether they do; 0 where they do not."""
     free = len(errors) - 1
     if free < 1:
@@ -198,15 +198,15 @@ def _between(errors: Sequence[float], variances: Sequence[float]) -> tuple[float
     whole = sum(weights)
     mean = sum(weight * error for weight, error in zip(weights, errors, strict=True)) / whole
     apart = sum(weight * (error - mean) ** 2 for weight, error in zip(weights, errors, strict=True))
-    if apart <= _unlikely(free):
+    if apart <= unlikely(free):
         return 0.0, False
     return max(0.0, (apart - free) / (whole - sum(each**2 for each in weights) / whole)), True
 
 
-def _unlikely(free: int) -> float:
+def unlikely(free: int) -> float:
     """The 99.7 % point of chi squared (Wilson and Hilferty 1931).
 
-    >>> round(_unlikely(1), 1), round(_unlikely(10), 1)
+    >>> round(unlikely(1), 1), round(unlikely(10), 1)
     (8.9, 26.7)
     """
     share = 2.0 / (9.0 * free)

@@ -11,6 +11,7 @@ from launcher.model.enums import Level, PurchaseOption, SavingsPlanKind, TargetK
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import TRAINING_PLAN_COUNTS
 from launcher.model.instance_type import InstanceType
+from launcher.model.measurement import Measurement
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of, training_targets
 from launcher.model.training import TrainingFacts
@@ -44,14 +45,17 @@ class Resolution:
         return tuple(each for each in self.findings if each.level is Level.ERROR)
 
 
-def resolve_training(request: PlanRequest, catalog: Catalog, facts: TrainingFacts) -> Resolution:
+def resolve_training(
+    request: PlanRequest, catalog: Catalog, facts: TrainingFacts, measured: tuple[Measurement, ...] = ()
+) -> Resolution:
     """The ways of a request.
 
-    A request with errors has none; one that no machine can serve has an error that says why.
+    A request with errors has none; one that no machine can serve has an error that says why. `measured` are one's own
+    runs, for the hours around the job; those that the rate is learned from are in the facts.
     """
     # Spot without checkpoints is priced all the same, so that a person sees what it would cost; its gate refuses it.
     findings = [each for each in check(request, catalog) if each.code != SPOT_WITHOUT_CHECKPOINTS]
-    estimator = Estimator(request=request, catalog=catalog, facts=facts)
+    estimator = Estimator(request=request, catalog=catalog, facts=facts, measured=measured)
     findings += limits(request, catalog, estimator)
     findings += layout_findings(request.network)
     findings += targets.request_findings(request, catalog)

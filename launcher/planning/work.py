@@ -7,6 +7,7 @@ from launcher.agent.interval import overhead_fraction
 from launcher.catalog.load import Catalog
 from launcher.model.enums import CheckpointMode
 from launcher.model.instance_type import Accelerator, InstanceType
+from launcher.model.measurement import Measurement
 from launcher.model.money import Assumption, Range
 from launcher.model.request import PlanRequest
 from launcher.model.training import PublishedBatch, TrainingFacts
@@ -14,6 +15,7 @@ from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import duration, goodput, memory
 from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, Overhead
+from launcher.planning.learned import learned_boot, learned_restart
 from launcher.planning.posterior import Posterior, posterior
 from launcher.planning.shape import MOE_ACTIVE_FRACTION, TrainingShape
 from launcher.planning.utilisation import spread
@@ -37,6 +39,8 @@ class Estimator:
     request: PlanRequest
     catalog: Catalog
     facts: TrainingFacts
+    measured: tuple[Measurement, ...] = ()
+    """One's own runs, for the hours around the job; those that its rate is learned from are in the facts."""
     known: dict[tuple[str, int], Work] = field(default_factory=dict)
 
     def work(self, instance_type: str, nodes: int) -> Work:
@@ -88,6 +92,8 @@ class Estimator:
             node_failures_per_h=lost.node_failures_per_h,
             failure_restart_h=self._restart_h,
             failure_overhead=overhead,
+            boot=learned_boot(facts.name, self.measured),
+            restart=learned_restart(facts.name, self.measured),
         )
 
     def _saving(self, hours: float, lost: Overhead) -> tuple[float | None, float]:
@@ -129,6 +135,8 @@ class Estimator:
             checkpoint_interval_s=self.request.checkpoint.interval,
             accelerator=facts.accelerator,
             assumptions=(Assumption(name=name, value=f"{hours:g}", unit="h", source=source),),
+            boot=learned_boot(facts.name, self.measured),
+            restart=learned_restart(facts.name, self.measured),
         )
 
     def _own_interval_line(self, work: Work) -> tuple[Assumption, ...]:
@@ -191,7 +199,8 @@ class Estimator:
             return None
         smaller = replace(train, global_batch_tokens=int(largest.tokens))
         workload = replace(self.request.workload, train=smaller)
-        return Estimator(request=replace(self.request, workload=workload), catalog=self.catalog, facts=self.facts)
+        request = replace(self.request, workload=workload)
+        return Estimator(request=request, catalog=self.catalog, facts=self.facts, measured=self.measured)
 
     @cached_property
     def _dimensions(self) -> ModelDimensions:

@@ -12,11 +12,11 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.work import Work
+from launcher.planning.learned import BOOT_H
 from launcher.planning.work import Estimator
 from launcher.pricing.bill import checkpoints_and_data_usd
 from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.blocks import HOURS_A_DAY, block_days
-from launcher.pricing.compute import BOOT_H
 from launcher.pricing.context import PricingContext
 
 TRAINING_JOB, MANAGED_SPOT, HYPERPOD, ULTRASERVER = (

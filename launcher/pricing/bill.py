@@ -30,7 +30,7 @@ from launcher.pricing.bill_network import (
     network_data,
     network_lines,
 )
-from launcher.pricing.compute import BOOT_H
+from launcher.pricing.compute import boot_hours
 from launcher.pricing.hyperpod import machine_price, volume_assumption
 from launcher.pricing.rest import Rest
 
@@ -79,7 +79,7 @@ class Bill:
         reports = bool(node_metrics(self.catalog.instance_types[place.instance_type]))
         key = (
             *(place.target, place.nodes, place.region, self._beside_gateway(place)),
-            *(reports, is_prepaid(place.option), work.checkpoint_gb),
+            *(reports, is_prepaid(place.option), work.checkpoint_gb, boot_hours(work)),
         )
         if key not in self._rests:
             self._rests[key] = Rest(self.lines(place, work))
@@ -93,7 +93,7 @@ class Bill:
         cluster = self._lines_of_cluster(prices, target) if self._own else _ClusterLines()
         found = [*cluster.storage]
         if not target.managed:
-            found.append(_root_volumes(prices, place, request, own=self._own))
+            found.append(_root_volumes(prices, place, work, request, own=self._own))
         found += (*_checkpoints(prices, request, work), *cluster.network)
         if self._own:
             found += network_data(prices, place, request, self._zone(place))
@@ -102,7 +102,7 @@ class Bill:
             name = head_node(place.nodes, request.storage.head_node)
             found.append(_machine(prices, target.head.name, name, 1, target))
         found += (*cluster.machines, *_logs(prices, place))
-        found += metrics(prices, place, facts, own=self._own, start_up_h=BOOT_H)
+        found += metrics(prices, place, facts, own=self._own, start_up_h=boot_hours(work))
         return (*found, *cluster.watch)
 
     def _beside_gateway(self, place: Place) -> bool:
@@ -199,7 +199,7 @@ def _login_nodes(prices: Prices, count: int, target: Target) -> Line:
     return _machine(prices, f"{count} login node{'s' if count > 1 else ''}", LOGIN_NODE, count, target)
 
 
-def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own: bool) -> Line:
+def _root_volumes(prices: Prices, place: Place, work: Work, request: PlanRequest, *, own: bool) -> Line:
     """The root volumes: a node's lasts as long as the node, those of head and login nodes as long as the cluster."""
     nodes = COMPUTE_ROOT_GIB * place.nodes / HOURS_PER_MONTH
     cluster = 0.0
@@ -209,7 +209,7 @@ def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own: bo
         head = HEAD_ROOT_GIB if target_of(place.target).head is not None else 0
         cluster = (head + login * request.storage.login_nodes) / HOURS_PER_MONTH
     line = prices.line("EBS gp3 root volumes", "storage", "ebs.gp3-storage", "GB-month")
-    return line._replace(once=cluster * CLUSTER_OVERHEAD_H + nodes * BOOT_H, an_hour=cluster + nodes)
+    return line._replace(once=cluster * CLUSTER_OVERHEAD_H + nodes * boot_hours(work), an_hour=cluster + nodes)
 
 
 def _file_system(prices: Prices, gib: int, speed: int) -> Line:

@@ -48,7 +48,7 @@ def _is_below(candidate: TrainingCandidate, rate: float, target: float) -> bool:
     told = on_spot(candidate.work.hours.mid, candidate.work, request, rate)
     hours = min(told.job.expected_hours, FOREVER_H)
     size = JobSize(hours=hours, checkpoint_interval_s=told.interval_s)
-    start = start_hours(candidate.place)
+    start = start_hours(candidate.place, candidate.work)
     billed = hours + start + tail_hours(candidate.place, request, hours + start)
     compute, around = float(price.usd) * candidate.place.nodes * billed, candidate.rest.around_usd(size)
     if around is not None and compute + around[1] < target:

@@ -12,14 +12,13 @@ from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 from launcher.model.work import Work
+from launcher.planning.learned import BOOT_H
 from launcher.pricing.blocks import HOURS_A_DAY, LEAD_WEEKS, block_days, bought, held, lost_h
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.idle_tail import tail_hours, tail_line
 from launcher.pricing.interruptible import OnSpot, on_spot, spot_lines
 from launcher.pricing.spot_prices import SpotPrice
 
-BOOT_H = 0.15
-"""From launch to the first step on a new machine, 9 minutes, paid for without progress: from memory, not measured."""
 P90 = 0.9
 LEAST_HOURS = 1 / 60
 """EC2 bills by the second with a minimum of 60 seconds (EC2 pricing page)."""
@@ -88,17 +87,18 @@ def charge(place: Place, work: Work, request: PlanRequest, hazard: Hazard | None
         known = held(request.purchase, place.option, nodes, now)
         if known is not None and known.window_h is not None:
             return Charge(hours, known.window_h, known.instances)
-        days = block_days(hours + BOOT_H, lost_h(place.option))
+        days = block_days(hours + boot_hours(work), lost_h(place.option))
         return None if days is None else Charge(hours, days * HOURS_A_DAY, known.instances if known else nodes)
     if place.option is PurchaseOption.SPOT and hazard is not None and request.workload.train is not None:
         told = on_spot(hours, work, request, hazard.mid)
-        return _stopped(min(told.job.expected_hours, FOREVER_H), place, request, told)
-    return _stopped(hours, place, request)
+        return _stopped(min(told.job.expected_hours, FOREVER_H), place, work, request, told)
+    return _stopped(hours, place, work, request)
 
 
-def _stopped(hours: float, place: Place, request: PlanRequest, told: OnSpot | None = None) -> Charge:
+def _stopped(hours: float, place: Place, work: Work, request: PlanRequest, told: OnSpot | None = None) -> Charge:
     """Machines by the hour that stop once they are idle, and the share of a new commitment that the run must pay."""
-    start, tail = start_hours(place), tail_hours(place, request, hours + start_hours(place))
+    start = start_hours(place, work)
+    tail = tail_hours(place, request, hours + start)
     used = _billed(hours, start, tail)
     share = committed_hours(place, request)
     return Charge(hours, max(used, share), place.nodes, told, start, tail, max(0.0, share - used))
@@ -124,9 +124,14 @@ def compute_cost(
     return ComputeCost(
         charge=middle,
         hours=work.hours,
-        usd=_dollars(place, request, UsdRange(low=per_hour, mid=per_hour, high=per_hour), work.hours, middle),
+        usd=_dollars(
+            *(place, work, request),
+            per_hour=UsdRange(low=per_hour, mid=per_hour, high=per_hour),
+            hours=work.hours,
+            middle=middle,
+        ),
         commitment_usd=per_hour * HOURS_A_YEAR * (place.term_years or 1) if new else None,
-        explained=lambda: _around_lines(place, request, middle),
+        explained=lambda: _around_lines(place, work, request, middle),
     )
 
 
@@ -148,12 +153,20 @@ def committed_hours(place: Place, request: PlanRequest) -> float:
     return HOURS_A_YEAR * years / max(1.0, runs)
 
 
-def start_hours(place: Place, *, slow: bool = False) -> float:
-    """Hours that are billed before the first step: the machines start, and HyperPod tries them."""
-    guard = target_of(place.target).guard
-    if guard is None or place.option in WHOLE:
-        return BOOT_H
-    return BOOT_H + guard.trial_hours[slow]
+def start_hours(place: Place, work: Work, *, slow: bool = False) -> float:
+    """Hours that are billed before the first step: the machines start, and HyperPod tries them.
+
+    What one's own runs took from the submission to the first attempt holds both.
+    """
+    guard, boot = target_of(place.target).guard, boot_hours(work)
+    if guard is None or place.option in WHOLE or work.boot is not None:
+        return boot
+    return boot + guard.trial_hours[slow]
+
+
+def boot_hours(work: Work) -> float:
+    """Hours from launch to the first step: as one's own runs took, else as it is assumed."""
+    return BOOT_H if work.boot is None else work.boot.mid
 
 
 def _billed(hours: float, start: float, tail: float) -> float:
@@ -161,16 +174,18 @@ def _billed(hours: float, start: float, tail: float) -> float:
     return max(LEAST_HOURS, hours + start + tail)
 
 
-def _dollars(place: Place, request: PlanRequest, per_hour: UsdRange, hours: Range, middle: Charge) -> UsdRange:
+def _dollars(
+    place: Place, work: Work, request: PlanRequest, *, per_hour: UsdRange, hours: Range, middle: Charge
+) -> UsdRange:
     """An hourly rate times job hours, the start-up before them and the tail after them.
 
     The low end is without the tail, of somebody who removes the cluster when the job is done. A new commitment takes
     its share of the term whatever the job does.
     """
     share = committed_hours(place, request)
-    slow = start_hours(place, slow=True)
+    slow = start_hours(place, work, slow=True)
     late = tail_hours(place, request, hours.high + slow, slow=True)
-    low = max(share, _billed(hours.low, BOOT_H, 0.0))
+    low = max(share, _billed(hours.low, boot_hours(work), 0.0))
     high = max(share, middle.billed_hours, _billed(hours.high, slow, late))
     return UsdRange(
         low=per_hour.low * Decimal(repr(low)),
@@ -179,15 +194,15 @@ def _dollars(place: Place, request: PlanRequest, per_hour: UsdRange, hours: Rang
     )
 
 
-def _around_lines(place: Place, request: PlanRequest, middle: Charge) -> tuple[Assumption, ...]:
+def _around_lines(place: Place, work: Work, request: PlanRequest, middle: Charge) -> tuple[Assumption, ...]:
     """Start-up and idle tail as lines of the quote, and a new commitment's share."""
     lines = [
         Assumption(
             name="start-up of the machines, billed before the first step",
-            value=f"{middle.start_h * 60:g}",
+            value=f"{middle.start_h * 60:g}" if work.boot is None else f"{middle.start_h * 60:.3g}",
             unit="minutes",
-            source="assumption, not measured"
-            + ("; deep health checks in it, of which AWS publishes no time" if middle.start_h > BOOT_H else ""),
+            source=_start_source(work, middle),
+            steps=() if work.boot is None else work.boot.steps,
         ),
         tail_line(place, request, middle.tail_h),
     ]
@@ -214,7 +229,7 @@ def _offering(place: Place, work: Work, per_hour: Decimal, request: PlanRequest,
     paid = [middle.billed_hours] * 3
     if own is None or (own.ends_at is None and own.fee_usd is None):
         lost = lost_h(place.option)
-        days = [block_days(each + BOOT_H, lost) for each in (work.hours.low, work.hours.high)]
+        days = [block_days(each + boot_hours(work), lost) for each in (work.hours.low, work.hours.high)]
         low, high = (middle.billed_hours if each is None else each * HOURS_A_DAY for each in days)
         paid = [low, middle.billed_hours, high]
     usd = UsdRange(
@@ -236,6 +251,15 @@ def _offering(place: Place, work: Work, per_hour: Decimal, request: PlanRequest,
         explained=lambda: (_whole_line(place),) if own is not None else (_whole_line(place), _wait_line(place)),
         note=note,
     )
+
+
+def _start_source(work: Work, middle: Charge) -> str:
+    """What the start-up rests on."""
+    if work.boot is not None:
+        span = f"{work.boot.low * 60:.3g} to {work.boot.high * 60:.3g} minutes"
+        return f"{work.boot.source}; {span}, from the submission to the first attempt"
+    checked = "; deep health checks in it, of which AWS publishes no time" if middle.start_h > BOOT_H else ""
+    return f"assumption, not measured{checked}"
 
 
 def _whole_line(place: Place) -> Assumption:
@@ -280,12 +304,12 @@ def _spot(
     return ComputeCost(
         charge=middle,
         hours=hours,
-        usd=_dollars(place, request, UsdRange(low=low, mid=mid, high=high), hours, middle),
+        usd=_dollars(place, work, request, per_hour=UsdRange(low=low, mid=mid, high=high), hours=hours, middle=middle),
         explained=lambda: (
             *price.assumptions,
             *hazard.assumptions,
-            *spot_lines(told),
-            *_around_lines(place, request, middle),
+            *spot_lines(told, work),
+            *_around_lines(place, work, request, middle),
         ),
         note=every or "never saves",
         price_range=price.usd,

@@ -6,12 +6,16 @@ from decimal import Decimal
 from functools import cached_property
 
 from launcher.catalog.load import Catalog
+from launcher.catalog.market import InterruptionBand
 from launcher.model.document import PlanBase
+from launcher.model.learned import Learned
+from launcher.model.measurement import Measurement
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.pricing.bill import Bill
 from launcher.pricing.gate import GateRules
-from launcher.pricing.hazard import Hazard, hazard
+from launcher.pricing.hazard import SHARED, Hazard, assumed_rates, hazard
+from launcher.pricing.seen_interruptions import counts, learned_rate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +26,11 @@ class PricingContext:
     catalog: Catalog
     now: datetime
     rules: GateRules
+    measured: tuple[Measurement, ...] = ()
+    """One's own runs, of which those on spot say how often machines were taken back."""
     on_demand_usd: dict[Place, Decimal | None] = field(default_factory=dict, compare=False, repr=False)
     """What the request's job comes to on demand, by place: every commitment there is held against the same total."""
+    _rates: dict[tuple[str, str], Learned | None] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def base(self) -> PlanBase:
@@ -36,6 +43,17 @@ class PricingContext:
         return Bill(self.request, self.catalog)
 
     def hazard(self, place: Place) -> Hazard:
-        """The spot hazard at a place."""
+        """The spot hazard at a place; what the plan itself says of it is above what one's own runs met."""
         band = self.catalog.interruption_band(place.instance_type, place.region)
-        return hazard(place.nodes, band, self.request.purchase.interruptions_per_node_hour)
+        own = self.request.purchase.interruptions_per_node_hour
+        return hazard(place.nodes, band, own, None if own is not None else self._seen(place, band))
+
+    def _seen(self, place: Place, band: InterruptionBand | None) -> Learned | None:
+        """What the runs on a type say of it in a region, worked out once."""
+        if not self.measured:
+            return None
+        key = (place.instance_type, place.region)
+        if key not in self._rates:
+            found = counts(place.instance_type, place.region, self.measured, 1 - SHARED)
+            self._rates[key] = learned_rate(*assumed_rates(band), found)
+        return self._rates[key]

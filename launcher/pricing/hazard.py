@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 from launcher.catalog.market import InterruptionBand
+from launcher.model.learned import Learned
 from launcher.model.money import Assumption
 
 MEASURED_PER_NODE_HOUR = (0.06, 0.35, 0.74)
@@ -22,7 +23,7 @@ class Hazard(NamedTuple):
     """Interruptions of a whole job per hour of running: low, middle, high, with what they are made of.
 
     `per_node_h` is the middle rate of one node; `band` the advisor's, None where it has none; `own` marks a rate from
-    the plan file.
+    the plan file. `learned` is what one's own runs make of the rate, None where they say nothing.
     """
 
     low: float
@@ -32,6 +33,7 @@ class Hazard(NamedTuple):
     per_node_h: float
     band: InterruptionBand | None
     own: bool
+    learned: Learned | None = None
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -41,13 +43,16 @@ class Hazard(NamedTuple):
             value=f"{self.mid:.3g}",
             unit="per hour",
             source="purchase.interruptions_per_node_hour" if self.own else self._origin,
-            steps=_steps(self.per_node_h, self.nodes),
+            steps=(*(self.learned.steps if self.learned else ()), *_steps(self.per_node_h, self.nodes)),
         )
         return (line,)
 
     @property
     def _origin(self) -> str:
-        """The two sources and how far they are apart."""
+        """What was measured; else the two sources and how far they are apart."""
+        if self.learned is not None:
+            low, high = (each / job_rate(1.0, self.nodes) for each in (self.low, self.high))
+            return f"{self.learned.source}; {low:.2g} to {high:.2g} per node-hour"
         shown = "no band listed"
         if self.band is not None:
             shown = f"band {self.band.low_percent} to {_percent(self.band)} % a month, {self.band.as_of}"
@@ -69,21 +74,27 @@ def job_rate(per_node_hour: float, nodes: int) -> float:
     return per_node_hour * (SHARED + (1 - SHARED) * nodes)
 
 
-def hazard(nodes: int, band: InterruptionBand | None, override: float | None) -> Hazard:
+def hazard(nodes: int, band: InterruptionBand | None, override: float | None, learned: Learned | None = None) -> Hazard:
     """The hazard of a spot job.
 
     Args:
         nodes: instances in the job, at least 1.
         band: the Spot Instance Advisor's band for the type and region, or None; its upper end counts.
         override: interruptions per node-hour from the plan file, which replace the range.
+        learned: the same as one's own runs met them, in place of what is assumed.
     """
     if override is not None:
         rate = job_rate(override, nodes)
         return Hazard(rate, rate, rate, nodes, override, None, own=True)
+    low, middle, high = assumed_rates(band) if learned is None else (learned.low, learned.mid, learned.high)
+    least, likely, most = (job_rate(each, nodes) for each in (low, middle, high))
+    return Hazard(least, likely, most, nodes, middle, band, own=False, learned=learned)
+
+
+def assumed_rates(band: InterruptionBand | None) -> tuple[float, float, float]:
+    """Interruptions per node-hour without any run of one's own, low, middle and high."""
     low = -math.log1p(-_percent(band) / 100) / HOURS_PER_MONTH
-    middle = math.sqrt(low * MEASURED_PER_NODE_HOUR[1])
-    least, likely, most = (job_rate(each, nodes) for each in (low, middle, MEASURED_PER_NODE_HOUR[2]))
-    return Hazard(least, likely, most, nodes, middle, band, own=False)
+    return low, math.sqrt(low * MEASURED_PER_NODE_HOUR[1]), MEASURED_PER_NODE_HOUR[2]
 
 
 def _percent(band: InterruptionBand | None) -> int:

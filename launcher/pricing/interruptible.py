@@ -9,13 +9,11 @@ from launcher.model.enums import CheckpointMode
 from launcher.model.money import Assumption
 from launcher.model.request import PlanRequest
 from launcher.model.work import Work
+from launcher.planning.learned import RESTART_H
 from launcher.pricing.spot import Interruptible
 
 NOTICE_H = 115 / 3600
 """A spot notice is given two minutes ahead (EC2 user guide); up to five seconds go by until the agent sees it."""
-RESTART_H = 0.25
-"""From the loss of the machines to the first step after the restore, 15 minutes: a choice within the 5 to 30 minutes of
-published restarts. Waiting for spot capacity itself is not in it. All of it is billed, as survivors are."""
 UNKNOWN_WRITE_S = 60.0
 """Seconds to write a checkpoint when the workload does not say what is in it: an assumption."""
 LEAST_WRITE_S = 0.1
@@ -45,10 +43,10 @@ def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnS
     everything that loses work: failures alone when a notice saves the rest, failures and interruptions when not.
     """
     write_s = _write_s(work)
-    stored_h = _stored_h(work)
+    stored_h, restart_h = _stored_h(work), _restart_h(work)
     if request.checkpoint.mode is CheckpointMode.NONE:
         never = Interruptible(
-            work=work_h, interval=work_h, stall=0, write=0, hazard=rate, notice=0, restart=RESTART_H, saves=False
+            work=work_h, interval=work_h, stall=0, write=0, hazard=rate, notice=0, restart=restart_h, saves=False
         )
         return OnSpot(never, None)
     lossless = stored_h <= NOTICE_H
@@ -65,9 +63,14 @@ def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnS
         write=stored_h,
         hazard=rate,
         notice=NOTICE_H,
-        restart=RESTART_H,
+        restart=restart_h,
     )
     return OnSpot(job, interval_s)
+
+
+def _restart_h(work: Work) -> float:
+    """Hours from the loss of the machines to the first step: as one's own runs took, else as it is assumed."""
+    return RESTART_H if work.restart is None else work.restart.mid
 
 
 def losses_per_h(work: Work, rate: float) -> float:
@@ -106,14 +109,18 @@ def _overhead(write_s: float, interval_s: float, work: Work) -> float:
     return min(share, MOST_OVERHEAD)
 
 
-def spot_lines(told: OnSpot) -> tuple[Assumption, ...]:
+def spot_lines(told: OnSpot, work: Work) -> tuple[Assumption, ...]:
     """What the spot arithmetic rests on, for the quote."""
-    job = told.job
+    job, known = told.job, work.restart
+    source = "published restarts take 5 to 30 minutes; waiting for spot capacity is not in it"
+    if known is not None:
+        source = f"{known.source}; {known.low * 60:.3g} to {known.high * 60:.3g} minutes"
     restart = Assumption(
         name="restart after an interruption, billed",
-        value=f"{RESTART_H * 60:g}",
+        value=f"{RESTART_H * 60:g}" if known is None else f"{known.mid * 60:.3g}",
         unit="minutes",
-        source="published restarts take 5 to 30 minutes; waiting for spot capacity is not in it",
+        source=source,
+        steps=() if known is None else known.steps,
     )
     if told.interval_s is None:
         return (restart,)

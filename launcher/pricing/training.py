@@ -37,13 +37,22 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     def _contradiction(self, candidate: TrainingCandidate) -> Iterator[Finding]:
         """Own measurements that lie further apart than they allow, each with what it says of the estimate."""
-        place = candidate.place
+        place, work = candidate.place, candidate.work
+        hint = "measure again, or delete the wrong lines of measurements.jsonl"
+        around = (
+            ("start-up", work.boot),
+            ("restarts", work.restart),
+            ("interruptions", candidate.hazard.learned if candidate.hazard else None),
+        )
+        for what, known in around:
+            if known is not None and known.contradiction:
+                message = f"own runs contradict each other on {what}, so the range is wider: {known.contradiction}"
+                yield warning("measurements-contradict", "", message, hint)
         learned = self.resolution.estimator.learned(place.instance_type, place.nodes) if place.instance_type else None
         if learned is None or not learned.contradiction:
             return
         said = "; ".join(f"{each.words} ({', '.join(each.runs)}): {math.exp(each.error):.2f}" for each in learned.cells)
         message = f"own measurements contradict each other, so the range is wider; times the estimate: {said}"
-        hint = "measure again, or delete the wrong lines of measurements.jsonl"
         yield warning("measurements-contradict", "", message, hint)
 
     def _outline(self, rank: int) -> Quote:

@@ -31,6 +31,12 @@ _FORM: dict[str, Any] = {
     "tokens_per_s": _SPAN,
     "simulated": bool,
 }
+_SINCE: dict[str, Any] = {
+    **dict.fromkeys(("region", "purchase_option"), (str, None)),
+    **dict.fromkeys(("running_h", "restart_s"), (float, None)),
+    **dict.fromkeys(("interruptions", "restarts"), (int, None)),
+}
+"""Keys that lines from before there were any lack."""
 _ABOVE_0 = ("params_b", "active_params_b", "sequence_length", "accelerators", "nodes")
 
 
@@ -62,6 +68,7 @@ def measurement_document(measured: Measurement) -> dict[str, Any]:
         "revision": measured.revision,
         "measured_at": measured.measured_at.isoformat(),
         "simulated": measured.simulated,
+        **{key: getattr(measured, key) for key in _SINCE},
     }
 
 
@@ -74,6 +81,11 @@ def parse_measurement(document: Any) -> Measurement:
     if isinstance(document, dict) and document.get("schema") != SCHEMA:
         raise ValueError(f"schema {document.get('schema')!r}, expected {SCHEMA!r}")
     hold(document, _FORM)
+    since = {key: document.get(key) for key in _SINCE}
+    hold(since, _SINCE)
+    for name in ("running_h", "interruptions", "restart_s", "restarts", "boot_s"):
+        if (document.get(name) or 0) < 0:
+            raise ValueError(f"{name} is {document[name]}; it must not be below 0")
     for name in _ABOVE_0:
         if not document[name] > 0:
             raise ValueError(f"{name} is {document[name]}; it must be above 0")
@@ -103,6 +115,7 @@ def parse_measurement(document: Any) -> Measurement:
         image=document["image"],
         revision=document["revision"],
         simulated=document["simulated"],
+        **since,
     )
 
 

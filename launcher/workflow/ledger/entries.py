@@ -17,11 +17,10 @@ from launcher.records.documents import parse_report
 from launcher.records.ledger_document import texts
 from launcher.records.run_folder import STAMP, RunFolder
 from launcher.records.shape import amount, hold, moment
-from launcher.workflow.run.attempts import attempts, read_events
+from launcher.workflow.run.attempts import INTERRUPTED, attempts, read_events
 from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
 
 NOT_SUBMITTED = "not-submitted"
-INTERRUPTED = ("spot-interruption", "node-lost")
 DIGITS = 6
 """Of hours: four milliseconds."""
 _SPAN: dict[str, Any] = {"low": str, "mid": str, "high": str}

@@ -10,15 +10,17 @@ from typing import Any
 from launcher import plan_file
 from launcher.agent.metrics import figures_in
 from launcher.catalog.load import Catalog
+from launcher.model.durations import HOUR_S
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.measurement import Measurement
 from launcher.model.meter import Point
 from launcher.model.money import Range
+from launcher.model.report import Attempt
 from launcher.model.request import PlanRequest
 from launcher.model.workload import ModelDimensions
 from launcher.records.run_folder import RunFolder
 from launcher.records.shape import moment
-from launcher.workflow.run.attempts import read_events
+from launcher.workflow.run.attempts import INTERRUPTED, attempts, read_events
 from launcher.workflow.run.points import points_of
 from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
 
@@ -47,9 +49,12 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
     if train is None or train.model is None:
         raise UnmeasuredError(f"{name}: the plan names no model", hint="workload.train.model, {params_b: ...} will do")
     model, total, active = _model(request, catalog)
-    attempts = list(points(folder))
-    rates, step_s = _rates(attempts, train.global_batch_tokens)
+    told = list(points(folder))
+    rates, step_s = _rates(told, train.global_batch_tokens)
     events = read_events(folder.path / JOB_FOLDER / EVENTS) or read_events(folder.events)
+    ran = attempts(events)
+    waits = list(_waits(ran))
+    restore_s = _mean(_seconds(events, "restored"))
     return Measurement(
         model=model,
         params_b=total,
@@ -59,7 +64,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         recompute=train.recompute,
         stack=train.stack,
         sequence_length=train.sequence_length,
-        global_batch_tokens=train.global_batch_tokens or _batch(attempts),
+        global_batch_tokens=train.global_batch_tokens or _batch(told),
         instance_type=quote["instance_type"],
         accelerator=quote["accelerator"],
         accelerators=quote["accelerators"],
@@ -67,13 +72,19 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         tokens_per_s=rates,
         step_s=step_s,
         checkpoint_write_s=_mean(_figures(folder.path / JOB_FOLDER / METRICS, "checkpoint_seconds")),
-        restore_s=_mean(_seconds(events, "restored")),
+        restore_s=restore_s,
         boot_s=_boot(read_events(folder.events), events),
         run=f"{name}/{folder.path.name}",
         image=request.run.image,
         revision=_revision(folder),
         measured_at=_ended(events),
         simulated=bool(folder.read_json("report.json").get("simulated")),
+        region=quote["region"],
+        purchase_option=quote["purchase_option"],
+        running_h=sum((each.ended_at - each.started_at).total_seconds() for each in ran if each.ended_at) / HOUR_S,
+        interruptions=sum(each.ended_by in INTERRUPTED for each in ran),
+        restart_s=statistics.fmean(waits) + (restore_s or 0.0) if waits else None,
+        restarts=len(waits),
     )
 
 
@@ -178,6 +189,13 @@ def _revision(folder: RunFolder) -> str | None:
     if not isinstance(git, dict) or not isinstance(git.get("revision"), str):
         return None
     return f"{git['revision']}{'+' if git.get('dirty') else ''}"
+
+
+def _waits(ran: Sequence[Attempt]) -> Iterator[float]:
+    """Seconds from the end of each attempt whose machines went to the begin of the next."""
+    for before, after in pairwise(ran):
+        if before.ended_by in INTERRUPTED and before.ended_at is not None:
+            yield max(0.0, (after.started_at - before.ended_at).total_seconds())
 
 
 def _mean(values: Iterable[float]) -> float | None:

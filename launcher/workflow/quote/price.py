@@ -12,6 +12,7 @@ from launcher.catalog.training import load_training
 from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.finding import Finding
+from launcher.model.measurement import Measurement
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.training import TrainingFacts
@@ -72,30 +73,31 @@ def price_job(
     Raises:
         ImpossibleError: no candidate is left, with every finding.
     """
-    facts, remarks = _facts(request, options)
-    resolution = resolve_training(request, catalog, facts)
+    facts, measured, remarks = _facts(request, options)
+    resolution = resolve_training(request, catalog, facts, measured)
     resolution = replace(resolution, findings=(*resolution.findings, *remarks))
     refuse_errors(path, resolution.findings)
-    context = context_for(request, catalog, now, options)
+    context = replace(context_for(request, catalog, now, options), measured=measured)
     priced = price_training(str(path), resolution, context, everything=options.everything)
     if request.purchase.option == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
         _refuse_lossy_spot(path, priced.candidates)
     return priced
 
 
-def _facts(request: PlanRequest, options: PriceOptions) -> tuple[TrainingFacts, tuple[Finding, ...]]:
-    """What the estimate is made from, with what the runs of the folder were measured at, and what is to be said of it.
+def _facts(
+    request: PlanRequest, options: PriceOptions
+) -> tuple[TrainingFacts, tuple[Measurement, ...], tuple[Finding, ...]]:
+    """What the estimate is made from, the measured runs of the folder, and what is to be said of these.
 
-    What the plan itself says was measured is above all of that.
+    What the plan itself says of the rate is above what was measured of it.
     """
     facts, train = load_training(), request.workload.train
-    if options.runs is None or train is None or train.tokens_b is None or train.throughput_tokens_per_s is not None:
-        return facts, ()
-    path = options.runs / FILE
-    if not path.is_file():
-        return facts, ()
-    measured, remarks = load_measurements(path)
-    return replace(facts, measured=measured), remarks
+    if options.runs is None or train is None or not (options.runs / FILE).is_file():
+        return facts, (), ()
+    measured, remarks = load_measurements(options.runs / FILE)
+    if train.tokens_b is None or train.throughput_tokens_per_s is not None:
+        return facts, measured, remarks
+    return replace(facts, measured=measured), measured, remarks
 
 
 def _refuse_lossy_spot(path: Path, candidates: Sequence[Candidate]) -> None:

@@ -11,6 +11,8 @@ from launcher.model.report import Attempt
 from launcher.records.shape import hold, moment
 
 ENDINGS = ("completed", "interrupted", "failed", "cancelled")
+INTERRUPTED = ("spot-interruption", "node-lost")
+"""What ends an attempt because its machines go."""
 _FORMS: dict[str, Any] = {
     **dict.fromkeys(("attempt", "step"), int),
     **dict.fromkeys(("event", "time"), str),

@@ -16,7 +16,7 @@ from launcher.model.money import Range, UsdRange
 from launcher.model.report import Attempt
 from launcher.records.run_folder import RunFolder
 from launcher.records.shape import amount, hold, moment
-from launcher.workflow.run.attempts import attempts, read_events
+from launcher.workflow.run.attempts import INTERRUPTED, attempts, read_events
 from launcher.workflow.run.points import points_of
 from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
 
@@ -24,7 +24,6 @@ EVERY_S = 30.0
 TAIL_BYTES = 64 * 1024
 LINES = 100
 """Of the trainer's last lines, what the rate is taken over."""
-INTERRUPTED = ("spot-interruption", "node-lost")
 _SPAN: dict[str, Any] = {"low": float, "mid": float, "high": float}
 _USD: dict[str, Any] = {"low": str, "mid": str, "high": str}
 _QUOTE: dict[str, Any] = {

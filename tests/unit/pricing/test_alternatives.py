@@ -7,7 +7,7 @@ import pytest
 from launcher.catalog.load import load
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import Price, Unpriced
-from launcher.pricing.compute import BOOT_H
+from launcher.planning.learned import BOOT_H
 
 OPEN = {
     "workload": {"train": {"hours": None, "tokens_b": 2.0}},

@@ -169,8 +169,34 @@ class TestFromRun:
         with pytest.raises(UnmeasuredError, match="stretches after the warm-up, 3 are needed"):
             measurement_of("tiny", run(metrics), CATALOG)
 
+    def test_what_a_run_met_on_its_way_is_kept(self, run):
+        folder = run(lines(100_000))
+        gone = {"ended_by": "spot-interruption", "exit_code": 75}
+        events = [
+            *EVENTS[:2],
+            {"time": "2026-11-20T18:05:00Z", "event": "interrupted", "attempt": 1, **gone},
+            {"time": "2026-11-20T18:15:00Z", "event": "attempt-started", "attempt": 2},
+            {"time": "2026-11-20T18:16:00Z", "event": "restored", "attempt": 2, "step": 5, "seconds": 40.0},
+            {"time": "2026-11-20T20:15:00Z", "event": "interrupted", "attempt": 2, **gone},
+            {"time": "2026-11-20T20:35:00Z", "event": "attempt-started", "attempt": 3},
+            {**EVENTS[-1], "attempt": 3},
+        ]
+        folder.events.write_text("".join(json.dumps(each) + "\n" for each in events))
+        found = measurement_of("tiny", folder, CATALOG)
+        assert (found.interruptions, found.restarts) == (2, 2)
+        assert found.restart_s == (600 + 1200) / 2 + 40
+        assert found.running_h == pytest.approx(6 + 2 + 2.5)
+        assert (found.region, found.purchase_option) == ("us-east-2", "on-demand")
+
 
 class TestFile:
+    def test_a_line_from_before_there_were_interruptions_is_read(self, tmp_path):
+        since = ("region", "purchase_option", "running_h", "interruptions", "restart_s", "restarts")
+        document = measurement_document(measured())
+        old = {key: value for key, value in document.items() if key not in since}
+        (tmp_path / FILE).write_text(json.dumps(old) + "\n")
+        assert load_measurements(tmp_path / FILE) == ((measured(),), ())
+
     def test_back_and_forth_and_each_once(self, tmp_path):
         path = tmp_path / FILE
         for each in (measured(), measured(run="other"), measured()):
@@ -194,6 +220,9 @@ class TestFile:
             ("params_b", 1.0),
             ("schema", "slipway.measurement/2"),
             ("global_batch_tokens", -1),
+            ("interruptions", -1),
+            ("running_h", -0.5),
+            ("restart_s", "long"),
         ],
     )
     def test_what_is_none_is_refused(self, key, value):
@@ -230,6 +259,57 @@ class TestKept:
             add_measurement(tmp_path / FILE, each)
         codes = [each["code"] for each in json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]]
         assert "measurements-contradict" in codes
+
+    def test_what_runs_met_is_in_the_quote(self, tmp_path, slipway, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        spot = {**PLAN, "purchase": {"option": "spot"}}
+        (tmp_path / "plan.json").write_text(json.dumps(spot))
+
+        def quoted():
+            found = json.loads(slipway("quote", "plan.json", "--json")[1])
+            return found, {each["name"]: each for each in found["assumptions"]}
+
+        before, assumed = quoted()
+        met = {"purchase_option": "spot", "region": "us-east-2", "running_h": 100.0, "interruptions": 20}
+        for run_of in ("a/1", "a/2"):
+            timed = measured(run=run_of, boot_s=1800.0, restart_s=2400.0, restarts=20, **met)
+            add_measurement(tmp_path / FILE, timed)
+        after, told = quoted()
+        starts = "start-up of the machines, billed before the first step"
+        restarts = "restart after an interruption, billed"
+        rate = "interruptions of the job by spot"
+        assert (assumed[starts]["value"], assumed[restarts]["value"]) == ("9", "15")
+        assert 20 < float(told[starts]["value"]) <= 30
+        assert 35 < float(told[restarts]["value"]) <= 40
+        assert 0.15 < float(told[rate]["value"]) < 0.2
+        assert float(told[rate]["value"]) > 2 * float(assumed[rate]["value"])
+        for name in (starts, restarts, rate):
+            assert told[name]["source"].startswith("measured, 2 runs, 2026-11-20")
+        assert after["spot"]["interruptions_expected"] > before["spot"]["interruptions_expected"]
+        page = " ".join(slipway("plan", "plan.json", "--explain", "1")[1].split())
+        assert "without a run 9 min (3 to 27)" in page
+        assert "a/1: 20 in 108 node-hours" in page
+
+    def test_what_the_plan_says_of_spot_is_above_what_runs_met(self, tmp_path, slipway, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        said = {**PLAN, "purchase": {"option": "spot", "interruptions_per_node_hour": 0.01}}
+        (tmp_path / "plan.json").write_text(json.dumps(said))
+        met = {"purchase_option": "spot", "region": "us-east-2", "running_h": 100.0, "interruptions": 20}
+        add_measurement(tmp_path / FILE, measured(**met))
+        found = json.loads(slipway("quote", "plan.json", "--json")[1])["assumptions"]
+        sources = {each["name"]: each["source"] for each in found}
+        assert sources["interruptions of the job by spot"] == "purchase.interruptions_per_node_hour"
+
+    def test_runs_that_contradict_each_other_on_the_way_are_named(self, tmp_path, slipway, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "purchase": {"option": "spot"}}))
+        met = {"purchase_option": "spot", "region": "us-east-2"}
+        add_measurement(tmp_path / FILE, measured(run="calm/1", running_h=500.0, interruptions=0, **met))
+        add_measurement(tmp_path / FILE, measured(run="storm/1", running_h=20.0, interruptions=30, **met))
+        findings = json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]
+        (message,) = [each["message"] for each in findings if each["code"] == "measurements-contradict"]
+        assert message.startswith("own runs contradict each other on interruptions")
+        assert "storm/1" in message
 
 
 class TestAccuracy:

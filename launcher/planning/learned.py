@@ -1,0 +1,97 @@
+"""Boot and restart hours as one's own runs measured them: a posterior, in logarithms, as for the rate.
+
+The prior is the assumption that a quote rests on without any run, with its spread. A run is the same quantity seen
+once, or the mean of several restarts; two starts of the same machines differ by START_TO_START. Both are weighted by
+the inverse of their variance. Runs that contradict each other widen the range by the variance between them and are
+named (`launcher.planning.posterior` has the test); no other run ever widens it.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import NamedTuple
+
+from launcher.model.durations import HOUR_S
+from launcher.model.learned import Learned
+from launcher.model.measurement import Measurement
+from launcher.model.money import Range
+from launcher.planning.posterior import WITHIN, variance_between
+
+BOOT_H = 0.15
+"""From launch to the first step on a new machine, 9 minutes, paid for without progress: from memory, not measured."""
+BOOT_RANGE_H = Range(low=BOOT_H / 3, mid=BOOT_H, high=BOOT_H * 3)
+"""A third to three times of it, as the 5 % and 95 % points: a judgement."""
+RESTART_H = 0.25
+"""From the loss of the machines to the first step after the restore, 15 minutes: a choice within the 5 to 30 minutes of
+published restarts. Waiting for spot capacity itself is not in it. All of it is billed, as survivors are."""
+RESTART_RANGE_H = Range(low=5 / 60, mid=RESTART_H, high=0.5)
+START_TO_START = 0.3
+"""Two starts of the same machines differ by this much, in logarithms: a judgement."""
+LEAST_S, MOST_S = 60.0, 2.0 * HOUR_S
+"""A start that took less found its machines there already, and one that took more waited for capacity, which is not
+billed: neither says how long machines take."""
+
+
+class Seen(NamedTuple):
+    """One run's hours, over so many starts."""
+
+    run: str
+    hours: float
+    starts: int
+    day: date
+
+
+def learned_boot(instance_type: str, measured: Iterable[Measurement]) -> Learned | None:
+    """Hours from the submission to the first attempt on machines of a type; None where no run says them."""
+    found = [
+        Seen(each.run, each.boot_s / HOUR_S, 1, each.measured_at.date())
+        for each in _of_type(instance_type, measured)
+        if each.boot_s is not None and LEAST_S <= each.boot_s <= MOST_S
+    ]
+    return learned_hours(BOOT_RANGE_H, found)
+
+
+def learned_restart(instance_type: str, measured: Iterable[Measurement]) -> Learned | None:
+    """Hours from the loss of machines of a type to the next attempt with its checkpoint read; None likewise."""
+    found = [
+        Seen(each.run, each.restart_s / HOUR_S, each.restarts or 1, each.measured_at.date())
+        for each in _of_type(instance_type, measured)
+        if each.restart_s is not None and LEAST_S <= each.restart_s <= MOST_S
+    ]
+    return learned_hours(RESTART_RANGE_H, found)
+
+
+def _of_type(instance_type: str, measured: Iterable[Measurement]) -> Iterable[Measurement]:
+    return (each for each in measured if each.instance_type == instance_type and not each.simulated)
+
+
+def learned_hours(prior: Range, found: Sequence[Seen]) -> Learned | None:
+    """The posterior of hours; None without a run.
+
+    Args:
+        prior: its 5 %, 50 % and 95 % points without any run, above 0.
+        found: the runs.
+    """
+    if not found:
+        return None
+    scale = math.log(prior.high / prior.low) / (2.0 * WITHIN)
+    logs = [math.log(each.hours) for each in found]
+    variances = [START_TO_START**2 / each.starts for each in found]
+    apart, contradicts = variance_between(logs, variances)
+    weights = [1.0 / (each + apart) for each in variances]
+    together = 1.0 / scale**2 + sum(weights)
+    middle = math.log(prior.mid) / scale**2 + sum(w * x for w, x in zip(weights, logs, strict=True))
+    mid, reach = math.exp(middle / together), WITHIN * math.sqrt(1.0 / together + apart)
+    runs = "; ".join(f"{each.run}: {each.hours * 60:.3g} min" for each in found)
+    return Learned(
+        low=mid * math.exp(-reach),
+        mid=mid,
+        high=mid * math.exp(reach),
+        runs=tuple(each.run for each in found),
+        as_of=max(each.day for each in found),
+        steps=(
+            f"without a run {prior.mid * 60:g} min ({prior.low * 60:.3g} to {prior.high * 60:.3g})",
+            f"{runs}; each by the inverse of its variance, two starts of a kind differ by {START_TO_START:.0%}",
+        ),
+        contradiction=runs if contradicts else "",
+    )

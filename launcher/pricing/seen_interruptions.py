@@ -1,0 +1,137 @@
+"""Interruptions as one's own runs on spot met them: a posterior of the rate of one node.
+
+The prior is a gamma distribution of the assumed rate's mean, with the spread of its range in logarithms (its shape `a`
+from the trigamma function). Runs on the same type add what they counted, `k` interruptions in `E` node-hours, as a
+Poisson number does:
+
+    mean                (a + k) / (a / assumed + E)
+    width, logarithms   that of the assumed range, times sqrt(trigamma(a + k + a E / (a / assumed + E)) / trigamma(a))
+
+So no count ever widens the range, as a ratio, and hours without an interruption narrow it as well. A node-hour of a run
+in another region counts by half (a power prior, Ibrahim and Chen 2000, Statistical Science 15:46), and a run of several
+nodes by the rate of a job (`hazard.job_rate`). Runs whose counts differ by more than chance allows (chi squared over
+its 99.7 % point) are named, and all of them count less by their dispersion, which widens the range again.
+"""
+
+import math
+from collections.abc import Iterable
+from datetime import date
+from typing import NamedTuple
+
+from launcher.model.enums import PurchaseOption
+from launcher.model.learned import Learned
+from launcher.model.measurement import Measurement
+from launcher.planning.posterior import WITHIN, unlikely
+
+ELSEWHERE = 0.5
+"""What a run in another region counts: a judgement."""
+
+
+class Count(NamedTuple):
+    """Interruptions of one run, and the node-hours in which they came."""
+
+    run: str
+    interruptions: int
+    node_hours: float
+    weight: float
+    day: date
+
+
+def counts(instance_type: str, region: str, measured: Iterable[Measurement], one_node: float) -> tuple[Count, ...]:
+    """What the runs on spot of a type met.
+
+    Args:
+        instance_type: the type.
+        region: where the job is to run.
+        measured: all runs.
+        one_node: the share of a job's interruptions that comes for each node apart.
+    """
+    return tuple(
+        Count(
+            run=each.run,
+            interruptions=each.interruptions,
+            node_hours=each.running_h * (1.0 - one_node + one_node * each.nodes),
+            weight=1.0 if each.region == region else ELSEWHERE,
+            day=each.measured_at.date(),
+        )
+        for each in measured
+        if each.instance_type == instance_type
+        and not each.simulated
+        and each.purchase_option == PurchaseOption.SPOT
+        and each.interruptions is not None
+        and each.running_h
+    )
+
+
+def learned_rate(low: float, mid: float, high: float, found: tuple[Count, ...]) -> Learned | None:
+    """Interruptions per node-hour after the runs; None without one.
+
+    Args:
+        low: of the assumed rate, above 0.
+        mid: its middle.
+        high: its high end.
+        found: what the runs met.
+    """
+    if not found:
+        return None
+    shape = _shape((math.log(high / low) / (2.0 * WITHIN)) ** 2)
+    spread, contradicts = _dispersion(found)
+    seen = sum(each.weight * each.interruptions for each in found) / spread
+    hours = sum(each.weight * each.node_hours for each in found) / spread
+    prior_hours = shape / mid
+    told = shape + seen + shape * hours / (prior_hours + hours)
+    mean = (shape + seen) / (prior_hours + hours)
+    width = math.sqrt(trigamma(told) / trigamma(shape))
+    runs = "; ".join(f"{each.run}: {each.interruptions} in {each.node_hours:.4g} node-hours" for each in found)
+    return Learned(
+        low=mean * (low / mid) ** width,
+        mid=mean,
+        high=mean * (high / mid) ** width,
+        runs=tuple(each.run for each in found),
+        as_of=max(each.day for each in found),
+        steps=(
+            f"without a run {mid:.3g} per node-hour ({low:.2g} to {high:.2g}), worth {shape:.2g} interruptions",
+            f"{runs}; those of other regions count by half",
+            f"({shape:.2g} + {seen:.3g}) / ({prior_hours:.4g} h + {hours:.4g} h) = {mean:.3g} per node-hour",
+        ),
+        contradiction=runs if contradicts else "",
+    )
+
+
+def _dispersion(found: tuple[Count, ...]) -> tuple[float, bool]:
+    """By how much the counts vary more than chance has it, at least 1, and whether that is a contradiction."""
+    free, hours = len(found) - 1, sum(each.node_hours for each in found)
+    mean = sum(each.interruptions for each in found) / hours
+    if free < 1 or mean <= 0:
+        return 1.0, False
+    apart = sum((each.interruptions - mean * each.node_hours) ** 2 / (mean * each.node_hours) for each in found)
+    return (apart / free, True) if apart > unlikely(free) else (1.0, False)
+
+
+def _shape(variance: float) -> float:
+    """The shape of a gamma distribution whose logarithm has a variance, by bisection.
+
+    >>> round(_shape(trigamma(0.43)), 6)
+    0.43
+    """
+    low, high = 1e-6, 1e6
+    for _ in range(100):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if trigamma(middle) > variance else (low, middle)
+    return high
+
+
+def trigamma(value: float) -> float:
+    """The variance of the logarithm of a gamma variable of a shape (Abramowitz and Stegun 6.4.6 and 6.4.12).
+
+    >>> round(trigamma(1.0), 9), round(math.pi**2 / 6, 9)
+    (1.644934067, 1.644934067)
+    """
+    total = 0.0
+    while value < 10.0:  # noqa: PLR2004 - from here on the series is good to twelve digits
+        total += 1.0 / value**2
+        value += 1.0
+    inverse = 1.0 / value
+    square = inverse**2
+    series = inverse + square / 2 + inverse * square * (1 / 6 - square * (1 / 30 - square * (1 / 42 - square / 30)))
+    return total + series

@@ -1,0 +1,71 @@
+"""Boot and restart hours of one's own runs: they narrow what is assumed, a contradiction widens it and is named."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.planning.learned import (
+    BOOT_H,
+    BOOT_RANGE_H,
+    RESTART_RANGE_H,
+    Seen,
+    learned_boot,
+    learned_hours,
+    learned_restart,
+)
+from tests.unit.planning.test_posterior import measured
+
+DAY = date(2026, 11, 20)
+
+
+def seen(hours: float, run: str = "a/1", starts: int = 1) -> Seen:
+    """A run's hours."""
+    return Seen(run, hours, starts, DAY)
+
+
+def test_nothing_is_learned_without_a_run():
+    assert learned_hours(BOOT_RANGE_H, []) is None
+
+
+@given(st.floats(0.02, 2.0), st.integers(0, 6))
+def test_more_of_the_same_never_widens(hours, count):
+    prior = BOOT_RANGE_H.high / BOOT_RANGE_H.low
+    before = learned_hours(BOOT_RANGE_H, [seen(hours, f"a/{each}") for each in range(count)])
+    after = learned_hours(BOOT_RANGE_H, [seen(hours, f"a/{each}") for each in range(count + 1)])
+    assert after.high / after.low <= (before.high / before.low if before else prior) * (1 + 1e-9)
+    assert not after.contradiction
+    assert min(hours, BOOT_H) * (1 - 1e-9) <= after.mid <= max(hours, BOOT_H) * (1 + 1e-9)
+
+
+def test_many_runs_take_over():
+    found = learned_hours(BOOT_RANGE_H, [seen(0.5, f"a/{each}") for each in range(30)])
+    assert found.mid == pytest.approx(0.5, rel=0.02)
+    assert found.source == "measured, 30 runs, 2026-11-20"
+
+
+def test_a_contradiction_widens_and_is_named():
+    agreeing = [seen(0.1, f"a/{each}") for each in range(4)]
+    before, after = learned_hours(BOOT_RANGE_H, agreeing), learned_hours(BOOT_RANGE_H, [*agreeing, seen(1.5, "odd/1")])
+    assert after.contradiction
+    assert "odd/1" in after.contradiction
+    assert after.high / after.low > 2 * before.high / before.low
+
+
+def test_several_restarts_of_a_run_say_more_than_one():
+    one, four = (learned_hours(RESTART_RANGE_H, [seen(0.1, starts=each)]) for each in (1, 4))
+    assert four.mid < one.mid
+    assert four.high / four.low < one.high / one.low
+
+
+def test_what_says_nothing_of_machines_is_left_out():
+    warm, waited = measured(1.0, boot_s=20.0, run="a/1"), measured(1.0, boot_s=9000.0, run="a/2")
+    sandbox = measured(1.0, boot_s=600.0, run="a/3", simulated=True)
+    other = measured(1.0, boot_s=600.0, run="a/4", instance_type="p4d.24xlarge")
+    assert learned_boot("p5.48xlarge", (warm, waited, sandbox, other)) is None
+    counted = replace(warm, boot_s=1200.0, restart_s=300.0, restarts=2, measured_at=datetime(2026, 11, 21, tzinfo=UTC))
+    assert learned_boot("p5.48xlarge", (counted, waited)).runs == ("a/1",)
+    assert learned_boot("p5.48xlarge", (counted,)).mid > BOOT_H
+    assert learned_restart("p5.48xlarge", (counted,)).as_of == date(2026, 11, 21)

@@ -1,0 +1,74 @@
+"""Interruptions that one's own runs met: counts narrow the assumed rate, runs that contradict each other widen it."""
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.pricing.hazard import assumed_rates
+from launcher.pricing.seen_interruptions import Count, counts, learned_rate
+from tests.unit.planning.test_posterior import measured
+
+PRIOR = assumed_rates(None)
+
+
+def count(interruptions: int, node_hours: float, run: str = "a/1", weight: float = 1.0) -> Count:
+    """A run's count."""
+    return Count(run, interruptions, node_hours, weight, date(2026, 11, 20))
+
+
+def ratio(found) -> float:
+    """How wide a range is."""
+    return found.high / found.low
+
+
+def test_nothing_is_learned_without_a_run():
+    assert learned_rate(*PRIOR, ()) is None
+
+
+def test_hardly_an_hour_changes_hardly_anything():
+    found = learned_rate(*PRIOR, (count(0, 1e-6),))
+    assert (found.low, found.mid, found.high) == pytest.approx(PRIOR, rel=1e-4)
+
+
+@given(st.floats(0.001, 2.0), st.floats(0.1, 5000.0), st.integers(0, 5))
+def test_more_runs_of_the_same_rate_never_widen(rate, hours, runs):
+    same = [count(round(rate * hours), hours, f"a/{each}") for each in range(runs + 1)]
+    fewer, more = learned_rate(*PRIOR, tuple(same[:-1])), learned_rate(*PRIOR, tuple(same))
+    assert ratio(more) <= (ratio(fewer) if fewer else PRIOR[2] / PRIOR[0]) * (1 + 1e-9)
+    assert not more.contradiction
+    assert more.low < more.mid < more.high
+
+
+@given(st.integers(0, 40), st.floats(0.1, 5000.0), st.integers(0, 40), st.floats(0.1, 5000.0))
+def test_no_run_widens_unless_it_contradicts(one, hours, two, others):
+    before = learned_rate(*PRIOR, (count(one, hours),))
+    after = learned_rate(*PRIOR, (count(one, hours), count(two, others, "b/1")))
+    assert after.contradiction or ratio(after) <= ratio(before) * (1 + 1e-9)
+
+
+def test_many_hours_take_over():
+    assert learned_rate(*PRIOR, (count(100, 1000.0),)).mid == pytest.approx(0.1, rel=0.05)
+    quiet = learned_rate(*PRIOR, (count(0, 10_000.0),))
+    assert quiet.mid < 1e-3
+    assert ratio(quiet) < PRIOR[2] / PRIOR[0]
+
+
+def test_a_contradiction_widens_and_is_named():
+    calm = tuple(count(1, 200.0, f"a/{each}") for each in range(4))
+    before, after = learned_rate(*PRIOR, calm), learned_rate(*PRIOR, (*calm, count(30, 20.0, "storm/1")))
+    assert not before.contradiction
+    assert "storm/1: 30 in 20 node-hours" in after.contradiction
+    assert ratio(after) > ratio(before)
+
+
+def test_a_run_elsewhere_counts_by_half_and_others_not_at_all():
+    spot = {"purchase_option": "spot", "region": "us-east-2", "running_h": 100.0, "interruptions": 4}
+    here, there = measured(1.0, **spot), measured(1.0, **(spot | {"region": "eu-west-1"}))
+    on_demand = measured(1.0, **(spot | {"purchase_option": "on-demand"}))
+    old, sandbox = measured(1.0), measured(1.0, **spot, simulated=True)
+    found = counts("p5.48xlarge", "us-east-2", (here, there, on_demand, old, sandbox), 0.08)
+    assert [each.weight for each in found] == [1.0, 0.5]
+    assert found[0].node_hours == pytest.approx(100.0 * (0.92 + 0.08 * 2))
+    assert counts("p4d.24xlarge", "us-east-2", (here,), 0.08) == ()
