@@ -4,11 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.pricing.bill_lines import JobSize
+from launcher.pricing.rest import Rest
+from launcher.pricing.training_candidate import TrainingCandidate
 from tests.unit.pricing.conftest import price_over
 
 SPOT = price_over({"purchase": {"option": "spot"}, "storage": {"lustre_gib": 4800}, "target": {"nodes": 8}})
 FAR = price_over({"target": {"instance_type": "p4d.24xlarge", "region": "ap-northeast-2"}})
-RESTS = [priced.candidates[0].rest for priced in (SPOT, FAR)]
+RESTS = [each.rest for priced in (SPOT, FAR) if isinstance(each := priced.candidates[0], TrainingCandidate)]
 
 
 @given(
@@ -16,7 +18,7 @@ RESTS = [priced.candidates[0].rest for priced in (SPOT, FAR)]
     interval_s=st.one_of(st.none(), st.floats(min_value=1e-3, max_value=1e6)),
     rest=st.sampled_from(RESTS),
 )
-def test_the_sum_lies_between_two_plain_numbers(hours: float, interval_s: float | None, rest) -> None:
+def test_the_sum_lies_between_two_plain_numbers(hours: float, interval_s: float | None, rest: Rest) -> None:
     size = JobSize(hours=hours, checkpoint_interval_s=interval_s)
     around = rest.around_usd(size)
     if around is not None:
