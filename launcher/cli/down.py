@@ -1,7 +1,8 @@
 """`slipway down`: take a cluster down, and say what stays."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,10 @@ from launcher.model.errors import UnreadableInputError
 from launcher.model.plan import Plan
 from launcher.model.removal import Removal
 from launcher.records.removal_document import removal_document
+
+if TYPE_CHECKING:
+    from launcher.catalog.load import Catalog
+    from launcher.workflow.deploy.down import Subject
 
 
 def register(app: typer.Typer) -> None:
@@ -48,10 +53,8 @@ def down(
 
     Of a plan whose jobs go to a Kubernetes cluster that stands (target.cluster), its jobs go and the cluster stays.
     """
-    from launcher.aws.session import Session
     from launcher.catalog.load import load
-    from launcher.cli.console import Narrator
-    from launcher.workflow.deploy.down import subject, survey, take_down
+    from launcher.workflow.deploy.down import subject
     from launcher.workflow.run.standing_down import joined_plan
 
     environment = options.environment(sandbox=sandbox)
@@ -65,6 +68,27 @@ def down(
         answered = yes and (not checkpoints or confirmed is not None)
         flags = f"--yes --confirm {asked.cluster}" if checkpoints else "--yes"
         refuse_without_terminal(f"take {asked.cluster} down", yes=answered, flags=flags)
+    removal = _stacks_down(
+        asked, environment, catalog, yes=yes, dry_run=dry_run, checkpoints=checkpoints, confirmed=confirmed
+    )
+    _show(removal, json=json)
+
+
+def _stacks_down(
+    asked: "Subject",
+    environment: Mapping[str, str],
+    catalog: "Catalog",
+    *,
+    yes: bool,
+    dry_run: bool,
+    checkpoints: bool,
+    confirmed: str | None,
+) -> Removal:
+    """The stacks of a cluster or an endpoint: surveyed, shown, asked about and removed."""
+    from launcher.aws.session import Session
+    from launcher.cli.console import Narrator
+    from launcher.workflow.deploy.down import survey, take_down
+
     session = Session(environment=environment, region=asked.region)
     found = survey(asked, session, catalog, erase=checkpoints)
     removal = found.removal
@@ -75,7 +99,7 @@ def down(
         if checkpoints:
             confirm_by_name("delete its checkpoints for good", asked.cluster, given=confirmed)
         removal = take_down(found, session, catalog, Narrator().tell)
-    _show(removal, json=json)
+    return removal
 
 
 def _jobs_down(

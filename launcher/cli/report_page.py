@@ -58,6 +58,8 @@ def _month(report: Report) -> list[str]:
 
 def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
     """One row an attempt."""
+    if not attempts:
+        return ["  no attempt has begun"]
     columns = [
         Column(title="attempt", right=True),
         Column(title="began (UTC)"),

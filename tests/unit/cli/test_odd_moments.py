@@ -153,3 +153,9 @@ def test_a_plan_file_stands_for_its_name(here, slipway, command):
     code, _, said = slipway(command, "plan.yaml")
     assert code == 2
     assert "no run of x" in said
+
+
+def test_a_report_of_no_attempt_has_no_empty_table():
+    from launcher.cli.report_page import attempt_rows
+
+    assert attempt_rows((), 80) == ["  no attempt has begun"]
