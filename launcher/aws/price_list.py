@@ -77,9 +77,18 @@ def ec2(session: Session, instance_type: str, regions: Collection[str], now: dat
     Raises:
         AwsError: the call failed, or its answer is not whole.
     """
-    filters = {"instanceType": instance_type, **EC2_FILTERS}
-    found = _products(session, "AmazonEC2", filters, regions, f"Price List of {instance_type}")
+    found = machine_products(session, instance_type, regions)
     return ec2_answer(found, {instance_type}, regions, now, reserved=reserved)
+
+
+def machine_products(session: Session, instance_type: str, regions: Collection[str]) -> Iterator[Product]:
+    """The products of a type under Linux on demand.
+
+    Raises:
+        AwsError: the call failed, or its answer is not whole.
+    """
+    filters = {"instanceType": instance_type, **EC2_FILTERS}
+    return _products(session, "AmazonEC2", filters, regions, f"Price List of {instance_type}")
 
 
 def ec2_answer(

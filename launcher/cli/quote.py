@@ -1,11 +1,19 @@
 """`slipway quote`: one candidate, every line of its bill."""
 
+import os
+import time
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from launcher.cli import options, output
 from launcher.cli.table import terminal_width
+
+if TYPE_CHECKING:
+    from launcher.model.quote import Quote
+    from launcher.model.verification import Verification
 
 
 def register(app: typer.Typer) -> None:
@@ -23,13 +31,25 @@ def quote(
     prices_as_of: options.PricesAsOf = None,
     max_price_age: options.MaxPriceAge = None,
     max_usd: options.MaxUsd = None,
+    verify: Annotated[
+        bool, typer.Option("--verify-with-aws", help="Hold it against AWS's calculator, with the account's discounts.")
+    ] = False,
+    credits_too: Annotated[
+        bool, typer.Option("--credits", help="Cash after the credits that AWS says the account has.")
+    ] = False,
     html: options.Html = None,
     show: options.Open = False,
 ) -> None:
-    """One candidate: lines by group, assumptions, safety policies, and what the gate says."""
+    """One candidate: lines by group, assumptions, safety policies, and what the gate says.
+
+    --verify-with-aws makes a workload estimate of the same lines, deletes it again, and ends with 5 where the lines are
+    more than 1 % apart.
+    """
     from launcher.cli.quote_page import page
+    from launcher.cli.verification_page import verification_lines
     from launcher.pricing.gate import IMPOSSIBLE
     from launcher.records.documents import quote_document
+    from launcher.records.verification_document import verification_document
     from launcher.workflow.quote.price import pick, price
 
     asked = options.price_options(
@@ -42,6 +62,10 @@ def quote(
     priced = price(file, options.now(), asked)
     rank, alone = pick(priced, wanted)
     quoted = replace(alone, findings=(*priced.findings, *alone.findings))
+    if credits_too:
+        quoted = _with_credits(quoted)
+    document = quote_document(quoted, rank, priced.catalog.instance_types)
+    verified = _verified(document) if verify else None
     target = options.page_path(html, priced.request.name, "quote", show=show)
     if target is not None:
         from launcher.cli.html import page as html_page
@@ -50,8 +74,36 @@ def quote(
 
         html_page.save(target, quote_html.page(quoted, spot_curve(priced, quoted, asked)), show=show)
     elif json:
-        output.document(quote_document(quoted, rank, priced.catalog.instance_types))
+        output.document(document if verified is None else document | {"verified": verification_document(verified)})
     else:
-        output.page(page(quoted, rank, terminal_width(), priced.now.date(), str(file)))
+        width = terminal_width()
+        shown = page(quoted, rank, width, priced.now.date(), str(file))
+        output.page(shown if verified is None else [*shown, *verification_lines(verified, width)])
+    if verified is not None and not verified.holds:
+        raise typer.Exit(code=IMPOSSIBLE)
     if quoted.gate.exit_code == IMPOSSIBLE:
         raise typer.Exit(code=IMPOSSIBLE)
+
+
+def _with_credits(quoted: "Quote") -> "Quote":
+    """The quote with the cash that is left after the credits of the account; the plan's own are not counted as well."""
+    from launcher.model.money import Assumption
+    from launcher.pricing.cash import after_credits
+    from launcher.workflow.quote.verify import credits_of
+
+    found = credits_of(dict(os.environ), options.now())
+    if quoted.cash_usd is None:
+        return quoted
+    left, lines = after_credits(quoted.cash_usd, found.usable, options.now())
+    own = tuple(each for each in quoted.assumptions if not each.name.startswith("credit "))
+    bare = tuple(
+        Assumption(name="credit not counted", value="0", unit="dollars", source=each) for each in found.left_out
+    )
+    return replace(quoted, cash_after_credits_usd=left, assumptions=(*own, *lines, *bare))
+
+
+def _verified(document: Mapping[str, Any]) -> "Verification":
+    """What AWS's calculator makes of the same lines."""
+    from launcher.workflow.quote.verify import verify
+
+    return verify(document, dict(os.environ), time.sleep, output.say)

@@ -1,5 +1,7 @@
 """Cash: what one job makes somebody pay now, and what is left of it after credits."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -7,7 +9,6 @@ from launcher.model.money import Assumption
 from launcher.model.request import Credit
 from launcher.pricing.blocks import bought
 from launcher.pricing.compute import ComputeCost
-from launcher.pricing.context import PricingContext
 from launcher.pricing.training_candidate import TrainingCandidate
 
 
@@ -41,21 +42,22 @@ def cash(candidate: TrainingCandidate, cost: ComputeCost | None) -> Cash:
         lines.append(_line("cash for the whole commitment", f"{cost.commitment_usd:.2f}", "the job uses a part of it"))
     if not candidate.context.request.purchase.credits:
         return Cash(usd, None, tuple(lines))
-    left = usd
-    for pool in _usable(candidate.context):
+    left, told = after_credits(usd, candidate.context.request.purchase.credits, candidate.context.now)
+    return Cash(usd, left, (*lines, *told))
+
+
+def after_credits(usd: Decimal, pools: Sequence[Credit], now: datetime) -> tuple[Decimal, tuple[Assumption, ...]]:
+    """What is left to pay after credits, and a line for each of them: the first to expire pays first."""
+    left, lines = usd, []
+    expired = [each for each in pools if each.expires is not None and each.expires <= now]
+    good = [each for each in pools if each not in expired]
+    for pool in sorted(good, key=lambda each: (each.expires is None, each.expires or now)):
         used = min(left, pool.usd)
         left -= used
         until = f", expires {pool.expires:%Y-%m-%d}" if pool.expires else ""
         lines.append(_line(f"credit {pool.pool}", f"{used:.2f}", f"of ${pool.usd:f}{until}"))
-    expired = [each for each in candidate.context.request.purchase.credits if each not in _usable(candidate.context)]
     lines += [_line(f"credit {each.pool}", "0", f"expired {each.expires:%Y-%m-%d}") for each in expired if each.expires]
-    return Cash(usd, left, tuple(lines))
-
-
-def _usable(context: PricingContext) -> list[Credit]:
-    """Credits that have not expired, the first to expire first."""
-    good = [each for each in context.request.purchase.credits if each.expires is None or each.expires > context.now]
-    return sorted(good, key=lambda each: (each.expires is None, each.expires or context.now))
+    return left, tuple(lines)
 
 
 def _line(name: str, value: str, source: str) -> Assumption:

@@ -32,7 +32,12 @@ S3 = {
 """IAM's names of S3's calls (S3 user guide, required permissions for API operations)."""
 FREE = {"sts:GetCallerIdentity"}
 """Calls that need no permission."""
-RENAMED = {"budgets:DescribeBudget": "budgets:ViewBudget", "cloudformation:DescribeStackResources": None}
+RENAMED = {
+    # "The BatchCreateWorkloadEstimateUsage operation doesn't have its own IAM permission" (its documentation).
+    "bcm-pricing-calculator:BatchCreateWorkloadEstimateUsage": "bcm-pricing-calculator:CreateWorkloadEstimateUsage",
+    "budgets:DescribeBudget": "budgets:ViewBudget",
+    "cloudformation:DescribeStackResources": None,
+}
 
 
 @cache

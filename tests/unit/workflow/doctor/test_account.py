@@ -133,6 +133,58 @@ def test_billing_is_asked_only_when_it_is_wanted(account, examined, plan):
     assert "update-cost-allocation-tags-status" in unseen.fix
 
 
+def an_export(name, *, table="COST_AND_USAGE_REPORT", form="TEXT_OR_CSV", status="HEALTHY"):
+    """An export as the list has it and as it answers itself."""
+    arn = f"arn:aws:bcm-data-exports:us-east-1:123456789012:export/{name}"
+    state = {"StatusCode": status, **({} if status == "HEALTHY" else {"StatusReason": "INSUFFICIENT_PERMISSION"})}
+    output = {
+        "OutputType": "CUSTOM",
+        "Format": form,
+        "Compression": "GZIP" if form == "TEXT_OR_CSV" else "PARQUET",
+        "Overwrite": "OVERWRITE_REPORT",
+    }
+    place = {"S3Bucket": "bills", "S3Prefix": "out/", "S3Region": "us-east-1", "S3OutputConfigurations": output}
+    whole = {
+        "ExportArn": arn,
+        "Name": name,
+        "DataQuery": {"QueryStatement": f"SELECT bill_invoice_id FROM {table}"},  # noqa: S608 - a canned answer
+        "DestinationConfigurations": {"S3Destination": place},
+        "RefreshCadence": {"Frequency": "SYNCHRONOUS"},
+    }
+    return {"ExportArn": arn, "ExportName": name, "ExportStatus": state}, whole
+
+
+def exported(account, *pairs):
+    """An account with some exports."""
+    account.canned["ce.ListCostAllocationTags"] = {"CostAllocationTags": []}
+    account.canned["bcm-data-exports.ListExports"] = {"Exports": [listed for listed, _ in pairs]}
+    known = {whole["ExportArn"]: whole for _, whole in pairs}
+    account.canned["bcm-data-exports.GetExport"] = lambda sent: {"Export": known[sent["ExportArn"]]}
+
+
+def test_exports_of_the_bill_are_told_and_stop_nothing(account, examined, plan):
+    exported(account, an_export("no-bill", table="CARBON_EMISSIONS"))
+    (none,) = named(examined(plan(), billing=True), "bill export")
+    assert (none.result, "Cost Explorer" in none.got) == (Outcome.ADVICE, True)
+    ill, other = an_export("ill", status="UNHEALTHY"), an_export("other", form="PARQUET")
+    exported(account, an_export("cur"), ill, other, an_export("focus", table="FOCUS_1_2_AWS"))
+    good, broken, parquet, focus = named(examined(plan(), billing=True), "bill export")
+    assert [each.result for each in (good, focus)] == [Outcome.OK, Outcome.OK]
+    assert "--export s3://bills/out/cur" in good.got
+    assert [each.result for each in (broken, parquet)] == [Outcome.ADVICE, Outcome.ADVICE]
+    assert "insufficient permission" in broken.got
+    assert "PARQUET" in parquet.got
+
+
+@pytest.mark.parametrize("name", ["ce.ListCostAllocationTags", "bcm-data-exports.ListExports"])
+def test_what_only_the_payer_may_ask_is_not_known_by_others(account, examined, plan, name):
+    exported(account, an_export("cur"))
+    account.canned[name] = DENIED
+    check = named(examined(plan(), billing=True), "cost tag" if name.startswith("ce") else "bill export")
+    assert [each.result for each in check] == [Outcome.UNKNOWN]
+    assert "may not ask" in check[0].got
+
+
 def test_an_account_is_examined_without_a_plan(examined):
     found = examined(None)
     assert found.name is None

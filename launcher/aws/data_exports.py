@@ -1,0 +1,50 @@
+"""Exports of the bill: which there are, of which table, and where they are written to."""
+
+from typing import NamedTuple
+
+from launcher.aws.calls import asked, items
+from launcher.aws.session import Session
+
+HOME = "us-east-1"
+"""Where the endpoint is, for every region of the commercial partition (AWS General Reference)."""
+HEALTHY = "HEALTHY"
+
+
+class DataExport(NamedTuple):
+    """One export; `query` is its SQL, which names the table, `place` where its files are; the format is AWS's word."""
+
+    name: str
+    status: str
+    reason: str
+    query: str
+    place: str
+    file_format: str
+
+
+def data_exports(session: Session) -> list[DataExport]:
+    """Every export of the account that pays.
+
+    Args:
+        session: of us-east-1.
+
+    Raises:
+        AwsError: it may not be asked, or a call failed.
+    """
+    client = session.client("bcm-data-exports")
+    found = []
+    for each in items(client.list_exports, "list the exports of the bill", "Exports"):
+        with asked(f"look at the export {each['ExportName']}"):
+            answer = client.get_export(ExportArn=each["ExportArn"])["Export"]
+        bucket = answer["DestinationConfigurations"]["S3Destination"]
+        state = each["ExportStatus"]
+        found.append(
+            DataExport(
+                name=each["ExportName"],
+                status=state.get("StatusCode", ""),
+                reason=state.get("StatusReason", ""),
+                query=answer["DataQuery"]["QueryStatement"],
+                place=f"s3://{bucket['S3Bucket']}/{bucket['S3Prefix'].strip('/')}/{each['ExportName']}",
+                file_format=bucket["S3OutputConfigurations"]["Format"],
+            )
+        )
+    return found

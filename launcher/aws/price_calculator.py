@@ -1,0 +1,131 @@
+"""AWS's own calculator: what an account would pay for some usage, after its own discounts.
+
+A workload estimate is made, filled, read and deleted again (AWS Billing and Cost Management API reference,
+bcm-pricing-calculator, 2024-06-19). Whether it takes SageMaker's usage types is not confirmed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from launcher.aws.calls import asked, items
+from launcher.aws.session import Session
+from launcher.model.errors import AwsError
+
+HOME = "us-east-1"
+"""Where the endpoint is, for every region of the commercial partition (AWS General Reference)."""
+RATE_TYPE = "AFTER_DISCOUNTS"
+A_CALL = 25
+"""Usages of one request (botocore 1.44.5, the list's maximum)."""
+WAIT_S, MOST_WAITS = 2.0, 60
+"""Seconds between two looks at an estimate that is being worked out, and how many of them."""
+UPDATING = "UPDATING"
+
+
+class Usage(NamedTuple):
+    """So much of one usage type, with its region's prefix; `key` is at most ten letters and digits."""
+
+    key: str
+    service: str
+    usage_type: str
+    operation: str
+    amount: Decimal
+
+
+class Answered(NamedTuple):
+    """What AWS says of one usage: dollars, or None with the reason."""
+
+    usd: Decimal | None
+    reason: str = ""
+
+
+def estimated(
+    session: Session, account: str, name: str, usages: Sequence[Usage], wait: Callable[[float], None]
+) -> Mapping[str, Answered]:
+    """What AWS makes of some usages, by their keys; of one that it does not take, why.
+
+    Args:
+        session: of us-east-1.
+        account: that the usage would be of.
+        name: of the estimate while it is there; letters, digits and hyphens.
+        usages: what is asked about.
+        wait: takes seconds.
+
+    Raises:
+        AwsError: it may not be asked, a call failed, or the estimate is not worked out in two minutes.
+    """
+    client = session.client("bcm-pricing-calculator")
+    with asked("make an estimate in AWS's pricing calculator"):
+        identifier = client.create_workload_estimate(name=name[:64], rateType=RATE_TYPE)["id"]
+    try:
+        keys, found = _filled(client, identifier, account, usages)
+        _worked_out(client, identifier, wait)
+        told = items(
+            client.list_workload_estimate_usage,
+            "read the estimate of AWS's pricing calculator",
+            "items",
+            token="nextToken",  # noqa: S106 - the name of a field
+            workloadEstimateId=identifier,
+        )
+        found |= {keys[each["id"]]: _answer(each) for each in told if each.get("id") in keys}
+    finally:
+        with asked("delete the estimate in AWS's pricing calculator"):
+            client.delete_workload_estimate(identifier=identifier)
+    return {each.key: found.get(each.key, Answered(None, "AWS said nothing of it")) for each in usages}
+
+
+def _filled(
+    client: Any, identifier: str, account: str, usages: Sequence[Usage]
+) -> tuple[dict[str, str], dict[str, Answered]]:
+    """Send the usages: the keys by AWS's ids, and what it refused."""
+    keys: dict[str, str] = {}
+    refused: dict[str, Answered] = {}
+    for start in range(0, len(usages), A_CALL):
+        with asked("fill the estimate in AWS's pricing calculator"):
+            answer = client.batch_create_workload_estimate_usage(
+                workloadEstimateId=identifier, usage=[_sent(each, account) for each in usages[start : start + A_CALL]]
+            )
+        keys |= {each["id"]: each["key"] for each in answer.get("items", ()) if "id" in each and "key" in each}
+        for each in answer.get("errors", ()):
+            reason = f"{each.get('errorCode', 'refused')}: {each.get('errorMessage', 'no reason is given')}"
+            refused[str(each.get("key"))] = Answered(None, reason)
+    return keys, refused
+
+
+def _sent(each: Usage, account: str) -> dict[str, Any]:
+    return {
+        "serviceCode": each.service,
+        "usageType": each.usage_type,
+        "operation": each.operation,
+        "key": each.key,
+        "usageAccountId": account,
+        "amount": float(each.amount),
+    }
+
+
+def _worked_out(client: Any, identifier: str, wait: Callable[[float], None]) -> None:
+    """Wait until the estimate is worked out.
+
+    Raises:
+        AwsError: it is not, or AWS says that it cannot be.
+    """
+    what = "look at the estimate of AWS's pricing calculator"
+    for _ in range(MOST_WAITS):
+        with asked(what):
+            state = client.get_workload_estimate(identifier=identifier)
+        if state.get("status") != UPDATING:
+            if state.get("failureMessage"):
+                raise AwsError(f"{what}: {state['failureMessage']}")
+            return
+        wait(WAIT_S)
+    raise AwsError(f"{what}: it is still being worked out after {WAIT_S * MOST_WAITS:g} s", hint="run it again")
+
+
+def _answer(item: Mapping[str, Any]) -> Answered:
+    """What an item says."""
+    status = item.get("status")
+    if status != "VALID" or item.get("cost") is None:
+        return Answered(None, f"AWS calls it {str(status or 'unpriced').lower()}")
+    if item.get("currency", "USD") != "USD":
+        return Answered(None, f"AWS's answer is in {item['currency']}")
+    return Answered(Decimal(repr(item["cost"])))

@@ -1,0 +1,59 @@
+"""A quote beside what AWS's own calculator makes of the same lines."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+MOST_APART = Decimal("0.01")
+"""Share of the quoted dollars by which AWS's may differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedLine:
+    """Lines of a quote that AWS bills as one; `aws_usd` is None where it gave no price, with the `reason`."""
+
+    names: tuple[str, ...]
+    quoted_usd: Decimal | None
+    aws_usd: Decimal | None
+    reason: str = ""
+
+    @property
+    def difference_usd(self) -> Decimal | None:
+        """AWS's less the quoted; None where one of them is missing."""
+        return None if self.quoted_usd is None or self.aws_usd is None else self.aws_usd - self.quoted_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """All lines of a quote; `rate_type` is which of AWS's rates they were held against."""
+
+    rate_type: str
+    lines: tuple[VerifiedLine, ...]
+
+    @property
+    def compared(self) -> tuple[VerifiedLine, ...]:
+        """The lines that have both prices."""
+        return tuple(each for each in self.lines if each.difference_usd is not None)
+
+    @property
+    def quoted_usd(self) -> Decimal:
+        """The quoted dollars of the lines that have both."""
+        return sum((each.quoted_usd for each in self.compared if each.quoted_usd is not None), Decimal(0))
+
+    @property
+    def aws_usd(self) -> Decimal:
+        """AWS's dollars of the same."""
+        return sum((each.aws_usd for each in self.compared if each.aws_usd is not None), Decimal(0))
+
+    @property
+    def apart(self) -> Decimal | None:
+        """The differences of all lines, whatever their sign, as a share of the quoted; None where nothing is compared.
+
+        One line that is too dear does not make up for another that is too cheap.
+        """
+        sizes = sum((abs(each.difference_usd) for each in self.compared if each.difference_usd is not None), Decimal(0))
+        return sizes / self.quoted_usd if self.quoted_usd else None
+
+    @property
+    def holds(self) -> bool:
+        """Whether something was compared and is close enough."""
+        return self.apart is not None and self.apart <= MOST_APART

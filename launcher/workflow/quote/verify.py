@@ -1,0 +1,135 @@
+"""The stories of `quote --verify-with-aws`, its lines through AWS's own calculator, and of `quote --credits`."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from launcher.aws import credits as aws_credits
+from launcher.aws import price_calculator, price_list
+from launcher.aws.clients import Sessions
+from launcher.aws.credits import FoundCredits
+from launcher.aws.identity import caller
+from launcher.aws.price_calculator import RATE_TYPE, Answered, Usage
+from launcher.aws.price_list import Product
+from launcher.catalog.billed import is_usage_type
+from launcher.model.bill import QuotedLine
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import ImpossibleError
+from launcher.model.verification import Verification, VerifiedLine
+from launcher.pricing.compute import COMMITTED
+from launcher.workflow.bill.quoted import quoted_lines
+
+NO_SPOT = "spot has no list price, which AWS's calculator starts from"
+COMMITMENT = "a commitment's rate is in no estimate of usage"
+NO_TYPE = "its usage type is not known"
+NOT_LISTED = "the Price List has no such usage type in the region"
+NO_PRICE = "the quote has no price of it"
+MACHINES = ("BoxUsage:", "Cluster:", "Host:")
+
+
+def verify(
+    quote: Mapping[str, Any], environment: Mapping[str, str], wait: Callable[[float], None], say: Callable[[str], None]
+) -> Verification:
+    """Hold a quote against AWS's calculator; usage types and operations are those of AWS's Price List.
+
+    Args:
+        quote: slipway.quote/1.
+        environment: with credentials.
+        wait: takes seconds.
+        say: takes what is being done.
+
+    Raises:
+        ImpossibleError: there is nothing in it that AWS could be asked about.
+        AwsError: AWS could not be asked.
+    """
+    lines = quoted_lines(quote)
+    sessions = Sessions(environment)
+    region, option = quote["region"], PurchaseOption(quote["purchase_option"])
+    reasons = {number: _reason(each, option) for number, each in enumerate(lines)}
+    known = _Listed(sessions, region)
+    usages: list[Usage] = []
+    say(f"asking the Price List for {sum(not each for each in reasons.values())} usage types of {region}")
+    for number, line in enumerate(lines):
+        if not reasons[number]:
+            found = known.product(line)
+            if found is None:
+                reasons[number] = NOT_LISTED
+            else:
+                usage_type, operation = found.attributes["usagetype"], found.attributes.get("operation", "")
+                amount = line.quantity or Decimal(0)
+                usages.append(Usage(f"line{number}", line.services[0], usage_type, operation, amount))
+    if not usages:
+        listed = "; ".join(dict.fromkeys(each for each in reasons.values() if each))
+        raise ImpossibleError("AWS's calculator can be asked about no line of this quote", hint=listed)
+    account = caller(sessions.session(sessions.home, "sts")).account
+    home = sessions.session(price_calculator.HOME, "bcm-pricing-calculator")
+    answers = price_calculator.estimated(home, account, f"slipway-{quote['digest'][:12]}", usages, wait)
+    return Verification(
+        rate_type=RATE_TYPE,
+        lines=tuple(
+            _verified(line, reasons[number], answers.get(f"line{number}")) for number, line in enumerate(lines)
+        ),
+    )
+
+
+def credits_of(environment: Mapping[str, str], now: datetime) -> FoundCredits:
+    """The credits of the account that the environment has credentials of.
+
+    Raises:
+        AwsError: they may not be asked for, or a call failed.
+    """
+    sessions = Sessions(environment)
+    account = caller(sessions.session(sessions.home, "sts")).account
+    return aws_credits.account_credits(sessions.session(aws_credits.HOME, "billing"), account, now)
+
+
+class _Listed:
+    """Products of a region by usage type, each service asked for once."""
+
+    def __init__(self, sessions: Sessions, region: str) -> None:
+        self._session = sessions.session(price_list.HOME, "pricing")
+        self._region = region
+        self._known: dict[str, list[Product]] = {}
+
+    def product(self, line: QuotedLine) -> Product | None:
+        """The product that a line is billed as; None where the list has none."""
+        return next((each for each in self._candidates(line) if _is_billed_as(each, line.usage_type)), None)
+
+    def _candidates(self, line: QuotedLine) -> Iterable[Product]:
+        kind, _, machine = line.usage_type.partition(":")
+        named = machine if f"{kind}:" in MACHINES else ""
+        key = named or line.services[0]
+        if key not in self._known:
+            if named.startswith("ml."):
+                found = price_list.sagemaker_products(self._session, named, (self._region,))
+            elif named:
+                products = price_list.machine_products(self._session, named, (self._region,))
+                found = [each for each in products if price_list.is_plain(each.attributes)]
+            else:
+                found = price_list.bill_products(self._session, key, self._region)
+            self._known[key] = found
+        return self._known[key]
+
+
+def _is_billed_as(product: Product, usage_type: str) -> bool:
+    return is_usage_type(usage_type, product.attributes.get("usagetype", ""))
+
+
+def _reason(line: QuotedLine, option: PurchaseOption) -> str:
+    """Why AWS cannot be asked about a line, empty where it can."""
+    if line.usd is None:
+        return NO_PRICE
+    if line.usage_type.startswith("SpotUsage:"):
+        return NO_SPOT
+    if not line.usage_type or not line.quantity:
+        return NO_TYPE
+    if option in COMMITTED and any(option.value in name for name in line.names):
+        return COMMITMENT
+    return ""
+
+
+def _verified(line: QuotedLine, reason: str, answer: Answered | None) -> VerifiedLine:
+    if answer is None:
+        return VerifiedLine(names=line.names, quoted_usd=line.usd, aws_usd=None, reason=reason)
+    return VerifiedLine(names=line.names, quoted_usd=line.usd, aws_usd=answer.usd, reason=answer.reason)
