@@ -12,6 +12,7 @@ from infra.parts.limits import Limits
 from infra.stacks.network import NetworkStack
 from infra.targets import builder_of
 from launcher.catalog.load import Catalog, load
+from launcher.model.budget_stop import stops_at
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
@@ -19,6 +20,8 @@ from launcher.rendering import cluster
 
 RATE = "usd_per_hour"
 """Context: dollars an hour of all the plan's nodes, as its quote says. Without it there is no estimate of the spend."""
+BESIDE = "usd_per_hour_beside"
+"""Context: dollars an hour of everything beside the nodes, as its quote says; what ends a job at a sum counts them."""
 BUDGET = "max_usd"
 """Context: a lower limit in dollars than the plan's budget.max_usd, or one where the plan has none."""
 
@@ -77,12 +80,18 @@ def _limits(app: App, plan: Plan) -> Limits:
     """Money: the rate of the context, for one node, and the lower of the context's limit and the plan's."""
     rate, lower = _amount(app, RATE), _amount(app, BUDGET)
     budgets = [each for each in (lower, plan.request.budget.max_usd) if each is not None]
+    if rate is None and stops_at(plan.request, plan.place.option) is not None:
+        fix = f"-c {RATE}= with the dollars an hour of all nodes from slipway quote, or slipway deploy FILE"
+        message = "nothing can count up to it: the rate of the machines was not given"
+        found = (error("stop-without-rate", "budget.stop_at_usd", message, fix),)
+        raise ImpossibleError(f"{plan.name} would not be stopped at its sum", findings=found)
     per_node = (rate / plan.place.nodes).quantize(Decimal("0.000001")) if rate is not None else None
-    return Limits(usd_per_node_hour=per_node, max_usd=min(budgets, default=None))
+    beside = _amount(app, BESIDE, least=Decimal(0)) or Decimal(0)
+    return Limits(usd_per_node_hour=per_node, max_usd=min(budgets, default=None), usd_per_hour_beside=beside)
 
 
-def _amount(app: App, key: str) -> Decimal | None:
-    """A positive amount of dollars from the context; None where it has none."""
+def _amount(app: App, key: str, least: Decimal | None = None) -> Decimal | None:
+    """An amount of dollars from the context, above 0 or from `least` on; None where it has none."""
     given = app.node.try_get_context(key)
     if given is None:
         return None
@@ -90,8 +99,9 @@ def _amount(app: App, key: str) -> Decimal | None:
         amount = Decimal(str(given))
     except InvalidOperation:
         amount = Decimal("NaN")
-    if not amount.is_finite() or amount <= 0:
+    if not amount.is_finite() or (amount <= 0 if least is None else amount < least):
+        allowed = "above 0" if least is None else f"from {least:f} on"
         raise UnreadableInputError(
-            f"context {key} must be dollars above 0, got {given}", hint=f"cdk synth -c {key}=98.32"
+            f"context {key} must be dollars {allowed}, got {given}", hint=f"cdk synth -c {key}=98.32"
         )
     return amount

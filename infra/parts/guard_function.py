@@ -13,6 +13,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
+from infra.parts.budget_stop import BudgetStop
 from launcher.catalog.assets import asset
 from launcher.model.monitoring import GUARD_MEMORY_MB
 from launcher.model.sizing import LOG_RETENTION_DAYS
@@ -27,7 +28,8 @@ class GuardSettings:
     `module` of templates/guard watches it, `variable` tells it the cluster's `name` in the service that runs it.
     Times in hours and minutes, money in dollars; `ttl_h` and `usd_per_node_hour` None where there is none. `prepaid`
     nodes are never stopped; `ends_at` is when their service takes them back, where it says so to nobody. `key_arn` is
-    what the topic is encrypted with; None: SNS's own way.
+    what the topic is encrypted with; None: SNS's own way. `stop` is the sum at which it ends the job, None where there
+    is none.
     """
 
     cluster: str
@@ -41,6 +43,7 @@ class GuardSettings:
     usd_per_node_hour: Decimal | None
     ends_at: datetime | None = None
     key_arn: str | None = None
+    stop: BudgetStop | None = None
 
 
 class Rights(NamedTuple):
@@ -123,7 +126,7 @@ class GuardFunction(Construct):
             found["USD_PER_NODE_HOUR"] = format(settings.usd_per_node_hour, "f")
         if settings.ends_at is not None:
             found["ENDS_AT"] = settings.ends_at.isoformat()
-        return found
+        return found if settings.stop is None else {**found, **settings.stop.variables}
 
     @staticmethod
     def _statements(
@@ -144,17 +147,22 @@ class GuardFunction(Construct):
             iam.PolicyStatement(sid="OwnAge", actions=["cloudformation:DescribeStacks"], resources=[Aws.STACK_ID]),
             *rights.stop,
             iam.PolicyStatement(sid="Tell", actions=["sns:Publish"], resources=list(settings.topics)),
-            *_key_use(settings.key_arn),
+            *(settings.stop.statements if settings.stop is not None else ()),
+            *_key_use(settings.key_arn, stored=settings.stop is not None and settings.stop.place is not None),
             iam.PolicyStatement(
                 sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]
             ),
         ]
 
 
-def _key_use(key_arn: str | None) -> tuple[iam.PolicyStatement, ...]:
-    """What publishing to a topic with a key needs (SNS developer guide, permissions for encrypted topics)."""
+def _key_use(key_arn: str | None, *, stored: bool) -> tuple[iam.PolicyStatement, ...]:
+    """What publishing to a topic with a key needs (SNS developer guide, permissions for encrypted topics).
+
+    `stored`: and an object in a bucket with it.
+    """
     if key_arn is None:
         return ()
-    through = {"StringLike": {"kms:ViaService": f"sns.*.{Aws.URL_SUFFIX}"}}
+    services = [f"{each}.*.{Aws.URL_SUFFIX}" for each in (("s3", "sns") if stored else ("sns",))]
+    through = {"StringLike": {"kms:ViaService": services if stored else services[0]}}
     actions = ["kms:Decrypt", "kms:GenerateDataKey"]
     return (iam.PolicyStatement(sid="UseKey", actions=actions, resources=[key_arn], conditions=through),)

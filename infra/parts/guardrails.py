@@ -5,15 +5,17 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Protocol
 
-from aws_cdk import Aws, Stack
+from aws_cdk import Aws, CfnOutput, Stack
 from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from infra.parts.budget_stop import StopPlace, budget_stop, words
 from infra.parts.guard_function import GuardFunction, GuardSettings, Rights
 from infra.parts.limits import Limits
+from launcher.model.budget_stop import exempt
 from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import RECLAIM_MINUTES, is_prepaid
 from launcher.model.idle import idle_minutes
@@ -21,6 +23,7 @@ from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS, SPEND_
 from launcher.model.plan import Plan
 from launcher.model.target import Guard, target_of
 from launcher.rendering.cluster import cluster_name
+from launcher.rendering.names import OUTPUTS
 
 NAMESPACE = "Slipway"
 """Of the metrics that guard and nodes report (templates/guard/guard.py, templates/parallelcluster/metrics.py)."""
@@ -52,7 +55,16 @@ class Guardrails(Construct):
         topics: that topic, and the ones that `guardrails.notify` names.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, plan: Plan, limits: Limits, own: TargetGuard) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        plan: Plan,
+        limits: Limits,
+        own: TargetGuard,
+        stop: StopPlace | None = None,
+    ) -> None:
         """Make the guardrails of a plan's cluster.
 
         Args:
@@ -61,9 +73,11 @@ class Guardrails(Construct):
             plan: the plan; its `guardrails.notify` says who is told.
             limits: money.
             own: what the target has of its own.
+            stop: where a job hears that its budget is used up; None for what has no job.
         """
         super().__init__(scope, id_)
         self._plan = plan
+        self._stop = budget_stop(plan, limits, stop)
         self._dimensions = [cloudwatch.CfnAlarm.DimensionProperty(name="Cluster", value=plan.cluster_name)]
         self.topic = sns.CfnTopic(self, "Topic", display_name=f"slipway {plan.cluster_name}")
         self._topic_policy()
@@ -71,6 +85,8 @@ class Guardrails(Construct):
         self.topics = (self.topic.ref, *others)
         self._guard(limits, own)
         own.announce(plan, self)
+        if stop is not None:
+            CfnOutput(Stack.of(self), OUTPUTS["stop_uri"], value=stop.uri, description="Tells jobs to save and leave")
         self._alarms(limits)
         if limits.max_usd is not None:
             self._budget(limits.max_usd)
@@ -136,6 +152,7 @@ class Guardrails(Construct):
             idle_minutes=idle_minutes(plan.request) or 0,
             usd_per_node_hour=limits.usd_per_node_hour,
             key_arn=plan.request.storage.kms_key_arn,
+            stop=self._stop,
         )
         self._function = GuardFunction(
             self, "Guard", settings=settings, rights=own.rights(plan, self), namespace=NAMESPACE
@@ -289,29 +306,45 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     prepaid = is_prepaid(plan.place.option)
     bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
     guard, serve = guard_of(plan), plan.request.workload.serve
-    words = []
+    said = []
     if prepaid:
-        words.append(f"the {bought} is prepaid: its nodes are never stopped")
+        said.append(f"the {bought} is prepaid: its nodes are never stopped")
     if settings.ttl_h is None:
-        words.append("no time to live (guardrails.ttl_h)")
+        said.append("no time to live (guardrails.ttl_h)")
     elif prepaid:
-        words.append(f"a warning before {settings.ttl_h:g} h are over")
+        said.append(f"a warning before {settings.ttl_h:g} h are over")
     else:
-        words.append(f"{guard.stops} {settings.ttl_h:g} h after the last deployment")
+        said.append(f"{guard.stops} {settings.ttl_h:g} h after the last deployment")
     if serve is not None and serve.min_instances:
         never = "no alarm on idleness (guardrails.idle_minutes: 0)"
-        words.append(never if minutes is None else f"an alarm after {minutes:g} minutes without a request")
+        said.append(never if minutes is None else f"an alarm after {minutes:g} minutes without a request")
     elif guard.idle and not prepaid:
         never = "nothing stops idle nodes (guardrails.idle_minutes: 0)"
-        words.append(never if minutes is None else f"{guard.idle} for {minutes:g} minutes stop")
+        said.append(never if minutes is None else f"{guard.idle} for {minutes:g} minutes stop")
     if limits.max_usd is None:
-        words.append("no alarm on money (budget.max_usd)")
+        said.append("no alarm on money (budget.max_usd)")
     elif limits.usd_per_node_hour is None:
-        words.append(
+        said.append(
             f"AWS Budget of ${limits.max_usd:f} a month; no estimate, the rate was not given (-c usd_per_hour=)"
         )
     else:
-        words.append(f"alarm at an estimated ${limits.max_usd:f}, and an AWS Budget of as much a month")
+        said.append(f"alarm at an estimated ${limits.max_usd:f}, and an AWS Budget of as much a month")
+    said.append(_stop_words(plan))
     if not settings.notify:
-        words.append("nobody is told (guardrails.notify)")
-    return words
+        said.append("nobody is told (guardrails.notify)")
+    return said
+
+
+def _stop_words(plan: Plan) -> str:
+    """What happens at the plan's sum."""
+    asked = plan.request.budget.stop_at_usd
+    if asked is None:
+        return "nothing is stopped at a sum (budget.stop_at_usd)"
+    why = exempt(plan.request, plan.place.option)
+    if why is not None:
+        return f"nothing is stopped at ${words(asked)}: {why}"
+    serve = plan.request.workload.serve
+    if serve is not None:
+        ends = "goes to no instance" if serve.min_instances == 0 else "is deleted"
+        return f"the endpoint {ends} before ${words(asked)} are spent"
+    return f"the job saves and its nodes end before ${words(asked)} are spent"

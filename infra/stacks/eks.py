@@ -8,6 +8,7 @@ from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
 from infra.parts import eks_guard
+from infra.parts.budget_stop import stop_place
 from infra.parts.dashboard import Dashboard, eks_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.eks_cluster import ControlSubnets, EksCluster
@@ -93,7 +94,8 @@ class EksStack(PlanStack):
             each.node.add_dependency(*group.rules, *before)
         policy, role = pods_policy(self, plan, catalog, under)
         lend(self, cluster=self.cluster.resource, role=role, namespaces=NAMESPACES)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=eks_guard)
+        stop = stop_place(plan, under.store_uri, under.store)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=eks_guard, stop=stop)
         dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=eks_widgets(plan))
         self._outputs(plan, under, group_id=group_id, policy=policy.arn)
         CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")

@@ -8,6 +8,7 @@ from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
 from infra.parts import hyperpod_guard
+from infra.parts.budget_stop import stop_place
 from infra.parts.dashboard import Dashboard, hyperpod_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.guardrails import NAMESPACE, Guardrails, guardrail_words
@@ -84,7 +85,8 @@ class HyperPodStack(PlanStack):
         # Machines fetch their scripts through the group and mount the file system when they are made.
         lustre.file_system.node.add_dependency(*group.rules)
         self.cluster.resource.node.add_dependency(*group.rules, lustre, role)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=hyperpod_guard)
+        stop = stop_place(plan, network.store_uri, network.store)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=hyperpod_guard, stop=stop)
         connect = self.cluster.connect_command(plan.place.region)
         own = hyperpod_widgets(plan, self.cluster.cluster_id, connect)
         dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)

@@ -9,6 +9,7 @@ from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
 from infra.parts import parallelcluster_guard
+from infra.parts.budget_stop import stop_place
 from infra.parts.dashboard import Dashboard, parallelcluster_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.guardrails import Guardrails, guardrail_words
@@ -94,7 +95,8 @@ class TrainingStack(PlanStack):
         )
         # Nodes that started without the rules would have no EFA until somebody restarts them.
         self.cluster.resource.node.add_dependency(*group.rules)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=parallelcluster_guard)
+        stop = stop_place(plan, network.store_uri, network.store)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=parallelcluster_guard, stop=stop)
         head_node = self.cluster.resource.get_att_string("headNode.instanceId")
         connect = self._connect(plan, head_node)
         own = parallelcluster_widgets(plan, connect, head_node)

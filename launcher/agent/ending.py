@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from launcher.agent import exits
 from launcher.agent.errors import AgentError, LostNodeError
-from launcher.agent.node.notice import CANCEL, CAPACITY_END, FAILURE, POD_END, SIGNAL, SPOT, TAKEN_OVER, Notice
+from launcher.agent.node.notice import BUDGET, CANCEL, CAPACITY_END, FAILURE, POD_END, SIGNAL, SPOT, TAKEN_OVER, Notice
 from launcher.agent.supervision import Outcome
 
 ENDED_BY = {
@@ -14,6 +14,7 @@ ENDED_BY = {
     SIGNAL: "scheduler-signal",
     POD_END: "pod-end",
     CANCEL: "cancel",
+    BUDGET: "budget",
     FAILURE: "failure",
     TAKEN_OVER: "failure",
 }
@@ -21,6 +22,8 @@ NODE_LOST = "node-lost"
 
 _UPLOAD_AFTER_CANCEL_S = 10.0
 _UPLOAD_AFTER_SIGNAL_S = 300.0
+UPLOAD_AFTER_BUDGET_S = 180.0
+"""The tail that the guard keeps of the sum (launcher/model/budget_stop.py)."""
 _UPLOAD_AFTER_FAILURE_S = 300.0
 _AFTER_THE_NODE_S = 15.0
 """Another node of the job goes: its part is here by then or never comes, the commit may take this much longer."""
@@ -63,6 +66,8 @@ def announced(notice: Notice) -> Ending:
     reason, ended_by = f"{notice.detail}{where}", ENDED_BY[notice.source]
     if notice.source == CANCEL:
         return Ending(event="cancelled", exit_code=exits.CANCELLED, ended_by=ended_by, reason=reason)
+    if notice.source == BUDGET:
+        return Ending(event="stopped", exit_code=exits.STOPPED, ended_by=ended_by, reason=notice.detail)
     if notice.source == FAILURE:
         return failed(notice.code or exits.INTERNAL, reason)
     if notice.source == TAKEN_OVER:
@@ -103,6 +108,8 @@ def upload_patience_s(outcome: Outcome, *, final_s: float) -> float:
         return final_s if outcome.returncode == 0 and not outcome.hung else _UPLOAD_AFTER_FAILURE_S
     if notice.source == CANCEL:
         return _UPLOAD_AFTER_CANCEL_S
+    if notice.source == BUDGET:
+        return UPLOAD_AFTER_BUDGET_S
     if notice.source == TAKEN_OVER:
         return 0.0
     if outcome.node_goes_at is not None:

@@ -19,6 +19,10 @@ INTERNAL = 70
 HUNG = 124
 """No new step for `hung_minutes`: the command was ended, as timeout(1) says it. It counts as a failure."""
 
+STOPPED = 79
+"""The guard in the account said that the budget is used up: saved, and not to be requeued. The first code behind those
+of sysexits.h."""
+
 CANCELLED = 143
 """128 + SIGTERM: somebody cancelled the job; it must not come back. Slurm ignores the code of a cancelled job."""
 

@@ -21,7 +21,7 @@ RESTARTS = ("auto", "fresh")
 WRITERS = ("every-node", "first-node")
 
 _SELDOM = frozenset(
-    {"ends_at", "grace_s", "hung_minutes", "journal", "leave_before_s", "mtbf_s", "restart", "timeout_s"}
+    {"ends_at", "grace_s", "hung_minutes", "journal", "leave_before_s", "mtbf_s", "restart", "stop_uri", "timeout_s"}
 )
 _URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()=/-]*)?")
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
@@ -91,6 +91,8 @@ class JobSpec:
             tell each other. None: the folder of the events does both.
         grace_s: In a pod, the seconds from SIGTERM to its end, > 0: SIGTERM is then an interruption and no cancel.
         hung_minutes: Minutes without a new step in the metrics after which the command is ended, > 0; None: never.
+        stop_uri: `s3://bucket/key` of the object that the guard in the account writes when the budget is used up: the
+            job saves and leaves for good. None: nobody writes one.
     """
 
     run: str
@@ -110,6 +112,7 @@ class JobSpec:
     journal: str | None = None
     grace_s: float | None = None
     hung_minutes: float | None = None
+    stop_uri: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a job that cannot be run.
@@ -242,6 +245,7 @@ _JOB_KEYS: dict[str, _Kind] = {
     "journal": str,
     "grace_s": _number,
     "hung_minutes": _number,
+    "stop_uri": str,
 }
 _CHECKPOINT_KEYS: dict[str, _Kind] = {
     "uri": str,
@@ -324,8 +328,11 @@ def _job_problems(spec: JobSpec) -> list[str]:
         for name in ("imds_poll_s", "hung_minutes", "grace_s")
         if (value := getattr(spec, name)) is not None and not value > 0
     )
-    if spec.journal is not None and not _URI.fullmatch(spec.journal):
-        problems.append(f"journal: got {spec.journal!r}; it must be s3://bucket/prefix")
+    problems.extend(
+        f"{name}: got {value!r}; it must be s3://bucket/{form}"
+        for name, form in (("journal", "prefix"), ("stop_uri", "key"))
+        if (value := getattr(spec, name)) is not None and not _URI.fullmatch(value)
+    )
     if not spec.leave_before_s >= 0:
         problems.append(f"leave_before_s: got {spec.leave_before_s}; it must not be negative")
     try:

@@ -29,14 +29,19 @@ _SLOWER = 1.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """What `life.json` says: the number of the newest life, and whether the job has completed in it."""
+    """What `life.json` says: the number of the newest life, and whether the job is done with it.
+
+    `stopped`: it is, because its budget was used up.
+    """
 
     number: int
     completed: bool = False
+    stopped: bool = False
 
     def to_json(self) -> str:
         """The text of `life.json`."""
-        return json.dumps({"life": self.number, "completed": self.completed}) + "\n"
+        more = {"stopped": True} if self.stopped else {}
+        return json.dumps({"life": self.number, "completed": self.completed, **more}) + "\n"
 
 
 def folder_of(number: int) -> str:
@@ -52,7 +57,11 @@ def parse_life(text: str) -> Life | None:
     """The newest life; None for what cannot be read, which is as if there had been none."""
     try:
         document = json.loads(text)
-        return Life(number=int(document["life"]), completed=document["completed"] is True)
+        return Life(
+            number=int(document["life"]),
+            completed=document["completed"] is True,
+            stopped=document.get("stopped") is True,
+        )
     except (ValueError, TypeError, KeyError):
         return None
 
@@ -74,7 +83,7 @@ class Meeting:
         self._token = secrets.token_hex(8)
         self._said: set[str] = set()
         self._number = 0
-        self.completed = False
+        self.completed = self.stopped = False
 
     def join(self, *, over: Callable[[], bool]) -> Placement | None:
         """Take a seat, and wait until the life begins.
@@ -84,7 +93,7 @@ class Meeting:
 
         Returns:
             The place with the number of the life as its attempt; None where the pod is to leave, or where nothing is
-            left to do because the job has `completed`.
+            left to do because the job has `completed`, or was `stopped` for good.
 
         Raises:
             StoreError: The store refuses for good.
@@ -105,7 +114,7 @@ class Meeting:
             time.sleep(_LOOK_S)
         return None
 
-    def complete(self, *, over: Callable[[], bool]) -> bool:
+    def complete(self, *, over: Callable[[], bool], stopped: bool = False) -> bool:
         """On the first pod: say that the job is done. On the others: wait until the first one has said it.
 
         A pod that ends well is not started again. Were one to end before the job is done, the others would wait for it
@@ -113,6 +122,7 @@ class Meeting:
 
         Args:
             over: Whether this pod is to leave.
+            stopped: It is done because its budget was used up: a pod that is started again ends at once.
 
         Returns:
             Whether the job is done; False where another life has begun, or this pod is to leave.
@@ -123,7 +133,7 @@ class Meeting:
                 life = None if found is None else parse_life(found.text)
                 if life is None or life.number != self._number or life.completed:
                     return life is not None and life.completed
-                done = replace(life, completed=True).to_json()
+                done = replace(life, completed=True, stopped=stopped).to_json()
                 if self._place.part == 0 and self._store.swap_text(LIFE, done, before=found) is not None:
                     return True
                 if self._place.part > 0:
@@ -139,7 +149,7 @@ class Meeting:
         found = self._store.find_text(LIFE)
         life = None if found is None else parse_life(found.text)
         if life is not None and life.completed:
-            self.completed = True
+            self.completed, self.stopped = True, life.stopped
             return None
         if self._place.part == 0:
             return self._begin(found, life)

@@ -46,7 +46,8 @@ def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> i
     meeting = Meeting(store, placement(spec.run, environment), say=_say)
     place = meeting.join(over=notices.pending)
     if meeting.completed:
-        _say("the job has completed")
+        # An operator that starts what failed again has to be told that there is nothing left to start.
+        _say("the job was stopped at its budget" if meeting.stopped else "the job has completed")
         return exits.COMPLETED
     if place is None:
         return exits.INTERRUPTED
@@ -57,6 +58,8 @@ def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> i
         code = Session(spec, environment, place=place, notices=notices, board=board).run()
         if code == exits.COMPLETED and not meeting.complete(over=notices.pending):
             code = exits.INTERRUPTED
+        if code == exits.STOPPED:
+            meeting.complete(over=lambda: True, stopped=True)
     kept.finish(within_s=_KEEP_IN_HASTE_S if notices.pending() else _KEEP_S)
     return code
 

@@ -23,13 +23,14 @@ from launcher.agent.events import ROUTINE, EventLog, events_path
 from launcher.agent.job import JobSpec, expand
 from launcher.agent.manifest import Manifest
 from launcher.agent.node.board import Board
-from launcher.agent.node.notice import FAILURE, TAKEN_OVER, Notice
+from launcher.agent.node.notice import BUDGET, FAILURE, TAKEN_OVER, Notice
 from launcher.agent.node.notices import Notices, heed
 from launcher.agent.node.peers import Peers, in_folder
 from launcher.agent.node.placement import Placement, placement
 from launcher.agent.node.process import Command, start_failure_code
 from launcher.agent.node.progress import Metrics
 from launcher.agent.node.step_daemon import StepDaemon
+from launcher.agent.store import stop_watch
 from launcher.agent.store.objects import Store
 from launcher.agent.supervision import AttemptServices, Outcome, Supervision
 
@@ -124,6 +125,11 @@ class Session:
             self._notices.watch_metadata(self._environment, poll_s=spec.imds_poll_s, log=self._log)
         self._peers.open()
         self._step_daemon.watch()
+        budget = stop_watch.begin(
+            None if place.part else spec.stop_uri,
+            on_stop=lambda words: self._notices.put(Notice(source=BUDGET, detail=words)),
+            on_trouble=lambda text: self._log.append("store-trouble", error=f"the budget's stop is not seen: {text}"),
+        )
         try:
             with self._scratch:
                 found = self._attempt()
@@ -131,10 +137,11 @@ class Session:
             found = ending.stopped(error)
         finally:
             self._notices.stop()
+            budget.stop()
         said = {"reason": found.reason} if found.reason else {}
         self._log.append(found.event, ended_by=found.ended_by, exit_code=found.exit_code, **said)
         self._peers.close(exit_code=found.exit_code)
-        self._step_daemon.end(cancelled=found.exit_code == exits.CANCELLED)
+        self._step_daemon.end(cancelled=found.exit_code in (exits.CANCELLED, exits.STOPPED))
         return found.exit_code
 
     def _attempt(self) -> Ending:

@@ -1,7 +1,7 @@
 """HyperPod clusters, their file systems, and training plans that were bought, as AWS describes them."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -127,6 +127,28 @@ def _group(found: Mapping[str, Any]) -> GroupState:
         health_checks=tuple(found.get("OnStartDeepHealthChecks", ())),
         training_plan_arn=found.get("TrainingPlanArn"),
     )
+
+
+def start_workers(session: Session, cluster: str, groups: Sequence[Mapping[str, Any]]) -> bool:
+    """Have instance groups be as large as asked again, after a guard has deleted their machines.
+
+    Args:
+        session: of the cluster's region.
+        cluster: its name.
+        groups: as UpdateCluster takes them, each with its `InstanceCount`.
+
+    Returns:
+        Whether there was anything to do.
+
+    Raises:
+        AwsError: there is no such cluster, or a call failed.
+    """
+    there = describe_cluster(session, cluster).groups
+    if all(there[each["InstanceGroupName"]].wanted >= each["InstanceCount"] for each in groups):
+        return False
+    with translated(f"start the workers of {cluster}"):
+        session.client("sagemaker").update_cluster(ClusterName=cluster, InstanceGroups=list(groups))
+    return True
 
 
 def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:

@@ -94,8 +94,8 @@ class Cdk:
             plan: the run folder's plan file.
             digest: what was quoted: the stacks have to be of that plan.
             folder: where the assembly goes.
-            amounts: dollars for the alarm on spending: `usd_per_hour`, the quoted rate of all nodes, and `max_usd`, a
-                lower limit than the plan's budget; without them there is no such alarm, or only the plan's.
+            amounts: dollars that the guard counts with (`Quote.amounts`): without a rate there is no alarm on
+                spending, without a lower limit only the plan's.
 
         Raises:
             ImpossibleError: the app refused the plan, or validation of the templates found something.

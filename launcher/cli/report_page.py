@@ -23,6 +23,8 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
     count = len(report.attempts)
     lines = ["", f"  {report.name}: {report.status.value} after {count} attempt{'s' if count != 1 else ''}{where}", ""]
     lines += attempt_rows(report.attempts, width)
+    if report.stopped is not None:
+        lines += ["", *wrapped(f"  {report.stopped.words}", width)]
     lines += ["", *(piece for line in _money(report) for piece in wrapped(line, width))]
     return lines + _checked(report, width, everything=everything)
 

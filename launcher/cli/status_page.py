@@ -29,6 +29,9 @@ def page(found: RunState, width: int) -> list[str]:
         lines += [piece for line in ways for piece in wrapped(f"  {line}", width)]
     elif found.status != NOT_SUBMITTED:
         lines.append("  a run that is over; slipway report shows what it came to")
+    stopped = found.report.stopped if found.report is not None else None
+    if stopped is not None:
+        lines += wrapped(f"  {stopped.words}", width)
     progress = _progress(found)
     if progress:
         lines += [f"  {progress}"]

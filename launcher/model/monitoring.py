@@ -14,6 +14,8 @@ GUARD_METRICS = ("RunningNodes", "NodeHours")
 """Custom metrics that the guard reports of a cluster."""
 SPEND_METRIC = "EstimatedSpend"
 """One more, where the rate of a node-hour is known."""
+DOLLARS_METRIC = "Dollars"
+"""And one where it ends the job at a sum (templates/guard/budget.py)."""
 NODE_METRICS = ("AcceleratorUtilization", "AcceleratorMemoryUsed", "AcceleratorErrors")
 """Custom metrics of each node with accelerators (templates/parallelcluster/metrics.py)."""
 NODE_REPORTS_PER_HOUR = 60
@@ -39,6 +41,8 @@ STAGED_FOLDER = ".work"
 """Below the jobs' part of the store: archives of the user's folder and of job folders, on their way to a cluster."""
 JOURNAL_FOLDER = ".runs"
 """Beside it: what happens to jobs whose nodes share no folder."""
+BUDGET_FOLDER = ".budget"
+"""Beside them: the word of a cluster's guard to its job that the budget is used up."""
 STAGED_DAYS, RESENT_DAYS = 30, 14
 """Days until such an archive expires, and until one that is there already is sent anew: the difference is the time for
 which a job may at least wait in its queue."""
@@ -62,13 +66,13 @@ def alarms(*, budgeted: bool, rated: bool) -> tuple[Alarm, ...]:
     return (Alarm.SILENT, Alarm.SPEND) if budgeted and rated else (Alarm.SILENT,)
 
 
-def guard_metrics(*, rated: bool) -> tuple[str, ...]:
-    """The custom metrics that the guard reports.
+def guard_metrics(*, rated: bool, stops: bool = False) -> tuple[str, ...]:
+    """The custom metrics that the guard reports; `stops` says that it ends the job at a sum.
 
     >>> guard_metrics(rated=False)
     ('RunningNodes', 'NodeHours')
     """
-    return (*GUARD_METRICS, SPEND_METRIC) if rated else GUARD_METRICS
+    return (*GUARD_METRICS, *((SPEND_METRIC,) if rated else ()), *((DOLLARS_METRIC,) if stops else ()))
 
 
 def node_metrics(facts: InstanceType) -> tuple[str, ...]:

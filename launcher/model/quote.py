@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from launcher.model.budget_stop import stops_at
 from launcher.model.enums import Availability
 from launcher.model.finding import Finding
 from launcher.model.money import Assumption, CostComponent, Price, Range, Unpriced, UsdRange
@@ -116,6 +117,23 @@ class Quote:
     def missing_usd(self) -> Decimal:
         """What those lines come to at the dearest prices that are known of other regions; it is in no total."""
         return sum((each.elsewhere_usd for each in self.components if each.elsewhere_usd is not None), Decimal(0))
+
+    @property
+    def usd_per_hour_beside(self) -> Decimal:
+        """What the quote has beside the machines, spread over the hours that they are billed for, one at least."""
+        beside = (each.usd for each in self.components if each.usd is not None and each.group != "compute")
+        hours = Decimal(repr(max(self.billed_hours, 1.0)))
+        return (sum(beside, Decimal(0)) / hours).quantize(Decimal("0.0001"))
+
+    def amounts(self, max_usd: Decimal | None) -> dict[str, Decimal]:
+        """The money that the stacks are made with: rates of the quote, and a lower limit than the plan's, if any.
+
+        What costs beside the machines is told where a sum is counted up to.
+        """
+        stops = stops_at(self.plan.request, self.plan.place.option) is not None
+        beside = self.usd_per_hour_beside if stops else None
+        given = {"usd_per_hour": self.usd_per_hour, "usd_per_hour_beside": beside, "max_usd": max_usd}
+        return {name: usd for name, usd in given.items() if usd is not None}
 
     @property
     def unpriced(self) -> str | None:

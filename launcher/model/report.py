@@ -16,18 +16,20 @@ class RunStatus(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    STOPPED = "stopped"
 
     @property
     def words(self) -> str:
-        """What a job did: it failed, or was cancelled."""
-        return "was cancelled" if self is RunStatus.CANCELLED else self.value
+        """What a job did: it failed, was cancelled, or was stopped at its budget."""
+        said = {RunStatus.CANCELLED: "was cancelled", RunStatus.STOPPED: "was stopped at its budget"}
+        return said.get(self, self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One start of the job.
 
-    `ended_by` is completed, spot-interruption, node-lost, failure or cancel; None while it runs.
+    `ended_by` is completed, spot-interruption, node-lost, failure, cancel or budget; None while it runs.
 
     `resumed_from_step` is the step of the restored checkpoint, 0 for a start from nothing; `last_step` the last step
     that the trainer reported, None when it reported none.
@@ -44,6 +46,26 @@ class Attempt:
     def hours(self) -> float:
         """Wall hours, 0 while it runs."""
         return 0.0 if self.ended_at is None else (self.ended_at - self.started_at).total_seconds() / 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetStop:
+    """A job that was stopped because its sum was used up: what was spent of what, and the newest whole checkpoint."""
+
+    reason: str
+    checkpoint_step: int | None
+
+    @property
+    def words(self) -> str:
+        """What happened, and how to go on."""
+        kept = "no checkpoint" if self.checkpoint_step is None else f"checkpoint of step {self.checkpoint_step}"
+        return f"stopped at the budget: {self.reason}, {kept}; {self.next}"
+
+    @property
+    def next(self) -> str:
+        """How to go on."""
+        where = "it begins anew" if self.checkpoint_step is None else f"it resumes from step {self.checkpoint_step}"
+        return f"raise budget.stop_at_usd and launch again: {where}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +91,8 @@ class Report:
 
     `usd_per_hour` is the quoted rate of all nodes; `usd_at_quoted_rate` is what the hours used would cost at it.
     `simulated` says that the machines were stand-ins, so that their hours say nothing of the quoted ones. `endpoint` is
-    what a serving plan deployed; None for a cluster, and where none came into service.
+    what a serving plan deployed; None for a cluster, and where none came into service. `stopped` says that the budget
+    ended it.
     """
 
     name: str
@@ -85,6 +108,7 @@ class Report:
     verified_resources: tuple[str, ...]
     not_emulated: tuple[str, ...]
     endpoint: EndpointReport | None = None
+    stopped: BudgetStop | None = None
 
     @property
     def actual_hours(self) -> float:

@@ -263,6 +263,9 @@ class Budget:
 
     max_usd: Decimal | None = setting(None, Nullable(item=Usd()), "dollars for the job")
     max_usd_per_hour: Decimal | None = setting(None, Nullable(item=Usd()), "dollars an hour for all nodes")
+    stop_at_usd: Decimal | None = setting(
+        None, Nullable(item=Usd()), "dollars at which the guard has the job save and ends the machines"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

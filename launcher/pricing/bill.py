@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
+from launcher.model.budget_stop import stops_at
 from launcher.model.enums import CheckpointMode, TargetKind
 from launcher.model.hyperpod import is_prepaid
 from launcher.model.money import Assumption
@@ -79,11 +80,15 @@ class Bill:
         reports = bool(node_metrics(self.catalog.instance_types[place.instance_type]))
         key = (
             *(place.target, place.nodes, place.region, self._beside_gateway(place)),
-            *(reports, is_prepaid(place.option), work.checkpoint_gb, boot_hours(work)),
+            *(reports, is_prepaid(place.option), self._stops(place), work.checkpoint_gb, boot_hours(work)),
         )
         if key not in self._rests:
             self._rests[key] = Rest(self.lines(place, work))
         return self._rests[key]
+
+    def _stops(self, place: Place) -> bool:
+        """Whether the guard ends the job at a sum."""
+        return stops_at(self.request, place.option) is not None
 
     def lines(self, place: Place, work: Work) -> tuple[Line, ...]:
         """The lines beside the compute."""
@@ -102,7 +107,8 @@ class Bill:
             name = head_node(place.nodes, request.storage.head_node)
             found.append(_machine(prices, target.head.name, name, 1, target))
         found += (*cluster.machines, *_logs(prices, place))
-        found += metrics(prices, place, facts, own=self._own, start_up_h=boot_hours(work))
+        stops = self._stops(place)
+        found += metrics(prices, place, facts, own=self._own, start_up_h=boot_hours(work), stops=stops)
         return (*found, *cluster.watch)
 
     def _beside_gateway(self, place: Place) -> bool:

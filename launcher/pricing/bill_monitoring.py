@@ -72,7 +72,9 @@ def watch(prices: Prices, request: PlanRequest, *, own_alarms: int) -> Iterator[
         yield Watch(prices.line("AWS Budget", "other", "budgets.budget", "budget-month"), 1)
 
 
-def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, start_up_h: float) -> Iterator[Line]:
+def metrics(
+    prices: Prices, place: Place, facts: InstanceType, *, own: bool, start_up_h: float, stops: bool = False
+) -> Iterator[Line]:
     """Custom metrics and the calls that carry them: of the nodes, and of a cluster of its own.
 
     Args:
@@ -81,6 +83,7 @@ def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, sta
         facts: their type.
         own: whether the cluster is made for the job.
         start_up_h: hours that a node runs beside those of the job.
+        stops: whether the guard ends the job at a sum, up to which it adds one metric more.
     """
     # Nothing on a node of Kubernetes reports its accelerators to CloudWatch.
     of_nodes = 0 if target_of(place.target).pods else len(node_metrics(facts)) * place.nodes
@@ -89,9 +92,9 @@ def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, sta
     target = target_of(place.target)
     head, guard = target.head or NO_HEAD_NODE, target.guard
     if own:
-        of_cluster = len(guard_metrics(rated=True)) + head.metrics
+        of_cluster = len(guard_metrics(rated=True, stops=stops)) + head.metrics
         reports = HEAD_NODE_REPORTS_PER_HOUR if head.metrics else 0
-        cluster_calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS + reports
+        cluster_calls = GUARD_CALLS_PER_HOUR * (GUARD_REQUESTS + stops) + reports
         # Only a fleet that may be stopped is looked at for idleness.
         if guard is not None and not is_prepaid(place.option):
             calls += GUARD_CALLS_PER_HOUR * (guard.metrics_a_look + guard.metrics_a_node * place.nodes)

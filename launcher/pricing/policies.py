@@ -17,6 +17,7 @@ def policies(request: PlanRequest, interval_s: float | None) -> tuple[Policy, ..
         _policy("checkpoints", f"{every}{saves.keep} kept, by {saves.mode.value}" if kept else None),
         _policy("budget", None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate"),
         _policy("hourly budget", None if budget.max_usd_per_hour is None else f"${budget.max_usd_per_hour:f} an hour"),
+        _policy("stop at a sum", None if budget.stop_at_usd is None else f"${budget.stop_at_usd:f}, saved before"),
         _policy("TTL", None if rails.ttl_h is None else f"{rails.ttl_h:g} h"),
         _policy("idle stop", None if idle is None else f"{idle:g} min"),
         _policy("hung-job stop", f"{rails.hung_minutes:g} min without a step" if rails.hung_minutes else None),

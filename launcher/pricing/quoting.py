@@ -22,6 +22,7 @@ from launcher.pricing.hyperpod import surcharge
 from launcher.pricing.policies import policies
 from launcher.pricing.refusals import may_be_late
 from launcher.pricing.spot_prices import spot_price
+from launcher.pricing.stop_findings import stop_findings
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 from launcher.pricing.trust import trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions
@@ -87,7 +88,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
     plan, hours = candidate.plan, _hours(candidate, cost)
     usd = None if cost is None else _total(candidate, cost, hours)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
-    findings = _findings(candidate, hours)
+    findings = (*_findings(candidate, hours), *stop_findings(plan, usd, per_hour))
     return Quote(
         plan=plan,
         work=candidate.work,

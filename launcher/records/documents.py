@@ -10,7 +10,7 @@ from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import CostComponent, Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Gate, Quote
-from launcher.model.report import Attempt, Report, RunStatus
+from launcher.model.report import Attempt, BudgetStop, Report, RunStatus
 from launcher.pricing.alternatives import Alternative
 from launcher.records import endpoint_documents
 from launcher.records.serving_documents import serving
@@ -287,7 +287,23 @@ def report_document(report: Report) -> Json:
         "verified_resources": list(report.verified_resources),
         "not_emulated": list(report.not_emulated),
         "endpoint": endpoint_documents.endpoint(report.endpoint),
+        "stopped": stopped_document(report.stopped),
     }
+
+
+def stopped_document(found: BudgetStop | None) -> Json | None:
+    """That the budget ended a job, what it kept, and how to go on."""
+    if found is None:
+        return None
+    return {"reason": found.reason, "checkpoint_step": found.checkpoint_step, "next": found.next}
+
+
+def _stopped(data: Mapping[str, Any] | None) -> BudgetStop | None:
+    """The same read back; reports of earlier versions have none."""
+    if data is None:
+        return None
+    hold(data, {"reason": str, "checkpoint_step": (int, None)})
+    return BudgetStop(reason=data["reason"], checkpoint_step=data["checkpoint_step"])
 
 
 _REPORT: dict[str, Any] = {
@@ -335,6 +351,7 @@ def parse_report(document: Mapping[str, Any]) -> Report:
             verified_resources=tuple(document["verified_resources"]),
             not_emulated=tuple(document["not_emulated"]),
             endpoint=endpoint_documents.parse_endpoint(document.get("endpoint")),
+            stopped=_stopped(document.get("stopped")),
         )
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as problem:
         raise UnreadableInputError(f"this is no report: {type(problem).__name__} {problem}") from problem

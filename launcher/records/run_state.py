@@ -68,6 +68,7 @@ def status_document(found: RunState) -> dict[str, Any]:
         "checkpoint_uri": submission.checkpoint_uri if submission is not None else None,
         "meter": meter_document(found.meter),
         "work": submission.work if submission is not None else None,
+        "stopped": report["stopped"] if report is not None else None,
         "stacks": list(found.stacks),
         "stack_states": None if found.stack_states is None else dict(sorted(found.stack_states.items())),
         "attempts": report["attempts"] if report is not None else [],

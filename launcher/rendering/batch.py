@@ -201,6 +201,7 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
             ends_at=_ends_at(plan),
             leave_before_s=_leave_before_s(plan),
             hung_minutes=plan.request.guardrails.hung_minutes or None,
+            stop_uri=names.stop_uri,
         )
     except JobSpecError as refusal:
         found = [error("job-refused", "run", problem) for problem in refusal.problems]

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from launcher.model.budget_stop import is_joined, stops_at
+from launcher.model.monitoring import BUDGET_FOLDER
 from launcher.model.plan import Plan
 from launcher.planning.networks import subnet_id
 
@@ -15,7 +17,8 @@ class ClusterNames:
     `store_uri` is the folder in S3 that the cluster's nodes may write to, `s3://bucket/prefix`; `node_setup_uri` the
     nodes' set-up script and `node_metrics_uri` what it makes report of the accelerators, None where nodes need neither;
     `session_log_policy_arn` lets machines that people enter write the log of their sessions, None where none is kept.
-    HyperPod alone has `role_arn`, the role of its machines, `lifecycle_uri`, the folder of their scripts in S3, and the
+    `stop_uri` is where its guard tells a job that the budget is used up, None where it does not. HyperPod alone has
+    `role_arn`, the role of its machines, `lifecycle_uri`, the folder of their scripts in S3, and the
     two names of its file system.
     """
 
@@ -26,6 +29,7 @@ class ClusterNames:
     node_setup_uri: str | None = None
     node_metrics_uri: str | None = None
     session_log_policy_arn: str | None = None
+    stop_uri: str | None = None
     role_arn: str | None = None
     lifecycle_uri: str | None = None
     lustre_dns_name: str | None = None
@@ -40,6 +44,7 @@ OUTPUTS: Mapping[str, str] = {
     "node_setup_uri": "NodeSetupUri",
     "node_metrics_uri": "NodeMetricsUri",
     "session_log_policy_arn": "SessionLogPolicyArn",
+    "stop_uri": "StopUri",
 }
 """The training stack's output for each name."""
 HYPERPOD_OUTPUTS: Mapping[str, str] = {
@@ -70,11 +75,14 @@ def symbolic_names(plan: Plan) -> ClusterNames:
     What the plan itself names is taken from it.
     """
     cluster = f"slipway-{plan.cluster_name}"
+    store_uri = plan.request.checkpoint.uri or f"s3://{cluster}-checkpoints/jobs"
+    stops = stops_at(plan.request, plan.place.option) is not None and not is_joined(plan.request)
     return ClusterNames(
         subnet_id=subnet_id(plan) or "subnet-private0subnet000",
         security_group_id="sg-node0security0000",
         node_policy_arn=f"arn:aws:iam::000000000000:policy/parallelcluster/{cluster}",
-        store_uri=plan.request.checkpoint.uri or f"s3://{cluster}-checkpoints/jobs",
+        store_uri=store_uri,
+        stop_uri=f"{store_uri.rstrip('/')}/{BUDGET_FOLDER}/stop.json" if stops else None,
         node_setup_uri=f"s3://{cluster}-assets/node.sh",
         node_metrics_uri=f"s3://{cluster}-assets/metrics.py",
         session_log_policy_arn=(
@@ -103,6 +111,7 @@ def deployed_names(outputs: Mapping[str, str]) -> ClusterNames:
         node_setup_uri=outputs.get(OUTPUTS["node_setup_uri"]),
         node_metrics_uri=outputs.get(OUTPUTS["node_metrics_uri"]),
         session_log_policy_arn=outputs.get(OUTPUTS["session_log_policy_arn"]),
+        stop_uri=outputs.get(OUTPUTS["stop_uri"]),
         **{name: outputs.get(output) for name, output in HYPERPOD_OUTPUTS.items()},
     )
 

@@ -22,6 +22,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from launcher.aws import functions, stacks
+from launcher.aws.session import Session
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.sandbox import environment
 from launcher.sandbox.aws import access_log
@@ -31,6 +33,7 @@ from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.embedded import EmbeddedServer
 from launcher.sandbox.endpoint.model_server import Behaviour
+from launcher.sandbox.guard_play import GuardPlay
 from launcher.sandbox.inventory import NotEmulated, Resource, not_emulated, resources_of
 from launcher.sandbox.needs import refuse_unless_possible
 from launcher.sandbox.processes import MARK
@@ -43,6 +46,7 @@ NOTICE_S = 120.0
 """From the notice to the end of a spot instance (EC2 User Guide, "Spot Instance interruption notices", 2026-11-20)."""
 
 _LOOK_S = 0.05
+_FUNCTION = "AWS::Lambda::Function"
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _unwinding: list[str] = []
 _before: dict[int, Any] = {}
@@ -288,6 +292,22 @@ class Sandbox:
             node: the node's name.
         """
         self._call("replace_node", cluster=cluster, node=node)
+
+    def guard_play(self, stack: str, module: str, base: Mapping[str, str]) -> GuardPlay:
+        """The guard of a stack, to be called on a clock that runs fast.
+
+        Args:
+            stack: the stack that its function is in.
+            module: its file of templates/guard.
+            base: the environment that the sandbox's is added to.
+
+        Raises:
+            AwsError: there is no such function.
+        """
+        own = {**self.process_environment(base), "AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region}
+        session = Session(environment=own, region=self.region)
+        (name,) = (each.physical_id for each in stacks.resources(session, stack) if each.type == _FUNCTION)
+        return GuardPlay(module=module, variables=functions.describe(session, name).environment, environment=own)
 
     def stop(self) -> None:
         """End everything that belongs to it, in any state; a second call does nothing. One that stays is only left."""

@@ -2,7 +2,8 @@
 """The guard of a SageMaker endpoint: what differs from a cluster's.
 
 An endpoint follows its traffic by itself, and has an alarm for the time in which nobody asks: the guard deletes it when
-its time is over, and never because it is idle. SageMaker counts its instances; those that are starting cost already.
+its time is over, and never because it is idle. Where the sum of its budget is used up, one that may be at no instance
+goes there and stays, any other is deleted. SageMaker counts its instances; those that are starting cost already.
 """
 
 import os
@@ -15,6 +16,10 @@ from guard import Guard, Node, Settings, respond
 
 MISSING = "ValidationException"
 """What SageMaker answers to the name of an endpoint that does not exist."""
+VARIANT = "main"
+"""Its one variant (infra/parts/endpoint.py)."""
+SUSPENDED = ("DynamicScalingOutSuspended", "ScheduledScalingSuspended")
+"""What would bring instances back: the alarm that wakes it, and the clock, which sets ranges of its own."""
 
 
 def handler(event: Mapping[str, Any], _context: object) -> None:
@@ -50,6 +55,38 @@ class EndpointGuard(Guard):
     def all_idle(self, _nodes: list[Node]) -> bool:
         """Never: an hour without a request is a night, not the end of a service."""
         return False
+
+    def end_service(self, reason: str, count: int) -> None:
+        """To no instance, where the plan lets it be at none: its range ends there, so that no request wakes it."""
+        limit = self.settings.sum
+        if limit is None or not limit.to_zero:
+            self.stop(reason, count)
+            return
+        autoscaling = self.client("application-autoscaling")
+        pages = autoscaling.get_paginator("describe_scalable_targets").paginate(
+            ServiceNamespace="sagemaker", ResourceIds=self.scaled()
+        )
+        # "It changes the resource's current capacity to a value that is inside of this range" (RegisterScalableTarget).
+        open_ones = [each for page in pages for each in page["ScalableTargets"] if each["MaxCapacity"]]
+        for each in open_ones:
+            autoscaling.register_scalable_target(
+                **{key: each[key] for key in ("ServiceNamespace", "ResourceId", "ScalableDimension")},
+                MinCapacity=0,
+                MaxCapacity=0,
+                SuspendedState=dict.fromkeys(SUSPENDED, True),
+            )
+        if open_ones:
+            self.tell(
+                "endpoint scaled to zero",
+                f"{reason}. Its endpoint {self.settings.name} ({count} instances) goes to none and stays there:"
+                f" requests fail or wait from now on.\nMake it answer again: raise the sum, then slipway down"
+                f" {self.settings.cluster} and slipway deploy",
+            )
+
+    def scaled(self) -> list[str]:
+        """What may be scaled: the copies of its component, or the instances of its variant."""
+        name = self.settings.name
+        return [f"inference-component/{name}", f"endpoint/{name}/variant/{VARIANT}"]
 
     def stop(self, reason: str, count: int) -> None:
         """Delete the endpoint, its component first: the next call deletes what this one had to leave."""

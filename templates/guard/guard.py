@@ -6,8 +6,8 @@
 A Lambda function, called every five minutes, for every interruption notice of the account, and for the events of this
 cluster that people are told of. It works without anybody
 being there, and it keeps nothing: the number of running nodes is a CloudWatch metric, and node-hours are that metric
-added up since the last deployment of the stack. Standard library and boto3 alone; infra/parts/guardrails.py sets the
-environment variables that `Settings` reads.
+added up since the last deployment of the stack. budget.py holds the sum at which it ends a job. Standard library and
+boto3 alone; infra/parts/guardrails.py sets the environment variables that `Settings` reads.
 """
 
 import json
@@ -19,6 +19,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
+from botocore.exceptions import ClientError
+from budget import DOLLARS, GO_ON, Sum, said_at
 
 Node = Mapping[str, Any]
 """An instance as EC2 describes it."""
@@ -78,6 +80,7 @@ class Settings:
     idle: timedelta
     usd_per_node_hour: float | None
     ends: datetime | None
+    sum: Sum | None = None
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> "Settings":
@@ -95,6 +98,7 @@ class Settings:
             idle=timedelta(minutes=float(variables["IDLE_MINUTES"])),
             usd_per_node_hour=float(rate) if rate else None,
             ends=datetime.fromisoformat(ends) if ends else None,
+            sum=Sum.of(variables),
         )
 
 
@@ -123,15 +127,18 @@ class Guard:
         """Use `client(service)` to reach AWS."""
         self.settings = settings
         self.now = now
+        self.client = client
+        self.spent = 0.0
         self.ec2, self.cloudwatch, self.dynamodb, self.cloudformation, self.sns = (
             client(service) for service in ("ec2", "cloudwatch", "dynamodb", "cloudformation", "sns")
         )
 
     def watch(self) -> None:
-        """Count, add up, and stop the fleet when its time is over or nothing happens on it."""
+        """Count, add up, and stop the fleet when its time or its money is over, or nothing happens on it."""
         nodes = self.nodes()
         began = self.deployed_at()
         self.measure(len(nodes), began)
+        self.watch_sum(len(nodes))
         self.watch_time(began, len(nodes))
         if not self.settings.prepaid and self.all_idle(nodes):
             minutes = round(self.settings.idle.total_seconds() / 60)
@@ -148,10 +155,21 @@ class Guard:
         return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]
 
     def deployed_at(self) -> datetime:
-        """When the stack was last changed: time and money are counted from there."""
-        (stack,) = self.cloudformation.describe_stacks(StackName=self.settings.stack)["Stacks"]
+        """When the stack was last changed: time, and the money of the estimate, are counted from there."""
+        stack = self.stack()
         began: datetime = stack.get("LastUpdatedTime", stack["CreationTime"])
         return began
+
+    def made_at(self) -> datetime:
+        """When the stack was made: the sum is counted from there."""
+        made: datetime = self.stack()["CreationTime"]
+        return made
+
+    def stack(self) -> Mapping[str, Any]:
+        """The cluster's stack as CloudFormation describes it."""
+        (stack,) = self.cloudformation.describe_stacks(StackName=self.settings.stack)["Stacks"]
+        found: Mapping[str, Any] = stack
+        return found
 
     def measure(self, count: int, began: datetime) -> None:
         """Report the number of nodes and, where the rate is known, what they have cost by it."""
@@ -159,6 +177,9 @@ class Guard:
         values = {"RunningNodes": count, "NodeHours": hours}
         if self.settings.usd_per_node_hour is not None:
             values["EstimatedSpend"] = hours * self.settings.usd_per_node_hour
+        if self.settings.sum is not None:
+            values[DOLLARS] = self.dollars_a_look(count)
+            self.spent = self.total(DOLLARS, self.made_at()) + values[DOLLARS]
         dimensions = [{"Name": "Cluster", "Value": self.settings.cluster}]
         data = [
             {"MetricName": name, "Dimensions": dimensions, "Timestamp": self.now, "Value": value}
@@ -169,10 +190,14 @@ class Guard:
 
     def node_hours(self, began: datetime) -> float:
         """Node-hours since the deployment, from the samples so far; the first hour (day) is counted whole."""
+        return self.total("RunningNodes", began) * (EVERY / timedelta(hours=1))
+
+    def total(self, metric: str, began: datetime) -> float:
+        """A metric of the cluster's, added up since a moment."""
         days = (self.now - began) / timedelta(days=1)
         answer = self.cloudwatch.get_metric_statistics(
             Namespace=NAMESPACE,
-            MetricName="RunningNodes",
+            MetricName=metric,
             Dimensions=[{"Name": "Cluster", "Value": self.settings.cluster}],
             # A deployment may have ended just now, by another clock.
             StartTime=min(began, self.now - EVERY),
@@ -182,7 +207,47 @@ class Guard:
             Statistics=["Sum"],
         )
         samples: float = sum(each["Sum"] for each in answer["Datapoints"])
-        return samples * (EVERY / timedelta(hours=1))
+        return samples
+
+    def dollars_a_look(self, count: int) -> float:
+        """What the cluster costs between two looks at the quoted rates."""
+        limit = self.settings.sum
+        an_hour = count * (self.settings.usd_per_node_hour or 0.0) + (limit.beside if limit is not None else 0.0)
+        return an_hour * (EVERY / timedelta(hours=1))
+
+    def watch_sum(self, count: int) -> None:
+        """Have the job save and leave while the sum still pays for that, and end its nodes when it had the time."""
+        limit = self.settings.sum
+        if limit is None:
+            return
+        spent, rate = self.spent, self.settings.usd_per_node_hour or 0.0
+        if not limit.reached(spent, rate, count):
+            return
+        reason = f"{limit.words(spent)}. {GO_ON}"
+        if limit.uri is None:
+            self.end_service(reason, count)
+            return
+        try:
+            told_at, first = said_at(self.client("s3"), limit, spent, self.now)
+        except ClientError as refusal:
+            # The job is not told. Its nodes go when nothing is left but what that takes.
+            print(f"the job cannot be told to stop: {refusal}")  # noqa: T201 - the function's log
+            if limit.reached(spent, rate, count, late=True):
+                self.stop(f"{limit.words(spent)}, and its job could not be told: {refusal}. {GO_ON}", count)
+            return
+        if first:
+            minutes = round(limit.settle.total_seconds() / 60)
+            self.tell(
+                "stopped at the budget",
+                f"{reason}: it resumes from its last checkpoint.\nIts job is told to save and leave, and does not come"
+                f" back; its {count} nodes end in {minutes} minutes.",
+            )
+        elif self.now >= told_at + limit.settle and count:
+            self.stop(reason, count)
+
+    def end_service(self, reason: str, count: int) -> None:
+        """End what serves requests, where that is what is watched."""
+        self.stop(reason, count)
 
     def watch_time(self, began: datetime, count: int) -> None:
         """Warn before the end of the cluster's time, and stop it from then on, however often it is started."""

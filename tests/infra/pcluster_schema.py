@@ -234,6 +234,7 @@ def stop(path):
     from pcluster.aws.aws_api import AWSApi
     from pcluster.models.compute_fleet_status_manager import JsonComputeFleetStatusManager
 
+    sys.path.insert(0, str(Path(path).parent))  # what it imports lies beside it, as in Lambda
     specification = importlib.util.spec_from_file_location("guard", path)
     guard = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(guard)

@@ -7,8 +7,8 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
+from tests.infra.guard_account import REGION, client
 from tests.infra.guard_modules import guard_module
-from tests.infra.test_guard import REGION, client
 
 pytestmark = pytest.mark.xdist_group("guard")
 

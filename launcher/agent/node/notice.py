@@ -10,10 +10,11 @@ CAPACITY_END = "capacity-end"
 SIGNAL = "signal"
 POD_END = "pod-end"
 CANCEL = "cancel"
+BUDGET = "budget"
 FAILURE = "failure"
 TAKEN_OVER = "taken-over"
 REBALANCE = "rebalance"
-SOURCES = (SPOT, CAPACITY_END, SIGNAL, POD_END, CANCEL, FAILURE, TAKEN_OVER, REBALANCE)
+SOURCES = (SPOT, CAPACITY_END, SIGNAL, POD_END, CANCEL, BUDGET, FAILURE, TAKEN_OVER, REBALANCE)
 
 SPOT_NOTICE_S = 120.0
 _MOST = 1e9
@@ -30,8 +31,9 @@ class Notice:
     Attributes:
         source: SPOT (the instance metadata), CAPACITY_END (the block or plan ends), SIGNAL (SIGUSR1, from the scheduler
             ahead of a time limit), POD_END (SIGTERM to a pod, which goes when its grace period is over), CANCEL
-            (SIGTERM elsewhere), FAILURE (the command failed on another node), TAKEN_OVER (another agent writes these
-            checkpoints now) or REBALANCE (EC2 advises to leave; nothing ends yet).
+            (SIGTERM elsewhere), BUDGET (the guard in the account: the sum is used up), FAILURE (the command failed on
+            another node), TAKEN_OVER (another agent writes these checkpoints now) or REBALANCE (EC2 advises to leave;
+            nothing ends yet).
         detail: In words: the action, or the signal.
         at: ISO time at which the node goes, if it is known.
         left_s: Seconds until then, if it is known; never more than the two minutes of a spot notice, so that a wrong
@@ -55,7 +57,7 @@ class Notice:
     @property
     def saves(self) -> bool:
         """Whether the command is asked to save first: it can, and what it saves still counts."""
-        return self.source in (SPOT, CAPACITY_END, SIGNAL, POD_END, CANCEL)
+        return self.source in (SPOT, CAPACITY_END, SIGNAL, POD_END, CANCEL, BUDGET)
 
     def to_json(self) -> str:
         """As another node reads it."""

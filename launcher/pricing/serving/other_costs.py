@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
+from launcher.model.budget_stop import stops_at
 from launcher.model.endpoint import (
     GB_PER_GIB,
     IMAGE_GIB,
@@ -83,10 +84,11 @@ def watched(
     tells = idle_minutes(context.request) is not None
     count = len(endpoint_alarms(mode, scales_to_zero=least_instances(serve) == 0, tells_idle=tells))
     found = [each.line.of(each.number) for each in watch(prices, context.request, own_alarms=count)]
-    calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS * HOURS_PER_MONTH / KILO
+    stops = stops_at(context.request, place.option) is not None
+    calls = GUARD_CALLS_PER_HOUR * (GUARD_REQUESTS + stops) * HOURS_PER_MONTH / KILO
     found += [
         prices.line("custom metrics", "other", "cloudwatch.custom-metric", "metric-month").of(
-            len(guard_metrics(rated=True))
+            len(guard_metrics(rated=True, stops=stops))
         ),
         prices.line("CloudWatch requests", "other", "cloudwatch.requests", "1000 requests").of(calls),
     ]

@@ -12,6 +12,7 @@ from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.quote import Policy, Quote
 from launcher.model.request import Credit
 from launcher.model.serving import ServingOutlook
+from launcher.model.workload import ServingWorkload
 from launcher.pricing.ages import expiry
 from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.compute import HOURS_A_YEAR
@@ -23,6 +24,7 @@ from launcher.pricing.serving.compile_job import compile_lines
 from launcher.pricing.serving.other_costs import other_cost_assumptions
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_words
 from launcher.pricing.spot_prices import SpotPrice, spot_price
+from launcher.pricing.stop_findings import stop_findings
 from launcher.pricing.trust import trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions
 
@@ -43,7 +45,8 @@ def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
     usd, span = _month(candidate), _span(candidate)
     nodes = candidate.place.nodes if candidate.fleet is not None else 1
     per_hour = price.usd * nodes if isinstance(price, Price) else None
-    findings = (*candidate.refusals, *_findings(candidate), *_remarks(candidate))
+    stop = stop_findings(plan, usd, per_hour) if candidate.fleet is not None else ()
+    findings = (*candidate.refusals, *_findings(candidate), *_remarks(candidate), *stop)
     cash, left, lines = _cash(candidate)
     return Quote(
         plan=plan,
@@ -254,6 +257,7 @@ def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
     settings = {
         "budget": None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate of a month",
         "hourly budget": None if budget.max_usd_per_hour is None else f"${budget.max_usd_per_hour:f} an hour",
+        "stop at a sum": None if budget.stop_at_usd is None else _stop_words(budget.stop_at_usd, serve),
         "TTL": None if ttl_h is None else f"{ttl_h:g} h after the last deployment the endpoint is deleted",
         "autoscaling": scaling,
         "deployment": way,
@@ -262,6 +266,11 @@ def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
         "notifications": ", ".join(request.guardrails.notify) or None,
     }
     return tuple(Policy(name=name, value=value or "off", on=value is not None) for name, value in settings.items())
+
+
+def _stop_words(usd: Decimal, serve: ServingWorkload) -> str:
+    """What becomes of an endpoint at a sum."""
+    return f"${usd:f}: the endpoint " + ("is deleted" if serve.min_instances else "goes to no instance")
 
 
 def _note(candidate: ServingCandidate) -> str:

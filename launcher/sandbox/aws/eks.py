@@ -5,7 +5,7 @@ loopback, with a node for each machine that its groups are to have; of the other
 Refused is what EKS refuses (EKS user guide and API reference, 2026-11): a control plane in one zone, a node group whose
 launch template has what is the group's own, one for a Capacity Block without its reservation, an add-on's version that
 is none. The calls that moto lacks, and a group's size that is changed later, are in eks_calls.py. Not emulated:
-machines in EC2, who may reach the API, that pods get the roles that they are lent.
+who may reach the API, that pods get the roles that they are lent.
 """
 
 import re
@@ -19,6 +19,7 @@ from moto.eks.models import Cluster, EKSBackend, eks_backends
 
 from launcher.catalog.load import load
 from launcher.rendering.kubernetes_pod import HUGE_PAGES_MIB, resource_name
+from launcher.sandbox.aws import node_groups
 from launcher.sandbox.aws.eks_calls import forget, parts_of
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
@@ -261,12 +262,14 @@ class Eks:
             self.hosts.join(cluster, _machines(wanted, group))
         except ClusterFailedError as problem:
             raise ResourceRefusedError(str(problem)) from problem
+        node_groups.match(_eks(wanted), cluster, group)
         return made
 
     def _remove_group(self, wanted: Wanted, made: Made) -> None:
         _remove_group(wanted, made)
         cluster, _, group = made.physical_resource_id.partition("/")
         self.hosts.leave(cluster, group)
+        node_groups.end(_eks(wanted), cluster, group)
 
 
 def _machines(wanted: Wanted, group: str) -> Machines:

@@ -14,6 +14,7 @@ from moto.eks.exceptions import InvalidParameterException, ResourceNotFoundExcep
 from moto.eks.models import Cluster, EKSBackend
 from moto.eks.responses import EKSResponse
 
+from launcher.sandbox.aws import node_groups
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.kubernetes.hosted import Resizable
 
@@ -79,6 +80,7 @@ def install(hosts: Resizable) -> None:
                 hosts.resize(asked["cluster_name"], asked["nodegroup_name"], int(wanted["desiredSize"]))
             except ClusterFailedError as failure:
                 raise _invalid(asked["cluster_name"], asked["nodegroup_name"], str(failure)) from failure
+            node_groups.match(backend, asked["cluster_name"], asked["nodegroup_name"])
         return done
 
     EKSBackend.update_nodegroup_config = update_nodegroup_config  # type: ignore[method-assign,assignment]

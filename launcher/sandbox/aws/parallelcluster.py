@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from moto.cloudformation.models import cloudformation_backends
 
+from launcher.sandbox.aws import compute_fleet
 from launcher.sandbox.aws.fleet import EmulatedEc2
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
 from launcher.sandbox.cluster.configuration import ConfigurationRefusedError, read
@@ -71,6 +72,7 @@ class ParallelCluster:
             head_node = self.clusters.start(spec, EmulatedEc2(wanted.account_id, wanted.region_name))
         except ClusterFailedError as failure:
             raise ResourceRefusedError(str(failure)) from failure
+        compute_fleet.make(wanted, name)
         return Made(physical_resource_id=name, attributes=self._attributes(wanted, spec, head_node))
 
     def _update(self, wanted: Wanted, before: Made) -> Made:
@@ -86,6 +88,7 @@ class ParallelCluster:
     def _delete(self, wanted: Wanted, cluster: Made) -> None:
         if wanted.get("DeletionPolicy") != "Retain":
             self.clusters.stop(cluster.physical_resource_id)
+            compute_fleet.remove(wanted, cluster.physical_resource_id)
 
     def _checked(self, wanted: Wanted, name: str) -> ClusterSpec:
         unknown = set(wanted.properties.keys()) - _PROPERTIES

@@ -8,6 +8,7 @@ from launcher.sandbox.aws import (
     buckets,
     calls,
     component_calls,
+    compute_fleet,
     documents,
     eks_calls,
     file_systems,
@@ -21,6 +22,7 @@ from launcher.sandbox.aws import (
     stacks,
     training_plans,
 )
+from launcher.sandbox.aws.compute_fleet import Fleets
 from launcher.sandbox.aws.eks import Eks, Hosts
 from launcher.sandbox.aws.endpoints import Endpoints
 from launcher.sandbox.aws.hyperpod import HyperPod
@@ -33,7 +35,7 @@ from launcher.sandbox.endpoint.model_server import Conduct
 from launcher.sandbox.kubernetes.hosted import Resizable
 
 
-class Everything(Clusters, Hosts, Resizable, Protocol):
+class Everything(Clusters, Hosts, Fleets, Resizable, Protocol):
     """What runs clusters of either kind."""
 
 
@@ -74,6 +76,7 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct) -> None:
     Resources.ledger = ledger
     stacks.install()
     calls.install()
+    compute_fleet.install(clusters)
     component_calls.install()
     intrinsics.install()
     buckets.install()

@@ -166,6 +166,16 @@ class Cluster:
                 except (daemons.SlurmError, OSError) as failure:
                     raise ClusterFailedError(f"{name} does not come up: {failure}") from failure
 
+    def set_fleet(self, *, up: bool) -> None:
+        """Take all nodes away, or bring those back that are gone."""
+        with self._lock:
+            if not up:
+                self.dismiss([node.instance_id for node in self._nodes.values() if node.up])
+                return
+            for name, node in self._nodes.items():
+                if not node.up:
+                    self.replace(name)
+
     def node(self, name: str) -> Node:
         """A node by its name.
 
@@ -314,6 +324,13 @@ class Registry:
         with self._lock:
             if name in self._clusters:
                 self._clusters[name].dismiss(instance_ids)
+
+    def set_fleet(self, name: str, *, up: bool) -> None:
+        """Take all nodes of a cluster away, or bring them back; nothing where there is none of that name."""
+        with self._lock:
+            cluster = self._clusters.get(name)
+        if cluster is not None:
+            cluster.set_fleet(up=up)
 
     def enlist(self, name: str, group: str, count: int) -> None:
         """Bring so many machines of a cluster's group.

@@ -1,14 +1,17 @@
 """What HyperPod asks of the workflow: its training plan is looked at first, and its controller is found for jobs."""
 
-from collections.abc import Iterator, Mapping
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from launcher.aws import hyperpod
+from launcher.aws.calls import forbidden
 from launcher.aws.hyperpod import TrainingPlanState
 from launcher.aws.session import Session
 from launcher.aws.training_plans import TARGET
 from launcher.model.enums import PurchaseOption
-from launcher.model.errors import DeploymentFailedError, ImpossibleError
+from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import CONTROLLER, is_prepaid, ml_name
 from launcher.model.plan import Plan
@@ -76,6 +79,24 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     if not is_prepaid(plan.place.option):
         found.append(("workers again, after a stop", "the command in StartFleet, above"))
     return found
+
+
+def start(outputs: Mapping[str, str], session: Session, tell: Callable[[str], None]) -> None:
+    """Have the workers come again where the guard has deleted them, as the output StartFleet says.
+
+    Raises:
+        AwsError: a call failed for another reason than that these credentials may not make it.
+    """
+    words = shlex.split(outputs["StartFleet"])
+    given = dict(zip(words[3::2], words[4::2], strict=True))
+    cluster, groups = given["--cluster-name"], json.loads(given["--instance-groups"])
+    try:
+        if hyperpod.start_workers(session, cluster, groups):
+            tell(f"the workers of {cluster} were stopped: starting them, billed from now on")
+    except AwsError as problem:
+        if not forbidden(problem):
+            raise
+        tell(f"whether the workers of {cluster} are stopped cannot be seen with these credentials")
 
 
 def refuse_unless_training_plan_fits(plan: Plan, session: Session, now: datetime) -> None:

@@ -43,8 +43,7 @@ def save_plan(path: Path, priced: Priced, rank: int, quoted: Quote, environment:
     plan = document(quoted.plan.request)
     workdir = Path(priced.path).resolve().parent / quoted.plan.request.run.workdir
     plan["run"]["workdir"] = str(workdir.resolve())
-    given = {"usd_per_hour": quoted.usd_per_hour, "max_usd": priced.context.rules.max_usd}
-    amounts = {name: usd for name, usd in given.items() if usd is not None}
+    amounts = quoted.amounts(priced.context.rules.max_usd)
     saved = SavedPlan(
         name=quoted.plan.name,
         digest=quoted.digest,

@@ -108,10 +108,9 @@ def synthesise(folder: RunFolder, quoted: Quote, context: DeployContext) -> tupl
         ImpossibleError: its machines would have no EFA.
     """
     cdk = Cdk(runner=context.runner, environment=context.environment)
-    amounts = {"usd_per_hour": quoted.usd_per_hour, "max_usd": context.max_usd}
-    known = {name: usd for name, usd in amounts.items() if usd is not None}
+    amounts = quoted.amounts(context.max_usd)
     with stage(context.tell, "synthesising the stacks"):
-        assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, known)
+        assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, amounts)
     refuse_without_efa(quoted.plan, assembly, context.instances)
     return cdk, assembly
 

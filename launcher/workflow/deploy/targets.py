@@ -17,6 +17,10 @@ def _allowed(_plan: Plan, _environment: Mapping[str, str]) -> None:
     """Every job can be submitted from here."""
 
 
+def _nothing_to_start(_outputs: Outputs, _session: Session, _tell: Callable[[str], None]) -> None:
+    """Nodes come as jobs do, or are started elsewhere."""
+
+
 def _known_way(_plan: Plan, _outputs: Outputs) -> str:
     """A head node says itself what is wrong with the way to it."""
     return ""
@@ -29,7 +33,8 @@ class Cluster:
     `words` says what a deployment makes, of the head node's type and the machines in words. `head_node` finds what
     takes the jobs of a cluster that is there, and `ways_in` are the commands by which a person gets in, in the order in
     which they are used. `refuse_job` raises where no job can be submitted from this machine. `has_fleet` says whether
-    the guard stops its nodes by a fleet that a launch has to start again; `unreached` how somebody gets to what takes
+    the guard stops its nodes by a fleet that a launch has to start again, `start` starts nodes that do not come with
+    jobs; `unreached` how somebody gets to what takes
     its jobs where that does not answer from here.
     """
 
@@ -38,6 +43,7 @@ class Cluster:
     ways_in: Callable[[Plan, Outputs], list[tuple[str, str]]]
     refuse_job: Callable[[Plan, Mapping[str, str]], None] = _allowed
     has_fleet: bool = False
+    start: Callable[[Outputs, Session, Callable[[str], None]], None] = _nothing_to_start
     unreached: Callable[[Plan, Outputs], str] = _known_way
 
 
@@ -53,6 +59,7 @@ CLUSTERS: Mapping[TargetKind, Cluster] = {
         head_node=hyperpod.controller,
         ways_in=hyperpod.ways_in,
         refuse_job=hyperpod.refuse_job,
+        start=hyperpod.start,
     ),
     TargetKind.EKS: Cluster(
         words=eks.words,

@@ -165,7 +165,7 @@ def lost_hours(events: Iterable[Mapping[str, Any]]) -> float:
         elif kind in ("interrupted", "failed"):
             lost += _hours(kept, at)
             kept = None
-        elif kind in ("completed", "cancelled"):
+        elif kind in ("completed", "cancelled", "stopped"):
             kept = None
     return lost
 

@@ -35,7 +35,7 @@ LARGEST = 1 << 20
 """Bytes of an entry; what is larger is none."""
 _MOMENT = "%Y%m%dT%H%M%S%fZ"
 _KEY = re.compile(r"[0-9]{8}T[0-9]{12}Z-[a-z0-9-]{1,80}[.]json")
-_OVER = {RunStatus.SUCCEEDED.value, RunStatus.FAILED.value, RunStatus.CANCELLED.value}
+_OVER = {each.value for each in RunStatus if each is not RunStatus.RUNNING}
 
 
 def shared_place(environment: Mapping[str, str]) -> str | None:

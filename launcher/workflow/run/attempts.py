@@ -10,7 +10,7 @@ from launcher.model.errors import UnreadableInputError
 from launcher.model.report import Attempt
 from launcher.records.shape import hold, moment
 
-ENDINGS = ("completed", "interrupted", "failed", "cancelled")
+ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
 INTERRUPTED = ("spot-interruption", "node-lost")
 """What ends an attempt because its machines go."""
 _FORMS: dict[str, Any] = {

@@ -31,6 +31,8 @@ def event_words(event: dict[str, object]) -> str | None:
     kind, begin = str(event["event"]), f"attempt {event.get('attempt')}"
     if kind == "upload-retry":
         return _upload_trouble(event)
+    if kind == "notice" and event.get("source") == "budget":
+        return f"{begin}: the guard says that the budget is used up ({event.get('detail')}): it saves and leaves"
     if kind in ENDINGS:
         return f"{begin} {kind}, exit {event.get('exit_code')}"
     if kind in _TROUBLES:

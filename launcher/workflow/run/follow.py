@@ -20,6 +20,7 @@ STATUS_OF_ENDING = {
     "completed": RunStatus.SUCCEEDED,
     "failed": RunStatus.FAILED,
     "cancelled": RunStatus.CANCELLED,
+    "stopped": RunStatus.STOPPED,
 }
 
 

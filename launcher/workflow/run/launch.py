@@ -49,6 +49,7 @@ from launcher.workflow.run.cluster_handle import ClusterHandle, cluster_handle, 
 from launcher.workflow.run.disruption import disruption_for
 from launcher.workflow.run.event_words import tell_event
 from launcher.workflow.run.follow import Follower, Listeners, Progress
+from launcher.workflow.run.guard_clock import guard_called
 from launcher.workflow.run.meter import MeterReader
 from launcher.workflow.run.pods import PodSubmission, submit_pods
 from launcher.workflow.run.reach import Reached, reached_api, through
@@ -134,6 +135,8 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
     story.status = RunStatus.FAILED
     with undone_if_declined(folder):
         report = _launch(story, priced, rank, options)
+    if report.stopped is not None:
+        raise DeploymentFailedError(f"the job was {report.stopped.words}")
     if report.status is not RunStatus.SUCCEEDED:
         hint = f"slipway logs {plan.name} shows what it printed"
         raise DeploymentFailedError(f"the job {report.status.words}", hint=hint)
@@ -287,6 +290,9 @@ def _submitted(launch: _Launch, handle: ClusterHandle) -> Submission:
     bundle = render_quote(launch.quoted, types, names=handle.names, run=key)
     folder.write_bundle(bundle)
     store = launch.store(handle.names.store_uri, plan.place.region)
+    session = Session(environment=launch.target.context.environment, region=plan.place.region)
+    if handle.deployed is not None:
+        cluster_of(plan).start(handle.deployed.training, session, options.tell)
     with closing(launch.shell(handle.head_node, key, store)) as shell:
         slurm = Slurm(shell=shell)
         # Cheap questions first: a cluster without such nodes needs nothing shipped.
@@ -295,7 +301,6 @@ def _submitted(launch: _Launch, handle: ClusterHandle) -> Submission:
         shipment = ship_work(workdir, store, options.environment, datetime.now(UTC), options.tell)
         options.tell(shipment.words())
         if handle.parallelcluster is not None:
-            session = Session(environment=launch.target.context.environment, region=plan.place.region)
             start_fleet(session, handle.parallelcluster, options.tell)
         wanted = Submission(
             key=key,
@@ -358,7 +363,8 @@ def _follow(launch: _Launch, submission: Submission) -> RunStatus:
             sated.check(follower)
             meters.check()
 
-        status = follower.follow(watch, tick=tick)
+        with guard_called(launch.quoted.plan, launch.target.box, options.environment, options.tell):
+            status = follower.follow(watch, tick=tick)
         disruption.finish()
         return RunStatus.CANCELLED if _cancelled(watch, sated, folder) else status
 

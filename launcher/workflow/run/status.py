@@ -24,6 +24,7 @@ from launcher.workflow.run.follow import FIRST_LINE
 from launcher.workflow.run.meter import meter_of
 from launcher.workflow.run.reach import reached
 from launcher.workflow.run.run_stacks import stack_states
+from launcher.workflow.run.stopped import STOPPED, budget_stop
 from launcher.workflow.run.submission import look_again
 from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS, Mirror, ending
 
@@ -35,7 +36,7 @@ _OF_STATE = {
     JobState.FAILED: "failed",
     JobState.CANCELLED: "cancelled",
 }
-_OF_ENDING = {"completed": "succeeded", "failed": "failed", "cancelled": "cancelled"}
+_OF_ENDING = {"completed": "succeeded", "failed": "failed", "cancelled": "cancelled", STOPPED: "stopped"}
 
 
 def run_state(
@@ -127,6 +128,9 @@ def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFact
     forgotten = "cancelled" if submission.cancelled else _OF_ENDING.get(ending(place) or "", UNKNOWN)
     status = _OF_STATE[facts.state] if facts is not None else forgotten
     events, metric = read_events(place / EVENTS), _last_metric(place)
+    # For its scheduler it failed, or is done.
+    stopped = budget_stop(events) if facts is None or facts.state.final else None
+    status = STOPPED if stopped is not None else status
     saved = [int(each["step"]) for each in events if each.get("event") == "checkpoint-uploaded"]
     step = metric.get("step")
     known = _left(name, folder)
@@ -144,7 +148,7 @@ def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFact
     )
     if known.report is not None:
         of_report = RunStatus(status) if status in set(RunStatus) else RunStatus.RUNNING
-        report = replace(known.report, status=of_report, attempts=made)
+        report = replace(known.report, status=of_report, attempts=made, stopped=stopped)
         folder.write_json("report.json", report_document(report))
         found = replace(found, report=report)
     return found

@@ -8,6 +8,7 @@ from launcher.model.report import EndpointReport, Report, RunStatus
 from launcher.records.documents import report_document
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.run.attempts import attempts, read_events
+from launcher.workflow.run.stopped import budget_stop
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,13 +31,13 @@ class Story:
 
     def report(self) -> Report:
         """The report as things are."""
-        price = self.quoted.price
+        price, events = self.quoted.price, read_events(self.folder.events)
         return Report(
             name=self.quoted.plan.name,
             status=self.status,
             scheduler=self.scheduler,
             simulated=self.simulated,
-            attempts=attempts(read_events(self.folder.events)),
+            attempts=attempts(events),
             quoted_usd=self.quoted.usd.mid if self.quoted.usd else None,
             quoted_hours=self.quoted.hours.mid,
             prices_as_of=price.as_of.isoformat() if isinstance(price, Price) else None,
@@ -45,6 +46,7 @@ class Story:
             verified_resources=self.verified,
             not_emulated=self.not_emulated,
             endpoint=self.endpoint,
+            stopped=budget_stop(events),
         )
 
     def write(self) -> Report:

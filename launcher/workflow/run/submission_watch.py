@@ -215,7 +215,7 @@ class RemoteWatch:
 
 
 def ending(folder: Path) -> str | None:
-    """How the agent says that the last attempt ended: completed, interrupted, failed or cancelled; None: it has not."""
+    """How the agent says that the last attempt ended: one of `ENDINGS`; None: it has not."""
     last = None
     for event in read_events(folder / EVENTS):
         if event.get("event") == "attempt-started":

@@ -28,6 +28,7 @@ def notice(source, **more):
         (outcome(0, notice("capacity-end")), "interrupted", 75, "capacity-end"),
         (outcome(85, notice("signal")), "interrupted", 75, "scheduler-signal"),
         (outcome(0, notice("cancel")), "cancelled", 143, "cancel"),
+        (outcome(85, notice("budget")), "stopped", 79, "budget"),
         (outcome(-15, notice("failure", code=3, node="vn1")), "failed", 3, "failure"),
         (outcome(-15, notice("taken-over")), "failed", 74, "failure"),
         (outcome(3, notice("spot"), hung="no new step"), "failed", 124, "failure"),

@@ -147,3 +147,16 @@ def test_sigterm_is_the_end_of_a_pod_and_a_cancel_elsewhere():
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def test_a_job_that_was_stopped_at_its_budget_is_not_begun_again(quick):
+    """An operator starts every pod again that failed: it is told that there is nothing left to start."""
+    store = Memory()
+    first, second = meeting(store, 0), meeting(store, 1)
+    joined(first, second)
+    assert first.complete(over=lambda: True, stopped=True)
+    life = parse_life(store.texts[LIFE].text)
+    assert (life.completed, life.stopped) == (True, True)
+    again = meeting(store, 1)
+    assert again.join(over=lambda: False) is None
+    assert (again.completed, again.stopped) == (True, True)

@@ -1,15 +1,14 @@
 """What machines cost after the job is counted, on every target, as the templates have it."""
 
-import importlib.util
 from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.catalog.assets import asset
 from launcher.model.monitoring import GUARD_AFTER_SLURM_MINUTES, GUARD_EVERY_MINUTES
 from launcher.pricing.idle_tail import NEVER_H
+from tests.infra.guard_modules import guard_module
 from tests.unit.pricing.conftest import price_over
 
 P5 = {"target": {"instance_type": "p5.48xlarge", "nodes": 8, "region": "us-east-1"}}
@@ -64,11 +63,9 @@ def test_hyperpods_workers_wait_for_the_guard_and_start_with_health_checks(price
 
 
 def test_the_guards_own_clock_is_the_one_that_is_priced():
-    spec = importlib.util.spec_from_file_location("guard", asset("templates/guard/guard.py"))
-    guard = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(guard)
-    assert guard.AFTER_SLURM.total_seconds() == GUARD_AFTER_SLURM_MINUTES * 60
-    assert guard.EVERY.total_seconds() == GUARD_EVERY_MINUTES * 60
+    with guard_module("guard") as guard:
+        assert guard.AFTER_SLURM.total_seconds() == GUARD_AFTER_SLURM_MINUTES * 60
+        assert guard.EVERY.total_seconds() == GUARD_EVERY_MINUTES * 60
 
 
 @settings(deadline=None, max_examples=40)

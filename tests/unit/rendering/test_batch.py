@@ -225,7 +225,7 @@ class TestRetries:
         script = one_node(run={"retries": 1})
         assert [run(script, agent=f"exit {code}").returncode for code in (75, 75, 3, 75, 3)] == [75, 75, 75, 75, 3]
 
-    @pytest.mark.parametrize("code", [78, 126, 127, 143])
+    @pytest.mark.parametrize("code", [78, 79, 126, 127, 143])
     def test_what_would_fail_the_same_way_is_not_tried_again(self, run, one_node, code):
         assert run(one_node(run={"retries": 1}), agent=f"exit {code}").returncode == code
 

@@ -204,7 +204,7 @@ class TestOperators:
         first, second, third = job["spec"]["podFailurePolicy"]["rules"]
         assert (first["action"], first["onExitCodes"]["values"]) == ("Ignore", [75])
         assert (second["action"], second["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
-        assert (third["action"], third["onExitCodes"]["values"]) == ("FailJob", [78, 126, 127, 143])
+        assert (third["action"], third["onExitCodes"]["values"]) == ("FailJob", [78, 79, 126, 127, 143])
 
     def test_the_service_names_the_pod_where_they_meet(self, context_of, on_kubernetes):
         service, job = documents(context_of(on_kubernetes(), Operator.JOB))

@@ -3,10 +3,12 @@
 from decimal import Decimal
 
 from launcher.aws import alarms, budgets, functions, rules, topics
+from launcher.model.budget_stop import stops_at
 from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import JOBS_METRIC, is_prepaid
 from launcher.model.idle import idle_minutes
 from launcher.model.target import target_of
+from launcher.rendering.names import OUTPUTS
 from launcher.workflow.deploy.readback.reading import Reading
 
 PUBLISHERS = frozenset(("budgets.amazonaws.com", "cloudwatch.amazonaws.com"))
@@ -48,13 +50,15 @@ def guard(reading: Reading) -> None:
     checks, plan = reading.checks, reading.plan
     (name,) = reading.ids("AWS::Lambda::Function")
     state = functions.describe(reading.session, name)
-    limits = plan.request.guardrails
+    limits, stop = plan.request.guardrails, stops_at(plan.request, plan.place.option)
     per_node = (reading.usd_per_hour / plan.place.nodes).quantize(RATE_PLACES) if reading.usd_per_hour else None
     wanted = {
         "CLUSTER": plan.cluster_name,
         "IDLE_MINUTES": f"{idle_minutes(plan.request) or 0:g}",
         "TTL_HOURS": None if limits.ttl_h is None else f"{limits.ttl_h:g}",
         "PREPAID": "true" if is_prepaid(plan.place.option) else "false",
+        "STOP_AT_USD": None if stop is None else format(stop.normalize(), "f"),
+        "STOP_URI": reading.main.outputs.get(OUTPUTS["stop_uri"]),
     }
     if reading.deployed_now:
         wanted["USD_PER_NODE_HOUR"] = None if per_node is None else format(per_node, "f")

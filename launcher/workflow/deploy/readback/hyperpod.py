@@ -23,23 +23,26 @@ def cluster(reading: Reading) -> None:
     checks.equal("faulty instances are replaced", "Automatic", state.node_recovery)
     checks.equal("HyperPod's subnet", (outputs["PrivateSubnetId"],), state.subnets)
     checks.equal("HyperPod's security group", (outputs["NodeSecurityGroupId"],), state.security_groups)
+    workers = state.groups.get(WORKERS)
+    # Its guard may have deleted them; a launch makes them again.
+    nodes = 0 if workers is not None and not workers.wanted else place.nodes
     wanted = {
         CONTROLLER: (ml_name(head_node(place.nodes, storage.head_node)), 1, "Controller"),
-        WORKERS: (ml_name(place.instance_type), place.nodes, "Compute"),
+        WORKERS: (ml_name(place.instance_type), nodes, "Compute"),
     }
     if storage.login_nodes:
         wanted[LOGIN] = (ml_name(LOGIN_NODE), storage.login_nodes, "Login")
     checks.equal("instance groups", frozenset(wanted), frozenset(state.groups))
     for name, group in state.groups.items():
         checks.equal(f"group {name}", wanted.get(name), (group.instance_type, group.wanted, group.node_type))
-    workers = state.groups.get(WORKERS)
     if workers is not None:
         bought = plan.request.purchase.training_plan
         checks.equal("workers' partition", (queue_name(place.instance_type),), workers.partitions)
         checks.equal("workers' training plan", None if bought is None else bought.arn, workers.training_plan_arn)
     if reading.cluster is not None:
         running = [(each.name, each.maximum) for each in reading.cluster(outputs["ClusterName"]).queues]
-        checks.equal("Slurm's partitions and nodes", [(queue_name(place.instance_type), place.nodes)], running)
+        there = [(queue_name(place.instance_type), place.nodes)] if nodes else []
+        checks.equal("Slurm's partitions and nodes", there, running)
 
 
 def file_systems(reading: Reading) -> None:

@@ -1,0 +1,102 @@
+"""The sum at which a plan's guard ends its job: what the guard is told, and where it leaves word for the job."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
+
+from aws_cdk import Aws, Fn
+from aws_cdk import aws_iam as iam
+
+from infra.parts.limits import Limits
+from infra.parts.node_policy import StoreAccess
+from launcher.model.budget_stop import ENDING_MINUTES, reserve_minutes, settle_minutes, stops_at
+from launcher.model.monitoring import BUDGET_FOLDER
+from launcher.model.plan import Plan
+
+
+class StopPlace(NamedTuple):
+    """The object that tells a job to stop: where, and how a policy names it."""
+
+    uri: str
+    arn: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetStop:
+    """What a guard is told of the sum, in dollars; templates/guard/budget.py says what it does with it.
+
+    `place` is where it tells the job, None for an endpoint; `to_zero` has an endpoint that may be at no instance go
+    there.
+    """
+
+    usd: Decimal
+    settle_minutes: int
+    reserve_minutes: int
+    nodes: int
+    usd_per_hour_beside: Decimal
+    place: StopPlace | None
+    to_zero: bool
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """As environment variables."""
+        found = {
+            "STOP_AT_USD": words(self.usd),
+            "STOP_SETTLE_MINUTES": str(self.settle_minutes),
+            "STOP_RESERVE_MINUTES": str(self.reserve_minutes),
+            "STOP_ENDING_MINUTES": str(ENDING_MINUTES),
+            "NODES": str(self.nodes),
+            "USD_PER_HOUR_BESIDE": format(self.usd_per_hour_beside, "f"),
+        }
+        if self.place is not None:
+            found["STOP_URI"] = self.place.uri
+        if self.to_zero:
+            found["STOP_TO_ZERO"] = "true"
+        return found
+
+    @property
+    def statements(self) -> tuple[iam.PolicyStatement, ...]:
+        """What the guard may do for it."""
+        if self.place is None:
+            return ()
+        actions = ["s3:GetObject", "s3:PutObject"]
+        return (iam.PolicyStatement(sid="TellJob", actions=actions, resources=[self.place.arn]),)
+
+
+def words(usd: Decimal) -> str:
+    """Dollars as a plan has them, whatever their number of places.
+
+    >>> words(Decimal("500.00")), words(Decimal("12.5"))
+    ('500', '12.5')
+    """
+    return format(usd.normalize(), "f")
+
+
+def stop_place(plan: Plan, store_uri: str, store: StoreAccess) -> StopPlace | None:
+    """Where the guard of a cluster tells its job; None where it stops nothing.
+
+    A stack of the same name that is made anew counts anew, and a raised sum is another one: neither finds an old word.
+    """
+    usd = stops_at(plan.request, plan.place.option)
+    if usd is None or plan.request.workload.train is None:
+        return None
+    stack = Fn.select(2, Fn.split("/", Aws.STACK_ID))
+    key = f"{BUDGET_FOLDER}/{stack}/{words(usd)}.json"
+    return StopPlace(uri=f"{store_uri.rstrip('/')}/{key}", arn=store.objects(BUDGET_FOLDER))
+
+
+def budget_stop(plan: Plan, limits: Limits, place: StopPlace | None) -> BudgetStop | None:
+    """What the guard of a plan is told; None where it stops nothing."""
+    usd = stops_at(plan.request, plan.place.option)
+    serve = plan.request.workload.serve
+    if usd is None:
+        return None
+    return BudgetStop(
+        usd=usd,
+        settle_minutes=settle_minutes(plan.request),
+        reserve_minutes=reserve_minutes(plan.request),
+        nodes=plan.place.nodes,
+        usd_per_hour_beside=limits.usd_per_hour_beside,
+        place=place,
+        to_zero=serve is not None and serve.min_instances == 0,
+    )

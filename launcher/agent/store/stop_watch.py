@@ -1,0 +1,90 @@
+"""Watching for the object with which the guard in the account says that the job's budget is used up."""
+
+import json
+import threading
+from collections.abc import Callable
+
+from launcher.agent.errors import StoreError
+from launcher.agent.store.objects import Store
+
+LOOK_S = 5.0
+"""Between two looks: 720 requests an hour, $0.0003 at S3's price of reads; the guard looks every five minutes."""
+
+
+class StopWatch(threading.Thread):
+    """Asks every few seconds until the object is there. A store that does not answer is told once, and asked again."""
+
+    def __init__(
+        self,
+        uri: str | None,
+        *,
+        on_stop: Callable[[str], None],
+        on_trouble: Callable[[str], None],
+        look_s: float = LOOK_S,
+        timeout_s: float = 30.0,
+    ) -> None:
+        """Prepare the thread.
+
+        Args:
+            uri: `s3://bucket/key` of the object; None: there is none to wait for.
+            on_stop: Called once, with what the guard says of it in words.
+            on_trouble: Called once when the store cannot be asked.
+            look_s: Seconds between two looks.
+            timeout_s: Seconds without a byte after which a request is tried again.
+        """
+        super().__init__(name="stop-watch", daemon=True)
+        folder, _, self._key = (uri or "").rpartition("/")
+        self._store = Store(folder, timeout_s=timeout_s) if uri is not None else None
+        self._on_stop = on_stop
+        self._on_trouble = on_trouble
+        self._look_s = look_s
+        self._troubled = False
+        self._over = threading.Event()
+
+    def stop(self) -> None:
+        """End the thread after the request under way."""
+        self._over.set()
+
+    def look(self) -> bool:
+        """Ask once; whether the object is there, which is told."""
+        if self._store is None:
+            return False
+        try:
+            found = self._store.find_text(self._key)
+        except StoreError as error:
+            if not self._troubled:
+                self._troubled = True
+                self._on_trouble(str(error))
+            return False
+        if found is None:
+            return False
+        self._on_stop(words(found.text))
+        return True
+
+    def run(self) -> None:
+        """Look until it is there or the attempt is over."""
+        while not self._over.wait(self._look_s):
+            if self.look():
+                return
+
+
+def begin(uri: str | None, *, on_stop: Callable[[str], None], on_trouble: Callable[[str], None]) -> StopWatch:
+    """Look now, and from now on where it is not there yet; the arguments are those of `StopWatch`."""
+    watch = StopWatch(uri, on_stop=on_stop, on_trouble=on_trouble)
+    if uri is not None and not watch.look():
+        watch.start()
+    return watch
+
+
+def words(text: str) -> str:
+    """What the guard wrote, in words; that it wrote at all is what counts.
+
+    >>> words('{"spent_usd": "481.20", "stop_at_usd": "500"}')
+    '$481.20 of $500'
+    """
+    try:
+        document = json.loads(text)
+        spent, limit = (str(document[name])[:20] for name in ("spent_usd", "stop_at_usd"))
+    except (ValueError, TypeError, KeyError):
+        return "the budget is used up"
+    return f"${spent} of ${limit}"

@@ -1,0 +1,86 @@
+"""The state of a ParallelCluster's compute fleet, in the DynamoDB table where its guard and `pcluster` write the wish.
+
+Emulated: the row COMPUTE_FLEET, and that nodes go when STOP_REQUESTED stands in it and come back on START_REQUESTED
+(pcluster/models/compute_fleet_status_manager.py of ParallelCluster 3.16.1). Not emulated: the minute until clustermgtd
+looks, and the states between.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Protocol
+
+from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
+
+from launcher.sandbox.aws.model import Wanted
+
+_PREFIX = "parallelcluster-"
+_KEY = {"Id": {"S": "COMPUTE_FLEET"}}
+_ENDS = {"STOP_REQUESTED": "STOPPED", "START_REQUESTED": "RUNNING"}
+
+
+class Fleets(Protocol):
+    """What runs the nodes of clusters."""
+
+    def set_fleet(self, name: str, *, up: bool) -> None:
+        """Take all nodes of a cluster away, or bring them back; nothing where there is none of that name."""
+
+
+def make(wanted: Wanted, cluster: str) -> None:
+    """The table of a cluster whose fleet runs."""
+    known = dynamodb_backends[wanted.account_id][wanted.region_name]
+    table = f"{_PREFIX}{cluster}"
+    if table not in known.tables:
+        known.create_table(
+            table,
+            schema=[{"AttributeName": "Id", "KeyType": "HASH"}],
+            throughput=None,
+            attr=[{"AttributeName": "Id", "AttributeType": "S"}],
+            global_indexes=None,
+            indexes=None,
+            streams=None,
+            billing_mode="PAY_PER_REQUEST",
+            sse_specification=None,
+            tags=[],
+            deletion_protection_enabled=None,
+            warm_throughput=None,
+        )
+    known.put_item(table, {**_KEY, "Data": {"M": {"status": {"S": "RUNNING"}, "lastStatusUpdatedTime": {"S": "0"}}}})
+
+
+def remove(wanted: Wanted, cluster: str) -> None:
+    """The table goes with its cluster."""
+    dynamodb_backends[wanted.account_id][wanted.region_name].tables.pop(f"{_PREFIX}{cluster}", None)
+
+
+def install(fleets: Fleets) -> None:
+    """Have the nodes follow what is written into such a table."""
+    written = DynamoDBBackend.update_item
+    DynamoDBBackend.update_item = _followed(written, fleets)  # type: ignore[method-assign]
+
+
+def _followed(written: Callable[..., Any], fleets: Fleets) -> Callable[..., Any]:
+    """Moto's answer, after which the nodes do what the row asks for."""
+
+    @wraps(written)
+    def answered(backend: DynamoDBBackend, table_name: str, *args: Any, **rest: Any) -> Any:
+        answer = written(backend, table_name, *args, **rest)
+        name = table_name.rpartition("/")[2]
+        if name.startswith(_PREFIX):
+            _follow(backend, name, fleets)
+        return answer
+
+    return answered
+
+
+def _follow(backend: DynamoDBBackend, table: str, fleets: Fleets) -> None:
+    """Stop or start the fleet of a table, where its row asks for that."""
+    item = backend.get_item(table, _KEY, None)
+    if item is None:
+        return
+    row: Mapping[str, Any] = item.to_json()["Attributes"]
+    data = row["Data"]["M"]
+    done = _ENDS.get(data["status"]["S"])
+    if done is None:
+        return
+    fleets.set_fleet(table.removeprefix(_PREFIX), up=done == "RUNNING")
+    backend.put_item(table, {**_KEY, "Data": {"M": {**data, "status": {"S": done}}}})

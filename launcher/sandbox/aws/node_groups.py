@@ -1,0 +1,53 @@
+"""The machines of EKS's managed node groups in moto's EC2.
+
+Emulated: an instance for each machine, with the tags by which EKS marks it (EKS user guide, managed node groups).
+"""
+
+from moto.ec2.models import ec2_backends
+from moto.eks.models import EKSBackend
+
+_IMAGE = "ami-00000000000000000"
+_LIVING = ("pending", "running")
+
+
+def match(backend: EKSBackend, cluster: str, group: str) -> None:
+    """Have EC2 show as many machines of a group as are wanted of it."""
+    found = backend.clusters[cluster].nodegroups[group]
+    there = _there(backend, cluster, group)
+    count = int(found.scaling_config["desiredSize"])
+    ec2 = ec2_backends[backend.account_id][backend.region_name]
+    if there[count:]:
+        ec2.terminate_instances(there[count:])
+    for _ in range(count - len(there)):
+        ec2.run_instances(
+            _IMAGE,
+            1,
+            None,
+            [],
+            instance_type=found.instance_types[0],
+            is_instance_type_default=False,
+            region_name=backend.region_name,
+            subnet_id=found.subnets[0],
+            tags={"instance": {**_tags(cluster, group), "Name": f"{cluster}-{group}-Node"}},
+        )
+
+
+def end(backend: EKSBackend, cluster: str, group: str) -> None:
+    """Have EC2 show none of a group that is gone."""
+    there = _there(backend, cluster, group)
+    if there:
+        ec2_backends[backend.account_id][backend.region_name].terminate_instances(there)
+
+
+def _tags(cluster: str, group: str) -> dict[str, str]:
+    return {"eks:cluster-name": cluster, "eks:nodegroup-name": group}
+
+
+def _there(backend: EKSBackend, cluster: str, group: str) -> list[str]:
+    """The ids of a group's instances."""
+    own = _tags(cluster, group).items()
+    return [
+        each.id
+        for each in ec2_backends[backend.account_id][backend.region_name].all_instances()
+        if each.state in _LIVING and own <= {tag["key"]: tag["value"] for tag in each.get_tags()}.items()
+    ]

@@ -1,0 +1,143 @@
+"""The guard of a cluster in the sandbox, as it would be called in an account: its own code, on a clock that runs fast.
+
+Five minutes pass in a second, so that a sum of dollars is used up while somebody watches. When the guard has told the
+job to save, the clock stands still until the job has left, since saving takes the time that it takes; then one more
+call comes after the time that the guard gives it, which ends the machines. Emulated: the calls by the schedule, with
+the deployed function's variables. Not emulated: Lambda, and the calls for events.
+"""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from launcher.catalog.assets import asset
+from launcher.model.errors import AwsError
+
+LOOK_S = 1.0
+PERIOD = timedelta(minutes=5)
+"""What passes between two looks for the guard: its schedule."""
+_READY, _FAILED = "ready", "failed"
+_PROGRAM = """
+import importlib, os, sys, traceback
+from datetime import datetime
+import boto3
+from botocore.exceptions import ClientError
+
+guard = importlib.import_module(sys.argv[1])
+bucket, _, key = os.environ["STOP_URI"].removeprefix("s3://").partition("/")
+
+def told():
+    try:
+        boto3.client("s3").head_object(Bucket=bucket, Key=key)
+    except ClientError:
+        return False
+    return True
+
+print("ready", flush=True)
+for line in sys.stdin:
+    moment = datetime.fromisoformat(line.strip())
+    clock = type("Clock", (datetime,), {"now": classmethod(lambda _, zone=None: moment)})
+    guard.datetime = clock
+    try:
+        guard.handler({"detail-type": "Scheduled Event"}, None)
+        print("told" if told() else "watched", flush=True)
+    except Exception:
+        print("failed " + repr(traceback.format_exc()), flush=True)
+"""
+_WORDS = ("watched", "told")
+
+
+@dataclass(slots=True, kw_only=True)
+class GuardPlay:
+    """Calls the guard of one cluster until it has told the job to stop, and once more when the job has left.
+
+    `module` is its file of templates/guard, `variables` are the deployed function's, `environment` that of a process
+    which sees the sandbox as AWS.
+    """
+
+    module: str
+    variables: Mapping[str, str]
+    environment: Mapping[str, str]
+    look_s: float = LOOK_S
+    told: bool = False
+    failure: str = ""
+    _moment: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _process: "subprocess.Popen[str] | None" = None
+    _thread: threading.Thread | None = None
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        """Begin to call it."""
+        self._thread = threading.Thread(target=self._play, name="guard", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """The job has left: the last call, where it was told to; then no more.
+
+        Raises:
+            AwsError: the guard failed.
+        """
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self.told and not self.failure:
+            self._moment += timedelta(minutes=float(self.variables["STOP_SETTLE_MINUTES"]))
+            self._call()
+        self.end()
+        if self.failure:
+            raise AwsError(f"the guard failed in the sandbox: {self.failure}")
+
+    def end(self) -> None:
+        """No more calls, whatever was told."""
+        self._over.set()
+        if self._process is not None:
+            self._process.kill()
+        if self._thread is not None:
+            self._thread.join()
+        if self._process is not None:
+            with self._process:
+                self._process.wait()
+
+    def _play(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, self.module],
+            cwd=asset("templates/guard"),
+            env={**self.environment, **self.variables, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        if self._answer((_READY,)) is None:
+            return
+        while not (self.told or self.failure or self._over.wait(self.look_s)):
+            self._call()
+
+    def _call(self) -> None:
+        """One call, five minutes after the last one."""
+        if self._process is None or self._process.stdin is None:
+            return
+        self._moment += PERIOD
+        try:
+            self._process.stdin.write(f"{self._moment.isoformat()}\n")
+            self._process.stdin.flush()
+        except OSError as problem:
+            self.failure = str(problem)
+            return
+        self.told = self._answer(_WORDS) == _WORDS[1] or self.told
+
+    def _answer(self, wanted: tuple[str, ...]) -> str | None:
+        """The next of some words that it prints, past its log; None where it fails or ends."""
+        stream = self._process.stdout if self._process is not None else None
+        for line in stream or ():
+            word, _, rest = line.strip().partition(" ")
+            if word == _FAILED:
+                self.failure = rest
+                return None
+            if word in wanted:
+                return word
+        self.failure = self.failure or "its process ended"
+        return None

@@ -1,0 +1,126 @@
+"""budget.stop_at_usd in the guard's code, on an AWS that moto plays: when it acts, what it does, and what it leaves."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from tests.infra.guard_account import NOW, aws, client, guard_of, module
+
+pytestmark = pytest.mark.xdist_group("guard")
+__all__ = ["aws", "guard_of", "module"]
+
+BUCKET, KEY = "slipway-tiny-checkpoints", "jobs/.budget/stack/100.json"
+LOOK = timedelta(minutes=5)
+SUM = {
+    "STOP_AT_USD": "100",
+    "STOP_URI": f"s3://{BUCKET}/{KEY}",
+    "STOP_SETTLE_MINUTES": "5",
+    "STOP_RESERVE_MINUTES": "15",
+    "STOP_ENDING_MINUTES": "5",
+    "NODES": "2",
+    "USD_PER_HOUR_BESIDE": "6",
+    "USD_PER_NODE_HOUR": "60",
+    "IDLE_MINUTES": "0",
+}
+"""Two nodes at $60 an hour and $6 beside them: $10.50 a look; the reserve is three looks, $31.50."""
+
+
+@pytest.fixture
+def looks(aws, guard_of):
+    """Look every five minutes, from a moment on, and give the guard of each look."""
+    client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
+
+    def look(first, count, **variables):
+        for step in range(first, first + count):
+            guard = guard_of(now=NOW + step * LOOK, **{**SUM, **variables})
+            guard.made_at = lambda: NOW - LOOK
+            guard.watch()
+
+    return look
+
+
+def word():
+    """What the guard left for the job; None where it left nothing."""
+    listed = client("s3").list_objects_v2(Bucket=BUCKET).get("Contents", [])
+    if not listed:
+        return None
+    assert [each["Key"] for each in listed] == [KEY]
+    return json.loads(client("s3").get_object(Bucket=BUCKET, Key=KEY)["Body"].read())
+
+
+class TestWhen:
+    def test_the_job_is_told_while_the_sum_still_pays_for_its_end(self, aws, looks):
+        aws.nodes(2)
+        looks(0, 6)
+        assert (word(), aws.messages) == (None, [])
+        looks(6, 1)
+        assert word()["stop_at_usd"] == "100"
+        assert float(word()["spent_usd"]) == pytest.approx(7 * 10.5)
+        assert aws.fleet == "RUNNING"
+
+    def test_nodes_end_when_the_job_had_its_time_and_less_than_the_sum_is_spent(self, aws, looks):
+        aws.nodes(2)
+        looks(0, 7)
+        looks(7, 1)
+        assert aws.fleet == "STOP_REQUESTED"
+        assert float(SUM["STOP_AT_USD"]) > 8 * 10.5 + 10.5
+
+    def test_nodes_that_may_still_come_are_counted(self, aws, looks):
+        looks(0, 1, STOP_AT_USD="31")
+        assert word() is None or word()["stop_at_usd"] == "31"
+        assert [subject for subject, _ in aws.messages] == ["slipway tiny: stopped at the budget"]
+
+    def test_without_a_sum_nothing_is_counted_up(self, aws, guard_of):
+        guard_of(USD_PER_NODE_HOUR="60").watch()
+        assert aws.metric("Dollars") == []
+
+    def test_a_new_deployment_goes_on_counting(self, aws, looks, guard_of):
+        """Only the estimate begins anew."""
+        aws.nodes(2)
+        looks(0, 5)
+        guard = guard_of(age_h=0.0, now=NOW + 5 * LOOK, **SUM)
+        guard.made_at = lambda: NOW - LOOK
+        assert guard.total("Dollars", guard.made_at()) == pytest.approx(5 * 10.5)
+
+
+class TestWhat:
+    def test_people_are_told_once_how_to_go_on(self, aws, looks):
+        aws.nodes(2)
+        looks(0, 7)
+        ((subject, text),) = aws.messages
+        assert subject == "slipway tiny: stopped at the budget"
+        assert "of the $100 of budget.stop_at_usd are spent" in text
+        assert "raise budget.stop_at_usd in the plan file and launch it again: it resumes" in text
+        assert "its 2 nodes end in 5 minutes" in text
+
+    def test_the_end_of_the_nodes_is_told_once_too(self, aws, looks):
+        aws.nodes(2)
+        looks(0, 7)
+        assert len(aws.messages) == 1
+        looks(7, 3)
+        subjects = {subject for subject, _ in aws.messages}
+        assert "slipway tiny: compute fleet stopped" in subjects
+        assert aws.fleet == "STOP_REQUESTED"
+
+    def test_a_word_that_is_not_its_own_counts_as_given_long_ago(self, aws, looks):
+        """Nodes may write below that prefix too: what they put there does not keep them."""
+        client("s3").put_object(Bucket=BUCKET, Key=KEY, Body=b"never")
+        aws.nodes(2)
+        looks(0, 7)
+        assert aws.fleet == "STOP_REQUESTED"
+
+    def test_a_store_that_takes_no_word_does_not_keep_the_nodes(self, aws, looks):
+        aws.nodes(2)
+        looks(0, 8, STOP_URI="s3://not-there/x.json")
+        assert aws.fleet == "RUNNING"
+        looks(8, 1, STOP_URI="s3://not-there/x.json")
+        assert aws.fleet == "STOP_REQUESTED"
+        assert "its job could not be told" in aws.messages[0][1]
+
+    def test_a_raised_sum_has_a_word_of_its_own(self, aws, looks):
+        aws.nodes(2)
+        looks(0, 8)
+        aws.set_fleet("RUNNING")
+        looks(8, 1, STOP_AT_USD="200", STOP_URI=f"s3://{BUCKET}/jobs/.budget/stack/200.json")
+        assert aws.fleet == "RUNNING"

@@ -1,0 +1,47 @@
+"""The guard's word that the budget is used up, as the agent finds it in the store."""
+
+import json
+
+import pytest
+
+from launcher.agent.store.stop_watch import StopWatch
+from tests.sandbox.agent.conftest import BUCKET, PREFIX
+
+KEY = ".budget/100.json"
+URI = f"s3://{BUCKET}/{PREFIX}{KEY}"
+WORD = json.dumps({"schema": "slipway.stop/1", "spent_usd": "81.20", "stop_at_usd": "100"}).encode()
+
+
+def test_the_command_saves_and_the_job_does_not_come_back(node, bucket):
+    node.job(100_000, 0.05, 10, stop_uri=URI)
+    process = node.start()
+    node.wait_for("checkpoint-uploaded")
+    bucket.client.put_object(Bucket=BUCKET, Key=PREFIX + KEY, Body=WORD)
+    assert process.wait(timeout=90) == 79
+    (ended,) = node.events("stopped")
+    assert (ended["ended_by"], ended["exit_code"], ended["reason"]) == ("budget", 79, "$81.20 of $100")
+    assert node.events("signalled")[0]["signal"] == "SIGUSR1"
+    assert bucket.whole()[-1] == node.last_step()
+
+
+def test_a_job_whose_sum_is_used_up_does_not_begin(node, bucket):
+    bucket.client.put_object(Bucket=BUCKET, Key=PREFIX + KEY, Body=b"not the guard's")
+    node.job(5, 0, 10, stop_uri=URI)
+    assert node.run() == 79
+    assert not node.events("command-started")
+    assert node.events("stopped")[0]["reason"] == "the budget is used up"
+
+
+def test_a_store_that_does_not_answer_is_told_once_and_asked_again(store, bucket):
+    told, stopped = [], []
+    bucket.client.put_object(Bucket=BUCKET, Key=PREFIX + KEY, Body=WORD)
+    watch = StopWatch(f"s3://no-such-bucket-here/{KEY}", on_stop=stopped.append, on_trouble=told.append)
+    assert [watch.look(), watch.look()] == [False, False]
+    assert (len(told), stopped) == (1, [])
+    assert StopWatch(URI, on_stop=stopped.append, on_trouble=told.append).look()
+    assert stopped == ["$81.20 of $100"]
+
+
+@pytest.mark.parametrize("uri", [None, URI])
+def test_nothing_is_there_yet(store, bucket, uri):
+    assert not StopWatch(uri, on_stop=pytest.fail, on_trouble=pytest.fail).look()

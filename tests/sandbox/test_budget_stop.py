@@ -1,0 +1,144 @@
+"""A launch with budget.stop_at_usd on each target: its guard, on a fast clock, has the job save, leave for good, and
+ends the machines, before the sum is spent; a raised sum goes on from there."""
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from launcher.aws.session import Session
+from launcher.cli import report_page
+from launcher.model.errors import DeploymentFailedError
+from launcher.model.report import RunStatus
+from launcher.records.documents import parse_report
+from launcher.records.run_folder import RunFolder
+from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
+from launcher.workflow.run.launch import LaunchOptions, launch_quote
+
+pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.long, pytest.mark.xdist_group("launch")]
+
+TRAINER = """
+import os, signal, sys, time
+from pathlib import Path
+stop = []
+signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
+folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
+step = int(resume.rpartition("-")[2]) if resume else 0
+begun = step
+while not stop and step < begun + 4000:
+    time.sleep(0.05)
+    step += 1
+    with open(os.environ["SLIPWAY_METRICS"], "a") as metrics:
+        print('{"step": %d, "steps": 100000}' % step, file=metrics)
+partial = folder / f"tmp-{step}"
+partial.mkdir()
+(partial / "state").write_text(str(step))
+partial.rename(folder / f"step-{step}")
+"""
+PLAN = """
+slipway: 1
+name: {name}
+workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, hours: 4}}}}
+target: {target}
+purchase: {{option: on-demand, price_overrides: {{"{billed}/on-demand": "60"}}}}
+checkpoint: {{interval: 30, keep: 3, grace_seconds: 20}}
+budget: {{stop_at_usd: {usd}}}
+{more}run: {{command: [{python}, train.py], workdir: work}}
+"""
+TARGETS = {
+    "parallelcluster": (
+        "{kind: parallelcluster, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}",
+        "p5.48xlarge",
+        "",
+    ),
+    "hyperpod-slurm": (
+        "{kind: hyperpod-slurm, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}",
+        "ml.p5.48xlarge",
+        "",
+    ),
+    "eks": (
+        "{kind: eks, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}",
+        "p5.48xlarge",
+        "network: {api_cidrs: [198.51.100.0/24]}\n",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def box():
+    with Sandbox(region="us-east-2", scheduler="local") as running:
+        yield running
+
+
+def launch(root, box, kind, usd):
+    """One launch; what it told, and its error."""
+    target, billed, more = TARGETS[kind]
+    python = "python3" if kind == "eks" else json.dumps(sys.executable)
+    name = f"stop-{kind[:8]}"
+    text = PLAN.format(name=name, target=target, billed=billed, usd=usd, more=more, python=python)
+    (root / "plan.yaml").write_text(text)
+    (root / "work").mkdir(exist_ok=True)
+    (root / "work" / "train.py").write_text(TRAINER)
+    priced = price(root / "plan.yaml", datetime.now(UTC), PriceOptions(sandbox=True))
+    rank, quoted = pick(priced, None)
+    told = []
+    options = LaunchOptions(
+        root=root, sandbox=True, tell=told.append, progress=lambda _: None, scheduler="local", box=box
+    )
+    with pytest.raises(DeploymentFailedError) as caught:
+        launch_quote(priced, rank, quoted, options)
+    return name, told, caught.value
+
+
+def dollars(box, cluster):
+    """What the guard has counted, in dollars: the clock of the meter."""
+    session = Session(environment=box.process_environment({}), region="us-east-2")
+    now = datetime.now(UTC)
+    answer = session.client("cloudwatch").get_metric_statistics(
+        Namespace="Slipway",
+        MetricName="Dollars",
+        Dimensions=[{"Name": "Cluster", "Value": cluster}],
+        StartTime=now - timedelta(days=1),
+        EndTime=now + timedelta(days=9),
+        Period=86400,
+        Statistics=["Sum"],
+    )
+    return sum(each["Sum"] for each in answer["Datapoints"])
+
+
+@pytest.mark.parametrize(
+    "kind", ["parallelcluster", *(pytest.param(each, marks=pytest.mark.slow) for each in ("hyperpod-slurm", "eks"))]
+)
+def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_path, box, kind):
+    name, told, ended = launch(tmp_path, box, kind, 60)
+    assert ended.exit_code == 6
+    assert "stopped at the budget: $" in ended.message
+    assert " of $60, checkpoint of step " in ended.message
+    assert "raise budget.stop_at_usd and launch again: it resumes from step" in ended.message
+    assert any("the guard says that the budget is used up" in line for line in told), told
+    folder = RunFolder(path=(tmp_path / ".slipway" / "runs" / name / "latest").resolve())
+    report = parse_report(folder.read_json("report.json"))
+    (attempt,) = report.attempts
+    assert report.status is RunStatus.STOPPED
+    assert (attempt.ended_by, attempt.exit_code) == ("budget", 79)
+    saved = report.stopped.checkpoint_step
+    assert saved == attempt.last_step > 0
+    assert any("stopped at the budget" in line for line in report_page.page(report, 100))
+    assert 0 < dollars(box, name) < 60
+    assert box.nodes(f"slipway-{name}") == () or all(
+        each.partition == "system" for each in box.nodes(f"slipway-{name}")
+    )
+
+    if kind != "parallelcluster":
+        return
+    # A higher sum goes on counting, and on training.
+    _, told, ended = launch(tmp_path, box, kind, 120)
+    again = parse_report(RunFolder(path=folder.path.parent / "latest").read_json("report.json"))
+    assert again.attempts[0].resumed_from_step == saved
+    assert again.stopped.checkpoint_step > saved
+    assert 60 - 20 < dollars(box, name) < 120
+    assert Decimal(again.stopped.reason.split()[0].strip("$")) > 60

@@ -1,0 +1,71 @@
+"""What is said of budget.stop_at_usd before anything is launched."""
+
+from decimal import Decimal
+
+import pytest
+
+from launcher.model.budget_stop import reserve_minutes, reserve_usd, settle_minutes, stops_at
+from launcher.model.enums import PurchaseOption
+from launcher.model.money import UsdRange
+from launcher.pricing.stop_findings import stop_findings
+from tests.unit.pricing.conftest import price_over
+
+USD = UsdRange(low=Decimal(100), mid=Decimal(150), high=Decimal(200))
+
+
+def quote_of(option="on-demand", stop=500, budget=None, **purchase):
+    """The quote of one p5.48xlarge at $60 an hour."""
+    changes = {
+        "target": {"kind": "parallelcluster", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 1},
+        "purchase": {"option": option, "price_overrides": {f"p5.48xlarge/{option}": "60"}, **purchase},
+        "budget": {"stop_at_usd": stop, **(budget or {})},
+    }
+    return price_over(changes).quote(1)
+
+
+def plan_of(**parts):
+    return quote_of(**parts).plan
+
+
+def said(usd_per_hour=Decimal(60), **parts):
+    return [(each.code, each.level.value) for each in stop_findings(plan_of(**parts), USD, usd_per_hour)]
+
+
+def test_a_sum_that_is_enough_needs_no_word():
+    assert said() == []
+
+
+def test_the_reserve_is_a_period_the_grace_time_with_its_tail_and_the_end():
+    request = plan_of().request
+    assert (settle_minutes(request), reserve_minutes(request)) == (5, 15)
+    assert reserve_usd(request, Decimal(60)) == Decimal("15.00")
+
+
+@pytest.mark.parametrize("stop", [0, 15])
+def test_a_sum_within_the_reserve_would_end_the_job_before_it_begins(stop):
+    assert said(stop=stop) == [("stop-below-reserve", "error")]
+
+
+def test_a_sum_below_the_low_estimate_ends_the_job_before_it_is_done():
+    assert said(stop=114) == [("stop-below-estimate", "warning")]
+    assert said(stop=115) == []
+
+
+def test_a_sum_above_the_budget_is_no_limit_of_it():
+    assert said(budget={"max_usd": 400}) == [("stop-above-budget", "warning")]
+
+
+def test_owned_commitments_are_exempt_and_the_plan_says_so():
+    plan = plan_of(option="savings-plan", owned=True, plan_kind="compute", term_years=1)
+    assert stops_at(plan.request, PurchaseOption.SAVINGS_PLAN) is None
+    ((code, level),) = [(each.code, each.level.value) for each in stop_findings(plan, USD, Decimal(60))]
+    assert (code, level) == ("stop-exempt", "warning")
+
+
+def test_the_quote_says_it_and_its_gate_refuses_what_cannot_run():
+    quoted = quote_of(stop=10)
+    assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
+    policies = {each.name: each.value for each in quoted.policies}
+    assert policies["stop at a sum"] == "$10, saved before"
+    assert {"usd_per_hour", "usd_per_hour_beside"} <= quoted.amounts(None).keys()
+    assert quoted.usd_per_hour_beside > 0
