@@ -86,11 +86,18 @@ def stop_place(plan: Plan, store_uri: str, store: StoreAccess) -> StopPlace | No
 
 
 def budget_stop(plan: Plan, limits: Limits, place: StopPlace | None) -> BudgetStop | None:
-    """What the guard of a plan is told; None where it stops nothing."""
+    """What the guard of a plan is told; None where it stops nothing.
+
+    Raises:
+        ValueError: there is a job, and nowhere to tell it: it would end without having saved.
+    """
     usd = stops_at(plan.request, plan.place.option)
     serve = plan.request.workload.serve
     if usd is None:
         return None
+    if plan.request.workload.train is not None and place is None:
+        message = f"nothing tells the job of {plan.name} to save before its machines end"
+        raise ValueError(message)
     return BudgetStop(
         usd=usd,
         settle_minutes=settle_minutes(plan.request),

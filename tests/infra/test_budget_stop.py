@@ -1,0 +1,60 @@
+"""budget.stop_at_usd in the stacks: what the guard is told and may do, and what a plan by hand lacks."""
+
+import pytest
+
+from launcher.model.errors import ImpossibleError
+
+PLAN = """
+slipway: 1
+name: tiny
+workload: {{train: {{hours: 4}}}}
+target: {{kind: {kind}, region: us-east-2, az_id: use2-az1, instance_type: p5.48xlarge, nodes: 2}}
+{more}purchase: {{option: {option}}}
+checkpoint: {{grace_seconds: 200}}
+budget: {{stop_at_usd: 500.50}}
+"""
+RATES = {"usd_per_hour": "110.08", "usd_per_hour_beside": "1.25"}
+
+
+def plan(kind="parallelcluster", option="on-demand"):
+    more = "network: {api_cidrs: [198.51.100.0/24]}\n" if kind == "eks" else ""
+    return PLAN.format(kind=kind, more=more, option=option)
+
+
+@pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "eks"])
+def test_the_guard_is_told_the_sum_and_may_tell_the_job(synthesised, kind):
+    made = synthesised(plan(kind), **RATES)
+    (function,) = made.resources("training", "AWS::Lambda::Function").values()
+    told = function["Environment"]["Variables"]
+    assert (told["STOP_AT_USD"], told["NODES"], told["USD_PER_HOUR_BESIDE"]) == ("500.5", "2", "1.25")
+    # 200 s of grace and 180 s for the upload are two of its periods.
+    assert (told["STOP_SETTLE_MINUTES"], told["STOP_RESERVE_MINUTES"]) == ("10", "20")
+    assert "STOP_TO_ZERO" not in told
+    outputs = made.template("training")["Outputs"]
+    assert outputs["StopUri"]["Value"] == told["STOP_URI"]
+    assert "/.budget/" in str(told["STOP_URI"])
+    assert "/500.5.json" in str(told["STOP_URI"])
+    roles = made.resources("training", "AWS::IAM::Role").values()
+    statements = [each for role in roles for policy in role.get("Policies", []) for each in _of(policy)]
+    (tells,) = [each for each in statements if each.get("Sid") == "TellJob"]
+    assert tells["Action"] == ["s3:GetObject", "s3:PutObject"]
+    assert "/.budget/*" in str(tells["Resource"])
+
+
+def _of(policy):
+    return policy["PolicyDocument"]["Statement"]
+
+
+def test_by_hand_without_a_rate_nothing_could_count_up_to_it(synthesised):
+    with pytest.raises(ImpossibleError) as caught:
+        synthesised(plan())
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.path) == ("stop-without-rate", "budget.stop_at_usd")
+    assert "-c usd_per_hour=" in finding.hint
+
+
+def test_without_a_sum_the_guard_may_write_nothing(synthesised):
+    made = synthesised(plan().replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
+    (function,) = made.resources("training", "AWS::Lambda::Function").values()
+    assert not [each for each in function["Environment"]["Variables"] if each.startswith("STOP_")]
+    assert "StopUri" not in made.template("training")["Outputs"]
