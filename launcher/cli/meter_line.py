@@ -51,7 +51,18 @@ def _dollars(found: Meter) -> list[str]:
         parts.append(f"quoted ${words.dollars(quoted.usd.mid)}" + (f" ({span})" if span else ""))
     if quoted.budget_usd is not None:
         parts.append(f"budget ${words.dollars(quoted.budget_usd)}")
-    return [", ".join(parts)]
+    return [", ".join(parts), *_spot(found)]
+
+
+def _spot(found: Meter) -> list[str]:
+    """What spot costs now beside what was quoted, and since when; a price that is not known is a word."""
+    if found.spot is None:
+        return []
+    if found.spot.usd_per_hour is None:
+        return [f"spot now: {found.spot.note}"]
+    quoted = found.quoted.usd_per_hour
+    beside = f", quoted ${words.dollars(quoted)}" if quoted is not None else ""
+    return [f"spot now ${words.dollars(found.spot.usd_per_hour)} an hour ({found.spot.note}){beside}"]
 
 
 def _losses(found: Meter) -> list[str]:

@@ -37,6 +37,14 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpotNow:
+    """What spot costs at this moment: dollars an hour of all nodes, None where it is not known; since when, or why."""
+
+    usd_per_hour: Decimal | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Meter:
     """One moment of a job.
 
@@ -44,6 +52,7 @@ class Meter:
     makes. `left_h` is until the last step, from the rates of single stretches; None where the trainer does not say how
     many steps there are. `usd` are the hours of all attempts at the quoted rate; `forecast` adds what is left, and what
     the quote has beside the job's hours. `next_checkpoint_s` may be below 0: it is late. `simulated`: in the sandbox.
+    `spot` is for a run on spot.
     """
 
     step: int | None
@@ -59,6 +68,7 @@ class Meter:
     next_checkpoint_s: float | None
     quoted: Terms
     simulated: bool
+    spot: SpotNow | None = None
 
     @property
     def warnings(self) -> dict[str, str]:

@@ -21,6 +21,9 @@ def meter_document(found: Meter | None) -> dict[str, Any] | None:
         "hours": found.hours,
         "usd": money(found.usd),
         "forecast_usd": usd_span(found.forecast),
+        "spot": None
+        if found.spot is None
+        else {"usd_per_hour": money(found.spot.usd_per_hour), "note": found.spot.note},
         "interruptions": found.interruptions,
         "next_checkpoint_s": found.next_checkpoint_s,
         "warnings": list(found.warnings.values()),

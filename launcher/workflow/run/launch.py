@@ -356,7 +356,7 @@ def _follow(launch: _Launch, submission: Submission) -> RunStatus:
         follower = Follower(job=place, folder=folder, log=place / way.source.log_name(job), listeners=listeners)
         sated = Sated(enough=options.enough, watch=watch, folder=folder, tell=options.tell)
 
-        meters = MeterReader(folder=folder, tell=options.meter)
+        meters = MeterReader(folder=folder, tell=options.meter, environment=launch.aws)
 
         def tick() -> None:
             disruption.check(follower)

@@ -2,8 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +18,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.records.shape import amount, hold, moment
 from launcher.workflow.run.attempts import INTERRUPTED, attempts, read_events
 from launcher.workflow.run.points import points_of
+from launcher.workflow.run.spot_now import spot_now
 from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
 
 EVERY_S = 30.0
@@ -37,10 +38,11 @@ _QUOTE: dict[str, Any] = {
 
 @dataclass(slots=True, kw_only=True)
 class MeterReader:
-    """Reads the meter of a run every half minute, and tells it."""
+    """Reads the meter of a run every half minute, and tells it; `environment` is that of the AWS it runs in."""
 
     folder: RunFolder
     tell: Callable[[Meter], None]
+    environment: Mapping[str, str] | None = None
     told_at: float = field(default_factory=time.monotonic)
 
     def check(self) -> None:
@@ -48,13 +50,18 @@ class MeterReader:
         if time.monotonic() - self.told_at < EVERY_S:
             return
         self.told_at = time.monotonic()
-        now = meter_of(self.folder, datetime.now(UTC))
+        now = meter_of(self.folder, datetime.now(UTC), self.environment)
         if now is not None:
             self.tell(now)
 
 
-def meter_of(folder: RunFolder, now: datetime) -> Meter | None:
+def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | None = None) -> Meter | None:
     """The meter of a run; None for one that has not begun, and for an endpoint.
+
+    Args:
+        folder: the run's.
+        now: the moment.
+        environment: of the AWS that the run is in, to ask for what spot costs now; None: it is not asked.
 
     Raises:
         UnreadableInputError: the quote of the run is damaged.
@@ -65,7 +72,7 @@ def meter_of(folder: RunFolder, now: datetime) -> Meter | None:
         return None
     points, steps = last_points(folder.path / JOB_FOLDER / METRICS)
     saved = [moment(each["time"]) for each in events if each.get("event") == "checkpoint-uploaded" and "time" in each]
-    return meter(
+    found = meter(
         points,
         steps,
         terms(folder),
@@ -75,6 +82,7 @@ def meter_of(folder: RunFolder, now: datetime) -> Meter | None:
         now=now,
         simulated=_simulated(folder),
     )
+    return found if environment is None else replace(found, spot=spot_now(folder, environment))
 
 
 def _simulated(folder: RunFolder) -> bool:

@@ -72,7 +72,8 @@ def run_state(
     before = _left(name, folder).status
     now, judged = datetime.now(UTC), _judged(name, folder, found, facts)
     if judged.status not in _OF_ENDING.values():
-        return replace(judged, meter=meter_of(folder, now))
+        simulated = judged.report is not None and judged.report.simulated
+        return replace(judged, meter=meter_of(folder, now, None if simulated else environment))
     if judged.status != before:
         keep_measurement(name, folder, folder.root, catalog_load.load(today=now.date()), tell)
         share(name, folder, environment, now, tell)

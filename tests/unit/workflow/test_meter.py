@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from moto import mock_aws
 
 from launcher.cli.console import Narrator
 from launcher.cli.meter_line import line
@@ -140,3 +141,40 @@ def test_the_reader_is_silent_between_two_looks(run):
     reader.check()
     reader.check()
     assert [each.step for each in told] == [400]
+
+
+class TestSpotNow:
+    """EC2's answers are moto's; what it has no price for, and a call that fails, are words."""
+
+    @pytest.fixture
+    def aws(self, monkeypatch):
+        monkeypatch.setattr("launcher.workflow.run.spot_now._kept", {})
+        with mock_aws():
+            yield {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+
+    def quoted(self, **more):
+        place = {"target": "parallelcluster", "instance_type": "p5.48xlarge", "region": "us-east-2", "az_id": None}
+        return QUOTE | place | {"purchase_option": "spot", "nodes": 2} | more
+
+    def test_the_meter_says_it_beside_the_quote_with_its_age(self, run, aws):
+        found = meter_of(run(quote=self.quoted()), NOW, aws)
+        assert found.spot.usd_per_hour > 0
+        assert found.spot.note.startswith("since 20")
+        assert "an hour (since 20" in line(found, bar=False)
+
+    def test_a_run_that_is_not_on_spot_asks_nothing(self, run, aws):
+        assert meter_of(run(quote=self.quoted(purchase_option="on-demand")), NOW, aws).spot is None
+
+    def test_a_zone_without_a_price_is_a_word(self, run, aws):
+        found = meter_of(run(quote=self.quoted(az_id="use2-az9")), NOW, aws)
+        assert found.spot.note == "EC2 has none for use2-az9"
+        assert "spot now: EC2 has none for use2-az9" in line(found, bar=False)
+
+    def test_a_call_that_fails_is_a_word_and_asked_once_in_five_minutes(self, run, monkeypatch):
+        monkeypatch.setattr("launcher.workflow.run.spot_now._kept", {})
+        nowhere = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+        folder = run(quote=self.quoted())
+        first = meter_of(folder, NOW, nowhere).spot
+        assert first.usd_per_hour is None
+        assert first.note.startswith("not read: ")
+        assert meter_of(folder, NOW, nowhere).spot is first
