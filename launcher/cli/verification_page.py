@@ -12,8 +12,19 @@ SMALL = Decimal("0.005")
 
 
 def verification_lines(found: Verification, width: int) -> list[str]:
-    """The answer and the lines."""
-    return ["", *(piece for text in _answer(found) for piece in wrapped(f"  {text}", width)), "", *_table(found, width)]
+    """The answer, the lines, and why some of them were not compared."""
+    told = [*(piece for text in _answer(found) for piece in wrapped(f"  {text}", width))]
+    left = [piece for text in _reasons(found) for piece in wrapped(f"  {text}", width)]
+    return ["", *told, "", *_table(found, width), *left]
+
+
+def _reasons(found: Verification) -> list[str]:
+    """The lines that were not compared, by why."""
+    names: dict[str, list[str]] = {}
+    for each in found.lines:
+        if each.difference_usd is None:
+            names.setdefault(each.reason, []).append(each.names[0])
+    return [f"not compared, {reason}: {', '.join(listed)}" for reason, listed in names.items()]
 
 
 def _answer(found: Verification) -> list[str]:
@@ -24,7 +35,7 @@ def _answer(found: Verification) -> list[str]:
     verdict = "holds" if found.holds else f"does not hold: more than {MOST_APART:.0%} apart"
     told = f"AWS's calculator ({rates}) makes it {sums}: the quote {verdict} ({found.apart:.2%}, lines added up)."
     left = len(found.lines) - len(found.compared)
-    return [told, *([f"{left} lines were not compared; the table says why."] if left else [])]
+    return [told, *([f"{left} lines were not compared; why stands below."] if left else [])]
 
 
 def _table(found: Verification, width: int) -> list[str]:
@@ -33,7 +44,6 @@ def _table(found: Verification, width: int) -> list[str]:
         Column(title="quoted $", right=True),
         Column(title="AWS $", right=True),
         Column(title="change", right=True),
-        Column(title="not compared because", yields=1, shrinks=True),
     ]
     rows = [_row(each) for each in found.lines]
     for index in (1, 2):
@@ -50,5 +60,4 @@ def _row(each: VerifiedLine) -> list[str]:
         "unpriced" if each.quoted_usd is None else f"{each.quoted_usd:,.2f}",
         "" if each.aws_usd is None else f"{each.aws_usd:,.2f}",
         "" if difference is None or abs(difference) < SMALL else signed(difference),
-        each.reason,
     ]

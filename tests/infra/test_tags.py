@@ -1,8 +1,13 @@
-"""The tags of a plan file on everything that can carry one, by CloudFormation's own registry."""
+"""The tags of a plan file, and of a bill, on everything that can carry one, by CloudFormation's own registry."""
 
 import pytest
 
+from infra.targets import BUILDERS
+from launcher.model.enums import TargetKind
+from launcher.workflow.bill.story import TAG
 from tests.infra.registry import schemas
+
+CLUSTERS = ("parallelcluster", "hyperpod-slurm", "eks")
 
 OWN = {"CostCenter": "ML-42", "owner": "team@example.com"}
 BASE = """
@@ -18,8 +23,17 @@ storage: {lustre_gib: 1200}
 """
 
 
-def lacking(assembly):
-    """Resources that the registry calls taggable and that lack a tag of the plan file."""
+EKS = "network: {api_cidrs: [198.51.100.0/24]}\n"
+
+
+def plan_text(kind):
+    """A plan for a kind of cluster; one of EKS says who reaches its API, and has no file system."""
+    text = BASE + CLUSTER % kind
+    return text.replace("storage: {lustre_gib: 1200}\n", EKS) if kind == "eks" else text
+
+
+def lacking(assembly, wanted=OWN):
+    """Resources that the registry calls taggable and that lack a tag."""
     found = []
     for template in assembly.templates.values():
         for name, resource in template["Resources"].items():
@@ -27,7 +41,7 @@ def lacking(assembly):
             if not tagging.get("taggable"):
                 continue
             key = tagging.get("tagProperty", "/properties/Tags").rpartition("/")[2]
-            if given(resource.get("Properties", {}).get(key, ())).items() >= OWN.items():
+            if given(resource.get("Properties", {}).get(key, ())).items() >= wanted.items():
                 continue
             found.append((resource["Type"], name))
     return found
@@ -38,15 +52,38 @@ def given(tags):
     return tags if isinstance(tags, dict) else {each["Key"]: each["Value"] for each in tags}
 
 
-@pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm"])
+@pytest.mark.parametrize("kind", CLUSTERS)
 def test_everything_of_a_cluster_that_can_carry_them_does(synthesised, kind):
-    made = synthesised(BASE + CLUSTER % kind)
-    assert lacking(made) == []
+    """An endpoint's is in serving/test_serving_rules.py."""
+    made = synthesised(plan_text(kind))
+    # The one that `report --billed` asks for, and a budget is held by.
+    wanted = {**OWN, TAG: "tagged"}
+    assert lacking(made, wanted) == []
     for stack in made.manifest.values():
-        assert stack["properties"]["tags"].items() >= OWN.items()
+        assert stack["properties"]["tags"].items() >= wanted.items()
+
+
+def test_a_target_that_builds_something_is_among_them():
+    assert {each.value for each in BUILDERS} == {*CLUSTERS, TargetKind.SAGEMAKER_ENDPOINT.value}
+
+
+def test_the_nodes_of_eks_and_their_volumes_carry_them(synthesised):
+    """A node group hands its tags to no instance: what is billed has those of its launch template."""
+    made = synthesised(plan_text("eks"))
+    templates = [
+        each["Properties"]["LaunchTemplateData"]
+        for template in made.templates.values()
+        for each in template["Resources"].values()
+        if each["Type"] == "AWS::EC2::LaunchTemplate"
+    ]
+    assert templates
+    for each in templates:
+        tagged = {one["ResourceType"]: given(one["Tags"]) for one in each["TagSpecifications"]}
+        assert tagged.keys() >= {"instance", "volume"}
+        assert all(tags.items() >= {**OWN, TAG: "tagged"}.items() for tags in tagged.values())
 
 
 def test_nodes_of_a_parallelcluster_carry_them(synthesised):
     made = synthesised(BASE + CLUSTER % "parallelcluster")
     tags = made.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]["Tags"]
-    assert given(tags).items() >= OWN.items()
+    assert given(tags).items() >= {**OWN, TAG: "tagged"}.items()

@@ -136,11 +136,9 @@ def _from_export(
 def _period(folder: RunFolder, cluster: str, root: Path, now: datetime) -> Period:
     """From when a run was made until the next run of the same cluster was, or until the end of today."""
     begin = _made(folder)
-    later = sorted(
-        ((_made(each), each) for _, each in all_runs(root) if each.path.name > folder.path.name),
-        key=lambda each: each[0],
-    )
-    following = (made for made, each in later if _cluster_or_none(each) == cluster)
+    made = ((_made_or_none(each), each) for _, each in all_runs(root))
+    later = sorted(((at, each) for at, each in made if at is not None and at > begin), key=lambda each: each[0])
+    following = (at for at, each in later if _cluster_or_none(each) == cluster)
     return Period(begin, next(following, floor(now, DAY) + DAY))
 
 
@@ -149,6 +147,14 @@ def _made(folder: RunFolder) -> datetime:
         return datetime.strptime(folder.path.name, STAMP).replace(tzinfo=UTC)
     except ValueError as problem:
         raise UnreadableInputError(f"{folder.path} is no run folder: its name is no moment") from problem
+
+
+def _made_or_none(folder: RunFolder) -> datetime | None:
+    """When a run was made; None of a folder that is no run's."""
+    try:
+        return _made(folder)
+    except UnreadableInputError:
+        return None
 
 
 def _cluster_or_none(folder: RunFolder) -> str | None:

@@ -93,6 +93,7 @@ def test_two_runs_of_one_cluster_share_no_row(billed_run, slipway, tmp_path):
     rows = [(f"2026-11-10T{at:02}:00:00Z", f"2026-11-10T{at + 1:02}:00:00Z", "billed", "1") for at in range(23)]
     export(tmp_path / "e.csv", [*rows, ("2026-11-10T01:00:00Z", "2026-11-10T02:00:00Z", "another", "1000")])
     assert billed(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "23"
+    (tmp_path / ".slipway" / "runs" / "notes" / "of mine").mkdir(parents=True)
     folder = billed_run(made=MADE + timedelta(hours=13, minutes=20))
     assert billed(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "10"
     (folder.path.parent / "latest").unlink()

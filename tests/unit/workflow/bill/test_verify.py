@@ -113,6 +113,7 @@ def test_more_than_one_percent_apart_ends_with_5(account, plan, slipway, apart, 
     Calculator(account, rates | {P5: rates[P5] * apart})
     ended = slipway("quote", path, "--verify-with-aws")
     assert ended.code == code
+    assert "not compared, its usage type is not known: dashboard" in " ".join(ended.out.split())
     assert ("does not hold" in " ".join(ended.out.split())) is bool(code)
 
 
