@@ -2,16 +2,18 @@
 
 The disk is full for one agent and all it starts: no file may grow beyond a bound (RLIMIT_FSIZE), which strikes its
 books, its log, its event file, the trainer's checkpoint and the restore alike. The clock is wrong as S3 sees it: it
-refuses what is signed at another time than its own.
+refuses what is signed at another time than its own; and it jumps, by hours and years, in a process that runs.
 """
 
 import random
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from tests.attack.test_kills import TRAINER, Bucket
+from tests.sandbox.agent.conftest import ROOT
 
 SIZE = 200_000
 BOUNDS = (0, 300, 1_000, 4_000, 20_000, 100_000, 150_000, 10**9)
@@ -62,3 +64,48 @@ def test_a_clock_that_s3_does_not_believe(node, bucket, front):
     front.rule = lambda *_: None
     assert agent.wait(timeout=90) == 0
     assert (node.restored(2), bucket.whole()[-1]) == (2, 3)
+
+
+JUMPS = (0, 3600, -3600, 30 * 86_400, -400 * 86_400, 3600 * 86_400)
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.slow)])
+def test_a_wall_clock_that_jumps(node, bucket, seed, kills, capsys):
+    """By hours and years, while the agent runs; a kill follows."""
+    (node.folder / "train.py").write_text(TRAINER)
+    rng, seen, stored, jumps = random.Random(seed), Bucket(bucket), {}, 0
+    offset = node.folder / "offset"
+    offset.write_text("0")
+    node.program = [sys.executable, str(Path(__file__).with_name("jumping_clock.py"))]
+    node.environment |= {"JUMPING_CLOCK": str(offset), "PYTHONPATH": str(ROOT)}
+
+    def jump():
+        (node.folder / "next").write_text(str(rng.choice(JUMPS)))
+        (node.folder / "next").replace(offset)
+
+    for attempt in range(1, kills + 1):
+        node.job(100_000, 0.05, SIZE, keep=2)
+        agent = node.start(attempt)
+        node.wait_for("command-started", attempt)
+        assert node.restored(attempt) >= max(stored, default=0)
+        for _ in range(rng.randrange(1, 4)):
+            jump()
+            jumps += 1
+            new = len(node.events("checkpoint-uploaded"))
+            node.wait_until(lambda new=new: len(node.events("checkpoint-uploaded")) > new)  # it goes on
+        agent.kill()
+        agent.wait()
+        node.end_commands()
+        before, stored = stored, seen.whole()
+        assert set(before) <= set(stored)
+        if rng.random() < 0.5:
+            node.lose()
+    jump()
+    node.job(max(stored) + 1, 0, SIZE)
+    assert node.run(attempt=kills + 1) == 0
+    assert node.restored(kills + 1) >= max(stored)
+    assert "torn" not in "".join(node.output())
+    years = {event["time"][:4] for event in node.events()}
+    assert kills == 2 or len(years) > 1  # the agent did see it
+    with capsys.disabled():
+        print(f"\n{kills} kills under {jumps} jumps of the clock, seed {seed}")  # noqa: T201
