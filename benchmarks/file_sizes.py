@@ -6,11 +6,13 @@ The server is that of `benchmarks.checkpoint`, on this machine with the clients.
 the clients take turns, the fastest of the rounds counts; s5cmd's time holds its start. The agent hashes everything and
 puts small files into packs, s5cmd does neither.
 
-    up, down    mix, files, mib, client, seconds, mib_s, of_s5cmd (seconds over s5cmd's; null without it)
+    up, down    mix, files, mib, client, seconds, mib_s, of_s5cmd (seconds over s5cmd's; null without it), cpu_s (of the
+                client's processor, user and system, least of the rounds, with its start), cpu_of_s5cmd
 """
 
 import argparse
 import json
+import resource
 import shutil
 import sys
 import tempfile
@@ -63,12 +65,15 @@ def timed(mix: Mix, work: Path, endpoint: str, *, scale: float, rounds: int) -> 
     files, total = made(mix, source, scale)
     clients = ["agent", *(["s5cmd"] if PROGRAMS["s5cmd"].exists() else [])]
     best: dict[tuple[str, str], float] = {}
+    least: dict[tuple[str, str], float] = {}
     for turn in range(rounds):
         for client in clients:
             uri = f"s3://{BUCKET}/{mix.name}-{client}-{turn}"
             back.mkdir()
             for way, folder in (("up", source), ("down", back)):
+                before = _spent()
                 seconds, _ = moved(client, way, uri, folder, endpoint)
+                least[client, way] = min(_spent() - before, least.get((client, way), float("inf")))
                 best[client, way] = min(seconds, best.get((client, way), float("inf")))
             if sum(path.stat().st_size for path in back.rglob("*") if path.is_file()) < total:
                 raise RuntimeError(f"{client} did not bring everything back")
@@ -76,8 +81,19 @@ def timed(mix: Mix, work: Path, endpoint: str, *, scale: float, rounds: int) -> 
             emptied(uri, endpoint)
     shutil.rmtree(source)
     what = {"mix": mix.name, "files": files, "mib": round(total / 2**20)}
-    times = {way: [(client, best[client, way], best.get(("s5cmd", way))) for client in clients] for way in WAYS}
-    return {way: [what | _figures(total, *each) for each in times[way]] for way in WAYS}
+    found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+    for way in WAYS:
+        for client in clients:
+            row = what | _figures(total, client, best[client, way], best.get(("s5cmd", way)))
+            cpu, of = least[client, way], least.get(("s5cmd", way))
+            found[way].append(row | {"cpu_s": round(cpu, 2), "cpu_of_s5cmd": of and round(cpu / of, 2)})
+    return found
+
+
+def _spent() -> float:
+    """Seconds of processor time of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _figures(total: int, client: str, seconds: float, of: float | None) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
             "COLUMNS",
             "FORCE_COLOR",
             "LINES",
+            "PYTHONUNBUFFERED",  # print() then writes in pieces, and tests read files that several processes print to
         }:
             state.delenv(name)
     for name, value in {

@@ -33,6 +33,6 @@ def main(arguments: Sequence[str], *, build: str = "source") -> int:
         session = import_module("launcher.agent.session").Session(spec, dict(os.environ))
         return int(session.run())
     except AgentError as error:
-        for line in str(error).splitlines():
-            print(f"slipway-agent: {line}", file=sys.stderr)  # noqa: T201  this is the program's standard error
+        # In one write, however Python buffers: the agents of other nodes write into the same log.
+        sys.stderr.write("".join(f"slipway-agent: {line}\n" for line in str(error).splitlines()))
         return error.exit_code

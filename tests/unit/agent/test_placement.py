@@ -10,6 +10,7 @@ from launcher.agent.errors import JobSpecError
 from launcher.agent.events import EventLog, events_path
 from launcher.agent.node.drain import drain_node
 from launcher.agent.node.placement import placement
+from launcher.agent.program import main
 from launcher.agent.store.objects import client_options
 
 BATCH = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "4", "SLURM_NODEID": "0", "SLURMD_NODENAME": "p5-1"}
@@ -78,8 +79,14 @@ class TestEvents:
 
         monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(Writes(), write_through=True))
         EventLog(tmp_path / "events.jsonl").append("restored", step=1)
+        assert (
+            main(["run", "--config", str(tmp_path / "none.json")]) != 0
+        )  # the agents of a job print into one log, too
         monkeypatch.undo()
-        assert each == [b"[slipway] restored step=1\n"]
+        assert each[0] == b"[slipway] restored step=1\n"
+        assert len(each) == 2
+        assert each[1].startswith(b"slipway-agent: ")
+        assert each[1].endswith(b"\n")
 
     def test_every_node_has_its_own(self, tmp_path):
         assert events_path(tmp_path / "events.jsonl", part=0) == tmp_path / "events.jsonl"
