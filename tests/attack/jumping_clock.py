@@ -29,6 +29,6 @@ class Jumping(dt.datetime):
 
 time.time = _now
 time.time_ns = lambda: int(_now() * 1e9)
-dt.datetime = Jumping
+dt.datetime = Jumping  # type: ignore[misc]
 if __name__ == "__main__":
     runpy.run_module("launcher.agent", run_name="__main__", alter_sys=True)
