@@ -79,6 +79,33 @@ def lent_roles(session: Session, cluster: str, namespace: str, account: str) -> 
         return tuple(str(each["associationId"]) for page in pages for each in page["associations"])
 
 
+def addon_version(session: Session, cluster: str, name: str) -> tuple[str, str]:
+    """The state and the version of an add-on.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe add-on {name} of EKS cluster {cluster}"):
+        found = session.client("eks").describe_addon(clusterName=cluster, addonName=name)["addon"]
+    return str(found["status"]), str(found.get("addonVersion", ""))
+
+
+def access_policies(session: Session, cluster: str, principal_arn: str) -> tuple[str, ...]:
+    """What the access entry of a role or a user allows, by the names of EKS's policies.
+
+    Raises:
+        AwsError: there is no entry of it, or the call failed.
+    """
+    with translated(f"read the access entry of {principal_arn}"):
+        pages = (
+            session.client("eks")
+            .get_paginator("list_associated_access_policies")
+            .paginate(clusterName=cluster, principalArn=principal_arn)
+        )
+        found = [each for page in pages for each in page["associatedAccessPolicies"]]
+    return tuple(str(each["policyArn"]).rpartition("/")[2] for each in found)
+
+
 def assumed(session: Session, role_arn: str) -> Session:
     """The same with the credentials of a role, for an hour.
 

@@ -31,7 +31,8 @@ def start(
     from launcher.sandbox import staying
 
     made = staying.start(os.environ, scheduler=scheduler, port=port)
-    output.result([f"  the sandbox runs: http://localhost:{made.port}, scheduler {made.scheduler}"])
+    slurm = "Slurm's own daemons" if made.scheduler == "slurm" else "a local scheduler in Slurm's place"
+    output.result([f"  the sandbox runs: http://localhost:{made.port}; clusters with Slurm have {slurm}"])
     output.say("\n  next: slipway launch examples/tiny-gpt.yaml --sandbox")
     output.say("  next: slipway sandbox stop")
 
@@ -54,6 +55,7 @@ def status(*, json: options.Json = False) -> None:
     clusters = [
         {
             "name": name,
+            "scheduler": box.scheduler_name(name),
             "nodes": len(box.nodes(name)),
             "jobs": [{key: job[key] for key in ("id", "name", "state")} for job in box.jobs(name)],
         }
@@ -75,13 +77,17 @@ def status(*, json: options.Json = False) -> None:
     output.result(_page(found, stacks, clusters))
 
 
+_WORDS = {"slurm": "Slurm", "local": "the local scheduler in Slurm's place", "kubernetes": "Kubernetes"}
+"""What schedules the jobs of a cluster."""
+
+
 def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any]]) -> list[str]:
     """What is there, as lines."""
-    lines = [f"  the sandbox runs since {found.since}: http://localhost:{found.port}, scheduler {found.scheduler}"]
+    lines = [f"  the sandbox runs since {found.since}: http://localhost:{found.port}"]
     width = max((len(each["name"]) for each in stacks), default=0)
     lines += [f"  {each['name']:<{width}}  {each['region']}  {each['status']}" for each in stacks]
     for each in clusters:
-        lines.append(f"  cluster {each['name']}: {each['nodes']} nodes")
+        lines.append(f"  cluster {each['name']}: {_WORDS[each['scheduler']]}, {each['nodes']} nodes")
         lines += [f"    job {job['id']}  {job['state'].lower():<10} {job['name']}" for job in each["jobs"]]
     return lines if stacks else [*lines, "  nothing is deployed in it"]
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 
 from launcher.catalog.training_images import training_image
+from launcher.model.enums import Operator
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.target import target_of
@@ -23,6 +24,10 @@ SHM_SHARE = 0.25
 HUGE_PAGES_MIB = 5120
 """Of 2 MiB each: libfabric's; EKS's accelerated images set 5,128 pages aside (EKS user guide, machine learning with
 EFA)."""
+_HANDED_ON = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+_OF_ELASTIC_AGENT = {"TORCHELASTIC_SIGNALS_TO_HANDLE": _HANDED_ON}
+"""hyperpodrun has no option for it, and a SIGUSR1 that it does not handle ends it before its trainers hear of it
+(hyperpod-elastic-agent 1.1.3, driven over HTTP with PyTorch 2.13 on 2026-11-22)."""
 TO_THE_STORE_S = 30
 """Beside the grace time and the time that a checkpoint takes to be stored: the agent's last words."""
 NEAREST = "topology.k8s.aws/network-node-layer-3"
@@ -117,6 +122,7 @@ def environment(
         "SLIPWAY_MEETING": meeting,
         "SLIPWAY_EFA": str(facts.efa_interfaces),
         **dict(_rendezvous(plan, facts)),
+        **(_OF_ELASTIC_AGENT if operator == Operator.HYPERPOD_PYTORCHJOB else {}),
         **dict(_of_chips(facts, names)),
     }
     if plan.request.run.secrets:
@@ -131,7 +137,7 @@ def _rendezvous(plan: Plan, facts: InstanceType) -> Iterator[tuple[str, str]]:
         yield "PET_NPROC_PER_NODE", str(workers_per_node(facts))
     # The job begins again as a whole; torchrun's workers have sessions of their own, to which it hands SIGUSR1 on.
     yield "PET_MAX_RESTARTS", "0"
-    yield "PET_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+    yield "PET_SIGNALS_TO_HANDLE", _HANDED_ON
     yield "PET_SHUTDOWN_TIMEOUT", str(max(1, math.ceil(plan.request.checkpoint.grace_seconds)))
 
 

@@ -21,8 +21,7 @@ from launcher.sandbox.kubernetes.hosted import Resizable
 _ONE = "{0}/clusters/(?P<name>[^/]+)"
 _PATHS = (
     f"{_ONE}/addons/(?P<addonName>[^/]+)$",
-    f"{_ONE}/access-entries/(?P<principalArn>[^/]+)$",
-    f"{_ONE}/access-entries/(?P<principalArn>[^/]+)/access-policies$",
+    f"{_ONE}/access-entries/(?P<principalArn>.+)$",
     f"{_ONE}/pod-identity-associations$",
 )
 

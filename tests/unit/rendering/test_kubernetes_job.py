@@ -141,6 +141,12 @@ class TestRequests:
             keys = {each["key"] for each in pod["spec"]["tolerations"]}
             assert keys == {chips, EFA}
 
+    @pytest.mark.parametrize("operator", Operator)
+    def test_hyperpods_elastic_agent_hands_the_signal_of_a_save_on(self, context_of, on_kubernetes, operator):
+        for pod in pods(documents(context_of(on_kubernetes(), operator))[-1]):
+            found = variables(pod).get("TORCHELASTIC_SIGNALS_TO_HANDLE", "")
+            assert ("SIGUSR1" in found) is (operator is Operator.HYPERPOD_PYTORCHJOB)
+
     def test_a_type_without_efa_asks_for_none(self, context_of, on_kubernetes):
         plan = on_kubernetes(target={"instance_type": "g5.xlarge", "nodes": 1})
         (pod,) = pods(documents(context_of(plan, Operator.JOB))[-1])

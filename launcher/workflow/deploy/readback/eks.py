@@ -1,8 +1,13 @@
 """An EKS cluster and its node groups against the plan."""
 
+from collections import Counter
+
+from launcher.aws import eks as access
 from launcher.aws import node_groups
+from launcher.catalog.load import load
 from launcher.model import eks
 from launcher.model.hyperpod import is_prepaid
+from launcher.model.kubernetes import SERVICE_ACCOUNT
 from launcher.workflow.deploy.readback.reading import Reading
 
 ACTIVE = "ACTIVE"
@@ -27,3 +32,40 @@ def groups(reading: Reading) -> None:
     checks.equal("node group", ACTIVE, state.status)
     checks.equal("nodes", (least, plan.place.nodes), (state.minimum, state.maximum))
     checks.equal("bought as", eks.CAPACITY_TYPES[plan.place.option], state.capacity_type)
+
+
+def templates(reading: Reading) -> None:
+    """The launch template of the jobs' machines: their type, their EFA interfaces, what they are bought from."""
+    checks, plan, name = reading.checks, reading.plan, reading.main.outputs["ClusterName"]
+    state = node_groups.describe_group(reading.session, name, eks.WORKERS)
+    checks.holds("node group has a launch template", state.template is not None)
+    if state.template is None:
+        return
+    found = node_groups.describe_template(reading.session, state.template)
+    facts, reserved = load().instance_types[plan.place.instance_type], plan.request.purchase.reservation
+    planned = Counter(each.kind for each in eks.interfaces(facts, plan.request.target.efa_layout))
+    checks.equal("machines", plan.place.instance_type, found.instance_type)
+    checks.equal("network interfaces", planned, Counter(found.interfaces))
+    checks.equal("reservation", reserved.id if reserved is not None else None, found.reservation_id)
+
+
+def addons(reading: Reading) -> None:
+    """The add-ons, in their versions."""
+    for name, version in eks.ADDONS:
+        found = access.addon_version(reading.session, reading.main.outputs["ClusterName"], name)
+        reading.checks.equal(f"add-on {name}", (ACTIVE, version), found)
+
+
+def entries(reading: Reading) -> None:
+    """Who is let in: the role that the launcher takes on."""
+    outputs = reading.main.outputs
+    found = access.access_policies(reading.session, outputs["ClusterName"], outputs["AccessRoleArn"])
+    reading.checks.equal("access entry of the jobs' role", ("AmazonEKSClusterAdminPolicy",), found)
+
+
+def lent(reading: Reading) -> None:
+    """The role that pods of the jobs are lent, in each namespace."""
+    for namespace in eks.NAMESPACES:
+        name = reading.main.outputs["ClusterName"]
+        found = access.lent_roles(reading.session, name, namespace, SERVICE_ACCOUNT)
+        reading.checks.equal(f"role lent to pods in {namespace}", 1, len(found))

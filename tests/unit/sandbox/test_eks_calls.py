@@ -1,0 +1,96 @@
+"""EKS's calls that moto lacks answer over HTTP as EKS does, and a group's size is that of its machines."""
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto.eks.models import eks_backends
+from moto.server import ThreadedMotoServer
+
+from launcher.aws.eks import access_policies, addon_version, lent_roles
+from launcher.aws.session import Session
+from launcher.sandbox.aws import eks_calls
+from launcher.sandbox.environment import ACCOUNT
+
+pytestmark = [pytest.mark.server, pytest.mark.xdist_group("eks-calls")]
+
+REGION, NAME = "us-east-2", "slipway-x"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/slipway-x-access"
+
+
+class Hosts:
+    """Takes note of sizes."""
+
+    def __init__(self):
+        self.sizes = {}
+
+    def resize(self, name, group, count):
+        self.sizes[name, group] = count
+
+
+HOSTS = Hosts()
+
+
+@pytest.fixture(scope="module")
+def session():
+    eks_calls.install(HOSTS)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    endpoint = "http://{}:{}".format(*server.get_host_and_port())
+    keys = {"AWS_ACCESS_KEY_ID": ACCOUNT, "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": endpoint}
+    made = Session(environment=keys, region=REGION)
+    client = boto3.client(
+        "eks", region_name=REGION, endpoint_url=endpoint, aws_access_key_id=ACCOUNT, aws_secret_access_key="x"
+    )
+    network = {"subnetIds": ["subnet-1", "subnet-2"]}
+    client.create_cluster(name=NAME, roleArn=ROLE, resourcesVpcConfig=network)
+    client.create_nodegroup(
+        clusterName=NAME,
+        nodegroupName="workers",
+        nodeRole=ROLE,
+        subnets=["subnet-1"],
+        scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 4},
+    )
+    (backend,) = [found for account in eks_backends.values() for found in account.values() if NAME in found.clusters]
+    parts = eks_calls.parts_of(backend.clusters[NAME])
+    parts.addons["coredns"] = "v1.14.2-eksbuild.4"
+    policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+    parts.entries[ROLE] = [{"PolicyArn": policy, "AccessScope": {"Type": "cluster"}}]
+    parts.lent["slipway", "slipway-jobs"] = ROLE
+    yield made, client
+    server.stop()
+
+
+def test_what_was_made_is_described(session):
+    own, client = session
+    assert addon_version(own, NAME, "coredns") == ("ACTIVE", "v1.14.2-eksbuild.4")
+    assert access_policies(own, NAME, ROLE) == ("AmazonEKSClusterAdminPolicy",)
+    assert client.describe_access_entry(clusterName=NAME, principalArn=ROLE)["accessEntry"]["principalArn"] == ROLE
+    assert len(lent_roles(own, NAME, "slipway", "slipway-jobs")) == 1
+    assert lent_roles(own, NAME, "default", "slipway-jobs") == ()
+
+
+@pytest.mark.parametrize(
+    "call,asked",
+    [
+        ("describe_addon", {"addonName": "none"}),
+        ("describe_access_entry", {"principalArn": f"{ROLE}-other"}),
+        ("list_associated_access_policies", {"principalArn": f"{ROLE}-other"}),
+    ],
+)
+def test_what_is_not_there_is_said(session, call, asked):
+    _, client = session
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        getattr(client, call)(clusterName=NAME, **asked)
+
+
+def test_a_group_that_is_set_to_none_loses_its_machines_and_gets_them_again(session):
+    _, client = session
+    group = {"clusterName": NAME, "nodegroupName": "workers"}
+    client.update_nodegroup_config(**group, scalingConfig={"minSize": 0, "desiredSize": 0})
+    assert HOSTS.sizes[NAME, "workers"] == 0
+    shown = client.describe_nodegroup(**group)["nodegroup"]["scalingConfig"]
+    assert shown == {"minSize": 0, "maxSize": 4, "desiredSize": 0}
+    client.update_nodegroup_config(**group, scalingConfig={"desiredSize": 4})
+    assert HOSTS.sizes[NAME, "workers"] == 4
+    with pytest.raises(ClientError, match="InvalidParameterException"):
+        client.update_nodegroup_config(**group, scalingConfig={"desiredSize": 5})
