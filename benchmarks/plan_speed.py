@@ -12,7 +12,6 @@ seconds where the import takes 0.085.
     commands     name, considered, seconds, ratio to base_s, most (the ratio aimed at, or null), mib (peak, resident)
 """
 
-import argparse
 import compileall
 import json
 import os
@@ -22,6 +21,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from benchmarks import ratios
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = ("-c", "import typer, rich.console, rich.table")
@@ -106,25 +107,20 @@ def _considered(path: Path) -> int:
     return int(json.loads(done.stdout)["considered"])
 
 
+def _line(each: dict[str, Any]) -> str:
+    """The figures of a command."""
+    aim = f", aim {each['most']:g}" if each["most"] else ""
+    return f"{each['considered']:,} considered, {each['ratio']} x{aim}, {each['mib']} MiB"
+
+
+def _met(each: dict[str, Any]) -> bool:
+    """Whether it is as quick and as small as it should be."""
+    return (each["most"] is None or each["ratio"] <= each["most"]) and each["mib"] <= each["most_mib"]
+
+
 def main() -> int:
     """Measure and print; 0 when every aim is met."""
-    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    reader.add_argument("--runs", type=int, default=9, help="runs of each; the fastest counts")
-    reader.add_argument("--json", action="store_true", help="print the figures as JSON")
-    asked = reader.parse_args()
-    figures = measure(asked.runs)
-    commands = figures["commands"]
-    if asked.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        print(f"import of typer and rich: {figures['base_s']} s")
-        for each in commands:
-            aim = f", aim {each['most']:g}" if each["most"] else ""
-            print(f"{each['name']}: {each['considered']:,} considered, {each['ratio']} x{aim}, {each['mib']} MiB")
-    met = all(
-        (each["most"] is None or each["ratio"] <= each["most"]) and each["mib"] <= each["most_mib"] for each in commands
-    )
-    return 0 if met else 1
+    return ratios.told(__doc__, measure, "import of typer and rich", _line, _met)
 
 
 if __name__ == "__main__":

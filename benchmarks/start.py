@@ -10,8 +10,6 @@ counts, so that the ratio holds on a busy machine too.
     commands     name, seconds, ratio to base_s, most (the ratio aimed at)
 """
 
-import argparse
-import json
 import os
 import subprocess
 import sys
@@ -19,6 +17,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from benchmarks import ratios
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = ("-c", "import typer")
@@ -55,19 +55,13 @@ def _seconds(words: Sequence[str], line: str) -> float:
 
 def main() -> int:
     """Measure and print; 0 when the aim is met."""
-    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    reader.add_argument("--runs", type=int, default=9, help="runs of each; the fastest counts")
-    reader.add_argument("--json", action="store_true", help="print the figures as JSON")
-    asked = reader.parse_args()
-    figures = measure(asked.runs)
-    commands = figures["commands"]
-    if asked.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        print(f"import of typer: {figures['base_s']} s")
-        for each in commands:
-            print(f"{each['name']}: {each['ratio']} x, aim {each['most']:g}")
-    return 0 if all(each["ratio"] <= each["most"] for each in commands) else 1
+    return ratios.told(
+        __doc__,
+        measure,
+        "import of typer",
+        lambda each: f"{each['ratio']} x, aim {each['most']:g}",
+        lambda each: bool(each["ratio"] <= each["most"]),
+    )
 
 
 if __name__ == "__main__":
