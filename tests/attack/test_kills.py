@@ -110,9 +110,8 @@ class Bucket:
 
 
 @pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.slow)])
-def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, kills, capsys):
+def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, kills, seed, capsys):
     (node.folder / "train.py").write_text(TRAINER)
-    seed = random.randrange(1 << 32)
     rng = random.Random(seed)
     seen, stored, moments = Bucket(bucket), {}, Counter()
     with SlowFront(node.environment["AWS_ENDPOINT_URL"], random.Random(seed + 1)) as front:
