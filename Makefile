@@ -22,10 +22,10 @@ bin := .venv/bin
 made := .venv/.made
 pip := $(bin)/python -m pip --disable-pip-version-check
 pytest := $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup
-needs_more := aws or cdk or focus or long or pcluster or server or slow or slurm or torch
+needs_more := aws or cdk or focus or iam or long or pcluster or server or slow or slurm or torch
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
-.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-focus setup-bench setup-browser
+.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-focus setup-ministack setup-bench setup-browser
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -73,6 +73,7 @@ $(bin)/cdk: Makefile $(made)/venv
 components: setup setup-slurm setup-torch setup-browser
 	@if $(call uses,pcluster); then $(MAKE) --no-print-directory setup-pcluster; fi
 	@if $(call uses,focus); then $(MAKE) --no-print-directory setup-focus; fi
+	@if $(call uses,iam); then $(MAKE) --no-print-directory setup-ministack; fi
 
 # The tests start daemons of their own: none of the packages' is started, and an sshd that was not there stays disabled.
 setup-slurm: ## Slurm's daemons, munged and sshd from apt, where root may install them
@@ -122,6 +123,14 @@ setup-focus: .venv-focus/.made ## the official validator of FOCUS files
 .venv-focus/.made: $(made)/venv
 	$(PYTHON) -m venv .venv-focus
 	.venv-focus/bin/python -m pip --disable-pip-version-check install --quiet focus-validator==1.0.0 'multimethod<2'
+	@touch $@
+
+# It pins a botocore of its own, and is spoken to over HTTP alone.
+setup-ministack: .venv-ministack/.made ## an emulator of AWS whose IAM refuses
+
+.venv-ministack/.made: $(made)/venv
+	$(PYTHON) -m venv .venv-ministack
+	.venv-ministack/bin/python -m pip --disable-pip-version-check install --quiet ministack==1.5.33
 	@touch $@
 
 # awscli pins a botocore of its own.

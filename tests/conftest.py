@@ -8,6 +8,7 @@ import difflib
 import importlib.util
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from fnmatch import fnmatchcase
@@ -20,8 +21,10 @@ from launcher.catalog.load import Catalog, load
 from launcher.cdk import toolchain
 
 TESTS = Path(__file__).resolve().parent
-FOLDER_MARKS = {"attack": ["server"], "infra": ["cdk"], "live": ["aws"], "sandbox": ["server"]}
+FOLDER_MARKS = {"attack": ["server"], "enforced": ["server"], "infra": ["cdk"], "live": ["aws"], "sandbox": ["server"]}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+MINISTACK = TESTS.parent / ".venv-ministack" / "bin" / "ministack"
+NO_NAMESPACE = "no network namespace can be made here"
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 STATE = pytest.StashKey[pytest.MonkeyPatch]()
 CACHES = pytest.StashKey[Path]()
@@ -105,11 +108,24 @@ def missing_components() -> dict[str, str]:
     browser = [name for name in BROWSERS if shutil.which(name)] and importlib.util.find_spec("playwright")
     return {
         "browser": "" if browser else "not installed: chromium or playwright (make setup-browser)",
+        "iam": unenforced(),
         "focus": "" if focus else "not installed: the FOCUS validator (make setup-focus)",
         "pcluster": "" if pcluster else "not installed: ParallelCluster (make setup-pcluster)",
         "slurm": "left out by SLURM=0" if os.environ.get("SLURM") == "0" else slurm,
         "torch": "left out by TORCH=0" if os.environ.get("TORCH") == "0" else torch,
     }
+
+
+def unenforced() -> str:
+    """Why no account can be made here whose IAM refuses; empty where one can.
+
+    ministack listens on every address of the machine: it runs in a network namespace of its own or not at all.
+    """
+    if not MINISTACK.exists():
+        return "not installed: ministack (make setup-ministack)"
+    unshare = shutil.which("unshare")
+    tried = [unshare or "false", "--user", "--map-root-user", "--net", "true"]
+    return "" if subprocess.run(tried, check=False, capture_output=True).returncode == 0 else NO_NAMESPACE
 
 
 # --------------------------------------------------------------------------------------------------------------- skips

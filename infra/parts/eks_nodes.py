@@ -37,14 +37,20 @@ spec:
 """Makes NVMe disks one volume under the folders of kubelet and containerd (EKS AMI, nodeadm, local storage)."""
 
 
-def node_role(scope: Construct, id_: str, *, cluster: str) -> iam.Role:
-    """The role of a cluster's machines; pods have one of their own, and reach this one on the host's network alone."""
+def node_role(scope: Construct, id_: str, *, cluster: str, session_log_arn: str | None) -> iam.Role:
+    """The role of a cluster's machines; pods have one of their own, and reach this one on the host's network alone.
+
+    `session_log_arn` is the policy of machines that write the log of their sessions, None where none is kept.
+    """
+    policies = [iam.ManagedPolicy.from_aws_managed_policy_name(each) for each in _POLICIES]
+    if session_log_arn is not None:
+        policies.append(iam.ManagedPolicy.from_managed_policy_arn(scope, "SessionLogPolicy", session_log_arn))
     return iam.Role(
         scope,
         id_,
         assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
         description=f"Nodes of {cluster}",
-        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(each) for each in _POLICIES],
+        managed_policies=policies,
     )
 
 
@@ -77,13 +83,16 @@ class NodeGroup(Construct):
             cluster: the control plane.
             role: of its machines.
             subnet_id: where they stand; one, since EFA does not cross zones.
-            security_group_ids: theirs, the cluster's own among them: EKS adds none to a launch template.
+            security_group_ids: theirs beside those of the context, the cluster's own among them: EKS adds none to a
+                launch template.
             tags: of machines and volumes, which carry none of the stack's by themselves.
         """
         super().__init__(scope, id_)
         self._context = context
         self.template = ec2.CfnLaunchTemplate(
-            self, "Template", launch_template_data=self._machines(security_group_ids, tags)
+            self,
+            "Template",
+            launch_template_data=self._machines([*security_group_ids, *context.group_ids], tags),
         )
         self.resource = eks.CfnNodegroup(
             self,
@@ -110,7 +119,7 @@ class NodeGroup(Construct):
         together = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster") if context.placement_group else None
         return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
             instance_type=context.instance_type,
-            block_device_mappings=[_root(context.volume_gib)],
+            block_device_mappings=[_root(context)],
             # Pods that are not on the host's network do not reach it: the hop limit.
             metadata_options=ec2.CfnLaunchTemplate.MetadataOptionsProperty(
                 http_tokens="required", http_put_response_hop_limit=1
@@ -160,14 +169,19 @@ class NodeGroup(Construct):
         return found
 
 
-def _root(gib: int) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
+def _root(context: NodeGroupContext) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
     """The root volume of EKS's images (Amazon Linux 2023: /dev/xvda).
 
-    EBS's own key encrypts it: one of the plan's would need a grant for the service that starts the machines.
+    EC2 Auto Scaling, which starts the machines, has no right to a key of the account's own but by the key's policy
+    (docs/security.md; the doctor reads it).
     """
     return ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
         device_name="/dev/xvda",
         ebs=ec2.CfnLaunchTemplate.EbsProperty(
-            volume_size=gib, volume_type="gp3", encrypted=True, delete_on_termination=True
+            volume_size=context.volume_gib,
+            volume_type="gp3",
+            encrypted=True,
+            delete_on_termination=True,
+            kms_key_id=context.volume_key_arn,
         ),
     )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
@@ -49,6 +50,7 @@ class NodePolicy(Construct):
         image: str | None,
         path: str = PATH,
         journal: bool = False,
+        starts_machines: bool = False,
     ) -> None:
         """Make the policy.
 
@@ -62,6 +64,7 @@ class NodePolicy(Construct):
             compile_cache: whether jobs keep a cache of compiled programs, whose lock files they delete.
             image: the container image of the plan's job, if it has one.
             path: of the policy's name.
+            starts_machines: whether one of them starts the others, whose root volumes may have the key.
             journal: whether jobs keep what happens to them in the store, since their nodes share no folder.
         """
         super().__init__(scope, id_)
@@ -84,6 +87,7 @@ class NodePolicy(Construct):
                     sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[kms_key_arn]
                 )
             )
+            statements += volume_statements(kms_key_arn) if starts_machines else ()
         if fetched:
             scripts = [each.bucket.arn_for_objects(each.s3_object_key) for each in fetched]
             statements.append(iam.PolicyStatement(sid="FetchSetUp", actions=["s3:GetObject"], resources=scripts))
@@ -97,6 +101,34 @@ class NodePolicy(Construct):
             policy_document=iam.PolicyDocument(statements=statements),
         )
         self.arn = self.resource.ref
+
+
+def volume_statements(key_arn: str) -> list[iam.PolicyStatement]:
+    """Starting a machine whose volumes have a key, as EBS's default of the region or by its image.
+
+    EBS user guide, Amazon EBS encryption, permissions: a grant goes to EC2 alone, and each call comes through it.
+    """
+    through = f"ec2.*.{Aws.URL_SUFFIX}"
+    return [
+        iam.PolicyStatement(
+            sid="EncryptVolumes",
+            actions=[
+                "kms:Decrypt",
+                "kms:DescribeKey",
+                "kms:GenerateDataKeyWithoutPlaintext",
+                "kms:ReEncryptFrom",
+                "kms:ReEncryptTo",
+            ],
+            resources=[key_arn],
+            conditions={"StringLike": {"kms:ViaService": through}},
+        ),
+        iam.PolicyStatement(
+            sid="LendKeyToVolumes",
+            actions=["kms:CreateGrant"],
+            resources=[key_arn],
+            conditions={"StringLike": {"kms:ViaService": through}, "Bool": {"kms:GrantIsForAWSResource": "true"}},
+        ),
+    ]
 
 
 def _store_statements(store: StoreAccess) -> list[iam.PolicyStatement]:

@@ -4,6 +4,7 @@ from aws_cdk import Aws, CfnStack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.parts.node_policy import volume_statements
 from infra.parts.published import published_template
 
 
@@ -18,7 +19,7 @@ class ProviderAccess(Construct):
     """
 
     def __init__(
-        self, scope: Construct, id_: str, *, boundary_arn: str | None, data_uri: str | None, file_key_arn: str | None
+        self, scope: Construct, id_: str, *, boundary_arn: str | None, data_uri: str | None, key_arn: str | None
     ) -> None:
         """Make what is needed.
 
@@ -27,13 +28,13 @@ class ProviderAccess(Construct):
             id_: construct id.
             boundary_arn: the permissions boundary of every role, None where the account has none.
             data_uri: `s3://bucket/prefix` that a file system of the cluster imports, or None.
-            file_key_arn: the key of a file system of the cluster, None where it is FSx's own.
+            key_arn: the plan's key, None where the services use their own.
         """
         super().__init__(scope, id_)
         self.parameters: dict[str, str] = {}
         statements = [] if data_uri is None else _data_statements(data_uri)
-        if file_key_arn is not None:
-            statements.append(_key_statement(file_key_arn))
+        if key_arn is not None:
+            statements += _key_statements(key_arn)
         if boundary_arn is None:
             if statements:
                 self.parameters["AdditionalIamPolicies"] = self._policy(statements)
@@ -82,17 +83,20 @@ def _data_statements(data_uri: str) -> list[iam.PolicyStatement]:
     ]
 
 
-def _key_statement(arn: str) -> iam.PolicyStatement:
-    """Encrypting a file system (FSx for Lustre user guide, encryption at rest: what its caller may do with the key).
+def _key_statements(arn: str) -> list[iam.PolicyStatement]:
+    """Encrypting file systems (FSx for Lustre user guide, encryption at rest) and the head node's root volume.
 
     AWS's published policies, which the provider's role has, name no key.
     """
-    return iam.PolicyStatement(
-        sid="EncryptFileSystem",
-        actions=["kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"],
-        resources=[arn],
-        conditions={"StringLike": {"kms:ViaService": f"fsx.*.{Aws.URL_SUFFIX}"}},
-    )
+    return [
+        iam.PolicyStatement(
+            sid="EncryptFileSystem",
+            actions=["kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"],
+            resources=[arn],
+            conditions={"StringLike": {"kms:ViaService": f"fsx.*.{Aws.URL_SUFFIX}"}},
+        ),
+        *volume_statements(arn),
+    ]
 
 
 def _own_statements() -> list[iam.PolicyStatement]:

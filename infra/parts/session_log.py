@@ -1,12 +1,13 @@
 """Who went in, and what they saw: the log of Session Manager's shells on a cluster's machines, with its document."""
 
-from aws_cdk import Aws, RemovalPolicy
+from aws_cdk import Aws, CfnOutput, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.parts.node_policy import PATH
+from launcher.model.plan import Plan
 from launcher.model.sizing import LOG_RETENTION_DAYS
 
 
@@ -67,3 +68,22 @@ class SessionLog(Construct):
                 ]
             ),
         ).ref
+
+    def outputs(self, region: str | None = None) -> None:
+        """Name the document in the stack's outputs, and with a region a shell's command on one of many machines."""
+        stack = Stack.of(self)
+        CfnOutput(stack, "SessionDocument", value=self.document, description="Shells by it are logged")
+        if region is not None:
+            CfnOutput(
+                stack,
+                "ShellOnANode",
+                value=f"aws ssm start-session --region {region} --document-name {self.document} --target INSTANCE_ID",
+                description="A logged shell; the providerID of a node ends in its instance",
+            )
+
+
+def session_log(scope: Construct, plan: Plan) -> SessionLog | None:
+    """The log of sessions of a plan's stack, where the plan keeps one."""
+    if not plan.request.security.session_log:
+        return None
+    return SessionLog(scope, "SessionLog", keyed=plan.request.storage.kms_key_arn is not None)

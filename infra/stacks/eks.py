@@ -17,6 +17,7 @@ from infra.parts.guardrails import Guardrails, guardrail_words
 from infra.parts.limits import Limits
 from infra.parts.node_policy import NodePolicy
 from infra.parts.pod_role import lend, pod_role
+from infra.parts.session_log import session_log
 from infra.stacks.plan_stack import PlanStack
 from launcher.catalog.load import Catalog
 from launcher.model.eks import NAMESPACES, SYSTEM, WORKERS
@@ -53,6 +54,7 @@ class EksStack(PlanStack):
     Attributes:
         cluster: the control plane.
         workers: the machines of the jobs.
+        session_log: the log of shells on its machines; None where none is kept.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class EksStack(PlanStack):
             security_group_id=group_id,
             key_arn=plan.request.storage.kms_key_arn,
         )
+        self.session_log = session_log(self, plan)
         groups = self._groups(plan, context, under, group, tags)
         self.workers = groups[WORKERS]
         addons = self.cluster.add_ons([groups[SYSTEM]])
@@ -111,7 +114,8 @@ class EksStack(PlanStack):
         tags: Mapping[str, str],
     ) -> dict[str, NodeGroup]:
         """The node groups, by name."""
-        role = node_role(self, "NodeRole", cluster=plan.cluster_name)
+        logged = self.session_log.policy_arn if self.session_log is not None else None
+        role = node_role(self, "NodeRole", cluster=plan.cluster_name, session_log_arn=logged)
         # A new version of a launch template replaces the nodes: what changes with every plan is no part of it.
         lasting = {key: value for key, value in tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
         return {
@@ -163,6 +167,8 @@ class EksStack(PlanStack):
             f" --nodegroup-name {WORKERS} --scaling-config desiredSize={plan.place.nodes}",
             description="Makes the nodes again after they were stopped",
         )
+        if self.session_log is not None:
+            self.session_log.outputs(region)
         CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
 
 

@@ -17,7 +17,7 @@ from infra.parts.limits import Limits
 from infra.parts.node_policy import NodePolicy
 from infra.parts.parallelcluster import ParallelCluster
 from infra.parts.provider_access import ProviderAccess
-from infra.parts.session_log import SessionLog
+from infra.parts.session_log import session_log
 from infra.stacks.plan_stack import PlanStack
 from launcher.catalog.assets import asset
 from launcher.catalog.load import Catalog
@@ -76,7 +76,7 @@ class TrainingStack(PlanStack):
             description=f"Slipway: cluster {plan.cluster_name}",
         )
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id)
-        self.session_log = self._session_log(plan)
+        self.session_log = session_log(self, plan)
         names = self._names(plan, instances, network, group)
         context = cluster_context(plan, instances=instances, names=names)
         access = ProviderAccess(
@@ -84,7 +84,7 @@ class TrainingStack(PlanStack):
             "ProviderAccess",
             boundary_arn=plan.request.security.permissions_boundary_arn,
             data_uri=context.lustre.data_uri if context.lustre is not None else None,
-            file_key_arn=context.lustre.kms_key_arn if context.lustre is not None else None,
+            key_arn=plan.request.storage.kms_key_arn,
         )
         self.cluster = ParallelCluster(
             self,
@@ -127,6 +127,7 @@ class TrainingStack(PlanStack):
             secrets=tuple(plan.request.run.secrets.values()),
             compile_cache=any(keeps_compiled_programs(each) for each in types),
             image=plan.request.run.image,
+            starts_machines=True,
         )
         return ClusterNames(
             subnet_id=network.subnet_id,
@@ -137,12 +138,6 @@ class TrainingStack(PlanStack):
             node_metrics_uri=metrics.s3_object_url if metrics is not None else None,
             session_log_policy_arn=self.session_log.policy_arn if self.session_log is not None else None,
         )
-
-    def _session_log(self, plan: Plan) -> SessionLog | None:
-        """The log of sessions, where the plan keeps one."""
-        if not plan.request.security.session_log:
-            return None
-        return SessionLog(self, "SessionLog", keyed=plan.request.storage.kms_key_arn is not None)
 
     def _connect(self, plan: Plan, head_node: str) -> str:
         """The command of a shell on the head node."""
@@ -167,7 +162,7 @@ class TrainingStack(PlanStack):
         CfnOutput(self, "Region", value=plan.place.region)
         CfnOutput(self, "Connect", value=connect, description="A shell on the head node")
         if self.session_log is not None:
-            CfnOutput(self, "SessionDocument", value=self.session_log.document, description="Shells by it are logged")
+            self.session_log.outputs()
         CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
 
     def _guard_outputs(self, plan: Plan, limits: Limits, *, topic: str, dashboard: str) -> None:

@@ -16,6 +16,18 @@ CLUSTER, HOSTING = "cluster", "hosting"
 """What SageMaker bills machines as: those of HyperPod, those of an endpoint (catalog, prices/sagemaker.csv)."""
 
 
+class VolumeKey(StrEnum):
+    """Who says which key encrypts the root volumes of a target's machines.
+
+    NAMED: the stack, for `storage.kms_key_arn`. DEFAULT: nobody, so that it is EBS's default of the account and region.
+    SERVICE: the service in whose account the machines run, by the key that the request names.
+    """
+
+    NAMED = "named"
+    DEFAULT = "default"
+    SERVICE = "service"
+
+
 class Runs(StrEnum):
     """What a target runs; the name of its own stack ends in it."""
 
@@ -72,7 +84,8 @@ class Target:
     `least_shared_gib` is the size of the file system that it cannot do without, `login_balancer` whether login nodes
     are behind a load balancer, `efa_layout` the layout that addresses are counted by whatever the plan says.
     `logs_sessions` says that sessions on its machines can be logged by a document of the stack's own, and
-    `joins_groups` that its machines take security groups that exist beside their own. `resumes_jobs` says that it
+    `joins_groups` that its machines take security groups that exist beside their own; `volume_key` says who names the
+    key of their root volumes. `resumes_jobs` says that it
     starts a job again itself when it replaces a node, `pods` that what it runs are pods of Kubernetes, `joins` that a
     cluster which exists takes jobs though this version makes none, `spot_like_ec2` that its spot instances have no
     published rate and are priced by EC2's; `control_plane` is the item of the bill of a control plane that the service
@@ -95,6 +108,7 @@ class Target:
     efa_layout: EfaLayout | None = None
     logs_sessions: bool = False
     joins_groups: bool = False
+    volume_key: VolumeKey = VolumeKey.SERVICE
     resumes_jobs: bool = False
     pods: bool = False
     joins: bool = False
@@ -164,6 +178,7 @@ _ROWS = (
         login_balancer=True,
         logs_sessions=True,
         joins_groups=True,
+        volume_key=VolumeKey.DEFAULT,
         policies=("network", "parallelcluster"),
     ),
     Target(
@@ -237,6 +252,9 @@ _ROWS = (
             metrics_a_node=IDLE_METRICS,
             alone=True,
         ),
+        logs_sessions=True,
+        joins_groups=True,
+        volume_key=VolumeKey.NAMED,
         policies=("network", "eks"),
         serves=(
             PurchaseOption.ON_DEMAND,

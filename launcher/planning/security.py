@@ -1,5 +1,6 @@
 """What an account demands of the machines that people enter: a log of their sessions, security groups of its own."""
 
+import re
 from collections.abc import Iterator
 
 from launcher.model.finding import Finding, error
@@ -9,7 +10,10 @@ from launcher.model.target import TARGETS, target_of
 
 MOST_GROUPS = 3
 """With the cluster's own group and ParallelCluster's they are five, EC2's default for an interface (VPC user guide,
-quotas, "Security groups per network interface")."""
+quotas, "Security groups per network interface"); on EKS they stand beside the cluster's group and the nodes'."""
+_KEY = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):\d{12}:key/[A-Za-z0-9-]+")
+"""The ARN of a key. That of an alias does not do: policies that allow its use name keys (KMS developer guide, using
+aliases to control access)."""
 
 
 def group_findings(request: PlanRequest) -> Iterator[Finding]:
@@ -27,8 +31,20 @@ def group_findings(request: PlanRequest) -> Iterator[Finding]:
 
 
 def security_findings(request: PlanRequest, place: Place) -> tuple[Finding, ...]:
-    """Why a target cannot give what `security.session_log` and `network.security_group_ids` ask for."""
-    return tuple(_unsuited(request, place))
+    """Why a target cannot give what `security.session_log` and `network.security_group_ids` ask for, or use the key."""
+    return (*_unsuited(request, place), *_key(request, place))
+
+
+def _key(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """A key that nothing in the plan's region can use."""
+    arn, path = request.storage.kms_key_arn, "storage.kms_key_arn"
+    found = _KEY.fullmatch(arn) if arn is not None else None
+    if arn is not None and found is None:
+        form = "arn:aws:kms:REGION:ACCOUNT:key/ID"
+        yield error("not-a-key", path, f"must be the ARN of a key ({form}), got {arn}", "an alias's does not do")
+    elif found is not None and found["region"] != place.region:
+        message = f"the key is of {found['region']}, the plan's place is {place.region}: KMS keys serve one region"
+        yield error("key-region", path, message, f"name a key of {place.region}, or set target.region")
 
 
 def _unsuited(request: PlanRequest, place: Place) -> Iterator[Finding]:

@@ -11,8 +11,10 @@ class NodeGroupContext:
     """A managed node group.
 
     `capacity_type` is EKS's word (ON_DEMAND, SPOT, CAPACITY_BLOCK); `reservation_id` a capacity reservation or None.
-    `minimum` and `count` are the least and the most of its nodes, which are all up from the start. `local_storage`
-    says that NVMe disks are made one volume for pods' folders. `repair` has EKS replace nodes that are faulty.
+    `volume_key_arn` encrypts its root volumes, None leaves them to EBS's default key; `group_ids` are security groups
+    that exist, beside the cluster's own. `minimum` and `count` are the least and the most of its nodes, which are all
+    up from the start. `local_storage` says that NVMe disks are made one volume for pods' folders. `repair` has EKS
+    replace nodes that are faulty.
     """
 
     name: str
@@ -22,6 +24,8 @@ class NodeGroupContext:
     minimum: int
     count: int
     volume_gib: int
+    volume_key_arn: str | None
+    group_ids: tuple[str, ...]
     interfaces: tuple[Interface, ...]
     placement_group: bool
     reservation_id: str | None

@@ -59,3 +59,27 @@ def test_a_shared_network_is_the_same_whoever_deploys_it(synthesised):
     found = keys(made)
     assert {key for name, _, key in found if "shared-network" in name} == {None}
     assert {key for name, _, key in found if "shared-network" not in name} == {KEY}
+
+
+def test_the_root_volumes_of_node_groups_have_it(synthesised):
+    made = synthesised(PLAN.format(kind="eks", network="{}", key=KEY, lustre=""))
+    templates = made.resources("training", "AWS::EC2::LaunchTemplate").values()
+    volumes = [each["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"] for each in templates]
+    assert [(each["Encrypted"], each["KmsKeyId"]) for each in volumes] == [(True, KEY)] * 2
+    plain = synthesised("eks-p5-block")
+    templates = plain.resources("training", "AWS::EC2::LaunchTemplate").values()
+    assert all("KmsKeyId" not in each["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"] for each in templates)
+
+
+def test_a_parallelcluster_may_start_machines_with_it(synthesised):
+    """Its root volumes take no key of their own (ParallelCluster's schema): theirs is EBS's default of the region."""
+    made = synthesised(PLAN.format(kind="parallelcluster", network="{}", key=KEY, lustre=""))
+    policies = made.resources("training", "AWS::IAM::ManagedPolicy").items()
+    found = {key[:8]: statements(each) for key, each in policies if key.startswith(("NodePoli", "Provider"))}
+    assert len(found) == 2
+    for each in found.values():
+        assert each["LendKeyToVolumes"]["Condition"]["Bool"] == {"kms:GrantIsForAWSResource": "true"}
+        assert {each[sid]["Resource"] for sid in ("EncryptVolumes", "LendKeyToVolumes")} == {KEY}
+    eks = synthesised(PLAN.format(kind="eks", network="{}", key=KEY, lustre=""))
+    policies = eks.resources("training", "AWS::IAM::ManagedPolicy").values()
+    assert not any("LendKeyToVolumes" in statements(each) for each in policies)

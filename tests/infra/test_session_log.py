@@ -1,4 +1,4 @@
-"""`security.session_log` and `network.security_group_ids` on a ParallelCluster, as the templates carry them."""
+"""`security.session_log` and `network.security_group_ids`, as the templates of clusters carry them."""
 
 import json
 
@@ -10,10 +10,10 @@ KEY = "arn:aws:kms:us-east-2:123456789012:key/00000000-0000-0000-0000-0000000000
 PLAN = """
 slipway: 1
 name: entered
-target: {{kind: parallelcluster, region: us-east-2, instance_type: p5.48xlarge, nodes: 2, az_id: use2-az1}}
+target: {{kind: {kind}, region: us-east-2, instance_type: p5.48xlarge, nodes: 2, az_id: use2-az1}}
 purchase: {{option: on-demand}}
 network: {{vpc_id: vpc-0a1b2c3d4e5f60718, subnet_ids: [subnet-0a1b2c3d4e5f60718], security_group_ids: {groups}}}
-storage: {{kms_key_arn: {key}, login_nodes: 1}}
+storage: {{kms_key_arn: {key}, login_nodes: {logins}}}
 security: {{session_log: {logged}}}
 """
 GROUP = "sg-0a1b2c3d4e5f60718"
@@ -21,7 +21,7 @@ GROUP = "sg-0a1b2c3d4e5f60718"
 
 @pytest.fixture(scope="module")
 def logged(synthesised):
-    return synthesised(PLAN.format(groups=f"[{GROUP}]", key=KEY, logged="true"))
+    return synthesised(PLAN.format(kind="parallelcluster", groups=f"[{GROUP}]", key=KEY, logins=1, logged="true"))
 
 
 def only(made, kind, prefix):
@@ -49,7 +49,7 @@ def test_the_document_writes_to_a_group_that_outlives_the_stack(logged):
 
 
 def test_without_a_key_the_agent_is_not_told_to_ask_for_one(synthesised):
-    made = synthesised(PLAN.format(groups="[]", key="null", logged="true"))
+    made = synthesised(PLAN.format(kind="parallelcluster", groups="[]", key="null", logins=1, logged="true"))
     _, document = only(made, "AWS::SSM::Document", "SessionLog")
     assert document["Content"]["inputs"]["cloudWatchEncryptionEnabled"] is False
 
@@ -82,7 +82,39 @@ def test_existing_groups_stand_beside_the_clusters_own(logged):
 
 
 def test_without_the_two_nothing_of_them_is_made(synthesised):
-    made = synthesised(PLAN.format(groups="[]", key="null", logged="false"))
+    made = synthesised(PLAN.format(kind="parallelcluster", groups="[]", key="null", logins=1, logged="false"))
     assert not made.resources("training", "AWS::SSM::Document")
     assert "SessionDocument" not in made.template("training")["Outputs"]
     assert len(configuration(made)["HeadNode"]["Networking"]["AdditionalSecurityGroups"]) == 1
+
+
+NETWORK = "vpc_id: vpc-0a1b2c3d4e5f60718, subnet_ids: [subnet-0a1b2c3d4e5f60718"
+
+
+def on_eks(**more):
+    """Such a plan for EKS, whose control plane takes subnets of two zones."""
+    text = PLAN.format(kind="eks", groups=f"[{GROUP}]", logins=0, **more)
+    return text.replace(NETWORK, f"{NETWORK}, subnet-0a1b2c3d4e5f60719")
+
+
+def test_nodes_of_eks_write_the_log_of_their_shells(synthesised):
+    made = synthesised(on_eks(key=KEY, logged="true"))
+    document, _ = only(made, "AWS::SSM::Document", "SessionLog")
+    policy, _ = only(made, "AWS::IAM::ManagedPolicy", "SessionLog")
+    _, role = only(made, "AWS::IAM::Role", "NodeRole")
+    assert {"Ref": policy} in role["ManagedPolicyArns"]
+    outputs = made.template("training")["Outputs"]
+    assert outputs["SessionDocument"]["Value"] == {"Ref": document}
+    assert {"Ref": document} in outputs["ShellOnANode"]["Value"]["Fn::Join"][1]
+    without = synthesised(on_eks(key="null", logged="false"))
+    assert not without.resources("training", "AWS::SSM::Document")
+    assert "ShellOnANode" not in without.template("training")["Outputs"]
+
+
+def test_existing_groups_stand_on_every_interface_of_an_eks_node(synthesised):
+    made = synthesised(on_eks(key="null", logged="false"))
+    for template in made.resources("training", "AWS::EC2::LaunchTemplate").values():
+        data = template["LaunchTemplateData"]
+        lists = [each["Groups"] for each in data.get("NetworkInterfaces", ())] or [data["SecurityGroupIds"]]
+        assert {len(each) for each in lists} == {3}
+        assert {each[2] for each in lists} == {GROUP}

@@ -20,7 +20,8 @@ BASE = {
 }
 LOGGED = {"security": {"session_log": True}}
 GROUPED = {"network": {"security_group_ids": [GROUP]}}
-OTHERS = [TargetKind.HYPERPOD_SLURM, TargetKind.EKS, TargetKind.HYPERPOD_EKS]
+OTHERS = [TargetKind.HYPERPOD_SLURM, TargetKind.HYPERPOD_EKS]
+KEY = "arn:aws:kms:{}:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
 def codes(findings):
@@ -43,8 +44,10 @@ def test_a_target_that_cannot_says_which_one_can(kind, changes, code, path):
     assert "parallelcluster" in finding.hint
 
 
-def test_a_parallelcluster_can():
-    plan = pinned_plan(request_of(laid_over(laid_over(BASE, LOGGED), GROUPED)), load())
+@pytest.mark.parametrize("kind", ["parallelcluster", "eks"])
+def test_a_cluster_of_machines_in_the_account_can(kind):
+    wanted = laid_over(laid_over(laid_over(BASE, LOGGED), GROUPED), {"target": {"kind": kind}})
+    plan = pinned_plan(request_of(wanted), load())
     assert security_findings(plan.request, plan.place) == ()
     assert check(plan.request, load()) == ()
 
@@ -53,6 +56,24 @@ def test_a_job_for_a_cluster_that_is_there_asks_for_nothing():
     changes = {"target": {"kind": "hyperpod-slurm", "cluster": "team"}}
     plan = pinned_plan(request_of(laid_over(laid_over(BASE, LOGGED), changes)), load())
     assert security_findings(plan.request, plan.place) == ()
+
+
+@pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "eks"])
+@pytest.mark.parametrize(
+    "arn,code",
+    [
+        (KEY.format("us-east-2"), None),
+        (KEY.format("eu-west-1"), "key-region"),
+        ("arn:aws:kms:us-east-2:123456789012:alias/team", "not-a-key"),
+        ("arn:aws:s3:::bucket", "not-a-key"),
+    ],
+)
+def test_a_key_that_policies_can_name_and_the_region_has(kind, arn, code):
+    wanted = laid_over(BASE, {"storage": {"kms_key_arn": arn}, "target": {"kind": kind}})
+    found = codes(request_findings(request_of(wanted), load()))
+    assert [each for each in ("key-region", "not-a-key") if each in found] == ([code] if code else [])
+    if code is not None:
+        assert (found[code].level, found[code].path) == ("error", "storage.kms_key_arn")
 
 
 @pytest.mark.parametrize(

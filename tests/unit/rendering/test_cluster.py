@@ -186,11 +186,18 @@ class TestSettings:
         assert made["Scheduling"]["SlurmSettings"]["ScaledownIdletime"] == expected
 
     def test_lustre(self, configuration_of):
-        storage = {"lustre_gib": 2400, "lustre_mb_s_per_tib": 500, "kms_key_arn": "arn:aws:kms:us-east-2:1:key/k"}
+        storage = {
+            "lustre_gib": 2400,
+            "lustre_mb_s_per_tib": 500,
+            "kms_key_arn": "arn:aws:kms:us-east-2:123456789012:key/k",
+        }
         (fsx,) = configuration_of(storage=storage)["SharedStorage"]
         settings = fsx["FsxLustreSettings"]
         assert (settings["StorageCapacity"], settings["PerUnitStorageThroughput"]) == (2400, 500)
-        assert (settings["DeploymentType"], settings["KmsKeyId"]) == ("PERSISTENT_2", "arn:aws:kms:us-east-2:1:key/k")
+        assert (settings["DeploymentType"], settings["KmsKeyId"]) == (
+            "PERSISTENT_2",
+            "arn:aws:kms:us-east-2:123456789012:key/k",
+        )
         assert "DataRepositoryAssociations" not in settings
         assert "SharedStorage" not in configuration_of()
 

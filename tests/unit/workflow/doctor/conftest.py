@@ -40,6 +40,7 @@ def account(one_account, monkeypatch):
             "service-quotas.ListServiceQuotas": lambda sent: {"Quotas": quotas(sent["ServiceCode"])},
             "service-quotas.ListAWSDefaultServiceQuotas": lambda sent: {"Quotas": []},
             "iam.SimulatePrincipalPolicy": allowed,
+            "ec2.GetEbsDefaultKmsKeyId": {"KmsKeyId": "alias/aws/ebs"},
         }
     )
     ssm = client(one_account, "ssm")

@@ -1,0 +1,77 @@
+"""Keys of KMS as the account has them, and the key that EBS takes where a volume names none."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.aws.calls import asked, error_code
+from launcher.aws.session import Session
+from launcher.model.errors import AwsError
+
+ENABLED = "Enabled"
+EBS_OWN_ALIAS = "alias/aws/ebs"
+"""How EC2 names the key that AWS keeps for EBS in an account (EC2 API reference, GetEbsDefaultKmsKeyId)."""
+_NO_KEY = frozenset(("NotFoundException", "InvalidArnException"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key: KMS's words for its state, its use and its kind."""
+
+    arn: str
+    state: str
+    usage: str
+    spec: str
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether it is symmetric: the services take no other (EBS user guide, FSx, CloudWatch Logs)."""
+        return self.usage == "ENCRYPT_DECRYPT" and self.spec == "SYMMETRIC_DEFAULT"
+
+
+def key(session: Session, arn: str) -> Key | None:
+    """A key by its ARN, asked in its own region; None where there is none.
+
+    Raises:
+        AwsError: it may not be looked at, or the call failed.
+    """
+    try:
+        with asked(f"describe key {arn}"):
+            found = session.client("kms").describe_key(KeyId=arn)["KeyMetadata"]
+    except AwsError as problem:
+        if error_code(problem) in _NO_KEY:
+            return None
+        raise
+    return Key(
+        arn=str(found["Arn"]),
+        state=str(found.get("KeyState", "")),
+        usage=str(found.get("KeyUsage", "")),
+        spec=str(found.get("KeySpec", "")),
+    )
+
+
+def key_policy(session: Session, arn: str) -> Mapping[str, Any]:
+    """The policy of a key: the only one there is, "default".
+
+    Raises:
+        AwsError: it may not be read, it is no JSON, or the call failed.
+    """
+    with asked(f"read the policy of key {arn}"):
+        text = session.client("kms").get_key_policy(KeyId=arn, PolicyName="default").get("Policy", "")
+    try:
+        found = json.loads(text)
+    except ValueError as problem:
+        raise AwsError(f"the policy of key {arn} is no JSON") from problem
+    return found if isinstance(found, dict) else {}
+
+
+def default_volume_key(session: Session) -> str | None:
+    """The account's own default key for EBS in a region; None where it is the one that AWS keeps.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with asked("ask for the default key of EBS"):
+        found = str(session.client("ec2").get_ebs_default_kms_key_id().get("KmsKeyId", ""))
+    return None if not found or found.endswith(EBS_OWN_ALIAS) else found

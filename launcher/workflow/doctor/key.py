@@ -1,0 +1,161 @@
+"""The key of a plan: whether it can be used where the plan is, and whom its own policy lets use it."""
+
+from collections.abc import Iterator
+
+from launcher.aws.keys import ENABLED, default_volume_key, key, key_policy
+from launcher.model.diagnosis import Check, advice, failed, ok
+from launcher.model.plan import Plan
+from launcher.model.target import VolumeKey, target_of
+from launcher.workflow.doctor.examination import Examination, Subject
+from launcher.workflow.doctor.key_policy import Needed, lacking
+
+PAGE = "docs/security.md, A key of your own"
+USE = ("kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey")
+"""What CloudWatch Logs and EC2 Auto Scaling do with a key (their user guides: encrypting log data, required key policy
+for use with encrypted volumes)."""
+PUBLISH = ("kms:Decrypt", "kms:GenerateDataKey*")
+"""What a publisher to an encrypted topic does with its key (SNS developer guide, key management)."""
+STARTS_VOLUMES = "autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+
+
+def usable(subject: Subject) -> Iterator[Check]:
+    """Whether the plan's key is there, enabled, and of the kind that encrypts."""
+    arn = _key(subject.plan)
+    if arn is None:
+        return
+    name, asked = "key", f"storage.kms_key_arn {arn} is enabled and symmetric"
+    found = key(subject.session("kms"), arn)
+    if found is None:
+        yield failed(name, asked, "no such key in its region", "name one that exists: aws kms list-keys")
+    elif found.state != ENABLED:
+        fix = "aws kms cancel-key-deletion" if found.state == "PendingDeletion" else "aws kms enable-key"
+        yield failed(name, asked, f"it is {found.state}", f"{fix} --region {subject.region} --key-id {arn}")
+    elif not found.encrypts:
+        yield failed(name, asked, f"it is {found.spec} for {found.usage}", "the services take symmetric keys alone")
+    else:
+        yield ok(name, asked, f"{found.state}, {found.spec}")
+
+
+def lets_in(subject: Subject) -> Iterator[Check]:
+    """Whether the policy of the plan's key lets those in who use it without a role of the stacks'."""
+    plan, arn = subject.plan, _key(subject.plan)
+    if plan is None or arn is None:
+        return
+    policy = key_policy(subject.session("kms"), arn)
+    needed = _needed(subject, plan)
+    for each in needed:
+        missing = lacking(policy, each)
+        asked = f"the key's policy lets {each.principals[0]} use it"
+        if not missing:
+            yield ok("key policy", asked, "a statement does; its conditions were not judged")
+            continue
+        got, fix = f"it lacks {', '.join(missing)}: {each.why}", f"add the statement {each.sid} ({PAGE})"
+        yield failed("key policy", asked, got, fix) if each.fatal else advice("key policy", asked, got, fix)
+
+
+def volumes(subject: Subject) -> Iterator[Check]:
+    """The key that EBS takes for root volumes, where the target or the plan names none."""
+    plan = subject.plan
+    if plan is None or plan.request.target.cluster is not None:
+        return
+    row, arn = target_of(plan.place.target), _key(plan)
+    if row.volume_key is VolumeKey.SERVICE or (row.volume_key is VolumeKey.NAMED and arn is not None):
+        return
+    default = default_volume_key(subject.session("ec2"))
+    name, asked = "volume key", f"the key of root volumes in {subject.region}"
+    reset = f"aws ec2 reset-ebs-default-kms-key-id --region {subject.region}"
+    if default is None and arn is None:
+        yield ok(name, asked, "the one that AWS keeps for EBS")
+    elif default is None or (arn is not None and default == arn):
+        yield from _own_default(subject, row.title, arn, default)
+    elif row.volume_key is VolumeKey.NAMED:
+        yield from _auto_scaling(subject, default, asked)
+    else:
+        got = f"{default}, which the roles of the cluster may not use: its nodes would not start"
+        yield failed(name, asked, got, f'storage: {{kms_key_arn: "{default}"}}, or {reset}')
+
+
+def _own_default(subject: Subject, title: str, arn: str | None, default: str | None) -> Iterator[Check]:
+    """A target that names no key for its root volumes takes the account's default of the region."""
+    name, asked = "volume key", f"root volumes are encrypted with {arn}"
+    if default == arn:
+        yield ok(name, asked, "it is EBS's default in the region")
+        return
+    fix = f"aws ec2 modify-ebs-default-kms-key-id --region {subject.region} --kms-key-id {arn}"
+    got = f"{title} names no key for them: they get the one that AWS keeps for EBS"
+    yield advice(name, asked, got, f"{fix}   (for everything in the region that names no key)")
+
+
+def _auto_scaling(subject: Subject, default: str, asked: str) -> Iterator[Check]:
+    """EBS's default key of the account's own, which node groups start their volumes with."""
+    policy = key_policy(subject.session("kms"), default)
+    missing = [word for each in _starters(subject) for word in lacking(policy, each)]
+    if missing:
+        got = f"{default}, whose policy lacks {', '.join(missing)} for EC2 Auto Scaling: nodes would not start"
+        yield failed("volume key", asked, got, f"add the statements Volumes and VolumeGrants ({PAGE})")
+    else:
+        yield ok("volume key", asked, f"{default}, which EC2 Auto Scaling may use")
+
+
+def _needed(subject: Subject, plan: Plan) -> list[Needed]:
+    """Everybody who has to be in the policy itself."""
+    partition, account = subject.caller.partition, subject.account
+    suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
+    found = [
+        Needed(
+            principals=(f"arn:{partition}:iam::{account}:root", account),
+            actions=("kms:Decrypt", "kms:GenerateDataKey", "kms:CreateGrant", "kms:DescribeKey"),
+            sid="Account",
+            why="the roles of the stacks, which do not exist yet, could not be let in by their own policies",
+        ),
+        Needed(
+            principals=(f"logs.{subject.region}.{suffix}",),
+            actions=USE,
+            sid="Logs",
+            why="no log group can be made",
+        ),
+        Needed(
+            principals=("cloudwatch.amazonaws.com",),
+            actions=PUBLISH,
+            sid="Alarms",
+            why="alarms would be lost in silence",
+            fatal=False,
+        ),
+    ]
+    if plan.request.budget.max_usd is not None:
+        found.append(
+            Needed(
+                principals=("budgets.amazonaws.com",),
+                actions=PUBLISH,
+                sid="Alarms",
+                why="the budget's notices would be lost in silence",
+                fatal=False,
+            )
+        )
+    row = target_of(plan.place.target)
+    return [*found, *(_starters(subject) if row.volume_key is VolumeKey.NAMED else ())]
+
+
+def _starters(subject: Subject) -> tuple[Needed, Needed]:
+    """EC2 Auto Scaling's own role, which starts the machines of node groups and has no right to any key by itself."""
+    role = f"arn:{subject.caller.partition}:iam::{subject.account}:role/aws-service-role/{STARTS_VOLUMES}"
+    why = "nodes would not start"
+    return (
+        Needed(principals=(role,), actions=USE, sid="Volumes", why=why),
+        Needed(principals=(role,), actions=("kms:CreateGrant",), sid="VolumeGrants", why=why),
+    )
+
+
+def _key(plan: Plan | None) -> str | None:
+    """The plan's key, where it makes something that is encrypted with it."""
+    if plan is None or plan.request.target.cluster is not None:
+        return None
+    return plan.request.storage.kms_key_arn
+
+
+KEYS = (
+    Examination("key", "the plan's key can be used", usable),
+    Examination("key policy", "the key's policy lets the services in", lets_in),
+    Examination("volume key", "the key of root volumes", volumes),
+)
+"""What encrypts."""

@@ -1,0 +1,145 @@
+"""An account whose IAM refuses: ministack 1.5.33 with AUTH=true, in a network namespace of its own.
+
+It evaluates identity policies and boundaries as IAM does (ministack/core/iam_evaluator.py), and refuses with AWS's
+words. A request in it has few of the services' own condition keys: none of `s3:RequestObjectTag`, `s3:if-none-match`,
+`dynamodb:LeadingKeys`, `cloudwatch:namespace` and `iam:PermissionsBoundary` (_resolve_condition_key,
+s3_service_context, dynamodb_service_context), and its simulation takes no context. What statements say on these is held
+by their text alone (tests/infra, tests/unit/aws/test_person_policy.py). It knows no resource of EventBridge's rules.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import boto3
+import pytest
+
+from launcher.aws.session import Session
+from launcher.catalog.permissions import load_permissions
+from launcher.rendering.policies import Account, policy_name, render_policy
+from tests.conftest import MINISTACK
+from tests.plans import ROOT
+
+REGION = "us-east-2"
+ID = "000000000000"
+"""The account that ministack answers for."""
+OWNER = {"AWS_ACCESS_KEY_ID": "OWNEROWNEROWNEROWNER", "AWS_SECRET_ACCESS_KEY": "owner"}
+"""The account's root, which everything is made with that policies are tried on."""
+
+
+@dataclass
+class Enforced:
+    """The account."""
+
+    url: str
+    account: Account = field(default_factory=lambda: Account(id=ID, qualifier="hnb659fds", boundary_arn=None))
+
+    def environment(self, keys):
+        return {**keys, "AWS_ENDPOINT_URL": self.url, "AWS_REGION": REGION}
+
+    @cached_property
+    def owner(self):
+        """Clients of the account's root, by their service."""
+        return Session(environment=self.environment(OWNER), region=REGION)
+
+    def user(self, name, documents):
+        """The environment of a new user who has some policies, by their names, and nothing else."""
+        iam = self.owner.client("iam")
+        iam.create_user(UserName=name)
+        for title, document in documents.items():
+            text = document if isinstance(document, str) else json.dumps(document)
+            # As in an account: managed policies, each of which IAM takes 6,144 characters of.
+            made = iam.create_policy(PolicyName=f"{name}-{title}", PolicyDocument=text)["Policy"]["Arn"]
+            iam.attach_user_policy(UserName=name, PolicyArn=made)
+        keys = iam.create_access_key(UserName=name)["AccessKey"]
+        return self.environment(
+            {"AWS_ACCESS_KEY_ID": keys["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"]}
+        )
+
+    def policies(self, *names):
+        """Policies of `slipway policies` for this account, by their names in it."""
+        return {policy_name(each): render_policy(load_permissions(), each, self.account).text for each in names}
+
+
+@pytest.fixture(scope="session")
+def enforced():
+    """ministack, its root and an address that reaches it; it ends with the tests."""
+    with tempfile.TemporaryDirectory() as home, socket.create_server(("127.0.0.1", 0)) as listening:
+        inside = [sys.executable, str(Path(__file__).with_name("inside.py")), str(listening.fileno()), "4566"]
+        process = subprocess.Popen(
+            ["unshare", "--user", "--map-root-user", "--net", "--kill-child", *inside, str(MINISTACK)],
+            env={"PATH": os.environ["PATH"], "HOME": home, "AUTH": "true", "LOG_LEVEL": "ERROR", **OWNER},
+            pass_fds=[listening.fileno()],
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        host, port = listening.getsockname()
+        try:
+            yield Enforced(url=f"http://{host}:{port}")
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture(scope="session")
+def golden_policies():
+    """The policies of a role or a managed policy of an example's stack, its references filled in.
+
+    The golden file is what the stack's template is held against (tests/infra/test_snapshots.py).
+    """
+
+    def documents(example, prefix, references):
+        stack = json.loads((ROOT / "tests/golden/infra" / example / "training.json").read_text(encoding="utf-8"))
+        (found,) = (
+            each["Properties"]
+            for key, each in stack["Resources"].items()
+            if key.startswith(prefix) and each["Type"] in ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy")
+        )
+        inline = {each["PolicyName"]: each["PolicyDocument"] for each in found.get("Policies", [])}
+        return _filled(inline or {"own": found["PolicyDocument"]}, references)
+
+    return documents
+
+
+def _filled(value, references):
+    """A template's value without functions; a reference is looked up by what its name begins with."""
+    known = {"AWS::Partition": "aws", "AWS::AccountId": ID, "AWS::Region": REGION, **references}
+    if isinstance(value, list):
+        return [_filled(each, references) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        ((name, of),) = value.items()
+        if name == "Fn::Join":
+            return of[0].join(_filled(each, references) for each in of[1])
+        if name == "Fn::Sub":
+            return of.replace("${AWS::AccountId}", ID)
+        if name in ("Ref", "Fn::GetAtt", "Fn::ImportValue"):
+            text = of[0] if isinstance(of, list) else of
+            (found,) = (arn for prefix, arn in known.items() if text.startswith(prefix))
+            return found
+    return {key: _filled(each, references) for key, each in value.items()}
+
+
+@pytest.fixture(scope="session")
+def boto():
+    """A plain client of an environment."""
+
+    def client(environment, service):
+        return boto3.client(
+            service,
+            endpoint_url=environment["AWS_ENDPOINT_URL"],
+            region_name=REGION,
+            aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+        )
+
+    return client

@@ -1,0 +1,228 @@
+"""Roles of the stacks under their own policies: the agent on a node, the guard, and CloudFormation."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from botocore.exceptions import ClientError
+
+from launcher.agent.errors import StoreError
+from launcher.agent.store.objects import Store
+from launcher.model.enums import TargetKind
+from launcher.rendering.policies import BOUNDARY, TARGET_POLICIES, policy_name
+from tests.enforced.conftest import ID, REGION
+from tests.infra.guard_modules import guard_module
+
+pytestmark = pytest.mark.iam
+
+BUCKET, OTHERS = "slipway-p5-spot-store", "slipway-other-store"
+STORE = f"arn:aws:s3:::{BUCKET}"
+TABLE = "parallelcluster-slipway-p5-spot"
+TOPIC = f"arn:aws:sns:{REGION}:{ID}:slipway-p5-spot"
+LOG = f"arn:aws:logs:{REGION}:{ID}:log-group:slipway-p5-spot-guard:*"
+TRUST = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"},
+        ],
+    }
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def things(enforced):
+    owner = enforced.owner.client
+    for name in (BUCKET, OTHERS):
+        owner("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
+    owner("s3").put_object(Bucket=OTHERS, Key="jobs/a/step-1/manifest.json", Body=b"{}")
+    owner("s3").put_object(Bucket=BUCKET, Key="ledger/entry.json", Body=b"{}")
+    owner("dynamodb").create_table(
+        TableName=TABLE,
+        KeySchema=[{"AttributeName": "Id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "Id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    for key in ("COMPUTE_FLEET", "CLUSTER_CONFIG"):
+        data = {"M": {"status": {"S": "RUNNING"}}}
+        owner("dynamodb").put_item(TableName=TABLE, Item={"Id": {"S": key}, "Data": data})
+    owner("sns").create_topic(Name="slipway-p5-spot")
+    owner("sns").create_topic(Name="payroll")
+
+
+# ------------------------------------------------------------------------------------------------------------- a node
+
+
+@pytest.fixture(scope="module")
+def node(enforced, golden_policies):
+    """What a node's jobs may do, as the stack of an example gives it."""
+    documents = golden_policies("p5-spot", "NodePolicy", {"slipway-p5-spot-checkpoints": STORE})
+    return enforced.user("node", documents)
+
+
+@pytest.fixture
+def store(node, monkeypatch):
+    for name, value in node.items():
+        monkeypatch.setenv(name, value)
+    return lambda uri=f"s3://{BUCKET}/jobs/a": Store(uri, timeout_s=60)
+
+
+def test_the_agent_writes_once_reads_and_lists(store):
+    mine = store()
+    assert mine.put_new("step-2/manifest.json", b'{"step": 2}') is True
+    assert mine.put_new("step-2/manifest.json", b'{"step": 3}') is False
+    assert mine.read_bytes("step-2/manifest.json") == b'{"step": 2}'
+    assert mine.sizes() == {"step-2/manifest.json": 11}
+    before = mine.find_text("claim.json")
+    assert before is None
+    first = mine.swap_text("claim.json", "one", before=None)
+    assert mine.swap_text("claim.json", "two", before=None) is None
+    assert mine.swap_text("claim.json", "two", before=first).text == "two"
+
+
+@pytest.mark.parametrize(
+    "uri,call",
+    [
+        (f"s3://{OTHERS}/jobs/a", lambda each: each.read_bytes("step-1/manifest.json")),
+        (f"s3://{OTHERS}/jobs/a", lambda each: each.write_text("x", "x")),
+        (f"s3://{OTHERS}/jobs/a", lambda each: each.sizes()),
+        (f"s3://{BUCKET}/ledger", lambda each: each.read_bytes("entry.json")),
+        (f"s3://{BUCKET}/ledger", lambda each: each.write_text("entry.json", "{}")),
+        (f"s3://{BUCKET}/ledger", lambda each: each.sizes()),
+    ],
+)
+def test_a_node_reaches_nothing_but_the_jobs_of_its_store(store, uri, call):
+    with pytest.raises(StoreError, match="not authorized"):
+        call(store(uri))
+
+
+def test_a_node_deletes_nothing(store, node, boto):
+    store().write_text("kept.json", "{}")
+    s3 = boto(node, "s3")
+    with pytest.raises(ClientError, match="not authorized"):
+        s3.delete_object(Bucket=BUCKET, Key="jobs/a/kept.json")
+    with pytest.raises(ClientError, match="not authorized"):
+        s3.delete_bucket(Bucket=BUCKET)
+
+
+# ---------------------------------------------------------------------------------------------------------- the guard
+
+
+@pytest.fixture(scope="module")
+def stack(enforced):
+    """The id of the guard's own stack."""
+    body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
+    stacks = enforced.owner.client("cloudformation")
+    return stacks.create_stack(StackName="slipway-p5-spot-training", TemplateBody=body)["StackId"]
+
+
+@pytest.fixture(scope="module")
+def guard_calls(enforced, golden_policies, boto, stack):
+    """Clients under the guard's role, as the stack of an example makes it."""
+    references = {"GuardrailsTopic": TOPIC, "GuardrailsGuardLog": LOG, "AWS::StackId": stack}
+    keys = enforced.user("guard", golden_policies("p5-spot", "GuardrailsGuardRole", references))
+    return lambda service: boto(keys, service)
+
+
+def test_the_guards_own_code_looks_stops_and_tells_under_its_role(guard_calls, stack):
+    settings = {
+        "CLUSTER": "p5-spot",
+        "PARALLELCLUSTER": "slipway-p5-spot",
+        "STACK": stack,
+        "TOPICS": TOPIC,
+        "AWS_REGION": REGION,
+        "PREPAID": "false",
+        "IDLE_MINUTES": "60",
+    }
+    with guard_module("guard") as module:
+        guard = module.Guard(module.Settings.of(settings), guard_calls, datetime.now(UTC))
+        assert guard.nodes() == []
+        assert guard.deployed_at() <= datetime.now(UTC)
+        guard.stop("its time is over", 2)
+    found = guard_calls("dynamodb").get_item(TableName=TABLE, Key={"Id": {"S": "COMPUTE_FLEET"}}, ConsistentRead=True)
+    assert found["Item"]["Data"]["M"]["status"]["S"] == "STOP_REQUESTED"
+
+
+def test_the_guard_does_nothing_but_look_tell_and_stop(guard_calls):
+    client = guard_calls
+    for call in (
+        lambda: client("dynamodb").delete_item(TableName=TABLE, Key={"Id": {"S": "COMPUTE_FLEET"}}),
+        lambda: client("dynamodb").scan(TableName=TABLE),
+        lambda: client("dynamodb").get_item(TableName="payroll", Key={"Id": {"S": "COMPUTE_FLEET"}}),
+        lambda: client("sns").publish(TopicArn=f"arn:aws:sns:{REGION}:{ID}:payroll", Message="x"),
+        lambda: client("ec2").terminate_instances(InstanceIds=["i-00000000"]),
+        lambda: client("cloudformation").delete_stack(StackName="slipway-p5-spot-training"),
+        lambda: client("s3").list_objects_v2(Bucket=BUCKET),
+        lambda: client("iam").list_users(),
+    ):
+        with pytest.raises(ClientError, match="not authorized"):
+            call()
+
+
+# ----------------------------------------------------------------------------------------------------- CloudFormation
+
+
+@pytest.fixture(scope="module")
+def execution(enforced):
+    """Whose calls CloudFormation's role would make for a ParallelCluster."""
+    return enforced.user("execution", enforced.policies(*TARGET_POLICIES[TargetKind.PARALLELCLUSTER]))
+
+
+def test_roles_are_made_under_slipways_names_alone(enforced, execution, boto):
+    iam = boto(execution, "iam")
+    iam.create_role(RoleName="slipway-a", AssumeRolePolicyDocument=TRUST)
+    iam.delete_role(RoleName="slipway-a")
+    arn = enforced.account.policy_arn(BOUNDARY)
+    for call in (
+        lambda: iam.create_role(RoleName="payroll", AssumeRolePolicyDocument=TRUST),
+        lambda: iam.create_user(UserName="mallory"),
+        lambda: iam.create_access_key(UserName="execution"),
+        lambda: iam.create_policy_version(PolicyArn=arn, PolicyDocument="{}", SetAsDefault=True),
+        lambda: iam.attach_role_policy(RoleName="payroll", PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess"),
+    ):
+        with pytest.raises(ClientError, match="not authorized"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "service,make",
+    [
+        ("logs", lambda client, name: client.create_log_group(logGroupName=name)),
+        ("sns", lambda client, name: client.create_topic(Name=name)),
+        (
+            "s3",
+            lambda client, name: client.create_bucket(
+                Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION}
+            ),
+        ),
+    ],
+)
+def test_what_stacks_make_is_made_under_their_names_alone(execution, boto, service, make):
+    make(boto(execution, service), "slipway-a-made")
+    with pytest.raises(ClientError, match="not authorized"):
+        make(boto(execution, service), "payroll-made")
+
+
+def test_the_boundary_is_the_most_that_anybody_may(enforced, boto):
+    """Somebody with every right, under the boundary."""
+    owner = enforced.owner.client("iam")
+    everything = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+    document = enforced.policies(BOUNDARY)[policy_name(BOUNDARY)]
+    made = owner.create_policy(PolicyName=policy_name(BOUNDARY), PolicyDocument=document)["Policy"]["Arn"]
+    assert made == enforced.account.policy_arn(BOUNDARY)
+    keys = enforced.user("bounded", {"all": everything})
+    boto(keys, "iam").create_user(UserName="before")
+    owner.put_user_permissions_boundary(UserName="bounded", PermissionsBoundary=made)
+    boto(keys, "s3").put_object(Bucket=BUCKET, Key="jobs/x", Body=b"x")
+    boto(keys, "sns").publish(TopicArn=TOPIC, Message="x")
+    for call in (
+        lambda: boto(keys, "iam").create_user(UserName="mallory"),
+        lambda: boto(keys, "iam").create_access_key(UserName="bounded"),
+        lambda: boto(keys, "iam").delete_user_permissions_boundary(UserName="bounded"),
+        lambda: boto(keys, "iam").create_policy_version(
+            PolicyArn=made, PolicyDocument=json.dumps(everything), SetAsDefault=True
+        ),
+        lambda: boto(keys, "organizations").list_accounts(),
+    ):
+        with pytest.raises(ClientError, match="not authorized"):
+            call()

@@ -1,0 +1,140 @@
+"""The doctor on the plan's key: its state, its kind, whom its policy lets in, and the key of root volumes."""
+
+import json
+
+import pytest
+
+from launcher.model.diagnosis import Outcome
+from tests.stand_ins.aws_account import EC2_DENIED
+from tests.unit.workflow.doctor.conftest import REGION, client
+
+pytestmark = pytest.mark.server
+
+ACCOUNT = "123456789012"
+ROOT = f"arn:aws:iam::{ACCOUNT}:root"
+SCALING = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+USE = ["kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"]
+
+
+def allow(principal, actions):
+    return {"Effect": "Allow", "Principal": principal, "Action": actions, "Resource": "*"}
+
+
+LOGS = allow({"Service": f"logs.{REGION}.amazonaws.com"}, USE)
+ALARMS = allow(
+    {"Service": ["cloudwatch.amazonaws.com", "budgets.amazonaws.com"]}, ["kms:Decrypt", "kms:GenerateDataKey*"]
+)
+EVERYTHING = [allow({"AWS": ROOT}, "kms:*"), LOGS, ALARMS]
+NODES = [allow({"AWS": SCALING}, USE), allow({"AWS": [SCALING]}, "kms:CreateGrant")]
+
+
+@pytest.fixture
+def keyed(account, examined, plan):
+    """The checks of a plan with a key, by their name."""
+
+    def look(statements=(), kind="parallelcluster", **about):
+        made = client(account, "kms").create_key(**{"KeyUsage": "ENCRYPT_DECRYPT", **about})["KeyMetadata"]["Arn"]
+        document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+        client(account, "kms").put_key_policy(KeyId=made, PolicyName="default", Policy=document)
+        return checked(made, kind)
+
+    def checked(arn, kind="parallelcluster"):
+        found = examined(plan(text(kind, f"storage: {{kms_key_arn: {json.dumps(arn)}}}\n")))
+        return arn, {name: [each for each in found.checks if each.name == name] for name in NAMES}
+
+    look.of = checked
+    return look
+
+
+NAMES = ("key", "key policy", "volume key")
+
+
+def text(kind, more=""):
+    return (
+        "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
+        f"target: {{kind: {kind}, instance_type: p5.48xlarge, nodes: 2, region: {REGION}, az_id: use2-az1}}\n"
+        f"purchase: {{option: on-demand}}\nbudget: {{max_usd: 9000}}\n{more}"
+    )
+
+
+def test_a_key_whose_policy_lets_everybody_in_is_well(keyed):
+    _, found = keyed(EVERYTHING)
+    assert [each.result for each in found["key"]] == [Outcome.OK]
+    assert [each.result for each in found["key policy"]] == [Outcome.OK] * 4
+
+
+@pytest.mark.parametrize(
+    "missing,result,statement",
+    [(0, Outcome.FAILED, "Account"), (1, Outcome.FAILED, "Logs"), (2, Outcome.ADVICE, "Alarms")],
+)
+def test_who_is_not_let_in_is_named_with_the_statement_that_does(keyed, missing, result, statement):
+    _, found = keyed([each for at, each in enumerate(EVERYTHING) if at != missing])
+    left = [each for each in found["key policy"] if each.result is not Outcome.OK]
+    assert {each.result for each in left} == {result}
+    assert all(f"add the statement {statement}" in each.fix for each in left)
+
+
+def test_a_statement_that_denies_counts(keyed):
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "kms:Decrypt", "Resource": "*"}
+    _, found = keyed([*EVERYTHING, deny])
+    assert all("kms:Decrypt" in each.got for each in found["key policy"])
+
+
+def test_a_key_that_is_disabled_or_deleted_or_signs_fails(account, keyed):
+    arn, _ = keyed(EVERYTHING)
+    client(account, "kms").disable_key(KeyId=arn.rpartition("/")[2])
+    (check,) = keyed.of(arn)[1]["key"]
+    assert check.fix == f"aws kms enable-key --region {REGION} --key-id {arn}"
+    client(account, "kms").schedule_key_deletion(KeyId=arn.rpartition("/")[2])
+    assert "cancel-key-deletion" in keyed.of(arn)[1]["key"][0].fix
+    _, found = keyed(EVERYTHING, KeyUsage="SIGN_VERIFY", KeySpec="RSA_2048")
+    assert (found["key"][0].result, "RSA_2048" in found["key"][0].got) == (Outcome.FAILED, True)
+    absent = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0a1b2c3d-0000-4000-8000-a4b5c6d7e8f9"
+    assert "no such key" in keyed.of(absent)[1]["key"][0].got
+
+
+def test_a_policy_that_may_not_be_read_is_not_known(account, keyed):
+    arn, _ = keyed(EVERYTHING)
+    account.canned["ec2.GetEbsDefaultKmsKeyId"] = EC2_DENIED
+    account.canned["kms.GetKeyPolicy"] = EC2_DENIED
+    found = keyed.of(arn)[1]
+    assert [found[each][0].result for each in NAMES] == [Outcome.OK, Outcome.UNKNOWN, Outcome.UNKNOWN]
+
+
+def test_node_groups_start_only_where_auto_scaling_may_use_the_key(keyed):
+    _, found = keyed(EVERYTHING, kind="eks")
+    left = [each for each in found["key policy"] if each.result is Outcome.FAILED]
+    assert [each.fix.split(" (")[0] for each in left] == [
+        "add the statement Volumes",
+        "add the statement VolumeGrants",
+    ]
+    _, found = keyed([*EVERYTHING, *NODES], kind="eks")
+    assert {each.result for each in found["key policy"]} == {Outcome.OK}
+    assert not found["volume key"]
+
+
+def test_a_cluster_that_names_no_key_for_its_volumes_takes_the_accounts_default(account, keyed):
+    arn, found = keyed(EVERYTHING)
+    (check,) = found["volume key"]
+    assert check.result is Outcome.ADVICE
+    assert f"modify-ebs-default-kms-key-id --region {REGION} --kms-key-id {arn}" in check.fix
+    account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": arn}
+    (check,) = keyed.of(arn)[1]["volume key"]
+    assert check.result is Outcome.OK
+    other = arn[:-1] + ("0" if arn[-1] != "0" else "1")
+    account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": other}
+    (check,) = keyed.of(arn)[1]["volume key"]
+    assert (check.result, "nodes would not start" in check.got) == (Outcome.FAILED, True)
+
+
+def test_a_default_key_of_the_accounts_own_must_let_auto_scaling_in(account, examined, plan, keyed):
+    arn, _ = keyed(EVERYTHING)
+    account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": arn}
+    checks = examined(plan(text("eks"))).checks
+    (check,) = [each for each in checks if each.name == "volume key"]
+    assert (check.result, "EC2 Auto Scaling" in check.got) == (Outcome.FAILED, True)
+
+
+def test_without_a_key_nothing_is_said_of_one(examined, plan):
+    checks = examined(plan()).checks
+    assert [(each.name, each.result) for each in checks if each.name in NAMES] == [("volume key", Outcome.OK)]
