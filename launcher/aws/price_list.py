@@ -12,6 +12,7 @@ from typing import Any
 
 from launcher.aws.calls import CUT_SHORT, RefusedPriceError, dollars, items
 from launcher.aws.session import Session
+from launcher.catalog.bill import EVERYWHERE, UsageType
 from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
 from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.enums import Payment
@@ -43,11 +44,18 @@ COMPONENTS = {
 """The catalog's components by what SageMaker's products call them, in small letters. Other products of the same type
 (spot training, reserved clusters, notebooks, free tiers) have prices of their own and are left out."""
 
-FAMILIES = {
-    "AmazonEC2": ("Storage", "System Operation", "Provisioned Throughput", "Storage Snapshot", "NAT Gateway"),
+FILTERS: Mapping[str, tuple[Mapping[str, str], ...]] = {
+    "AmazonEC2": tuple(
+        {"productFamily": each}
+        for each in ("Storage", "System Operation", "Provisioned Throughput", "Storage Snapshot", "NAT Gateway")
+    ),
+    "AmazonFSx": ({"productFamily": "Storage"},),
+    "AmazonSageMaker": ({"volumeType": "General Purpose-Hosting"}, {"operation": "Invoke-Endpoint"}),
+    "AWSELB": ({"productFamily": "Load Balancer-Network"},),
 }
-"""The product families of a service that has bill items beside its machines."""
+"""Where the bill items are among the products of a service that has many others."""
 
+DATA_TRANSFER = "AWSDataTransfer"
 PAYMENTS = {
     "No Upfront": Payment.NO_UPFRONT,
     "Partial Upfront": Payment.PARTIAL_UPFRONT,
@@ -59,7 +67,7 @@ _HOURS = frozenset(("Hrs", "Hours", "hours", "hrs"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """One entry of the Price List."""
+    """One entry of the Price List; its family is among the attributes."""
 
     attributes: Mapping[str, str]
     terms: Mapping[str, Mapping[str, Any]]
@@ -151,15 +159,34 @@ def is_managed(attributes: Mapping[str, str], names: Collection[str], regions: C
     return here and _component(attributes) in COMPONENTS
 
 
-def bill_products(session: Session, service: str, region: str) -> list[Product]:
+def stated_attributes(product: Mapping[str, Any]) -> dict[str, str]:
+    """The attributes of a product as the list has it, with its family."""
+    return {"productFamily": product.get("productFamily", ""), **product["attributes"]}
+
+
+def bill_products(session: Session, service: str, region: str, known: Collection[UsageType]) -> list[Product]:
     """The products of a service in a region that bill items can be among; of EC2 no machines.
+
+    What costs the same everywhere names no region, and is asked for by its usage type. Data transfer names the region
+    that it begins in, by another attribute than all others.
 
     Raises:
         AwsError: the call failed, or its answer is not whole.
     """
-    what, families = f"Price List of {service} in {region}", FAMILIES.get(service, ("",))
-    filters: list[dict[str, str]] = [{"productFamily": each} if each else {} for each in families]
-    return [product for each in filters for product in _products(session, service, each, (region,), what)]
+    what = f"Price List of {service} in {region}"
+    if region == EVERYWHERE:
+        filters = [{"usagetype": each.name} for each in known]
+        return [product for each in filters for product in _products(session, service, each, (), what)]
+    if service == DATA_TRANSFER:
+        every = _products(session, service, {"transferType": "IntraRegion"}, (), what)
+        return [product for product in every if _begins_in(product) == region]
+    found = FILTERS.get(service, ({},))
+    return [product for each in found for product in _products(session, service, each, (region,), what)]
+
+
+def _begins_in(product: Product) -> str:
+    """The region of a product of data transfer; empty where it states none."""
+    return product.attributes.get("fromRegionCode") or product.attributes.get("regionCode", "")
 
 
 def _component(attributes: Mapping[str, str]) -> str:
@@ -183,7 +210,7 @@ def _products(
     for text in entries:
         try:
             entry = json.loads(text)
-            yield Product(attributes=entry["product"]["attributes"], terms=entry["terms"])
+            yield Product(attributes=stated_attributes(entry["product"]), terms=entry["terms"])
         except (KeyError, TypeError, ValueError) as problem:
             raise AwsError(f"{what}: {CUT_SHORT}: {str(text)[:60]!r}", hint="run it again") from problem
 

@@ -1,7 +1,7 @@
 """The rest of the bill: unit prices with their quantity tiers."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -18,10 +18,13 @@ REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageType:
-    """What AWS's Price List calls a bill item: a service's usage type, without the region's prefix.
+    """What AWS's Price List calls a bill item: a service's usage type, without the region's prefix; "" for any.
 
-    One of the list's units times `units` is one of the item's; `unit` is the list's own where the two differ, empty
-    where it is not held against it. A quantity below `starts_at` is included at no charge and not in the list.
+    `attributes` are those of the product that tell it from others of the usage type, its family among them. A product
+    that is the same `everywhere` names no region. `doubt` says what of this no public reading of the list confirms,
+    empty where one does. One of the list's units times `units` is one of the item's; `unit` is the list's own where the
+    two differ, empty where it is not held against it. A quantity below `starts_at` is included at no charge and not in
+    the list.
     """
 
     item: str
@@ -30,6 +33,15 @@ class UsageType:
     unit: str
     units: Decimal
     starts_at: Decimal
+    attributes: tuple[tuple[str, str], ...] = ()
+    everywhere: bool = False
+    doubt: str = ""
+
+    def matches(self, attributes: Mapping[str, str]) -> bool:
+        """Whether a product of these attributes is this one."""
+        if self.name and not self.names(attributes.get("usagetype", "")):
+            return False
+        return all(attributes.get(name) == value for name, value in self.attributes)
 
     def names(self, usage_type: str) -> bool:
         """Whether a usage type of the list, with a region's prefix or without, is this one.
@@ -49,6 +61,10 @@ class UsageType:
         return (prefix.isalnum() and prefix.isupper()) or REGION.fullmatch(prefix) is not None
 
 
+EVERYWHERE = "*"
+"""The region of an item that costs the same in all of them."""
+
+
 def usage_types() -> tuple[UsageType, ...]:
     """The bill items that the Price List's files are known to hold."""
     return tuple(
@@ -59,9 +75,32 @@ def usage_types() -> tuple[UsageType, ...]:
             unit=cells["unit"],
             units=Decimal(cells["units"]),
             starts_at=Decimal(cells["starts_at"] or 0),
+            attributes=tuple(_pair(each) for each in cells["attributes"].split(";") if each),
+            everywhere=cells["everywhere"] == "yes",
+            doubt=cells["doubt"],
         )
         for cells in read_cells("bill_usage_types.csv")
     )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def usage_types_of(service: str, region: str) -> tuple[UsageType, ...]:
+    """Those of a service in a region; those that are the same everywhere have EVERYWHERE for a region."""
+    return tuple(
+        each for each in usage_types() if each.service == service and each.everywhere is (region == EVERYWHERE)
+    )
+
+
+def item_questions(regions: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """The services and regions that all bill items of some regions are asked for in, each pair once."""
+    every = usage_types()
+    everywhere = dict.fromkeys((each.service, EVERYWHERE) for each in every if each.everywhere)
+    services = dict.fromkeys(each.service for each in every if not each.everywhere)
+    return (*((service, region) for region in regions for service in services), *everywhere)
 
 
 def item_units() -> dict[str, str]:
@@ -69,10 +108,17 @@ def item_units() -> dict[str, str]:
     return {cells["item"]: cells["unit"] for cells in read_cells(BILL_ITEMS.path)}
 
 
-EVERYWHERE = "*"
-"""The region of an item that costs the same in all of them."""
-
+_READ = frozenset((Basis.LISTED.value, Basis.DERIVED.value))
 _MEMORY = frozenset((Basis.MEMORY.value,))
+
+
+def newer_rows(own: Sequence[TierRow], everywhere: Sequence[TierRow], until: str) -> Sequence[TierRow]:
+    """A region's rows of an item, or those of all regions where they were read later; tiers of both do not mix."""
+    days = [
+        max((row.as_of for row in rows if row.as_of <= until and row.basis in _READ), default="")
+        for rows in (own, everywhere)
+    ]
+    return everywhere if not own or days[1] > days[0] else own
 
 
 def price_item(item: str, rows: Sequence[TierRow], store: Store, until: str) -> Price | Unpriced:

@@ -12,7 +12,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from launcher.catalog import facts
-from launcher.catalog.bill import EVERYWHERE, price_item
+from launcher.catalog.bill import EVERYWHERE, newer_rows, price_item
 from launcher.catalog.market import InterruptionBand, SpotRange, band_of
 from launcher.catalog.selection import FOREVER, PRICING, price_of
 from launcher.catalog.selector import SAGEMAKER, Key, OfferingClass, RowSelector, usd_of
@@ -237,7 +237,8 @@ class Catalog:
         """The price of an item of bill_items.csv per unit of `bill_unit`, with its tiers over a month's quantity."""
         key = (item, region)
         if key not in self._bill:
-            rows = self.store.bill_items.get(key) or self.store.bill_items.get((item, EVERYWHERE), [])
+            own, everywhere = (self.store.bill_items.get((item, each), []) for each in (region, EVERYWHERE))
+            rows = newer_rows(own, everywhere, self.until)
             found = price_item(item, rows, self.store, self.until)
             self._bill[key] = found if isinstance(found, Price) else replace(found, elsewhere=self._dearest_item(item))
         return self._bill[key]

@@ -89,7 +89,10 @@ class FetchedBand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedItem:
-    """One band of quantity of a bill item: USD per `unit` from `start` to `end` (None: without end) in a month."""
+    """One band of quantity of a bill item: USD per `unit` from `start` to `end` (None: without end) in a month.
+
+    `doubt` is what of its product's description no public reading of the Price List confirms.
+    """
 
     item: str
     region: str
@@ -97,11 +100,13 @@ class FetchedItem:
     start: Decimal
     end: Decimal | None
     usd: Decimal
+    doubt: str = ""
 
     def row(self, as_of: date) -> tuple[str, ...]:
         """The row of the cache's file of bill items."""
         tier = (plain(self.start), "" if self.end is None else plain(self.end))
-        origin = (as_of.isoformat(), Basis.LISTED.value, "aws-price-file", "")
+        note = f"which product it is, is not confirmed: {self.doubt}" if self.doubt else ""
+        origin = (as_of.isoformat(), Basis.LISTED.value, "aws-price-file", note)
         return (self.item, self.region, self.unit, *tier, plain(self.usd), *origin)
 
 
@@ -114,9 +119,19 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unmatched:
+    """A bill item that an answer held no price of, or several that differ: the older one stays in use."""
+
+    item: str
+    region: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What one question to AWS brought: rates of compute, bands of spot interruptions, bands of bill items.
 
+    `unmatched` are the bill items that were asked for and not found, or found several times.
     `as_of` is the day the prices are of where AWS's answer says so, None for the day they are read.
     """
 
@@ -124,6 +139,7 @@ class Answer:
     refusals: tuple[Refusal, ...] = ()
     bands: tuple[FetchedBand, ...] = ()
     items: tuple[FetchedItem, ...] = ()
+    unmatched: tuple[Unmatched, ...] = ()
     as_of: date | None = None
 
     @property

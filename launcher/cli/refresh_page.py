@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from launcher.catalog.fetched_prices import Move, plain
+from launcher.catalog.bill import EVERYWHERE
+from launcher.catalog.fetched_prices import Move, Unmatched, plain
 from launcher.catalog.selector import Key
 from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, align_points, render
@@ -29,12 +30,26 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
     if report.refused:
         lines += ["", "  refused"]
         lines += [line for each in report.refused for line in wrapped(f"    {_name(each.key)}: {each.reason}", width)]
+    lines += _unmatched(report.unmatched, width)
     if report.failures:
         lines += ["", "  failed; the older prices stay in use"]
         for what, problem in report.failures:
             hint = f" ({problem.hint})" if problem.hint else ""
             lines += wrapped(f"    {what}: {problem.message}{hint}", width)
     return lines
+
+
+def _unmatched(items: Sequence[Unmatched], width: int) -> list[str]:
+    """Bill items without one price, those of one reason together."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for each in items:
+        told.setdefault((each.reason, each.region), []).append(each.item)
+    lines = [
+        line
+        for (reason, region), names in told.items()
+        for line in wrapped(f"    {reason} in {region.replace(EVERYWHERE, 'all regions')}: {', '.join(names)}", width)
+    ]
+    return ["", "  not to be told from AWS's list; the older price stays and ages", *lines] if lines else []
 
 
 def _moves(title: str, moves: Sequence[Move], width: int) -> list[str]:

@@ -56,6 +56,9 @@ def refresh_document(report: RefreshReport, now: datetime) -> Json:
             "jumped": [_move(each) for each in report.jumped],
             "vanished": [_move(each) for each in report.vanished],
             "refused": [{**_key(each.key), "reason": each.reason} for each in report.refused],
+            "unmatched": [
+                {"item": each.item, "region": each.region, "reason": each.reason} for each in report.unmatched
+            ],
             "failures": [{"what": what, "message": each.message, "hint": each.hint} for what, each in report.failures],
             "skipped_regions": list(report.skipped_regions),
             "public": report.public,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.catalog.fetched_prices import Move, Refusal
+from launcher.catalog.fetched_prices import Move, Refusal, Unmatched
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
 
@@ -13,8 +13,9 @@ class RefreshReport:
     """What a refresh brought.
 
     `asked` counts the questions, `answered` those with an answer, `resumed` those of them that an unfinished refresh
-    had; `failures` are questions with what went wrong, `skipped_regions` those the account may not use. `public`: read
-    without an account; `unasked` are the kinds of price that AWS publishes for no one without.
+    had; `unmatched` are bill items of which no product was found, or several at different prices: their older prices
+    stay in use and age. `failures` are questions with what went wrong, `skipped_regions` those the account may not use.
+    `public`: read without an account; `unasked` are the kinds of price that AWS publishes for no one without.
     """
 
     cache: Path
@@ -27,6 +28,7 @@ class RefreshReport:
     refused: tuple[Refusal, ...]
     failures: tuple[tuple[str, AwsError], ...]
     skipped_regions: tuple[str, ...]
+    unmatched: tuple[Unmatched, ...] = ()
     public: bool = False
     unasked: tuple[str, ...] = ()
 

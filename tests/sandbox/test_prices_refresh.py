@@ -88,8 +88,8 @@ class TestFresh:
     def test_a_plan_file_refreshes_what_it_needs_and_the_next_command_has_it(self, slipway, aws):
         done = slipway("prices", "refresh", "plan.yaml")
         assert done.returncode == 0, done.stderr
-        assert "  5 prices read from AWS, 14 of 14 answers; kept in " in done.stdout
-        assert "14/14" in done.stderr
+        assert "  5 prices read from AWS, 21 of 21 answers; kept in " in done.stdout
+        assert "21/21" in done.stderr
         assert "spot of p5.48xlarge in us-east-2: 1 price" in done.stderr
         shown = slipway("prices", "show", "--type", P5, "--region", "us-east-2", "--json")
         document = json.loads(shown.stdout)
@@ -102,7 +102,7 @@ class TestFresh:
         assert fresh["spot"]["source"] == "EC2 API, DescribeSpotPriceHistory"
         again = slipway("prices", "refresh", "plan.yaml", "--json")
         report = json.loads(again.stdout)
-        assert (report["schema"], report["refresh"]["answered"]) == ("slipway.prices/1", 14)
+        assert (report["schema"], report["refresh"]["answered"]) == ("slipway.prices/1", 21)
 
     def test_known_prices_are_shown_without_boto3(self, environment, tmp_path):
         code = (
@@ -140,7 +140,7 @@ class TestRefused:
         again = slipway("prices", "refresh", "plan.yaml")
         assert again.returncode == 0
         assert aws.operations() == ["DescribeSpotPriceHistory"]
-        assert "13 of 14 answers are kept" in again.stderr
+        assert "20 of 21 answers are kept" in again.stderr
 
     def test_a_price_of_zero_exits_with_one(self, slipway, aws):
         aws.spot[0]["spotPrice"] = "0.000000"
@@ -192,7 +192,7 @@ class TestInterrupted:
             command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         journal = cache_folder(environment) / "unfinished.json"
-        until(lambda: journal.is_file() and len(json.loads(journal.read_text())["answered"]) == 13, process)
+        until(lambda: journal.is_file() and len(json.loads(journal.read_text())["answered"]) == 20, process)
         return process
 
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

@@ -57,8 +57,8 @@ class PublicPrices:
 
 
 def offer_path(service: str, region: str) -> str:
-    """Where an offer file lies."""
-    return f"/offers/v1.0/aws/{service}/current/{region}/index.json"
+    """Where an offer file lies: of a region, or of all of the service ("*")."""
+    return f"/offers/v1.0/aws/{service}/current{'' if region == '*' else f'/{region}'}/index.json"
 
 
 def spot_file(prices: dict[str, dict[str, str]]) -> bytes:
@@ -95,14 +95,16 @@ def advisor_file(bands: dict[str, dict[str, tuple[int, int]]]) -> bytes:
     return json.dumps({"global_rate": "<10%", "ranges": ranges, "instance_types": {}, "spot_advisor": regions}).encode()
 
 
-def item_product(usage: str, region: str, unit: str, *tiers: tuple[str, str, str], family: str = "") -> dict:
-    """An entry of a bill item: tiers of begin, end and price."""
+def item_product(
+    usage: str, region: str, unit: str, *tiers: tuple[str, str, str], family: str = "", **more: str
+) -> dict:
+    """An entry of a bill item: tiers of begin, end and price, and further attributes."""
     prices = {
         f"P{index}": {"unit": unit, "beginRange": begin, "endRange": end, "appliesTo": [], "pricePerUnit": {"USD": usd}}
         for index, (begin, end, usd) in enumerate(tiers)
     }
     term = {"effectiveDate": "2026-07-01T00:00:00Z", "termAttributes": {}, "priceDimensions": prices}
-    attributes = {"usagetype": usage, "regionCode": region, "operation": ""}
+    attributes = {"usagetype": usage, "regionCode": region, "operation": "", **more}
     return {"product": {"productFamily": family, "attributes": attributes}, "terms": {"OnDemand": {"one": term}}}
 
 

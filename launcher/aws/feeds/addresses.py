@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from launcher.catalog.bill import EVERYWHERE
+
 PRICE_LIST = "https://pricing.us-east-1.amazonaws.com"
 """The Price List's files, which AWS documents; the offers below it are of fixed paths."""
 SPOT_PAGE = "https://website.spot.ec2.aws.a2z.com/spot.json"
@@ -27,12 +29,13 @@ class Addresses:
     spot_advisor: str = SPOT_ADVISOR
 
     def offer(self, service: str, region: str) -> str:
-        """The current offer file of a service in a region.
+        """The current offer file of a service in a region, or of all of it for what names no region.
 
         >>> Addresses(price_list="http://127.0.0.1:1/").offer("AmazonVPC", "us-east-1")
         'http://127.0.0.1:1/offers/v1.0/aws/AmazonVPC/current/us-east-1/index.json'
         """
-        return f"{self.price_list.rstrip('/')}/offers/v1.0/aws/{service}/current/{region}/index.json"
+        place = "" if region == EVERYWHERE else f"/{region}"
+        return f"{self.price_list.rstrip('/')}/offers/v1.0/aws/{service}/current{place}/index.json"
 
 
 def addresses(environment: Mapping[str, str]) -> Addresses:

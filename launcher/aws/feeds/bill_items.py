@@ -8,15 +8,17 @@ from typing import Any
 from launcher.aws.calls import RefusedPriceError, dollars
 from launcher.aws.price_list import Product, holding
 from launcher.catalog.bill import UsageType
-from launcher.catalog.fetched_prices import FetchedItem
+from launcher.catalog.fetched_prices import Answer, FetchedItem, Unmatched
 
 ENDLESS = "Inf"
+NONE = "no such product"
+Bands = tuple[FetchedItem, ...]
 
 
-def fetched_items(
+def bill_answer(
     products: Iterable[Product], known: Collection[UsageType], units: Mapping[str, str], region: str, now: datetime
-) -> tuple[FetchedItem, ...]:
-    """The quantity bands of each item; of several products of one usage type the dearest price of a band.
+) -> Answer:
+    """The quantity bands of each item, and the items that the products hold no price of, or several that differ.
 
     Args:
         products: of one service in one region.
@@ -25,30 +27,55 @@ def fetched_items(
         region: where they are.
         now: terms that have begun by then count, of them the newest.
     """
-    found: dict[tuple[str, Decimal], FetchedItem] = {}
+    every = list(products)
+    items: list[FetchedItem] = []
+    unmatched: list[Unmatched] = []
+    for usage in known:
+        mine = [each for each in every if usage.matches(each.attributes)]
+        try:
+            items += _one(mine, usage, units[usage.item], region, now)
+        except RefusedPriceError as problem:
+            unmatched.append(Unmatched(item=usage.item, region=region, reason=str(problem)))
+    return Answer(items=tuple(sorted(items, key=lambda each: (each.item, each.start))), unmatched=tuple(unmatched))
+
+
+def _one(products: Collection[Product], usage: UsageType, unit: str, region: str, now: datetime) -> Bands:
+    """The bands that all products of a usage type agree on; products that are free to all quantities say nothing.
+
+    Raises:
+        RefusedPriceError: there is none, or they differ.
+    """
+    found: dict[Bands, None] = {}
+    reason = NONE
     for product in products:
-        usage = product.attributes.get("usagetype", "")
-        for each in known:
-            if each.names(usage):
-                for fetched in _bands(product, each, units[each.item], region, now):
-                    place = (fetched.item, fetched.start)
-                    if place not in found or found[place].usd < fetched.usd:
-                        found[place] = fetched
-    return tuple(found[place] for place in sorted(found))
+        try:
+            bands = _bands(product, usage, unit, region, now)
+        except (RefusedPriceError, ArithmeticError) as problem:
+            reason = str(problem)
+            continue
+        if bands:
+            found[bands] = None
+    if not found:
+        raise RefusedPriceError(reason)
+    if len(found) > 1:
+        prices = ", ".join(sorted({f"${bands[0].usd.normalize():f}" for bands in found}))
+        raise RefusedPriceError(f"{len(found)} products that differ, at {prices}")
+    return next(iter(found))
 
 
-def _bands(product: Product, usage: UsageType, unit: str, region: str, now: datetime) -> list[FetchedItem]:
-    """The bands of one product; none where a price of it is not by the expected unit, or is no price."""
-    terms = product.terms_of("OnDemand")
-    try:
-        return [
-            _band(price, usage, unit, region)
-            for term in holding(terms, now)
-            for price in term.get("priceDimensions", {}).values()
-            if not _free(price)
-        ]
-    except (RefusedPriceError, ArithmeticError):
-        return []
+def _bands(product: Product, usage: UsageType, unit: str, region: str, now: datetime) -> Bands:
+    """The bands of one product.
+
+    Raises:
+        RefusedPriceError: a price of it is not by the expected unit, or is no price.
+    """
+    found = [
+        _band(price, usage, unit, region)
+        for term in holding(product.terms_of("OnDemand"), now)
+        for price in term.get("priceDimensions", {}).values()
+        if not _free(price)
+    ]
+    return tuple(sorted(found, key=lambda each: each.start))
 
 
 def _free(price: Mapping[str, Any]) -> bool:
@@ -72,4 +99,5 @@ def _band(price: Mapping[str, Any], usage: UsageType, unit: str, region: str) ->
         start=(start / usage.units if start else usage.starts_at).normalize(),
         end=None if end == ENDLESS else (Decimal(end) / usage.units).normalize(),
         usd=dollars(price.get("pricePerUnit", {}).get("USD")) * usage.units,
+        doubt=usage.doubt,
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from launcher.aws.price_list import Product
+from launcher.aws.price_list import Product, stated_attributes
 from launcher.model.errors import AwsError
 
 CHUNK = 1 << 20
@@ -32,7 +32,7 @@ def products(path: Path, what: str, wanted: Wanted) -> list[Product]:
         with path.open(encoding="utf-8") as file:
             for kind, sku, piece in _pieces(_Reader(file)):
                 if kind == "products":
-                    stated = piece.get("attributes", {})
+                    stated = stated_attributes(piece) if "attributes" in piece else {}
                     if wanted(stated):
                         attributes[sku] = stated
                 elif sku in attributes:

@@ -12,12 +12,12 @@ from hashlib import sha256
 from pathlib import Path
 
 from launcher.aws.feeds.addresses import Addresses
-from launcher.aws.feeds.bill_items import fetched_items
+from launcher.aws.feeds.bill_items import bill_answer
 from launcher.aws.feeds.download import Download, Downloads, Progress
 from launcher.aws.feeds.offer_file import products
 from launcher.aws.feeds.spot_files import bands, spot_prices
 from launcher.aws.price_list import Product, ec2_answer, is_managed, is_plain, sagemaker_answer
-from launcher.catalog.bill import UsageType
+from launcher.catalog.bill import EVERYWHERE, UsageType
 from launcher.catalog.fetched_prices import Answer, FetchedPrice
 
 EC2, SAGEMAKER = "AmazonEC2", "AmazonSageMaker"
@@ -40,13 +40,14 @@ class Interest:
         stated = (
             sorted(self.types),
             sorted(self.ml_types),
-            [f"{each.service} {each.name}" for each in self.usage_types],
+            [f"{each.service} {each.name} {each.attributes}" for each in self.usage_types],
         )
         return sha256(json.dumps(stated).encode()).hexdigest()[:16]
 
-    def of(self, service: str) -> tuple[UsageType, ...]:
-        """The usage types of one service."""
-        return tuple(each for each in self.usage_types if each.service == service)
+    def of(self, service: str, region: str) -> tuple[UsageType, ...]:
+        """The usage types of one service in a region, or of those that are the same everywhere."""
+        everywhere = region == EVERYWHERE
+        return tuple(each for each in self.usage_types if each.service == service and each.everywhere is everywhere)
 
 
 class PublicFiles:
@@ -75,9 +76,10 @@ class PublicFiles:
         if service == EC2:
             answer = _of_file(ec2_answer(found, interest.types, regions, now, reserved=True), "aws-price-file-ec2")
         if service == SAGEMAKER:
-            answer = _of_file(sagemaker_answer(found, now), "aws-price-file-sagemaker")
-        items = fetched_items(found, interest.of(service), interest.units, region, now)
-        return Answer(rates=answer.rates, refusals=answer.refusals, items=items)
+            machines = (each for each in found if is_managed(each.attributes, interest.ml_types, regions))
+            answer = _of_file(sagemaker_answer(machines, now), "aws-price-file-sagemaker")
+        bill = bill_answer(found, interest.of(service, region), interest.units, region, now)
+        return Answer(rates=answer.rates, refusals=answer.refusals, items=bill.items, unmatched=bill.unmatched)
 
     def spot(self, regions: tuple[str, ...], today: date, progress: Progress) -> Answer:
         """The spot price page's prices, of the day its file changed last.
@@ -108,7 +110,7 @@ class PublicFiles:
     def _products(self, service: str, region: str, progress: Progress) -> list[Product]:
         """The wanted products of an offer file, from what was kept of it where it has not changed."""
         url = self._where.offer(service, region)
-        kept = self._folder / f"{service}-{region}.json"
+        kept = self._folder / f"{service}-{'all' if region == EVERYWHERE else region}.json"
         tag, before = _kept(kept, self._interest.mark)
         file = self._downloads.fetch(url, known=tag, progress=progress)
         if file is None:
@@ -120,15 +122,14 @@ class PublicFiles:
         return found
 
     def _wanted(self, service: str, region: str) -> Callable[[dict[str, str]], bool]:
-        usage_types, interest = self._interest.of(service), self._interest
+        usage_types, interest = self._interest.of(service, region), self._interest
 
         def wanted(attributes: dict[str, str]) -> bool:
             if service == EC2 and attributes.get("instanceType") in interest.types:
                 return is_plain(attributes)
             if service == SAGEMAKER and is_managed(attributes, interest.ml_types, (region,)):
                 return True
-            usage = attributes.get("usagetype", "")
-            return any(each.names(usage) for each in usage_types)
+            return any(each.matches(attributes) for each in usage_types)
 
         return wanted
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from launcher.catalog.bill import EVERYWHERE
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import SAGEMAKER
 from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
@@ -53,6 +54,7 @@ class Question:
     def words(self) -> str:
         """What it asks, for a person."""
         where = self.regions[0] if len(self.regions) == 1 else f"{len(self.regions)} regions"
+        where = "all regions" if where == EVERYWHERE else where
         what = self.names[0] if len(self.names) == 1 else f"{len(self.names)} types"
         return f"{self.kind.replace('-', ' ')} of {what} in {where}"
 

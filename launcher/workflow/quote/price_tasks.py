@@ -7,9 +7,9 @@ from threading import Event, Thread
 
 from launcher.aws import capacity_blocks, price_list, savings_plans, spot_history, training_plans
 from launcher.aws.clients import Sessions
-from launcher.aws.feeds.bill_items import fetched_items
+from launcher.aws.feeds.bill_items import bill_answer
 from launcher.aws.feeds.public_files import PublicFiles
-from launcher.catalog.bill import item_units, usage_types
+from launcher.catalog.bill import item_units, usage_types_of
 from launcher.catalog.fetched_prices import Answer
 from launcher.catalog.selector import SAGEMAKER
 from launcher.model.enums import PurchaseOption
@@ -66,9 +66,9 @@ def _sagemaker(question: Question, sessions: Sessions, now: datetime) -> Answer:
 
 def _bill_items(question: Question, sessions: Sessions, now: datetime) -> Answer:
     service, region = question.names[0], question.regions[0]
-    found = price_list.bill_products(sessions.session(price_list.HOME, "pricing"), service, region)
-    known = tuple(each for each in usage_types() if each.service == service)
-    return Answer(items=fetched_items(found, known, item_units(), region, now))
+    known = usage_types_of(service, region)
+    found = price_list.bill_products(sessions.session(price_list.HOME, "pricing"), service, region, known)
+    return bill_answer(found, known, item_units(), region, now)
 
 
 SIGNED: Mapping[str, AskSigned] = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from launcher.catalog.bill import usage_types
+from launcher.catalog.bill import item_questions
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import SAGEMAKER
 from launcher.workflow.quote.price_needs import (
@@ -30,12 +30,9 @@ def public_files(questions: Sequence[Question], catalog: Catalog, regions: Seque
     everywhere = tuple(catalog.regions)
     found = [Question(kind=SPOT_PAGE, names=EVERY_TYPE, regions=everywhere)] if SPOT in kinds else []
     found.append(bands(catalog))
-    services = dict.fromkeys(each.service for each in usage_types())
-    if ON_DEMAND in kinds:
-        services = {"AmazonEC2": None, **services}
-    if SAGEMAKER in kinds:
-        services["AmazonSageMaker"] = None
-    found += [Question(kind=PRICE_FILE, names=(name,), regions=(region,)) for region in regions for name in services]
+    machines = [name for kind, name in ((ON_DEMAND, "AmazonEC2"), (SAGEMAKER, "AmazonSageMaker")) if kind in kinds]
+    pairs = [(name, region) for region in regions for name in machines] + list(item_questions(regions))
+    found += [Question(kind=PRICE_FILE, names=(name,), regions=(region,)) for name, region in dict.fromkeys(pairs)]
     return tuple(found)
 
 
@@ -47,8 +44,7 @@ def bands(catalog: Catalog) -> Question:
 def around(questions: Sequence[Question], catalog: Catalog) -> tuple[Question, ...]:
     """What prices are held against and surrounded by: the advisor's bands, and the bill items of the regions."""
     regions = dict.fromkeys(region for each in questions for region in each.regions)
-    services = dict.fromkeys(each.service for each in usage_types())
-    items = (Question(kind=BILL_ITEM, names=(name,), regions=(region,)) for region in regions for name in services)
+    items = (Question(kind=BILL_ITEM, names=(name,), regions=(where,)) for name, where in item_questions(regions))
     return (bands(catalog), *items)
 
 

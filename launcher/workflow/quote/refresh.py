@@ -13,7 +13,7 @@ from launcher.aws.clients import Sessions
 from launcher.aws.feeds.addresses import addresses
 from launcher.aws.feeds.public_files import Interest, PublicFiles
 from launcher.catalog.bill import item_units, usage_types
-from launcher.catalog.fetched_prices import Answer, Known, Move, Refusal, jumps, known, vanished
+from launcher.catalog.fetched_prices import Answer, Known, Move, Refusal, Unmatched, jumps, known, vanished
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.errors import AwsError, ImpossibleError
@@ -228,6 +228,7 @@ class _Run:
     jumped: list[Move] = field(default_factory=list)
     vanished: list[Move] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
+    unmatched: list[Unmatched] = field(default_factory=list)
     failures: list[tuple[str, AwsError]] = field(default_factory=list)
     asking: Stage = field(init=False)
 
@@ -256,6 +257,7 @@ class _Run:
             jumped=tuple(sorted(self.jumped, key=lambda each: each.key)),
             vanished=tuple(sorted(self.vanished, key=lambda each: each.key)),
             refused=tuple(sorted(self.refused, key=lambda each: each.key)),
+            unmatched=tuple(sorted(self.unmatched, key=lambda each: (each.item, each.region))),
             failures=tuple(sorted(self.failures, key=lambda each: each[0])),
             skipped_regions=(),
         )
@@ -288,6 +290,7 @@ class _Run:
         self.jumped += jumps(before, answer.rates)
         self.vanished += vanished(before, answer)
         self.refused += answer.refusals
+        self.unmatched += answer.unmatched
         number = answer.prices
         prices = "no price" if not number else "1 price" if number == 1 else f"{number} prices"
         refused = f", {len(answer.refusals)} refused" if answer.refusals else ""

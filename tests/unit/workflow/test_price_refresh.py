@@ -255,7 +255,7 @@ class TestForPlans:
 
     def test_a_plan_file_asks_only_for_what_it_needs(self, aws, path, tmp_path, catalog):
         report = refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
-        assert (report.whole, report.asked, report.prices) == (True, 13, 6)
+        assert (report.whole, report.asked, report.prices) == (True, 20, 6)
         assert set(aws.operations()) == {"DescribeSpotPriceHistory", "GetProducts"}
         services = {each.body["ServiceCode"] for each in aws.asked if each.operation == "GetProducts"}
         assert services >= {"AmazonEC2", "AmazonS3", "AmazonVPC", "AmazonCloudWatch", "AmazonEKS"}
@@ -270,6 +270,26 @@ class TestForPlans:
         assert isinstance(price, Price)
         assert (price.usd, price.as_of) == (Decimal("0.085"), NOW.date())
         assert (band.low_percent, band.savings_percent, band.as_of) == (5, 50, NOW.date())
+
+    def test_what_names_no_region_or_another_attribute_for_it_is_found(self, aws, path, tmp_path, catalog):
+        aws.filtering = True
+        between = {"transferType": "IntraRegion", "family": "Data Transfer"}
+        usage, price = "DataTransfer-Regional-Bytes", ("0", "Inf", "0.012")
+        zone = item_product("HostedZone", "", "HostedZone", ("0", "25", "0.55"), family="DNS Zone")
+        balancer = item_product("USE2-LoadBalancerUsage", "us-east-2", "Hrs", price, family="Load Balancer-Network")
+        here = item_product(f"USE2-{usage}", "", "GB", price, fromRegionCode="us-east-2", **between)
+        there = item_product(f"USW2-{usage}", "", "GB", ("0", "Inf", "0.9"), fromRegionCode="us-west-2", **between)
+        for service, each in (
+            ("AmazonRoute53", zone),
+            ("AWSELB", balancer),
+            ("AWSDataTransfer", here),
+            ("AWSDataTransfer", there),
+        ):
+            aws.products.append({"serviceCode": service, **each})
+        refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
+        known = catalog()
+        names = ("route53.hosted-zone", "elb.network-load-balancer", "transfer.inter-az")
+        assert [str(known.bill_item(each, "us-east-2").usd) for each in names] == ["0.55", "0.012", "0.012"]
 
     def test_a_named_region_replaces_the_plans(self, aws, path, tmp_path):
         environment = aws.environment(tmp_path)

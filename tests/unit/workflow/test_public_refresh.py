@@ -9,6 +9,7 @@ import pytest
 from launcher.aws.calls import CredentialsError
 from launcher.catalog import tables
 from launcher.catalog.listing import rows
+from launcher.cli.refresh_page import refresh_page
 from launcher.model.enums import Basis, Payment
 from launcher.model.money import Price
 from launcher.records.cache_folder import cache_folder
@@ -32,8 +33,11 @@ P5, REGION = "p5.48xlarge", "us-east-2"
 EC2 = offer_path("AmazonEC2", REGION)
 SERVICES = (
     *("AmazonCloudWatch", "AmazonECR", "AmazonEKS", "AmazonS3", "AWSSecretsManager", "AmazonVPC", "AWSLambda"),
-    "awskms",
+    *("awskms", "AWSELB", "AmazonFSx", "AmazonSNS", "AWSDataTransfer"),
 )
+EVERYWHERE = ("AmazonCloudWatch", "AmazonRoute53")
+ZONES = (("0", "25", "0.5500000000"), ("25", "Inf", "0.1500000000"))
+LUSTRE = {"fileSystemType": "Lustre", "storageType": "SSD", "family": "Storage"}
 
 
 @pytest.fixture
@@ -51,17 +55,76 @@ def site():
             item_product("USE2-NatGateway-Hours", REGION, "Hrs", ("0", "Inf", "0.0460000000")),
         )
         state.offer(
-            "AmazonSageMaker", REGION, ml_product(f"ml.{P5}", REGION, "Cluster", "66.5", f"USE2-Cluster:ml.{P5}")
+            "AmazonSageMaker",
+            REGION,
+            ml_product(f"ml.{P5}", REGION, "Cluster", "66.5", f"USE2-Cluster:ml.{P5}"),
+            item_product(
+                "USE2-Host:VolumeUsage.gp2", REGION, "GB-Mo", ("0", "Inf", "0.15"), volumeType="General Purpose-Hosting"
+            ),
+            item_product("USE2-Hst:Data-Bytes-Out", REGION, "GB", ("0", "Inf", "0.017"), operation="Invoke-Endpoint"),
         )
         for service in SERVICES:
             state.offer(service, REGION)
+        for service in EVERYWHERE:
+            state.offer(service, "*")
+        state.offer(
+            "AWSELB",
+            REGION,
+            *(
+                item_product(usage, REGION, "Hrs", ("0", "Inf", usd), family=f"Load Balancer{kind}")
+                for usage, kind, usd in (
+                    ("USE2-LoadBalancerUsage", "", "0.9"),
+                    ("USE2-LoadBalancerUsage", "-Application", "0.8"),
+                    ("USE2-LoadBalancerUsage", "-Network", "0.0235"),
+                    ("USE2-LCUUsage", "-Network", "0.0065"),
+                    ("USE2-LCUUsage", "-Application", "0.7"),
+                )
+            ),
+        )
+        state.offer(
+            "AmazonFSx",
+            REGION,
+            *(
+                item_product(f"USE2-{mb}", REGION, "GB-Mo", ("0", "Inf", usd), throughputCapacity=mb, **LUSTRE)
+                for mb, usd in (("50", "0.9"), ("125", "0.155"), ("250", "0.225"), ("1000", "0.6"), ("1000", "0.7"))
+            ),
+            item_product("USE2-Z", REGION, "GB-Mo", ("0", "Inf", "0.09"), throughputCapacity="125", family="Storage"),
+        )
+        state.offer(
+            "AmazonSNS",
+            REGION,
+            item_product(
+                "USE2-Requests-Tier1",
+                REGION,
+                "Requests",
+                ("0", "1000000", "0.0000000000"),
+                ("1000000", "Inf", "0.0000006000"),
+            ),
+        )
+        state.offer(
+            "AWSDataTransfer",
+            REGION,
+            item_product(
+                "USE2-DataTransfer-Regional-Bytes", "", "GB", ("0", "Inf", "0.011"), transferType="IntraRegion"
+            ),
+            item_product("USE2-DataTransfer-Regional-Bytes", "", "GB", ("0", "Inf", "0.5"), transferType="Other"),
+        )
+        state.offer("AmazonRoute53", "*", item_product("HostedZone", "", "HostedZone", *ZONES, family="DNS Zone"))
+        state.offer(
+            "AmazonCloudWatch",
+            "*",
+            item_product("DashboardsUsageHour", "", "Dashboards", ("0", "Inf", "3.5")),
+            item_product("Global-DashboardsUsageHour", "", "Dashboards", ("0", "3", "0")),
+            item_product("DashboardsUsageHour-Basic", "", "Dashboards", ("0", "Inf", "3.1")),
+        )
         storage = (("0", "51200", "0.0240000000"), ("51200", "Inf", "0.0230000000"))
         state.offer(
             "AmazonS3",
             REGION,
-            item_product("USE2-TimedStorage-ByteHrs", REGION, "GB-Mo", *storage),
+            item_product("USE2-TimedStorage-ByteHrs", REGION, "GB-Mo", *storage, volumeType="Standard"),
+            item_product("USE2-TimedStorage-ByteHrs", REGION, "GB-Mo", ("0", "Inf", "0.9"), volumeType="Overhead"),
             item_product("USE2-TimedStorage-SIA-ByteHrs", REGION, "GB-Mo", ("0", "Inf", "0.0125")),
-            item_product("USE2-Requests-Tier1", REGION, "Requests", ("0", "Inf", "0.0000060000")),
+            item_product("USE2-Requests-Tier1", REGION, "Requests", ("0", "Inf", "0.0000060000"), group="S3-API-Tier1"),
         )
         state.offer(
             "AWSLambda",
@@ -161,13 +224,44 @@ def test_bill_items_come_in_the_catalogs_units_with_their_bands(run, catalog):
         ("kms.key", "1.1"),
         ("kms.requests", "0.04"),
         ("cloudwatch.composite-alarm", "0.6"),
+        ("cloudwatch.dashboard", "3.5"),
+        ("elb.network-load-balancer", "0.0235"),
+        ("elb.network-load-balancer-units", "0.0065"),
+        ("fsx.lustre-persistent-125", "0.155"),
+        ("fsx.lustre-persistent-250", "0.225"),
+        ("route53.hosted-zone", "0.55"),
+        ("sagemaker.endpoint-data-out", "0.017"),
+        ("sagemaker.endpoint-storage", "0.15"),
+        ("sns.requests", "0.6"),
+        ("transfer.inter-az", "0.011"),
     ],
 )
-def test_what_watches_a_cluster_and_its_keys_have_a_live_source(run, catalog, item, usd):
+def test_what_stands_around_the_machines_has_a_live_source(run, catalog, item, usd):
     """Of usage types that begin alike the one that is meant, whatever AWS has before it for the region."""
     run()
     price = catalog().bill_item(item, REGION)
     assert (price.usd, price.as_of) == (Decimal(usd), NOW.date())
+
+
+def test_several_products_that_differ_or_none_are_said_and_not_believed(run, catalog):
+    before = {name: catalog().bill_item(name, REGION) for name in ("fsx.lustre-persistent-1000", "kms.requests")}
+    report, _ = run()
+    told = {each.item: (each.region, each.reason) for each in report.unmatched}
+    assert told["fsx.lustre-persistent-1000"] == (REGION, "2 products that differ, at $0.6, $0.7")
+    assert told["eks.cluster"] == told["fsx.lustre-persistent-500"] == (REGION, "no such product")
+    assert "kms.requests" not in told
+    known = catalog()
+    assert known.bill_item("fsx.lustre-persistent-1000", REGION) == before["fsx.lustre-persistent-1000"]
+    assert known.bill_item("kms.requests", REGION) != before["kms.requests"]
+    page = " ".join(" ".join(refresh_page(report, 80)).split())
+    assert "2 products that differ, at $0.6, $0.7 in us-east-2: fsx.lustre-persistent-1000" in page
+
+
+def test_what_no_public_reading_confirms_says_so_in_the_quote(run, catalog):
+    run()
+    note = catalog().bill_item("fsx.lustre-persistent-125", REGION).note
+    assert "not confirmed" in note
+    assert "not confirmed" not in catalog().bill_item("elb.network-load-balancer", REGION).note
 
 
 def test_an_item_by_another_unit_is_not_read(site, run, catalog):
@@ -250,11 +344,8 @@ def test_without_a_region_only_the_first_price_files_are_read_and_that_is_said(s
     said = []
     report = refresh_file(None, (), environment=site.environment(tmp_path), now=NOW, say=said.append)
     assert any("price files of us-east-1, us-east-2, us-west-2 alone" in line for line in said)
-    assert {path.split("/")[6] for path, _, _ in site.asked if path.startswith("/offers")} == {
-        "us-east-1",
-        "us-east-2",
-        "us-west-2",
-    }
+    asked = {path.split("/")[6] for path, _, _ in site.asked if path.startswith("/offers")}
+    assert asked == {"us-east-1", "us-east-2", "us-west-2", "index.json"}
     assert report.failures
 
 
