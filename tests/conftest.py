@@ -13,12 +13,14 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from botocore.stub import Stubber
 
 from launcher.catalog.load import Catalog, load
 from launcher.cdk import toolchain
+from tests.stand_ins.answers import judge_by
 
 TESTS = Path(__file__).resolve().parent
 FOLDER_MARKS = {"attack": ["server"], "enforced": ["server"], "infra": ["cdk"], "live": ["aws"], "sandbox": ["server"]}
@@ -126,6 +128,21 @@ def unenforced() -> str:
     unshare = shutil.which("unshare")
     tried = [unshare or "false", "--user", "--map-root-user", "--net", "true"]
     return "" if subprocess.run(tried, check=False, capture_output=True).returncode == 0 else NO_NAMESPACE
+
+
+@pytest.fixture(scope="session", autouse=True)
+def judged_stubs() -> Iterator[None]:
+    """Every answer that a test gives botocore's Stubber goes through the judge of all answers that tests make up."""
+    taken = Stubber.add_response
+
+    def judged(stub: Stubber, method: str, service_response: dict[str, Any], *rest: Any, **more: Any) -> None:
+        model = stub.client.meta.service_model.operation_model(stub.client.meta.method_to_api_mapping[method])
+        judge_by(model, service_response)
+        taken(stub, method, service_response, *rest, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stubber, "add_response", judged)
+        yield
 
 
 # --------------------------------------------------------------------------------------------------------------- skips

@@ -16,6 +16,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
+from tests.stand_ins.answers import judge, judge_xml
+
+JSON_SERVICES = {
+    "GetProducts": "pricing",
+    "DescribeSavingsPlansOfferingRates": "savingsplans",
+    "SearchTrainingPlanOfferings": "sagemaker",
+}
+"""The services of the operations that answer in JSON."""
+
 EC2 = "http://ec2.amazonaws.com/doc/2016-11-15/"
 ADVISOR = json.dumps({"spot_advisor": {"us-east-2": {"Linux": {"p5.48xlarge": {"s": 50, "r": 1}}}}}).encode()
 """The Spot Instance Advisor's data, which has no API."""
@@ -160,6 +169,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         method = re.sub(r"(?=[A-Z])", "_", operation).lower()
         text = getattr(self, method)(body, region, fault)
+        if "Action" in body:
+            judge_xml("ec2", operation, text)
+        else:
+            judge(JSON_SERVICES[operation], operation, json.loads(text))
         self._send(200, text, "text/xml" if "Action" in body else "application/json", cut=_cuts(fault))
 
     def _fail(self, fault, *, xml):

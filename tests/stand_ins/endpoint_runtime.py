@@ -12,6 +12,15 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote
 
+from tests.stand_ins.answers import judge
+
+SERVICES = {
+    "DescribeLogStreams": "logs",
+    "GetLogEvents": "logs",
+    "DescribeAlarms": "cloudwatch",
+    "DescribeInferenceComponent": "sagemaker",
+}
+"""The services of operations that answer in JSON."""
 NAME = "slipway-small"
 
 
@@ -116,7 +125,9 @@ class Handler(BaseHTTPRequestHandler):
             variants = [{"VariantName": "main", "CurrentInstanceCount": 2}]
             status = state.before.pop(0) if state.before else state.status
             described = {"EndpointName": NAME, "EndpointStatus": status, "EndpointConfigName": state.config}
-            self.send({**described, "ProductionVariants": variants})
+            described = {**described, "ProductionVariants": variants}
+            judge("sagemaker", "DescribeEndpoint", described)
+            self.send(described)
         else:
             self.query(parse_qs(body.decode()), target)
 
@@ -133,6 +144,7 @@ class Handler(BaseHTTPRequestHandler):
             },
         }
         if action in answers:
+            judge(SERVICES[action], action, answers[action])
             return self.send(answers[action])
         if action == "ListStackResources":
             members = "".join(

@@ -12,7 +12,10 @@ import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.stand_ins.answers import judge
 
 OUT, ERR = 24_000, 8_000
 """What GetCommandInvocation returns of standard output and of standard error, in characters."""
@@ -88,6 +91,8 @@ def served(machine: Machine, *, otherwise: str = "") -> Iterator[str]:
             known = {"SendCommand": machine.send, "GetCommandInvocation": machine.outcome}
             if operation in known:
                 code, answer = known[operation](json.loads(asked))
+                if code == HTTPStatus.OK:
+                    judge("ssm", operation, answer)
                 body = json.dumps(answer).encode()
             else:
                 code, body = self.passed_on(asked)

@@ -1,6 +1,8 @@
 """The doctor on the plan's key: its state, its kind, whom its policy lets in, and the key of root volumes."""
 
 import json
+from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 
@@ -10,6 +12,7 @@ from tests.unit.workflow.doctor.conftest import REGION, client
 
 pytestmark = pytest.mark.server
 
+NAMES = ("key", "key policy", "volume key")
 ACCOUNT = "123456789012"
 ROOT = f"arn:aws:iam::{ACCOUNT}:root"
 SCALING = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
@@ -28,6 +31,13 @@ EVERYTHING = [allow({"AWS": ROOT}, "kms:*"), LOGS, ALARMS]
 NODES = [allow({"AWS": SCALING}, USE), allow({"AWS": [SCALING]}, "kms:CreateGrant")]
 
 
+class Keyed(NamedTuple):
+    """Plans with a key: `new` makes one with a policy, `of` takes one that is there; the key and the checks by name."""
+
+    new: Callable[..., tuple[str, dict]]
+    of: Callable[..., tuple[str, dict]]
+
+
 @pytest.fixture
 def keyed(account, examined, plan):
     """The checks of a plan with a key, by their name."""
@@ -42,11 +52,7 @@ def keyed(account, examined, plan):
         found = examined(plan(text(kind, f"storage: {{kms_key_arn: {json.dumps(arn)}}}\n")))
         return arn, {name: [each for each in found.checks if each.name == name] for name in NAMES}
 
-    look.of = checked
-    return look
-
-
-NAMES = ("key", "key policy", "volume key")
+    return Keyed(new=look, of=checked)
 
 
 def text(kind, more=""):
@@ -58,7 +64,7 @@ def text(kind, more=""):
 
 
 def test_a_key_whose_policy_lets_everybody_in_is_well(keyed):
-    _, found = keyed(EVERYTHING)
+    _, found = keyed.new(EVERYTHING)
     assert [each.result for each in found["key"]] == [Outcome.OK]
     assert [each.result for each in found["key policy"]] == [Outcome.OK] * 4
 
@@ -68,7 +74,7 @@ def test_a_key_whose_policy_lets_everybody_in_is_well(keyed):
     [(0, Outcome.FAILED, "Account"), (1, Outcome.FAILED, "Logs"), (2, Outcome.ADVICE, "Alarms")],
 )
 def test_who_is_not_let_in_is_named_with_the_statement_that_does(keyed, missing, result, statement):
-    _, found = keyed([each for at, each in enumerate(EVERYTHING) if at != missing])
+    _, found = keyed.new([each for at, each in enumerate(EVERYTHING) if at != missing])
     left = [each for each in found["key policy"] if each.result is not Outcome.OK]
     assert {each.result for each in left} == {result}
     assert all(f"add the statement {statement}" in each.fix for each in left)
@@ -76,25 +82,25 @@ def test_who_is_not_let_in_is_named_with_the_statement_that_does(keyed, missing,
 
 def test_a_statement_that_denies_counts(keyed):
     deny = {"Effect": "Deny", "Principal": "*", "Action": "kms:Decrypt", "Resource": "*"}
-    _, found = keyed([*EVERYTHING, deny])
+    _, found = keyed.new([*EVERYTHING, deny])
     assert all("kms:Decrypt" in each.got for each in found["key policy"])
 
 
 def test_a_key_that_is_disabled_or_deleted_or_signs_fails(account, keyed):
-    arn, _ = keyed(EVERYTHING)
+    arn, _ = keyed.new(EVERYTHING)
     client(account, "kms").disable_key(KeyId=arn.rpartition("/")[2])
     (check,) = keyed.of(arn)[1]["key"]
     assert check.fix == f"aws kms enable-key --region {REGION} --key-id {arn}"
     client(account, "kms").schedule_key_deletion(KeyId=arn.rpartition("/")[2])
     assert "cancel-key-deletion" in keyed.of(arn)[1]["key"][0].fix
-    _, found = keyed(EVERYTHING, KeyUsage="SIGN_VERIFY", KeySpec="RSA_2048")
+    _, found = keyed.new(EVERYTHING, KeyUsage="SIGN_VERIFY", KeySpec="RSA_2048")
     assert (found["key"][0].result, "RSA_2048" in found["key"][0].got) == (Outcome.FAILED, True)
     absent = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0a1b2c3d-0000-4000-8000-a4b5c6d7e8f9"
     assert "no such key" in keyed.of(absent)[1]["key"][0].got
 
 
 def test_a_policy_that_may_not_be_read_is_not_known(account, keyed):
-    arn, _ = keyed(EVERYTHING)
+    arn, _ = keyed.new(EVERYTHING)
     account.canned["ec2.GetEbsDefaultKmsKeyId"] = EC2_DENIED
     account.canned["kms.GetKeyPolicy"] = EC2_DENIED
     found = keyed.of(arn)[1]
@@ -102,19 +108,19 @@ def test_a_policy_that_may_not_be_read_is_not_known(account, keyed):
 
 
 def test_node_groups_start_only_where_auto_scaling_may_use_the_key(keyed):
-    _, found = keyed(EVERYTHING, kind="eks")
+    _, found = keyed.new(EVERYTHING, kind="eks")
     left = [each for each in found["key policy"] if each.result is Outcome.FAILED]
     assert [each.fix.split(" (")[0] for each in left] == [
         "add the statement Volumes",
         "add the statement VolumeGrants",
     ]
-    _, found = keyed([*EVERYTHING, *NODES], kind="eks")
+    _, found = keyed.new([*EVERYTHING, *NODES], kind="eks")
     assert {each.result for each in found["key policy"]} == {Outcome.OK}
     assert not found["volume key"]
 
 
 def test_a_cluster_that_names_no_key_for_its_volumes_takes_the_accounts_default(account, keyed):
-    arn, found = keyed(EVERYTHING)
+    arn, found = keyed.new(EVERYTHING)
     (check,) = found["volume key"]
     assert check.result is Outcome.ADVICE
     assert f"modify-ebs-default-kms-key-id --region {REGION} --kms-key-id {arn}" in check.fix
@@ -128,7 +134,7 @@ def test_a_cluster_that_names_no_key_for_its_volumes_takes_the_accounts_default(
 
 
 def test_a_default_key_of_the_accounts_own_must_let_auto_scaling_in(account, examined, plan, keyed):
-    arn, _ = keyed(EVERYTHING)
+    arn, _ = keyed.new(EVERYTHING)
     account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": arn}
     checks = examined(plan(text("eks"))).checks
     (check,) = [each for each in checks if each.name == "volume key"]
