@@ -66,7 +66,8 @@ def test_the_root_volumes_of_node_groups_have_it(synthesised):
     templates = made.resources("training", "AWS::EC2::LaunchTemplate").values()
     volumes = [each["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"] for each in templates]
     assert [(each["Encrypted"], each["KmsKeyId"]) for each in volumes] == [(True, KEY)] * 2
-    plain = synthesised("eks-p5-block")
+    text = PLAN.format(kind="eks", network="{}", key=KEY, lustre="").replace(f'storage: {{kms_key_arn: "{KEY}"}}', "")
+    plain = synthesised(text)
     templates = plain.resources("training", "AWS::EC2::LaunchTemplate").values()
     assert all("KmsKeyId" not in each["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"] for each in templates)
 
