@@ -22,6 +22,8 @@ SERVICES = {
 }
 """The services of operations that answer in JSON."""
 NAME = "slipway-small"
+ARN = f"arn:aws:sagemaker:us-east-2:123456789012:endpoint/{NAME}"
+MADE = {"CreationTime": 1763600000, "LastModifiedTime": 1763600000}
 
 
 @dataclass
@@ -125,7 +127,7 @@ class Handler(BaseHTTPRequestHandler):
             variants = [{"VariantName": "main", "CurrentInstanceCount": 2}]
             status = state.before.pop(0) if state.before else state.status
             described = {"EndpointName": NAME, "EndpointStatus": status, "EndpointConfigName": state.config}
-            described = {**described, "ProductionVariants": variants}
+            described = {**described, **MADE, "EndpointArn": ARN, "ProductionVariants": variants}
             judge("sagemaker", "DescribeEndpoint", described)
             self.send(described)
         else:
@@ -139,6 +141,11 @@ class Handler(BaseHTTPRequestHandler):
             "GetLogEvents": {"events": [{"timestamp": 1, "message": each} for each in state.log]},
             "DescribeAlarms": {"MetricAlarms": [{"AlarmDescription": each} for each in state.alarming]},
             "DescribeInferenceComponent": {
+                **MADE,
+                "EndpointArn": ARN,
+                "EndpointName": NAME,
+                "InferenceComponentArn": ARN.replace("endpoint/", "inference-component/"),
+                "InferenceComponentName": NAME,
                 "InferenceComponentStatus": state.component[0],
                 "Specification": {"ModelName": state.component[1]},
             },
