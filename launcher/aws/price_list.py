@@ -164,7 +164,7 @@ def stated_attributes(product: Mapping[str, Any]) -> dict[str, str]:
     return {"productFamily": product.get("productFamily", ""), **product["attributes"]}
 
 
-def bill_products(session: Session, service: str, region: str, known: Collection[UsageType]) -> list[Product]:
+def bill_products(session: Session, service: str, region: str, known: Collection[UsageType] = ()) -> list[Product]:
     """The products of a service in a region that bill items can be among; of EC2 no machines.
 
     What costs the same everywhere names no region, and is asked for by its usage type. Data transfer names the region
