@@ -27,8 +27,8 @@ class Jumping(dt.datetime):
         return cls.fromtimestamp(_now(), dt.UTC).replace(tzinfo=None)
 
 
-time.time = _now
-time.time_ns = lambda: int(_now() * 1e9)
-dt.datetime = Jumping  # type: ignore[misc]
 if __name__ == "__main__":
+    time.time = _now
+    time.time_ns = lambda: int(_now() * 1e9)
+    dt.datetime = Jumping  # type: ignore[misc]
     runpy.run_module("launcher.agent", run_name="__main__", alter_sys=True)
