@@ -58,11 +58,18 @@ def _eks() -> Builder:
     return eks
 
 
+def _hyperpod_eks() -> Builder:
+    from infra.stacks import hyperpod_eks
+
+    return hyperpod_eks
+
+
 BUILDERS: Mapping[TargetKind, Callable[[], Builder]] = {
     TargetKind.PARALLELCLUSTER: _parallelcluster,
     TargetKind.HYPERPOD_SLURM: _hyperpod_slurm,
     TargetKind.SAGEMAKER_ENDPOINT: _sagemaker_endpoint,
     TargetKind.EKS: _eks,
+    TargetKind.HYPERPOD_EKS: _hyperpod_eks,
 }
 """What loads the builder of every target that is deployed."""
 

@@ -102,6 +102,18 @@ def eks_widgets(plan: Plan) -> list[dict[str, Any]]:
     return [_words(plan, lines)]
 
 
+def hyperpod_eks_widgets(plan: Plan, cluster_id: str) -> list[dict[str, Any]]:
+    """Where to look further into a HyperPod cluster with EKS."""
+    region, name = plan.place.region, cluster_name(plan)
+    lines = (
+        f"Jobs and pods: `slipway status {plan.name}`",
+        f"Logs of the control plane: the log group `/aws/eks/{name}/cluster`",
+        f"Logs of scripts and machines: the log group `/aws/sagemaker/Clusters/{name}/{cluster_id}`",
+        f"Why machines do not come: `aws sagemaker list-cluster-events --region {region} --cluster-name {name}`",
+    )
+    return [_words(plan, lines)]
+
+
 def _placed(widget: Mapping[str, Any], index: int) -> dict[str, Any]:
     """A widget in its place: two in a row."""
     return {

@@ -55,6 +55,7 @@ class EksCluster(Construct):
     Secrets and all else in its store are encrypted: with the key of the plan where it names one, else by EKS's own.
 
     Attributes:
+        name: of the cluster, as text.
         resource: the cluster.
         access_role: what the launcher takes on to put jobs into it.
         security_group_id: the group that EKS makes for control plane and nodes.
@@ -82,6 +83,7 @@ class EksCluster(Construct):
         """
         super().__init__(scope, id_)
         self._context = context
+        self.name = context.name
         role = self._role()
         log = logs.CfnLogGroup(
             self,
@@ -132,9 +134,14 @@ class EksCluster(Construct):
             assumed_by=iam.AccountPrincipal(Aws.ACCOUNT_ID),
             description=f"Jobs for {self._context.name}: an access entry of EKS, and no right in the account",
         )
-        eks.CfnAccessEntry(
-            self,
-            "AccessEntry",
+        self.admit(self, "AccessEntry", role)
+        return role
+
+    def admit(self, scope: Construct, id_: str, role: iam.Role) -> eks.CfnAccessEntry:
+        """Make a role an administrator of this cluster."""
+        return eks.CfnAccessEntry(
+            scope,
+            id_,
             cluster_name=self.resource.ref,
             principal_arn=role.role_arn,
             access_policies=[
@@ -144,7 +151,6 @@ class EksCluster(Construct):
                 )
             ],
         )
-        return role
 
     def add_ons(self, nodes: Sequence[Construct]) -> list[eks.CfnAddon]:
         """Every add-on in its version; those that run on nodes come after some."""

@@ -321,6 +321,8 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     elif guard.idle and not prepaid:
         never = "nothing stops idle nodes (guardrails.idle_minutes: 0)"
         said.append(never if minutes is None else f"{guard.idle} for {minutes:g} minutes stop")
+    elif serve is None and not prepaid:
+        said.append("nothing looks for idle nodes")
     if limits.max_usd is None:
         said.append("no alarm on money (budget.max_usd)")
     elif limits.usd_per_node_hour is None:

@@ -9,6 +9,18 @@ from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
 SERVICE_POLICY = "AmazonSageMakerClusterInstanceRolePolicy"
 """AWS's own policy for HyperPod's instances: logs, metrics, sessions of Systems Manager."""
 
+PULL_POLICY = "AmazonEC2ContainerRegistryPullOnly"
+
+
+def _report(namespace: str) -> iam.PolicyStatement:
+    """Metrics can be allowed by namespace, not by resource."""
+    return iam.PolicyStatement(
+        sid="Report",
+        actions=["cloudwatch:PutMetricData"],
+        resources=["*"],
+        conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
+    )
+
 
 class HyperPodRole(Construct):
     """The execution role of every instance group, one statement a purpose.
@@ -24,10 +36,11 @@ class HyperPodRole(Construct):
         *,
         cluster: str,
         lifecycle: HyperPodLifecycle,
-        node_policy: iam.CfnManagedPolicy,
         subnet_id: str,
         security_group_id: str,
-        namespace: str,
+        node_policy: iam.CfnManagedPolicy | None = None,
+        namespace: str | None = None,
+        eks_arn: str | None = None,
     ) -> None:
         """Make the role.
 
@@ -36,10 +49,11 @@ class HyperPodRole(Construct):
             id_: construct id.
             cluster: the cluster's name, for the description.
             lifecycle: the scripts.
-            node_policy: what jobs may do.
             subnet_id: the machines' subnet.
             security_group_id: the machines' group.
-            namespace: of the metrics that machines report.
+            node_policy: what jobs may do; None where they have a role of their own.
+            namespace: of the metrics that machines report; None where they report none.
+            eks_arn: the control plane that they are nodes of, None for machines with Slurm.
         """
         super().__init__(scope, id_)
         self._region = Stack.of(self).region
@@ -51,26 +65,58 @@ class HyperPodRole(Construct):
                 "sagemaker.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
             ),
             description=f"Machines of HyperPod cluster {cluster}",
-            managed_policies=[
-                iam.ManagedPolicy.from_aws_managed_policy_name(SERVICE_POLICY),
-                iam.ManagedPolicy.from_managed_policy_arn(self, "Jobs", node_policy.ref),
-            ],
+            managed_policies=self._policies(node_policy, nodes=eks_arn is not None),
             inline_policies={
                 "Machines": iam.PolicyDocument(
                     statements=[
                         *self._scripts(lifecycle),
                         *self._interfaces(subnet_id, security_group_id),
-                        # Metrics can be allowed by namespace, not by resource.
-                        iam.PolicyStatement(
-                            sid="Report",
-                            actions=["cloudwatch:PutMetricData"],
-                            resources=["*"],
-                            conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
-                        ),
+                        *([] if namespace is None else [_report(namespace)]),
+                        *([] if eks_arn is None else self._of_nodes(subnet_id, eks_arn)),
                     ]
                 )
             },
         )
+
+    def _policies(self, node_policy: iam.CfnManagedPolicy | None, *, nodes: bool) -> list[iam.IManagedPolicy]:
+        """AWS's own, and what jobs may do."""
+        names = (SERVICE_POLICY, *((PULL_POLICY,) if nodes else ()))
+        found = [iam.ManagedPolicy.from_aws_managed_policy_name(each) for each in names]
+        if node_policy is not None:
+            found.append(iam.ManagedPolicy.from_managed_policy_arn(self, "Jobs", node_policy.ref))
+        return found
+
+    def _of_nodes(self, subnet_id: str, eks_arn: str) -> list[iam.PolicyStatement]:
+        """What the network plugin does on a node for its pods' addresses, and the agent that lends pods their roles.
+
+        As the policy of EKS's own nodes, limited to the cluster's subnet (developer guide, IAM for HyperPod with EKS).
+        """
+        in_subnet = {"ArnLike": {"ec2:Subnet": self._arn(f"subnet/{subnet_id}")}}
+        return [
+            iam.PolicyStatement(
+                sid="LookAtMachines",
+                actions=["ec2:DescribeInstanceTypes", "ec2:DescribeInstances", "ec2:DescribeTags"],
+                resources=["*"],
+            ),
+            iam.PolicyStatement(
+                sid="AddressesOfPods",
+                actions=[
+                    "ec2:AssignPrivateIpAddresses",
+                    "ec2:AttachNetworkInterface",
+                    "ec2:ModifyNetworkInterfaceAttribute",
+                    "ec2:UnassignPrivateIpAddresses",
+                ],
+                resources=[self._arn("network-interface/*")],
+                conditions=in_subnet,
+            ),
+            # The other resources of an attachment and of a change of groups.
+            iam.PolicyStatement(
+                sid="JoinMachines",
+                actions=["ec2:AttachNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute"],
+                resources=[self._arn("instance/*")],
+            ),
+            iam.PolicyStatement(sid="LendRoles", actions=["eks-auth:AssumeRoleForPodIdentity"], resources=[eks_arn]),
+        ]
 
     @staticmethod
     def _scripts(lifecycle: HyperPodLifecycle) -> list[iam.PolicyStatement]:

@@ -10,18 +10,18 @@ from constructs import Construct
 from launcher.model.kubernetes import SERVICE_ACCOUNT
 
 
-def pod_role(scope: Construct, id_: str, *, cluster: str, policy: iam.CfnManagedPolicy) -> iam.Role:
-    """The role; its trust lets EKS tag sessions with where a pod stands (EKS user guide, EKS Pod Identities)."""
-    role = iam.Role(
-        scope,
-        id_,
-        assumed_by=iam.SessionTagsPrincipal(
-            iam.ServicePrincipal(
-                "pods.eks.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
-            )
-        ),
-        description=f"Pods of jobs on {cluster}",
+def trusted_by_pods() -> iam.IPrincipal:
+    """Who takes on a pod's role; EKS tags sessions with where a pod stands (EKS user guide, EKS Pod Identities)."""
+    return iam.SessionTagsPrincipal(
+        iam.ServicePrincipal(
+            "pods.eks.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+        )
     )
+
+
+def pod_role(scope: Construct, id_: str, *, cluster: str, policy: iam.CfnManagedPolicy) -> iam.Role:
+    """The role of a cluster's jobs."""
+    role = iam.Role(scope, id_, assumed_by=trusted_by_pods(), description=f"Pods of jobs on {cluster}")
     role.add_managed_policy(iam.ManagedPolicy.from_managed_policy_arn(scope, f"{id_}Policy", policy.ref))
     return role
 
@@ -31,13 +31,27 @@ def lend(
 ) -> list[eks.CfnPodIdentityAssociation]:
     """Lend a role to the jobs' service account in some namespaces; they need not exist yet."""
     return [
-        eks.CfnPodIdentityAssociation(
+        lend_to(
             scope,
             f"Lend{''.join(part.capitalize() for part in each.split('-'))}",
-            cluster_name=cluster.ref,
+            cluster=cluster,
+            role=role,
             namespace=each,
-            service_account=SERVICE_ACCOUNT,
-            role_arn=role.role_arn,
+            account=SERVICE_ACCOUNT,
         )
         for each in namespaces
     ]
+
+
+def lend_to(
+    scope: Construct, id_: str, *, cluster: eks.CfnCluster, role: iam.Role, namespace: str, account: str
+) -> eks.CfnPodIdentityAssociation:
+    """Lend a role to one service account."""
+    return eks.CfnPodIdentityAssociation(
+        scope,
+        id_,
+        cluster_name=cluster.ref,
+        namespace=namespace,
+        service_account=account,
+        role_arn=role.role_arn,
+    )

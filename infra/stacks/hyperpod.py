@@ -12,10 +12,10 @@ from infra.parts.budget_stop import stop_place
 from infra.parts.dashboard import Dashboard, hyperpod_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.guardrails import NAMESPACE, Guardrails, guardrail_words
+from infra.parts.hyperpod_cluster import HyperPodCluster
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
 from infra.parts.hyperpod_lustre import HyperPodLustre
 from infra.parts.hyperpod_role import HyperPodRole
-from infra.parts.hyperpod_slurm import HyperPodSlurm
 from infra.parts.limits import Limits
 from infra.parts.node_policy import NodePolicy
 from infra.stacks.plan_stack import PlanStack
@@ -79,7 +79,7 @@ class HyperPodStack(PlanStack):
         lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=network.subnet_id, security_group_id=group_id)
         names, role, lifecycle = self._names(plan, instances, network, group_id, lustre)
         context = hyperpod_context(plan, instances=instances, names=names)
-        self.cluster = HyperPodSlurm(self, "HyperPod", request=cluster_request(context))
+        self.cluster = HyperPodCluster(self, "HyperPod", request=cluster_request(context))
         # Named by their keys, the scripts of a cluster that exists are no garbage to `cdk gc`.
         self.cluster.resource.add_metadata("slipway:lifecycle", list(lifecycle.keys))
         # Machines fetch their scripts through the group and mount the file system when they are made.

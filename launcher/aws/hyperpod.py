@@ -10,6 +10,7 @@ from typing import Any
 from launcher.aws.calls import error_code
 from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError
+from launcher.model.hyperpod import ADDED_A_CALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +26,15 @@ class GroupState:
     partitions: tuple[str, ...]
     health_checks: tuple[str, ...]
     training_plan_arn: str | None
+    spot: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
-    """A cluster: its state, whether faulty instances are replaced, where it is, and its groups by name."""
+    """A cluster: its state, whether faulty instances are replaced, where it is, and its groups by name.
+
+    `eks_arn` is the control plane that its machines join, None with Slurm.
+    """
 
     name: str
     arn: str
@@ -38,6 +43,7 @@ class PodState:
     subnets: tuple[str, ...]
     security_groups: tuple[str, ...]
     groups: Mapping[str, GroupState]
+    eks_arn: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +100,7 @@ def describe_cluster(session: Session, name: str) -> PodState:
         subnets=tuple(network.get("Subnets", ())),
         security_groups=tuple(network.get("SecurityGroupIds", ())),
         groups={each.name: each for each in groups},
+        eks_arn=found.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn"),
     )
 
 
@@ -126,6 +133,7 @@ def _group(found: Mapping[str, Any]) -> GroupState:
         partitions=tuple(slurm.get("PartitionNames", ())),
         health_checks=tuple(found.get("OnStartDeepHealthChecks", ())),
         training_plan_arn=found.get("TrainingPlanArn"),
+        spot="Spot" in found.get("CapacityRequirements", {}),
     )
 
 
@@ -148,6 +156,26 @@ def start_workers(session: Session, cluster: str, groups: Sequence[Mapping[str, 
         return False
     with translated(f"start the workers of {cluster}"):
         session.client("sagemaker").update_cluster(ClusterName=cluster, InstanceGroups=list(groups))
+    return True
+
+
+def start(session: Session, cluster: str, group: str, count: int) -> bool:
+    """Have a group make its instances again, after a guard has deleted them; whether there was anything to do.
+
+    Raises:
+        AwsError: there is no such cluster or group, or a call failed.
+    """
+    found = describe_cluster(session, cluster).groups.get(group)
+    missing = 0 if found is None else count - found.wanted
+    if missing <= 0:
+        return False
+    with translated(f"start the {group} of HyperPod cluster {cluster}"):
+        client = session.client("sagemaker")
+        for done in range(0, missing, ADDED_A_CALL):
+            more = {"InstanceGroupName": group, "IncrementTargetCountBy": min(ADDED_A_CALL, missing - done)}
+            answer = client.batch_add_cluster_nodes(ClusterName=cluster, NodesToAdd=[more])
+            for each in answer.get("Failed", ()):
+                raise AwsError(f"{cluster}: {each.get('Message') or each.get('ErrorCode')}")
     return True
 
 

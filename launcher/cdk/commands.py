@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from launcher.catalog.assets import root
+from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.cdk import toolchain
 from launcher.cdk.runner import Command, Completed, Runner
 from launcher.model.bundle import Bundle
@@ -63,6 +64,26 @@ class Assembly:
                 f"{self.folder} was changed after it was synthesised and shown: nothing is deployed",
                 hint="run the command again; what a stack is made of is changed in the plan file",
             )
+
+    @property
+    def names_chart(self) -> bool:
+        """Whether its stacks install HyperPod's chart, which a synthesis does not make."""
+        return chart_pins().chart_name in "".join(path.read_text(encoding="utf-8") for path in self._assets)
+
+    @property
+    def _assets(self) -> list[Path]:
+        return sorted(self.folder.glob("*.assets.json"))
+
+    def completed(self, files: Mapping[str, bytes]) -> "Assembly":
+        """The same with files that it names by their digests and that are there from now on.
+
+        Raises:
+            QuoteMismatchError: it was changed since it was synthesised.
+        """
+        self.refuse_if_changed()
+        for name, content in files.items():
+            (self.folder / name).write_bytes(content)
+        return Assembly.read(self.folder)
 
     @property
     def stacks(self) -> tuple[str, ...]:

@@ -15,7 +15,19 @@ ADDONS = (
     ("coredns", "v1.14.2-eksbuild.4"),
 )
 """Add-ons with the versions that one cluster of 1.35 was seen with, in 2026-08; the last needs nodes to run on."""
-NEEDS_NODES = frozenset({"coredns", "eks-node-monitoring-agent"})
+CERTIFICATES, OPERATOR, GOVERNANCE = (
+    ("cert-manager", "v1.20.2-eksbuild.3"),
+    ("amazon-sagemaker-hyperpod-training-operator", "v1.3.0-eksbuild.1"),
+    ("amazon-sagemaker-hyperpod-taskgovernance", "v1.6.1-eksbuild.1"),
+)
+"""What HyperPod's clusters have beside them: the operator needs certificates; Kueue comes with task governance.
+
+Seen in one account in 2026-10, for 1.31 to 1.36, and certificates with the versions above.
+"""
+NODE_MONITOR = "eks-node-monitoring-agent"
+NEEDS_NODES = frozenset({"coredns", NODE_MONITOR, CERTIFICATES[0], OPERATOR[0], GOVERNANCE[0]})
+OPERATOR_NAMESPACE, OPERATOR_ACCOUNT = "aws-hyperpod", "hp-training-operator-controller-manager"
+"""The service account of HyperPod's training operator, and where it is (developer guide, training operator)."""
 SYSTEM, WORKERS = "system", "workers"
 """The node groups: one machine for the cluster's own pods, and the machines of the jobs."""
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")

@@ -10,6 +10,8 @@ JOBS_METRIC = "QueuedJobs"
 TRAINING_PLAN_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 """Instances that a SageMaker training plan can have (a study with read-only calls, 2026-10-04, of the developer guide's
 training plans)."""
+ADDED_A_CALL = 50
+"""Instances of a group that one BatchAddClusterNodes adds (SageMaker API reference)."""
 BLOCK_RECLAIM_MINUTES = 30
 """Before a Capacity Block ends, from when on EC2 does (EC2 user guide, Capacity Blocks for ML)."""
 RECLAIM_MINUTES = 60

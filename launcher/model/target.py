@@ -268,7 +268,7 @@ _ROWS = (
     Target(
         kind=TargetKind.HYPERPOD_EKS,
         title="a HyperPod cluster with EKS",
-        example="kubernetes/p5en-hyperpod-spot.yaml",
+        example="hyperpod-eks/p5en-spot.yaml",
         trains=(
             PurchaseOption.ON_DEMAND,
             PurchaseOption.SPOT,
@@ -276,11 +276,22 @@ _ROWS = (
             PurchaseOption.SAVINGS_PLAN,
         ),
         joins=True,
+        deployed=(Runs.TRAINING,),
         savings_plans=(SavingsPlanKind.SAGEMAKER,),
         sagemaker=CLUSTER,
+        head=HeadNode(name="system node"),
+        control_plane="eks.cluster",
+        guard=Guard(
+            module="hyperpod_eks",
+            variable="HYPERPOD_EKS",
+            events=("SageMaker HyperPod Cluster Node Health Event", "SageMaker HyperPod Cluster State Change"),
+            # EC2 shows nobody its machines, and no queue is asked: time alone stops them.
+            trial_hours=(1.0, 2.0),
+        ),
         spot_like_ec2=True,
         efa_layout=EfaLayout.CLASSIC,
         resumes_jobs=True,
+        policies=("network", "eks", "hyperpod"),
         pods=True,
     ),
 )

@@ -1,17 +1,25 @@
-"""What jobs on a HyperPod cluster with EKS take and what they refuse; this version makes no such cluster."""
+"""What HyperPod clusters with EKS take and what they refuse: those that a plan makes, and jobs for those that stand."""
 
 from collections.abc import Iterator, Mapping
 
 from launcher.catalog.load import Catalog
 from launcher.model.enums import PurchaseOption, TargetKind
-from launcher.model.finding import Finding, error, warning
+from launcher.model.finding import Finding, error, info, warning
+from launcher.model.hyperpod import deep_health_checks, is_prepaid
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
+from launcher.model.sizing import head_node
+from launcher.planning.eks import two_zones
 from launcher.planning.hyperpod import capacity_refusals, way_out
 
 Locations = tuple[tuple[str, str | None], ...]
-_MADE = f"name it in target.cluster, or set target.kind to {TargetKind.HYPERPOD_SLURM} or {TargetKind.EKS}"
+HEALTH_MONITOR_REGIONS = (
+    *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "sa-east-1"),
+    *("eu-central-1", "eu-north-1", "eu-south-2", "eu-west-1", "eu-west-2"),
+    *("ap-northeast-1", "ap-south-1", "ap-southeast-1", "ap-southeast-2", "ap-southeast-3", "ap-southeast-4"),
+)
+"""Where the health monitor has an image (sagemaker-hyperpod-cli@011ca92, health-monitoring-agent, _helpers.tpl)."""
 
 
 def locations(
@@ -27,12 +35,23 @@ def locations(
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """Every reason why a place takes no job; empty when it does."""
-    rules = (_cluster(request), _type(place, instances), capacity_refusals(request, place))
+    rules = (
+        _unused(request),
+        _own(request, place, instances) if request.target.cluster is None else (),
+        _type(place, instances),
+        capacity_refusals(request, place),
+    )
     return tuple(finding for rule in rules for finding in rule)
 
 
-def remarks(_request: PlanRequest, place: Place, _instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """What holds for a place and is not confirmed."""
+def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """What holds for a place and is not confirmed, or costs what nobody asked for."""
+    own = () if request.target.cluster is not None else _of_own_clusters(request, place, instances)
+    return (*_of_spot(place), *own)
+
+
+def _of_spot(place: Place) -> tuple[Finding, ...]:
+    """What is not published of spot in HyperPod."""
     if place.option is not PurchaseOption.SPOT:
         return ()
     message = (
@@ -44,11 +63,24 @@ def remarks(_request: PlanRequest, place: Place, _instances: Mapping[str, Instan
     )
 
 
-def _cluster(request: PlanRequest) -> Iterator[Finding]:
-    """A cluster that would have to be made, and keys of ones that are made."""
-    if request.target.cluster is None:
-        message = "jobs go to a HyperPod cluster with EKS that exists, and none is named"
-        yield error("cluster-not-named", "target.cluster", message, _MADE)
+def _of_own_clusters(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+    """What a cluster that is made does before jobs, and does not do after them."""
+    if deep_health_checks(instances[place.instance_type], nodes=place.nodes):
+        message = (
+            "deep health checks run before instances take jobs; an hour is counted for them, and two in the high case"
+        )
+        yield info("hyperpod-health-checks", "target.kind", message)
+    if request.guardrails.ttl_h is None and not is_prepaid(place.option):
+        message = (
+            "nothing sees that its nodes are idle, and no time to live ends them: they are billed until slipway down"
+        )
+        yield warning(
+            "hyperpod-eks-idle", "guardrails.ttl_h", message, "guardrails: {ttl_h: 24}, or as long as it takes"
+        )
+
+
+def _unused(request: PlanRequest) -> Iterator[Finding]:
+    """Keys that neither a cluster of one's own nor one that stands has a use for."""
     if request.target.ssh_host is not None:
         message = f"a Kubernetes cluster has no head node, got {request.target.ssh_host}"
         yield error("eks-unused", "target.ssh_host", message, "drop it; target.context names the way in")
@@ -56,6 +88,34 @@ def _cluster(request: PlanRequest) -> Iterator[Finding]:
         message = "a job asks for one type of node"
         hint = "list the types in target.instance_type: each is a candidate"
         yield error("eks-unused", "target.fallback_types", message, hint)
+
+
+def _own(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+    """What a cluster that is made for the job does not have, and what it cannot do without."""
+    target, storage = request.target, request.storage
+    given = (
+        ("target.placement_group", target.placement_group, "HyperPod places its instances itself"),
+        (
+            "storage.lustre_gib",
+            storage.lustre_gib,
+            f"keep data in S3, or set target.kind to {TargetKind.HYPERPOD_SLURM}",
+        ),
+        ("storage.login_nodes", storage.login_nodes, "its API is reached from here"),
+    )
+    for path, value, hint in given:
+        if value:
+            yield error("eks-unused", path, f"pods in HyperPod have no use for it, got {value}", hint)
+    if target.queue is not None:
+        message = f"a cluster that is made for the job has no Kueue, got {target.queue}"
+        yield error("queue-without-cluster", "target.queue", message, "name the cluster that has it in target.cluster")
+    system = head_node(place.nodes, storage.head_node)
+    if system in instances and not instances[system].ml:
+        message = f"HyperPod has no ml.{system} for the cluster's own pods"
+        yield error("not-on-hyperpod", "storage.head_node", message, "for instance m6i.xlarge")
+    if place.region not in HEALTH_MONITOR_REGIONS:
+        message = f"HyperPod's chart has no health monitor for {place.region}"
+        yield error("no-health-monitor", "target.region", message, f"one of {', '.join(HEALTH_MONITOR_REGIONS)}")
+    yield from two_zones(request, place)
 
 
 def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:

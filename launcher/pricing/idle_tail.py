@@ -26,7 +26,7 @@ def tail_hours(place: Place, request: PlanRequest, busy_h: float, *, slow: bool 
         slow: the worst case: the guard has just looked when the idle time is over.
     """
     minutes = idle_minutes(request)
-    if minutes is None:
+    if minutes is None or _time_alone(place, request):
         tail = NEVER_H
     elif _guarded_alone(place):
         looks = GUARD_EVERY_MINUTES if slow else GUARD_EVERY_MINUTES / 2
@@ -35,6 +35,12 @@ def tail_hours(place: Place, request: PlanRequest, busy_h: float, *, slow: bool 
         tail = minutes / 60
     ttl_h = request.guardrails.ttl_h
     return tail if ttl_h is None else min(tail, max(0.0, ttl_h - busy_h))
+
+
+def _time_alone(place: Place, request: PlanRequest) -> bool:
+    """Whether nothing looks for idleness in a cluster that the plan makes."""
+    guard = target_of(place.target).guard
+    return guard is not None and not guard.idle and request.target.cluster is None
 
 
 def _guarded_alone(place: Place) -> bool:
@@ -47,7 +53,9 @@ def tail_line(place: Place, request: PlanRequest, hours: float) -> Assumption:
     """The tail as a line of the quote."""
     minutes = idle_minutes(request)
     source = "guardrails.idle_minutes: auto" if request.guardrails.idle_minutes is None else "guardrails.idle_minutes"
-    if minutes is None:
+    if _time_alone(place, request):
+        source = f"nothing looks for idle nodes of {target_of(place.target).title}; somebody is taken to, once a day"
+    elif minutes is None:
         source += " 0: nothing stops them, and somebody is taken to look once a day"
     elif _guarded_alone(place):
         source += f", the guard's {GUARD_AFTER_SLURM_MINUTES} minutes more and half of its {GUARD_EVERY_MINUTES}"

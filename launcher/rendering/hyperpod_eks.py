@@ -1,28 +1,169 @@
-"""Jobs for a HyperPod cluster with EKS: the cluster exists, so that the job's files are all there is to write."""
+"""A HyperPod cluster with EKS: every decision of it, for what is shown and for what is deployed."""
 
 from collections.abc import Mapping
+from typing import Any
 
+import yaml
+
+from launcher.catalog.hyperpod_chart import chart_pins
+from launcher.model import eks, sizing
 from launcher.model.bundle import RenderedFile
-from launcher.model.enums import TargetKind
+from launcher.model.enums import EfaLayout, PurchaseOption, TargetKind
+from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
+from launcher.model.hyperpod import deep_health_checks, ml_name
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.planning.hyperpod_eks import refusals
 from launcher.rendering import kubernetes_job
-from launcher.rendering.hyperpod import machine_findings
+from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, tags
+from launcher.rendering.contexts import Tag
+from launcher.rendering.eks import cluster_context
+from launcher.rendering.eks_contexts import EksContext
+from launcher.rendering.engine import rendered
+from launcher.rendering.hyperpod import ENTRY_POINT, LIFECYCLE_FOLDER, machine_findings
+from launcher.rendering.hyperpod_eks_contexts import (
+    ChartContext,
+    HyperPodEksContext,
+    NodeScriptContext,
+    PodGroupContext,
+)
 from launcher.rendering.names import ClusterNames
+from launcher.rendering.node import is_nvidia
+
+NODES_FILE, VALUES_FILE = "hyperpod.yaml", "chart-values.yaml"
+FOR_THE_OPERATOR = Tag(key="SageMaker", value="true")
+"""AWS's policy for the training operator is for clusters with this tag alone (developer guide, training operator)."""
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why a plan makes no job for HyperPod with EKS; empty when it does."""
+    """Why a plan makes neither a HyperPod cluster with EKS nor a job for one; empty when it does."""
     if plan.place.target is not TargetKind.HYPERPOD_EKS:
         return (error("not-hyperpod-eks", "target.kind", f"{plan.place.target} is no HyperPod cluster with EKS"),)
     found = machine_findings(plan, instances, refusals)
-    if plan.place.instance_type not in instances or plan.request.workload.train is None:
+    if plan.place.instance_type not in instances:
         return found
-    return (*found, *kubernetes_job.findings(plan, instances))
+    if plan.request.target.cluster is None:
+        found = (*found, *notify_findings(plan))
+    return found if plan.request.workload.train is None else (*found, *kubernetes_job.findings(plan, instances))
 
 
-def cluster_files(_plan: Plan, _instances: Mapping[str, InstanceType], _names: ClusterNames) -> list[RenderedFile]:
-    """Nothing: a plan that names no cluster is refused before."""
-    return []
+def control_context(plan: Plan) -> EksContext:
+    """The control plane: its nodes are HyperPod's, so that it has no groups of its own and no monitor beside theirs."""
+    context = cluster_context(plan, groups=())
+    usual = (each for each in context.addons if each.key != eks.NODE_MONITOR)
+    more = (Tag(key=name, value=version) for name, version in (eks.CERTIFICATES, eks.OPERATOR))
+    return EksContext(
+        name=context.name,
+        version=context.version,
+        public_cidrs=context.public_cidrs,
+        log_types=context.log_types,
+        addons=(*usual, *more),
+        groups=(),
+    )
+
+
+def nodes_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> HyperPodEksContext:
+    """Every decision of a plan's nodes.
+
+    Raises:
+        ImpossibleError: no cluster can be made, with all reasons.
+        ValueError: a name that only HyperPod has is missing.
+    """
+    found = findings(plan, instances)
+    if found:
+        raise ImpossibleError(f"{plan.name} makes no HyperPod cluster with EKS", findings=found)
+    if names.role_arn is None or names.lifecycle_uri is None or names.eks_arn is None:
+        message = "role, lifecycle script and control plane of a HyperPod cluster must have names"
+        raise ValueError(message)
+    return HyperPodEksContext(
+        cluster_name=cluster_name(plan),
+        eks_arn=names.eks_arn,
+        groups=(_system(plan), _workers(plan, instances[plan.place.instance_type])),
+        ami=plan.request.target.ami,
+        role_arn=names.role_arn,
+        subnet_id=names.subnet_id,
+        security_group_id=names.security_group_id,
+        lifecycle_uri=names.lifecycle_uri,
+        entry_point=ENTRY_POINT,
+        volume_key_arn=plan.request.storage.kms_key_arn,
+        tags=(*tags(plan), FOR_THE_OPERATOR),
+    )
+
+
+def _system(plan: Plan) -> PodGroupContext:
+    """One machine for the cluster's own pods, HyperPod's too: its training operator selects HyperPod's nodes alone.
+
+    Jobs' nodes may take hours of health checks, or never come; without this one names, certificates and operators
+    would be Pending, and the stack would fail for it. Fargate takes no DaemonSet and is none of HyperPod's nodes.
+    """
+    return PodGroupContext(
+        name=eks.SYSTEM,
+        instance_type=ml_name(sizing.head_node(plan.place.nodes, plan.request.storage.head_node)),
+        count=1,
+        least=1,
+        health_checks=(),
+        training_plan_arn=None,
+        spot=False,
+        interface_type=None,
+    )
+
+
+def _workers(plan: Plan, facts: InstanceType) -> PodGroupContext:
+    """The machines of the jobs: all of them are asked for from the start."""
+    place, bought = plan.place, plan.request.purchase.training_plan
+    classic = plan.request.target.efa_layout is EfaLayout.CLASSIC and facts.efa_interfaces > 0
+    return PodGroupContext(
+        name=eks.WORKERS,
+        instance_type=ml_name(facts.name),
+        count=place.nodes,
+        least=None,
+        health_checks=deep_health_checks(facts, nodes=place.nodes),
+        training_plan_arn=bought.arn if bought is not None else None,
+        spot=place.option is PurchaseOption.SPOT,
+        # Left out, the layout is the service's own.
+        interface_type="efa" if classic else None,
+    )
+
+
+def nodes_text(context: HyperPodEksContext) -> str:
+    """The text of the request that makes the nodes."""
+    return rendered("hyperpod/eks.yaml.j2", context)
+
+
+def nodes_request(context: HyperPodEksContext) -> dict[str, Any]:
+    """The request as typed data: the very text that is shown, read back."""
+    request: dict[str, Any] = yaml.safe_load(nodes_text(context))
+    return request
+
+
+def node_script(plan: Plan) -> str:
+    """What runs on every node when it is made."""
+    return rendered("hyperpod/on_create_eks.sh.j2", NodeScriptContext(cluster=plan.cluster_name))
+
+
+def chart_values(plan: Plan, facts: InstanceType) -> str:
+    """The values that HyperPod's chart is installed with: device plugins for what the jobs' nodes have."""
+    context = ChartContext(
+        commit=chart_pins().commit,
+        region=plan.place.region,
+        instance_type=ml_name(facts.name),
+        nvidia=is_nvidia(facts),
+        neuron=facts.neuron,
+        efa=facts.efa_interfaces > 0,
+    )
+    return rendered("hyperpod/chart-values.yaml.j2", context)
+
+
+def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
+    """The control plane, the nodes, their script, and the chart's values; nothing of a cluster that stands."""
+    if plan.request.target.cluster is not None:
+        return []
+    nodes = nodes_context(plan, instances=instances, names=names)
+    script = f"{LIFECYCLE_FOLDER}/{ENTRY_POINT}"
+    return [
+        RenderedFile(path=CLUSTER_FILE, text=rendered("eks/cluster.yaml.j2", control_context(plan))),
+        RenderedFile(path=NODES_FILE, text=nodes_text(nodes)),
+        RenderedFile(path=VALUES_FILE, text=chart_values(plan, instances[plan.place.instance_type])),
+        RenderedFile(path=script, text=node_script(plan), executable=True),
+    ]

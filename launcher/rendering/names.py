@@ -18,8 +18,8 @@ class ClusterNames:
     nodes' set-up script and `node_metrics_uri` what it makes report of the accelerators, None where nodes need neither;
     `session_log_policy_arn` lets machines that people enter write the log of their sessions, None where none is kept.
     `stop_uri` is where its guard tells a job that the budget is used up, None where it does not. HyperPod alone has
-    `role_arn`, the role of its machines, `lifecycle_uri`, the folder of their scripts in S3, and the
-    two names of its file system.
+    `role_arn`, the role of its machines, `lifecycle_uri`, the folder of their scripts in S3, the two names of its file
+    system, and `eks_arn`, the control plane that its nodes join.
     """
 
     subnet_id: str
@@ -34,6 +34,7 @@ class ClusterNames:
     lifecycle_uri: str | None = None
     lustre_dns_name: str | None = None
     lustre_mount_name: str | None = None
+    eks_arn: str | None = None
 
 
 OUTPUTS: Mapping[str, str] = {
@@ -52,6 +53,7 @@ HYPERPOD_OUTPUTS: Mapping[str, str] = {
     "lifecycle_uri": "LifecycleUri",
     "lustre_dns_name": "LustreDnsName",
     "lustre_mount_name": "LustreMountName",
+    "eks_arn": "EksArn",
 }
 """Its output for each name that only HyperPod has."""
 
@@ -94,6 +96,7 @@ def symbolic_names(plan: Plan) -> ClusterNames:
         lifecycle_uri=f"s3://{cluster}-assets/lifecycle",
         lustre_dns_name=f"fs-00000000000000000.fsx.{plan.place.region}.amazonaws.com",
         lustre_mount_name="fsx00000",
+        eks_arn=f"arn:aws:eks:{plan.place.region}:000000000000:cluster/{cluster}",
     )
 
 

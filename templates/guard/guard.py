@@ -40,6 +40,8 @@ SAMPLE = timedelta(minutes=5)
 NODES_A_CALL = 150
 """GetMetricData takes 500 queries; a node needs three."""
 STOPPED = {"STOPPED", "STOPPING", "STOP_REQUESTED"}
+SERVICES = ("HYPERPOD", "HYPERPOD_EKS", "EKS", "PARALLELCLUSTER")
+"""What names the cluster in the service that runs it."""
 NOTICES = {
     "EC2 Spot Instance Interruption Warning": "AWS takes {instance} back in two minutes",
     "EC2 Instance Rebalance Recommendation": "{instance} is at elevated risk of being taken back",
@@ -89,7 +91,7 @@ class Settings:
         ends = variables.get("ENDS_AT")
         return cls(
             cluster=variables["CLUSTER"],
-            name=variables.get("HYPERPOD") or variables.get("EKS") or variables["PARALLELCLUSTER"],
+            name=next(variables[each] for each in SERVICES if variables.get(each)),
             stack=variables["STACK"],
             topics=tuple(variables["TOPICS"].split()),
             region=variables["AWS_REGION"],

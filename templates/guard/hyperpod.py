@@ -33,6 +33,8 @@ class HyperPodGuard(Guard):
     """One call of the guard of a HyperPod cluster, at the moment `now`."""
 
     prepaid = "the nodes of a training plan are left"
+    waits = "jobs go back into the queue and wait"
+    costs_on = "Controller, file system and network"
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
         """Use `client(service)` to reach AWS."""
@@ -96,9 +98,9 @@ class HyperPodGuard(Guard):
         left = "".join(f"\nto be tried again, {', '.join(nodes)}: {why}" for why, nodes in stay.items())
         self.tell(
             "workers stopped",
-            f"{reason}. Its {count} workers are being deleted; jobs go back into the queue and wait.{left}\n"
+            f"{reason}. Its {count} workers are being deleted; {self.waits}.{left}\n"
             f"Make them again: the command in the stack's output StartFleet\n"
-            f"Controller, file system and network cost on: slipway down {self.settings.cluster}",
+            f"{self.costs_on} cost on: slipway down {self.settings.cluster}",
         )
 
     def refused(self, ids: list[str]) -> list[tuple[str, str]]:

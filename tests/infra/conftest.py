@@ -21,6 +21,7 @@ OPEN = {"llama31-8b-sft"}
 PLAN_FILES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.yaml")) if path.stem not in OPEN}
 
 EKS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "eks").glob("*.yaml"))}
+HYPERPOD_EKS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod-eks").glob("*.yaml"))}
 HYPERPOD_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod").glob("*.yaml"))}
 
 

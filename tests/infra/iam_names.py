@@ -68,6 +68,7 @@ PLAIN = {
         "InferenceComponentName",
     ),
     "AWS::SageMaker::Model": ("sagemaker:CreateModel", "sagemaker:{region}:{account}:model/Model-x", None),
+    "Custom::HyperPodChart": ("lambda:InvokeFunction", "lambda:{region}:{account}:function:{name}", None),
     "Custom::PclusterCluster": (
         "lambda:InvokeFunction",
         "lambda:{region}:{account}:function:pcluster-cfn-8131d980",

@@ -24,7 +24,7 @@ from launcher.rendering.policies import (
     render_policy,
 )
 from tests.infra import registry
-from tests.infra.conftest import EKS_FILES, HYPERPOD_FILES
+from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES, HYPERPOD_FILES
 from tests.infra.iam import ACCOUNT, actions, allows, misplaced, starred, unknown_actions
 from tests.infra.iam_names import PROVIDER, made, nested
 
@@ -182,6 +182,10 @@ class TestStacks:
         for path in EKS_FILES.values():
             assert refused(TargetKind.EKS, made(synthesised(plan_at(path))), account) == []
 
+    def test_hyperpod_with_eks(self, synthesised, plan_at, account):
+        for path in HYPERPOD_EKS_FILES.values():
+            assert refused(TargetKind.HYPERPOD_EKS, made(synthesised(plan_at(path))), account) == []
+
     def test_the_providers_stack_and_the_one_in_it(self, account):
         resources = nested(with_role=account.boundary_arn is None)
         assert len(resources) > 20
@@ -201,16 +205,21 @@ class TestTypes:
         assert found <= allowed_types(TargetKind.EKS)
         assert {each for each in PERMISSIONS.policy("eks").types if each not in found} == set()
 
+    def test_hyperpod_with_eks(self, synthesised, plan_at):
+        found = set().union(*(types(synthesised(plan_at(path))) for path in HYPERPOD_EKS_FILES.values()))
+        assert found <= allowed_types(TargetKind.HYPERPOD_EKS)
+
     def test_no_type_is_allowed_that_nothing_makes(self, synthesised, plan_names, plan_at):
         found = {each["type"] for part in ("provider", "policies") for each in PROVIDER[part]}
-        for each in [*map(synthesised, plan_names), *pods(synthesised, plan_at)]:
+        nodes = [synthesised(plan_at(path)) for path in HYPERPOD_EKS_FILES.values()]
+        for each in [*map(synthesised, plan_names), *pods(synthesised, plan_at), *nodes]:
             found |= types(each)
         clusters = allowed_types(TargetKind.PARALLELCLUSTER) | allowed_types(TargetKind.HYPERPOD_SLURM)
         assert clusters - found <= {"AWS::IAM::Policy"}
 
     def test_the_boundary_lets_every_role_do_what_its_policies_say(self, assembly, synthesised, plan_at):
         limit = policy(BOUNDARY)
-        clusters = [synthesised(plan_at(path)) for path in EKS_FILES.values()]
+        clusters = [synthesised(plan_at(path)) for path in (*EKS_FILES.values(), *HYPERPOD_EKS_FILES.values())]
         for each in (assembly, *pods(synthesised, plan_at), *clusters):
             for action in role_actions(each):
                 assert any(fnmatchcase(action, pattern) for pattern in actions(limit)), action

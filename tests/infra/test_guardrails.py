@@ -20,7 +20,9 @@ def block(synthesised):
 
 
 def variables(assembly):
-    return assembly.only("training", "AWS::Lambda::Function")["Environment"]["Variables"]
+    made = assembly.resources("training", "AWS::Lambda::Function").items()
+    (guard,) = (each for key, each in made if key.startswith("GuardrailsGuard"))
+    return guard["Environment"]["Variables"]
 
 
 def rules(assembly):

@@ -1,15 +1,12 @@
 """The plans of the live proof: what can be said of their templates and files without an account."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from launcher import plan_file
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.serving import load_serving
 from launcher.planning.endpoint_pin import pinned_serving
+from tests.infra.linting import complaints
 from tests.infra.serving.test_serving_rules import accepted as accepted_of_endpoints
 from tests.infra.test_hyperpod_rules import accepted as accepted_of_hyperpod
 from tests.infra.test_rules import accepted as accepted_of_clusters
@@ -34,10 +31,7 @@ def test_its_stacks_hold_to_the_rules_of_the_examples(stacks):
 
 
 def test_cfn_lint_finds_no_error(stacks):
-    files = [str(path) for path in sorted(stacks.folder.glob("*.template.json"))]
-    words = [sys.executable, "-m", "cfnlint", "--format", "json", "--ignore-checks", "W6001", "--", *files]
-    answer = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert json.loads(answer.stdout or "[]") == [], answer.stderr
+    assert complaints(stacks.folder, stacks.plan.place.region) == []
 
 
 def test_its_row_is_on_the_page(case):

@@ -38,6 +38,7 @@ def test_what_is_not_deployed_is_refused_with_what_is(monkeypatch):
         ("hyperpod-slurm", "training"),
         ("sagemaker-endpoint", "network"),
         ("eks", "training"),
+        ("hyperpod-eks", "training"),
     ],
 )
 def test_a_plan_loads_its_own_stacks_alone(kind: str, other: str):

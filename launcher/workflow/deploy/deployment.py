@@ -22,6 +22,7 @@ from launcher.records.command_record import recorded_command
 from launcher.records.run_folder import RunFolder, undone_if_declined
 from launcher.rendering.names import deployed_names
 from launcher.workflow.cost.left import telling_what_is_left
+from launcher.workflow.deploy.chart import chart_and_layer
 from launcher.workflow.deploy.difference import agreed, all_new, difference_lines, difference_of, shown_only
 from launcher.workflow.deploy.readback.reading import ClusterState
 from launcher.workflow.deploy.render import render_quote
@@ -190,5 +191,6 @@ def target_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
         max_usd=priced.context.rules.max_usd,
         approve=options.approve,
         root=options.root,
+        pinned=None if options.dry_run else lambda: chart_and_layer(options.environment, options.tell),
     )
     return DeployTarget(context=context)

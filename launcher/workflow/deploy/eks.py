@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from launcher.aws import node_groups
 from launcher.aws.session import Session
 from launcher.model.eks import WORKERS
 from launcher.model.errors import ImpossibleError
@@ -52,13 +53,25 @@ def api(_plan: Plan, outputs: Mapping[str, str], session: Session) -> HeadNode:
     return HeadNode(via=EKS, host=outputs["ClusterName"], region=session.region, role=outputs["AccessRoleArn"])
 
 
+def start_nodes(_plan: Plan, session: Session, cluster: str) -> bool:
+    """Have the jobs' node group make its nodes again.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    return node_groups.start(session, cluster, WORKERS)
+
+
 def unreached(plan: Plan, outputs: Mapping[str, str]) -> str:
     """What to do where the API does not answer from here."""
+    return where_it_answers(plan, tunnel(plan, outputs), by_hand(plan))
+
+
+def where_it_answers(plan: Plan, way: str, job: str) -> str:
+    """From where an API answers: the ranges that the plan names, or its network alone, to which there is a way."""
     if plan.request.network.api_cidrs:
         return f"is this machine within network.api_cidrs ({', '.join(plan.request.network.api_cidrs)})?"
-    return (
-        f"its API is private: launch from within its network, or by hand: {tunnel(plan, outputs)}, then {by_hand(plan)}"
-    )
+    return f"its API is private: launch from within its network, or by hand: {way}, then {job}"
 
 
 def tunnel(plan: Plan, outputs: Mapping[str, str]) -> str:
@@ -68,9 +81,14 @@ def tunnel(plan: Plan, outputs: Mapping[str, str]) -> str:
         f"aws ec2 describe-instances --region {region} --filters Name=tag:eks:cluster-name,Values={name}"
         " Name=tag:eks:nodegroup-name,Values=system --query 'Reservations[0].Instances[0].InstanceId' --output text"
     )
+    return forwarding(region, f"$({system})", outputs)
+
+
+def forwarding(region: str, target: str, outputs: Mapping[str, str]) -> str:
+    """The command that forwards a port of this machine to an API, through a machine of its network."""
     host = outputs["ClusterEndpoint"].removeprefix("https://")
     return (
-        f"aws ssm start-session --region {region} --target $({system})"
+        f"aws ssm start-session --region {region} --target {target}"
         " --document-name AWS-StartPortForwardingSessionToRemoteHost"
         f" --parameters host={host},portNumber=443,localPortNumber=8443"
     )
@@ -78,11 +96,16 @@ def tunnel(plan: Plan, outputs: Mapping[str, str]) -> str:
 
 def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     """Commands into the cluster, each with what it is for; a private API is reached from inside its network alone."""
+    return ways(plan, outputs, tunnel(plan, outputs), by_hand(plan))
+
+
+def ways(plan: Plan, outputs: Mapping[str, str], tunnelled: str, job: str) -> list[tuple[str, str]]:
+    """The same, of the command of a tunnel and the commands that put a job there."""
     found = [("kubectl", outputs["Connect"])]
     if not plan.request.network.api_cidrs:
-        found.append(("its API is private: a tunnel, first", tunnel(plan, outputs)))
+        found.append(("its API is private: a tunnel, first", tunnelled))
     if plan.request.workload.train is not None:
-        found.append(("the job", f"{by_hand(plan)}   (slipway render writes them)"))
+        found.append(("the job", f"{job}   (slipway render writes them)"))
     if not is_prepaid(plan.place.option):
         found.append((f"{WORKERS} again, after a stop", outputs["StartFleet"]))
     return found

@@ -44,7 +44,8 @@ class DeployContext:
     `cluster` asks the scheduler of a cluster what it runs; None where nothing answers that yet. `zone` is the
     availability zone id of the machines, `max_usd` a lower limit on spending than the plan's. `approve` is called when
     all that would happen was shown, and raises where somebody says no. `root` is the folder whose deployments this one
-    excludes; None where nobody else deploys to the same account.
+    excludes; None where nobody else deploys to the same account. `pinned` gives the files of others that stacks only
+    name by digest, by their names in an assembly; None where nothing is deployed.
     """
 
     runner: Runner
@@ -57,6 +58,7 @@ class DeployContext:
     max_usd: Decimal | None = None
     approve: Approve = nobody_asked
     root: Path | None = None
+    pinned: Callable[[], Mapping[str, bytes]] | None = None
 
     @property
     def instances(self) -> Mapping[str, InstanceType]:
@@ -102,17 +104,19 @@ def record(folder: RunFolder, quoted: Quote, rank: int, catalog: Catalog, base: 
 
 
 def synthesise(folder: RunFolder, quoted: Quote, context: DeployContext) -> tuple[Cdk, Assembly]:
-    """Synthesise the run folder's plan: a dry run, too, as it calls nothing.
+    """Synthesise the run folder's plan: a dry run, too, as it calls nothing; to be deployed, with what it only names.
 
     Raises:
-        ImpossibleError: its machines would have no EFA.
+        ImpossibleError: the stacks cannot be made, their machines would have no EFA, or HyperPod's chart cannot be had.
     """
     cdk = Cdk(runner=context.runner, environment=context.environment)
     amounts = quoted.amounts(context.max_usd)
     with stage(context.tell, "synthesising the stacks"):
         assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, amounts)
     refuse_without_efa(quoted.plan, assembly, context.instances)
-    return cdk, assembly
+    if context.pinned is None or not assembly.names_chart:
+        return cdk, assembly
+    return cdk, assembly.completed(context.pinned())
 
 
 def refuse_without_efa(plan: Plan, assembly: Assembly, instances: Mapping[str, InstanceType]) -> None:

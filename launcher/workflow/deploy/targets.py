@@ -7,7 +7,7 @@ from launcher.aws.session import Session
 from launcher.model.enums import TargetKind
 from launcher.model.plan import Plan
 from launcher.records.submission import HeadNode
-from launcher.workflow.deploy import eks, hyperpod, parallelcluster
+from launcher.workflow.deploy import eks, hyperpod, hyperpod_eks, parallelcluster
 
 Outputs = Mapping[str, str]
 """Of the cluster's own stack."""
@@ -26,6 +26,11 @@ def _known_way(_plan: Plan, _outputs: Outputs) -> str:
     return ""
 
 
+def _all_up(_plan: Plan, _session: Session, _cluster: str) -> bool:
+    """Nothing has stopped its nodes but what a launch starts by itself."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """What the stories ask of a target.
@@ -34,8 +39,8 @@ class Cluster:
     takes the jobs of a cluster that is there, and `ways_in` are the commands by which a person gets in, in the order in
     which they are used. `refuse_job` raises where no job can be submitted from this machine. `has_fleet` says whether
     the guard stops its nodes by a fleet that a launch has to start again, `start` starts nodes that do not come with
-    jobs; `unreached` how somebody gets to what takes
-    its jobs where that does not answer from here.
+    jobs; `unreached` how somebody gets to what takes its jobs where that does not answer from here. `start_nodes` has the
+    nodes of a cluster of pods made again where its guard has stopped them, and says whether it had to.
     """
 
     words: Callable[[Plan, str, str], str]
@@ -45,6 +50,7 @@ class Cluster:
     has_fleet: bool = False
     start: Callable[[Outputs, Session, Callable[[str], None]], None] = _nothing_to_start
     unreached: Callable[[Plan, Outputs], str] = _known_way
+    start_nodes: Callable[[Plan, Session, str], bool] = _all_up
 
 
 CLUSTERS: Mapping[TargetKind, Cluster] = {
@@ -67,9 +73,15 @@ CLUSTERS: Mapping[TargetKind, Cluster] = {
         ways_in=eks.ways_in,
         refuse_job=eks.refuse_job,
         unreached=eks.unreached,
+        start_nodes=eks.start_nodes,
     ),
     TargetKind.HYPERPOD_EKS: Cluster(
-        words=eks.words, head_node=eks.api, ways_in=eks.ways_in, refuse_job=eks.refuse_job
+        words=hyperpod_eks.words,
+        head_node=eks.api,
+        ways_in=hyperpod_eks.ways_in,
+        refuse_job=eks.refuse_job,
+        unreached=hyperpod_eks.unreached,
+        start_nodes=hyperpod_eks.start_nodes,
     ),
 }
 """Every target that trains."""

@@ -9,12 +9,10 @@ from typing import Any
 
 import yaml
 
-from launcher.aws import node_groups
 from launcher.aws.calls import forbidden
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.bundle import Bundle
-from launcher.model.eks import WORKERS
 from launcher.model.enums import Operator
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.model.instance_type import InstanceType
@@ -37,6 +35,7 @@ from launcher.rendering.names import ClusterNames, checkpoint_uri
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served
 from launcher.workflow.deploy.render import job_settings, render_quote
+from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.run.reach import jobs_at
 from launcher.workflow.run.shipping import job_archive, ship_work
 from launcher.workflow.stages import Tell
@@ -137,7 +136,8 @@ def _start_nodes(asked: PodSubmission) -> None:
     if not asked.own:
         return
     try:
-        if node_groups.start(Session(environment=asked.environment, region=region), cluster, WORKERS):
+        session = Session(environment=asked.environment, region=region)
+        if cluster_of(asked.quoted.plan).start_nodes(asked.quoted.plan, session, cluster):
             asked.tell(f"the nodes of {cluster} were stopped: starting them, billed from now on")
     except AwsError as problem:
         if not forbidden(problem):

@@ -2,12 +2,11 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
 from launcher.workflow.bill.story import TAG
+from tests.infra.linting import complaints
 from tests.infra.serving.conftest import FILES
 from tests.infra.test_tags import OWN, lacking
 
@@ -53,12 +52,8 @@ def test_nothing_is_accepted_that_does_not_occur(endpoint):
     assert used == set(range(len(ACCEPTED)))
 
 
-def test_cfn_lint_finds_nothing(endpoint):
-    """All templates in one process, which takes seconds to start."""
-    files = [str(path) for name in FILES for path in endpoint(name).folder.glob("*.template.json")]
-    words = [sys.executable, "-m", "cfnlint", "--format", "json", "--", *files]
-    answer = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert json.loads(answer.stdout or "[]") == [], answer.stderr
+def test_cfn_lint_finds_nothing(example):
+    assert complaints(example.folder, example.plan.place.region) == []
 
 
 def test_an_endpoint_is_one_small_stack(example):

@@ -12,6 +12,8 @@ from launcher.rendering.names import OUTPUTS
 from launcher.workflow.deploy.readback.reading import Reading
 
 PUBLISHERS = frozenset(("budgets.amazonaws.com", "cloudwatch.amazonaws.com"))
+GUARD, FUNCTION = "GuardFunction", "AWS::Lambda::Function"
+"""The guard among a stack's resources (infra/parts/guard_function.py)."""
 RATE_PLACES = Decimal("0.000001")
 """What the guard's rate is rounded to (infra/build.py)."""
 
@@ -48,7 +50,8 @@ def topic(reading: Reading) -> None:
 def guard(reading: Reading) -> None:
     """The guard's function: what it is told, and that the rules that name it may call it."""
     checks, plan = reading.checks, reading.plan
-    (name,) = reading.ids("AWS::Lambda::Function")
+    # A cluster's stack may have other functions beside it.
+    (name,) = (each.physical_id for each in reading.found if GUARD in each.logical_id and each.type == FUNCTION)
     state = functions.describe(reading.session, name)
     limits, stop = plan.request.guardrails, stops_at(plan.request, plan.place.option)
     per_node = (reading.usd_per_hour / plan.place.nodes).quantize(RATE_PLACES) if reading.usd_per_hour else None

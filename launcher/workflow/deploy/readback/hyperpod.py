@@ -1,6 +1,9 @@
 """A HyperPod cluster and its file system against the plan."""
 
 from launcher.aws import hyperpod
+from launcher.aws.hyperpod import PodState
+from launcher.model import eks
+from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import CONTROLLER, LOGIN, WORKERS, ml_name
 from launcher.model.sizing import LOGIN_NODE, head_node
 from launcher.model.target import target_of
@@ -18,14 +21,45 @@ def cluster(reading: Reading) -> None:
     """The groups with their types and counts, Slurm's parts, the recovery of instances, and where it is."""
     checks, plan, outputs = reading.checks, reading.plan, reading.main.outputs
     state = hyperpod.describe_cluster(reading.session, outputs["ClusterName"])
-    place, storage = plan.place, plan.request.storage
+    place = plan.place
     checks.equal("HyperPod cluster", IN_SERVICE, state.status)
     checks.equal("faulty instances are replaced", "Automatic", state.node_recovery)
     checks.equal("HyperPod's subnet", (outputs["PrivateSubnetId"],), state.subnets)
     checks.equal("HyperPod's security group", (outputs["NodeSecurityGroupId"],), state.security_groups)
+    if target_of(place.target).pods:
+        _nodes(reading, state)
+    else:
+        _slurm(reading, state)
+
+
+def _nodes(reading: Reading, state: PodState) -> None:
+    """The groups whose machines are nodes of the EKS cluster; a guard may have deleted the workers."""
+    checks, plan = reading.checks, reading.plan
+    place, bought = plan.place, plan.request.purchase.training_plan
+    system = (ml_name(head_node(place.nodes, plan.request.storage.head_node)), 1)
+    checks.equal("its nodes join", reading.main.outputs["EksArn"], state.eks_arn)
+    checks.equal("instance groups", frozenset((eks.SYSTEM, eks.WORKERS)), frozenset(state.groups))
+    for name, wanted in ((eks.SYSTEM, system), (eks.WORKERS, (ml_name(place.instance_type), _nodes_now(state, place.nodes)))):
+        group = state.groups.get(name)
+        if group is not None:
+            checks.equal(f"group {name}", wanted, (group.instance_type, group.wanted))
+    workers = state.groups.get(eks.WORKERS)
+    if workers is not None:
+        checks.equal("workers on spot", place.option is PurchaseOption.SPOT, workers.spot)
+        checks.equal("workers' training plan", None if bought is None else bought.arn, workers.training_plan_arn)
+
+
+def _nodes_now(state: PodState, planned: int) -> int:
+    """The workers that there are to be: a guard may have deleted them, and a launch makes them again."""
     workers = state.groups.get(WORKERS)
-    # Its guard may have deleted them; a launch makes them again.
-    nodes = 0 if workers is not None and not workers.wanted else place.nodes
+    return 0 if workers is not None and not workers.wanted else planned
+
+
+def _slurm(reading: Reading, state: PodState) -> None:
+    """Slurm's groups, with their parts, and its partitions."""
+    checks, plan, outputs = reading.checks, reading.plan, reading.main.outputs
+    place, storage = plan.place, plan.request.storage
+    nodes = _nodes_now(state, place.nodes)
     wanted = {
         CONTROLLER: (ml_name(head_node(place.nodes, storage.head_node)), 1, "Controller"),
         WORKERS: (ml_name(place.instance_type), nodes, "Compute"),

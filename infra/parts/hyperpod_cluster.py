@@ -1,4 +1,4 @@
-"""A HyperPod cluster with Slurm, as its rendered request says."""
+"""A HyperPod cluster, with Slurm or with EKS, as its rendered request says."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from constructs import Construct
 from launcher.model.hyperpod import CONTROLLER, WORKERS
 
 
-class HyperPodSlurm(Construct):
+class HyperPodCluster(Construct):
     """The cluster.
 
     What CloudFormation and the API call alike is taken over as it is; tags come from the stack.

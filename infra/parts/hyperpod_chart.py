@@ -1,0 +1,145 @@
+"""HyperPod's chart in an EKS cluster: a function in the cluster's network that installs it, and the resource for it."""
+
+from aws_cdk import Aws, CfnResource, RemovalPolicy, Stack
+from aws_cdk import aws_eks as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3_assets as assets
+from constructs import Construct
+
+from infra.parts.eks_cluster import EksCluster
+from infra.parts.pinned_asset import PinnedAsset
+from launcher.catalog.assets import asset
+from launcher.catalog.hyperpod_chart import ChartPins
+from launcher.model.sizing import LOG_RETENTION_DAYS
+
+RELEASE, NAMESPACE = "hyperpod-dependencies", "kube-system"
+"""As AWS's own guide installs it."""
+KIND = "Custom::HyperPodChart"
+_RUNTIME = "python3.14"
+_SECONDS, _MEMORY_MB = 900, 1024
+_INTERFACES = (
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:UnassignPrivateIpAddresses",
+)
+"""What Lambda does with its role to have a function in a subnet (Lambda developer guide, VPC)."""
+
+
+class HyperPodChart(Construct):
+    """The chart, installed. Its API may be private: the function stands where the nodes do.
+
+    Attributes:
+        resource: nodes come after it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        cluster: EksCluster,
+        pins: ChartPins,
+        chart: PinnedAsset,
+        layer: PinnedAsset,
+        values: str,
+        subnet_id: str,
+        security_group_id: str,
+    ) -> None:
+        """Make function and resource.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            cluster: where it goes.
+            pins: digests of chart and layer.
+            chart: where the chart will be.
+            layer: where the layer with helm will be.
+            values: what the chart is told, YAML.
+            subnet_id: of the function, with a way to S3.
+            security_group_id: of the function: one that the control plane lets in.
+        """
+        super().__init__(scope, id_)
+        log = logs.CfnLogGroup(self, "Log", retention_in_days=LOG_RETENTION_DAYS)
+        log.apply_removal_policy(RemovalPolicy.DESTROY)
+        role = self._role(log, chart)
+        self._enter(cluster, role)
+        code = assets.Asset(self, "Code", path=str(asset("templates/chart")), exclude=["__pycache__"])
+        helm = lambda_.CfnLayerVersion(
+            self,
+            "Helm",
+            layer_name=f"{Stack.of(self).stack_name}-helm",
+            description="helm, as the CDK's own charts are installed with it",
+            compatible_architectures=["x86_64"],
+            content=lambda_.CfnLayerVersion.ContentProperty(s3_bucket=layer.bucket, s3_key=layer.key),
+        )
+        self.function = lambda_.CfnFunction(
+            self,
+            "Function",
+            code=lambda_.CfnFunction.CodeProperty(s3_bucket=code.s3_bucket_name, s3_key=code.s3_object_key),
+            handler="chart.handler",
+            runtime=_RUNTIME,
+            architectures=["x86_64"],
+            role=role.role_arn,
+            description=f"Slipway: installs HyperPod's chart into {cluster.name}",
+            timeout=_SECONDS,
+            memory_size=_MEMORY_MB,
+            layers=[helm.ref],
+            logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=log.ref),
+            vpc_config=lambda_.CfnFunction.VpcConfigProperty(
+                subnet_ids=[subnet_id], security_group_ids=[security_group_id]
+            ),
+        )
+        self.resource = CfnResource(
+            self,
+            "Release",
+            type=KIND,
+            properties={
+                "ServiceToken": self.function.attr_arn,
+                "ServiceTimeout": str(_SECONDS + 60),
+                "Bucket": chart.bucket,
+                "Key": chart.key,
+                "Sha256": pins.sha256,
+                "Release": RELEASE,
+                "Namespace": NAMESPACE,
+                "Values": values,
+                "Cluster": cluster.resource.ref,
+                "Endpoint": cluster.resource.attr_endpoint,
+                "Authority": cluster.resource.attr_certificate_authority_data,
+            },
+        )
+        # Without role policy, entry and log the function could not do its work yet, or, at the end, any more.
+        self.resource.node.add_dependency(role, self.entry, log)
+
+    def _role(self, log: logs.CfnLogGroup, chart: PinnedAsset) -> iam.Role:
+        """One statement a purpose."""
+        return iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description="Installs HyperPod's chart",
+            inline_policies={
+                "Install": iam.PolicyDocument(
+                    statements=[
+                        iam.PolicyStatement(
+                            sid="FetchChart",
+                            actions=["s3:GetObject"],
+                            resources=[f"arn:{Aws.PARTITION}:s3:::{chart.bucket}/{chart.key}"],
+                        ),
+                        # Lambda refuses a function in a subnet whose role is limited to interfaces that exist.
+                        iam.PolicyStatement(sid="StandInSubnet", actions=list(_INTERFACES), resources=["*"]),
+                        iam.PolicyStatement(
+                            sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]
+                        ),
+                    ]
+                )
+            },
+        )
+
+    def _enter(self, cluster: EksCluster, role: iam.Role) -> None:
+        """Let the function into the cluster: charts make roles of Kubernetes, which administrators alone may."""
+        self.entry: eks.CfnAccessEntry = cluster.admit(self, "Entry", role)

@@ -1,0 +1,228 @@
+"""A training cluster on HyperPod with EKS: control plane, HyperPod's chart, nodes, operators, and what watches it.
+
+The order is AWS's (awslabs/awsome-distributed-ai@95b939c): the control plane with the add-ons that every node needs,
+the chart, without which HyperPod neither monitors nor replaces nodes, the nodes, and then what runs on them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+
+from aws_cdk import App, CfnOutput, Tags
+from aws_cdk import aws_eks as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
+from infra.parts import hyperpod_guard
+from infra.parts.dashboard import Dashboard, hyperpod_eks_widgets
+from infra.parts.efa import NodeSecurityGroup
+from infra.parts.eks_cluster import EksCluster
+from infra.parts.guardrails import Guardrails, guardrail_words
+from infra.parts.hyperpod_chart import HyperPodChart
+from infra.parts.hyperpod_cluster import HyperPodCluster
+from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
+from infra.parts.hyperpod_role import HyperPodRole
+from infra.parts.limits import Limits
+from infra.parts.pinned_asset import pinned_asset
+from infra.parts.pod_role import lend, lend_to, trusted_by_pods
+from infra.stacks.eks import control_subnets, pods_policy
+from infra.stacks.plan_stack import PlanStack
+from launcher.catalog.hyperpod_chart import chart_pins
+from launcher.catalog.load import Catalog
+from launcher.model.eks import CERTIFICATES, NAMESPACES, OPERATOR, OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, WORKERS
+from launcher.model.finding import Finding
+from launcher.model.hyperpod import ADDED_A_CALL
+from launcher.model.plan import Plan
+from launcher.rendering.cluster import cluster_name
+from launcher.rendering.hyperpod import ENTRY_POINT
+from launcher.rendering.hyperpod_eks import (
+    FOR_THE_OPERATOR,
+    chart_values,
+    control_context,
+    node_script,
+    nodes_context,
+    nodes_request,
+)
+from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
+
+_OPERATOR_POLICY = "AmazonSageMakerHyperPodTrainingOperatorAccess"
+
+
+def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
+    """Why a plan's cluster cannot be built; empty when it can."""
+    return cluster_findings(plan, catalog)
+
+
+def build(
+    app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
+) -> None:
+    """Add a plan's network, checkpoints and HyperPod cluster to an app."""
+    under = cluster_network(app, plan=plan, catalog=catalog, account=account, tags=tags)
+    made = HyperPodEksStack(app, plan=plan, account=account, tags=tags, catalog=catalog, under=under, limits=limits)
+    if under.stack is not None:
+        made.add_stack_dependency(under.stack)
+
+
+def start_commands(region: str, name: str, nodes: int) -> list[str]:
+    """The commands that make so many workers again: a call takes some of them at most."""
+    counts = [min(ADDED_A_CALL, nodes - done) for done in range(0, nodes, ADDED_A_CALL)]
+    return [
+        f"aws sagemaker batch-add-cluster-nodes --region {region} --cluster-name {name}"
+        f" --nodes-to-add InstanceGroupName={WORKERS},IncrementTargetCountBy={each}"
+        for each in counts
+    ]
+
+
+class HyperPodEksStack(PlanStack):
+    """A HyperPod cluster with EKS and what it needs of its own; network and checkpoints come from outside.
+
+    Attributes:
+        control: the control plane.
+        cluster: the nodes.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        plan: Plan,
+        account: str | None,
+        tags: Mapping[str, str],
+        catalog: Catalog,
+        under: ClusterNetwork,
+        limits: Limits,
+    ) -> None:
+        """Make a plan's cluster."""
+        super().__init__(
+            scope,
+            "training",
+            plan=plan,
+            account=account,
+            tags=tags,
+            description=f"Slipway: HyperPod cluster with EKS {plan.cluster_name}",
+        )
+        self.own_synthesizer.bind(self)
+        self._catalog, self._under = catalog, under
+        # HyperPod's machines have no other group that could let them out.
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=under.vpc_id, way_out=True)
+        group_id = group.group.attr_group_id
+        self.control = EksCluster(
+            self,
+            "Eks",
+            context=control_context(plan),
+            subnet_ids=control_subnets(self, plan, catalog, under),
+            security_group_id=group_id,
+            key_arn=plan.request.storage.kms_key_arn,
+        )
+        chart = self._chart(plan, group_id)
+        policy, role = pods_policy(self, plan, catalog, under)
+        names, lifecycle = self._names(plan, group_id, policy.arn)
+        context = nodes_context(plan, instances=catalog.instance_types, names=names)
+        self.cluster = HyperPodCluster(self, "HyperPod", request=nodes_request(context))
+        Tags.of(self.cluster.resource).add(FOR_THE_OPERATOR.key, FOR_THE_OPERATOR.value)
+        # Named by their keys, the scripts of a cluster that exists are no garbage to `cdk gc`.
+        self.cluster.resource.add_metadata("slipway:lifecycle", list(lifecycle.keys))
+        self._in_order(group, chart)
+        lend(self, cluster=self.control.resource, role=role, namespaces=NAMESPACES)
+        self._watch(plan, names, limits)
+
+    def _chart(self, plan: Plan, group_id: str) -> HyperPodChart:
+        """HyperPod's chart, from files that are laid into the assembly before it is deployed."""
+        pins = chart_pins()
+        own = self.own_synthesizer
+        return HyperPodChart(
+            self,
+            "Chart",
+            cluster=self.control,
+            pins=pins,
+            chart=pinned_asset(own, file=pins.chart_name, sha256=pins.sha256, title="HyperPod's chart"),
+            layer=pinned_asset(own, file=pins.layer_name, sha256=pins.layer_sha256, title="layer with helm"),
+            values=chart_values(plan, self._catalog.instance_types[plan.place.instance_type]),
+            subnet_id=self._under.subnet_id,
+            security_group_id=group_id,
+        )
+
+    def _names(self, plan: Plan, group_id: str, policy_arn: str) -> tuple[ClusterNames, HyperPodLifecycle]:
+        """What the nodes refer to, as tokens; their role and their script are made on the way."""
+        lifecycle = HyperPodLifecycle(
+            self, "Lifecycle", files={ENTRY_POINT: node_script(plan)}, synthesizer=self.own_synthesizer
+        )
+        role = HyperPodRole(
+            self,
+            "MachineRole",
+            cluster=plan.cluster_name,
+            lifecycle=lifecycle,
+            subnet_id=self._under.subnet_id,
+            security_group_id=group_id,
+            eks_arn=self.control.resource.attr_arn,
+        )
+        names = ClusterNames(
+            subnet_id=self._under.subnet_id,
+            security_group_id=group_id,
+            node_policy_arn=policy_arn,
+            store_uri=self._under.store_uri,
+            role_arn=role.role.role_arn,
+            lifecycle_uri=lifecycle.uri,
+            eks_arn=self.control.resource.attr_arn,
+        )
+        return names, lifecycle
+
+    def _in_order(self, group: NodeSecurityGroup, chart: HyperPodChart) -> None:
+        """Chart after rules and the add-ons of every node; nodes after the chart; what runs on nodes after them."""
+        nodes = self.cluster.resource
+        addons = {each.addon_name: each for each in self.control.add_ons([nodes])}
+        before = [each for each in addons.values() if not each.node.dependencies]
+        chart.resource.node.add_dependency(*group.rules)
+        chart.function.node.add_dependency(*group.rules)
+        nodes.node.add_dependency(*group.rules, *before, chart.resource)
+        addons[OPERATOR[0]].node.add_dependency(addons[CERTIFICATES[0]], self._operator())
+
+    def _operator(self) -> eks.CfnPodIdentityAssociation:
+        """The role of HyperPod's training operator, lent by a resource of its own.
+
+        Inside the add-on it was refused (awslabs/awsome-distributed-ai#1075).
+        """
+        role = iam.Role(
+            self,
+            "OperatorRole",
+            assumed_by=trusted_by_pods(),
+            description="HyperPod's training operator",
+            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_OPERATOR_POLICY)],
+        )
+        return lend_to(
+            self,
+            "LendOperator",
+            cluster=self.control.resource,
+            role=role,
+            namespace=OPERATOR_NAMESPACE,
+            account=OPERATOR_ACCOUNT,
+        )
+
+    def _watch(self, plan: Plan, names: ClusterNames, limits: Limits) -> None:
+        """Guardrails, dashboard, and what the launcher and a person need after a deployment."""
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=hyperpod_guard)
+        own = hyperpod_eks_widgets(plan, self.cluster.cluster_id)
+        dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)
+        for each in fields(ClusterNames):
+            value = getattr(names, each.name)
+            if value is not None:
+                CfnOutput(self, {**OUTPUTS, **HYPERPOD_OUTPUTS}[each.name], value=value)
+        region, name, access = plan.place.region, cluster_name(plan), self.control.access_role.role_arn
+        CfnOutput(self, "ClusterName", value=self.control.resource.ref, description="In EKS, and in SageMaker")
+        CfnOutput(self, "ClusterArn", value=self.cluster.resource.attr_cluster_arn)
+        CfnOutput(self, "ClusterId", value=self.cluster.cluster_id, description="What sessions name the cluster by")
+        CfnOutput(self, "ClusterEndpoint", value=self.control.resource.attr_endpoint, description="Its API")
+        CfnOutput(self, "AccessRoleArn", value=access, description="What jobs are put into the cluster with")
+        CfnOutput(self, "Region", value=region)
+        connect = f"aws eks update-kubeconfig --region {region} --name {name} --role-arn {access}"
+        CfnOutput(self, "Connect", value=connect, description="Has kubectl reach the cluster")
+        CfnOutput(
+            self,
+            "StartFleet",
+            value=" && ".join(start_commands(region, name, plan.place.nodes)),
+            description="Makes the workers again after they were stopped",
+        )
+        CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")
+        CfnOutput(self, "DashboardUrl", value=dashboard.url)
+        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, limits)))
+        CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")

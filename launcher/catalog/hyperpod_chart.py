@@ -1,0 +1,89 @@
+"""What HyperPod wants in an EKS cluster before its nodes come: pinned files, and the digests of what is made of them.
+
+data/hyperpod_chart.toml    commit, addresses and digests, with where they were read
+"""
+
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+
+from launcher.catalog.tables import SNAPSHOT
+
+CHART, SUBCHART, LAYER = "chart", "subchart", "layer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedFile:
+    """A public file: its name in the cache, its address, its SHA-256 where its publisher keeps its bytes.
+
+    `role` is what it is for; `chart` the name of the chart in it, for subcharts.
+    """
+
+    role: str
+    name: str
+    url: str
+    sha256: str | None
+    chart: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartPins:
+    """The chart and what installs it.
+
+    `folder` of the chart's archive holds it at `commit`, of which `subcharts` are taken. `sha256` is that of the
+    packed chart, `layer_sha256` that of the layer with helm, which is `layer_member` of `layer_archive` in its wheel.
+    """
+
+    commit: str
+    folder: str
+    subcharts: tuple[str, ...]
+    sha256: str
+    files: tuple[PinnedFile, ...]
+    layer_archive: str
+    layer_member: str
+    layer_sha256: str
+
+    def of(self, role: str) -> tuple[PinnedFile, ...]:
+        """The files of a role."""
+        return tuple(each for each in self.files if each.role == role)
+
+    @property
+    def chart_name(self) -> str:
+        """The packed chart's name in an assembly."""
+        return f"hyperpod-chart.{self.sha256}.zip"
+
+    @property
+    def layer_name(self) -> str:
+        """The layer's name in an assembly."""
+        return f"helm-layer.{self.layer_sha256}.zip"
+
+    @property
+    def charts(self) -> tuple[str, ...]:
+        """The names of all subcharts that are installed."""
+        return (*self.subcharts, *(str(each.chart) for each in self.of(SUBCHART)))
+
+
+@lru_cache(maxsize=1)
+def chart_pins() -> ChartPins:
+    """The shipped pins."""
+    found = tomllib.loads((SNAPSHOT / "hyperpod_chart.toml").read_text(encoding="utf-8"))
+    chart, layer = found["chart"], found["layer"]
+    return ChartPins(
+        commit=chart["commit"],
+        folder=chart["folder"],
+        subcharts=tuple(chart["subcharts"]),
+        sha256=chart["sha256"],
+        files=tuple(
+            PinnedFile(
+                role=each["role"],
+                name=each["name"],
+                url=each["url"],
+                sha256=each.get("sha256"),
+                chart=each.get("chart"),
+            )
+            for each in found["file"]
+        ),
+        layer_archive=layer["archive"],
+        layer_member=layer["member"],
+        layer_sha256=layer["sha256"],
+    )

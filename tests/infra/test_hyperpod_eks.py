@@ -1,0 +1,356 @@
+"""HyperPod with EKS: what is shown is deployed, in AWS's order; chart and layer by digest; others' rules."""
+
+import hashlib
+import json
+import re
+
+import pytest
+import yaml
+
+from infra.build import build_app
+from infra.stacks.hyperpod_eks import start_commands
+from launcher.catalog.hyperpod_chart import chart_pins
+from launcher.model import eks
+from launcher.model.errors import ImpossibleError
+from launcher.planning.pin import pinned_plan
+from launcher.rendering.batch import JobSettings
+from launcher.rendering.bundle import render
+from launcher.rendering.names import symbolic_names
+from tests.infra import test_rules
+from tests.infra.conftest import HYPERPOD_EKS_FILES
+from tests.infra.linting import complaints
+from tests.infra.test_guardrails import rules, variables
+from tests.infra.test_snapshots import PARTS
+from tests.infra.test_training import garbage, with_words
+from tests.plans import request_of
+
+CLUSTER, CHART = "AWS::SageMaker::Cluster", "Custom::HyperPodChart"
+ACCEPTED = (
+    (
+        r"AwsSolutions-IAM4\[Policy::.*/AmazonEKSClusterPolicy\]",
+        r"-training/Eks/Role/Resource",
+        "AWS's own policy for EKS's control plane, which follows what the service needs",
+    ),
+    (
+        r"AwsSolutions-IAM4\[Policy::.*/Amazon(SageMakerClusterInstanceRolePolicy|EC2ContainerRegistryPullOnly)\]",
+        r"-training/MachineRole/Role/Resource",
+        "AWS's own policies for HyperPod's instances: the service's needs, images",
+    ),
+    (
+        r"AwsSolutions-IAM4\[Policy::.*/AmazonSageMakerHyperPodTrainingOperatorAccess\]",
+        r"-training/OperatorRole/Resource",
+        "AWS's own policy for HyperPod's training operator",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::(\*|.*:ec2:[a-z0-9-]+:\*:[a-z-]+/.*|.*/slipway-hyperpod/[0-9a-f]{64}/\*)\]",
+        r"-training/MachineRole/Role/Resource",
+        "EC2 allows no description by resource, interfaces do not exist yet, the scripts' wildcard ends at a digest",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::\*\]",
+        r"-training/Chart/Role/Resource",
+        "interfaces of a function in a subnet: Lambda refuses a role that is limited to some",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::.*:sagemaker:[a-z0-9-]+:.*:cluster/\*\]",
+        r"-training/Guardrails/Guard/Role/Resource",
+        "SageMaker chooses the cluster's id; a condition on its tag tells it from others",
+    ),
+    (
+        r"AwsSolutions-EKS1",
+        r"slipway-p5en-hyperpod-training/Eks/Cluster",
+        "the plan names the ranges that reach its API over the internet",
+    ),
+)
+"""Findings that stay, beside those of test_rules.py: rule, construct and why."""
+
+
+@pytest.fixture(params=sorted(HYPERPOD_EKS_FILES))
+def pod(request, synthesised, plan_at):
+    return synthesised(plan_at(HYPERPOD_EKS_FILES[request.param]))
+
+
+@pytest.fixture
+def spot(synthesised, plan_at):
+    return synthesised(plan_at(HYPERPOD_EKS_FILES["p5en-spot"]), usd_per_hour="151.91")
+
+
+@pytest.fixture
+def planned(synthesised, plan_at):
+    return synthesised(plan_at(HYPERPOD_EKS_FILES["trn2-training-plan"]))
+
+
+def groups(assembly):
+    return {each["InstanceGroupName"]: each for each in assembly.only("training", CLUSTER)["InstanceGroups"]}
+
+
+def functions(assembly):
+    """The two functions, by the part of the stack that they are in."""
+    made = assembly.resources("training", "AWS::Lambda::Function").items()
+    return {part: each for key, each in made for part in ("Chart", "Guardrails") if key.startswith(part)}
+
+
+def shown(assembly, catalog):
+    """The files of the cluster as they are shown, by their paths."""
+    job = JobSettings(run="r", checkpoint_interval_s=600.0)
+    names = symbolic_names(assembly.plan)
+    files = render(assembly.plan, instances=catalog.instance_types, names=names, job=job).files
+    return {each.path: each.text for each in files}
+
+
+def behind(assembly, key):
+    """Everything that a resource waits for, directly or not: DependsOn, Ref and GetAtt."""
+    made = assembly.template("training")["Resources"]
+    found, left = set(), [key]
+    while left:
+        each = made[left.pop()]
+        text = json.dumps(each)
+        named = set(each.get("DependsOn", ())) | set(re.findall(r'"Ref": "(\w+)"', text))
+        named |= set(re.findall(r'"Fn::GetAtt": \["(\w+)"', text))
+        for other in (named & made.keys()) - found:
+            found.add(other)
+            left.append(other)
+    return found
+
+
+def key_of(assembly, kind, **properties):
+    """The one logical id of a type whose properties are these."""
+    (key,) = (
+        key
+        for key, each in assembly.resources("training", kind).items()
+        if all(each.get(name) == value for name, value in properties.items())
+    )
+    return key
+
+
+class TestShown:
+    def test_the_nodes_are_those_that_were_shown(self, pod, catalog):
+        told, made = yaml.safe_load(shown(pod, catalog)["hyperpod.yaml"]), pod.only("training", CLUSTER)
+        tags = [{each["Key"]: each["Value"] for each in side.pop("Tags")} for side in (told, made)]
+        assert tags[0].items() <= {**tags[1], "SageMaker": "true"}.items()
+        assert tags[1]["SageMaker"] == "true", "AWS's policy for the operator asks for it"
+        assert with_words(made, told) == told
+
+    def test_so_is_the_control_plane(self, pod, catalog):
+        told, made = yaml.safe_load(shown(pod, catalog)["cluster.yaml"]), pod.only("training", "AWS::EKS::Cluster")
+        assert (told["Cluster"]["Name"], told["Cluster"]["Version"]) == (made["Name"], made["Version"])
+        addons = pod.resources("training", "AWS::EKS::Addon").values()
+        assert {(each["AddonName"], each["AddonVersion"]) for each in told["Addons"]} == {
+            (each["AddonName"], each["AddonVersion"]) for each in addons
+        }
+        assert "NodeGroups" not in told
+        assert pod.resources("training", "AWS::EKS::Nodegroup") == {}
+
+    def test_so_are_the_charts_values_and_the_script(self, pod, catalog):
+        files = shown(pod, catalog)
+        assert pod.only("training", CHART)["Values"] == files["chart-values.yaml"]
+        (script,) = pod.folder.glob("lifecycle.*/on_create.sh")
+        assert script.read_text() == files["lifecycle/on_create.sh"]
+
+
+class TestNodes:
+    def test_one_machine_is_there_for_the_clusters_own_pods_before_anything_runs(self, pod):
+        system = groups(pod)["system"]
+        assert (system["InstanceType"], system["InstanceCount"], system["MinInstanceCount"]) == ("ml.m6i.xlarge", 1, 1)
+        assert "OnStartDeepHealthChecks" not in system
+        assert "CapacityRequirements" not in system
+
+    def test_faulty_ones_are_found_and_replaced_one_by_one(self, pod):
+        made = pod.only("training", CLUSTER)
+        assert (made["NodeRecovery"], made["NodeProvisioningMode"]) == ("Automatic", "Continuous")
+        assert groups(pod)["workers"]["OnStartDeepHealthChecks"] == ["InstanceStress", "InstanceConnectivity"]
+
+    def test_each_group_stands_in_one_zone_with_a_script(self, pod):
+        for each in groups(pod).values():
+            assert len(each["OverrideVpcConfig"]["Subnets"]) == 1
+            assert each["LifeCycleConfig"]["OnCreate"] == "on_create.sh"
+            assert each["KubernetesConfig"]["Labels"] == {"slipway/group": each["InstanceGroupName"]}
+
+    def test_spot_and_a_training_plan(self, spot, planned):
+        assert groups(spot)["workers"]["CapacityRequirements"] == {"Spot": {}}
+        assert groups(planned)["workers"]["TrainingPlanArn"].endswith("training-plan/trn2-december")
+        assert "TrainingPlanArn" not in groups(planned)["system"]
+
+    def test_on_demand_says_nothing_of_either(self, synthesised):
+        made = synthesised(
+            "{slipway: 1, name: plain, target: {kind: hyperpod-eks, region: us-east-2, instance_type: p5.48xlarge,"
+            " nodes: 1}, purchase: {option: on-demand}}"
+        )
+        workers = groups(made)["workers"]
+        assert not {"CapacityRequirements", "TrainingPlanArn"} & workers.keys()
+        assert workers["OnStartDeepHealthChecks"] == ["InstanceStress"], "the other one needs a second instance"
+        assert made.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
+
+    def test_garbage_collection_leaves_their_scripts(self, pod):
+        assert garbage(pod) == []
+
+
+class TestOrder:
+    """Control plane, chart, nodes, and then what runs on them: anything else deadlocks or is not monitored."""
+
+    def test_the_chart_is_there_before_any_node(self, pod):
+        chart, nodes = key_of(pod, CHART), key_of(pod, CLUSTER)
+        assert chart in behind(pod, nodes)
+        assert nodes not in behind(pod, chart)
+        assert key_of(pod, "AWS::EKS::Cluster") in behind(pod, chart)
+
+    def test_the_chart_waits_for_what_its_function_needs(self, pod):
+        before = behind(pod, key_of(pod, CHART))
+        made = pod.template("training")["Resources"]
+        kinds = {made[each]["Type"] for each in before}
+        assert {"AWS::EKS::AccessEntry", "AWS::Lambda::LayerVersion", "AWS::EC2::SecurityGroupEgress"} <= kinds
+
+    def test_nodes_wait_for_the_addons_of_every_node_and_for_their_rules(self, pod):
+        before = behind(pod, key_of(pod, CLUSTER))
+        for name in ("vpc-cni", "kube-proxy", "eks-pod-identity-agent"):
+            assert key_of(pod, "AWS::EKS::Addon", AddonName=name) in before
+        assert set(pod.resources("training", "AWS::EC2::SecurityGroupIngress")) <= before
+
+    def test_what_runs_on_nodes_waits_for_them(self, pod):
+        nodes = key_of(pod, CLUSTER)
+        for name in ("coredns", eks.CERTIFICATES[0], eks.OPERATOR[0]):
+            key = key_of(pod, "AWS::EKS::Addon", AddonName=name)
+            assert nodes in behind(pod, key)
+            assert key not in behind(pod, nodes)
+
+    def test_the_operator_waits_for_certificates_and_for_its_role(self, pod):
+        before = behind(pod, key_of(pod, "AWS::EKS::Addon", AddonName=eks.OPERATOR[0]))
+        assert key_of(pod, "AWS::EKS::Addon", AddonName=eks.CERTIFICATES[0]) in before
+        lent = key_of(pod, "AWS::EKS::PodIdentityAssociation", Namespace="aws-hyperpod")
+        assert lent in before
+        association = pod.resources("training", "AWS::EKS::PodIdentityAssociation")[lent]
+        assert association["ServiceAccount"] == "hp-training-operator-controller-manager"
+        addon = pod.resources("training", "AWS::EKS::Addon")[key_of(pod, "AWS::EKS::Addon", AddonName=eks.OPERATOR[0])]
+        assert "PodIdentityAssociations" not in addon, "the add-on refuses it inside"
+
+
+class TestChart:
+    def test_a_synthesis_needs_neither_chart_nor_layer_and_names_both_by_digest(self, pod):
+        pins, file = chart_pins(), f"slipway-{pod.plan.cluster_name}-training.assets.json"
+        assets = json.loads((pod.folder / file).read_text())["files"]
+        paths = {each["source"]["path"] for each in assets.values()}
+        assert {pins.chart_name, pins.layer_name} <= paths
+        assert not (pod.folder / pins.chart_name).exists()
+        keys = {
+            place["objectKey"]: each["source"]["path"]
+            for each in assets.values()
+            for place in each["destinations"].values()
+        }
+        assert keys[f"{pins.sha256}.zip"] == pins.chart_name
+        assert keys[f"{pins.layer_sha256}.zip"] == pins.layer_name
+
+    def test_the_function_holds_it_to_its_digest_and_fetches_nothing_else(self, pod):
+        made = pod.only("training", CHART)
+        assert (made["Sha256"], made["Key"]) == (chart_pins().sha256, f"{chart_pins().sha256}.zip")
+        roles = pod.resources("training", "AWS::IAM::Role")
+        (role,) = (each for key, each in roles.items() if key.startswith("Chart"))
+        found = {each["Sid"]: each for each in role["Policies"][0]["PolicyDocument"]["Statement"]}
+        assert set(found) == {"FetchChart", "StandInSubnet", "Log"}
+        assert json.dumps(found["FetchChart"]["Resource"]).endswith(f'/{chart_pins().sha256}.zip"]]}}')
+
+    def test_it_stands_in_the_nodes_subnet_where_a_private_api_answers(self, pod):
+        function = functions(pod)["Chart"]
+        network = pod.only("training", CLUSTER)["VpcConfig"]
+        assert function["VpcConfig"] == {
+            "SecurityGroupIds": network["SecurityGroupIds"],
+            "SubnetIds": network["Subnets"],
+        }
+
+    def test_plugins_are_for_what_the_plans_machines_have(self, spot, planned):
+        nvidia, neuron = (yaml.safe_load(each.only("training", CHART)["Values"]) for each in (spot, planned))
+        wanted = [
+            {name: values[f"{name}-device-plugin"]["devicePlugin"]["enabled"] for name in ("nvidia", "neuron")}
+            for values in (nvidia, neuron)
+        ]
+        assert wanted == [{"nvidia": True, "neuron": False}, {"nvidia": False, "neuron": True}]
+        for values, name in ((nvidia, "ml.p5en.48xlarge"), (neuron, "ml.trn2.48xlarge")):
+            assert values["aws-efa-k8s-device-plugin"]["supportedInstanceLabels"]["values"] == [name]
+        assert nvidia["health-monitoring-agent"]["region"] == "us-west-2"
+
+    def test_a_change_of_its_values_is_a_change_of_the_resource(self, spot, planned):
+        values = [each.only("training", CHART)["Values"] for each in (spot, planned)]
+        assert len({hashlib.sha256(each.encode()).hexdigest() for each in values}) == 2
+
+
+class TestRights:
+    def test_no_action_is_a_wildcard_and_every_star_has_its_reason(self, pod):
+        for role in pod.resources("training", "AWS::IAM::Role").values():
+            for document in role.get("Policies", ()):
+                for statement in document["PolicyDocument"]["Statement"]:
+                    actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+                    assert not [each for each in actions if "*" in each]
+                    if statement["Resource"] == "*":
+                        known = ("Look", "LookAtNetwork", "LookAtMachines", "Report", "StandInSubnet")
+                        assert statement["Sid"] in known
+
+    def test_addresses_of_pods_are_the_clusters_subnets(self, pod):
+        roles = pod.resources("training", "AWS::IAM::Role")
+        (machine,) = (each for key, each in roles.items() if key.startswith("MachineRole"))
+        found = {each["Sid"]: each for each in machine["Policies"][0]["PolicyDocument"]["Statement"]}
+        (subnet,) = (each for each in found["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(each))
+        assert found["AddressesOfPods"]["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}
+        assert found["LendRoles"]["Resource"] == {"Fn::GetAtt": [key_of(pod, "AWS::EKS::Cluster"), "Arn"]}
+        jobs = json.dumps(machine["ManagedPolicyArns"])
+        assert "NodePolicy" not in jobs, "what jobs may do is lent to their pods alone"
+
+    def test_the_guard_knows_time_alone(self, spot, planned):
+        told = variables(spot)
+        assert (told["HYPERPOD_EKS"], told["TTL_HOURS"]) == ("slipway-p5en-hyperpod", "48")
+        assert functions(spot)["Guardrails"]["Handler"] == "hyperpod_eks.handler"
+        assert set(rules(spot)) == {"Schedule", "NodeHealth", "State"}
+        assert "nothing looks for idle nodes" in spot.template("training")["Outputs"]["WhatGuards"]["Value"]
+        assert variables(planned)["PREPAID"] == "true"
+
+
+class TestOthersRules:
+    def test_every_finding_is_accepted_for_a_reason(self, pod):
+        found = [each for each in pod.violations if test_rules.accepted(*each) is None]
+        assert [each for each in found if accepted(*each) is None] == []
+
+    def test_nothing_is_accepted_that_does_not_occur(self, spot, planned):
+        found = {accepted(*each) for made in (spot, planned) for each in made.violations}
+        assert found - {None} == set(range(len(ACCEPTED)))
+
+    def test_cfn_lint_finds_nothing(self, pod):
+        assert complaints(pod.folder, pod.plan.place.region) == []
+
+
+def accepted(rule, construct):
+    """The place in ACCEPTED that a violation has, or None."""
+    for index, (rule_pattern, construct_pattern, _) in enumerate(ACCEPTED):
+        if re.fullmatch(rule_pattern, rule) and re.search(f"{construct_pattern}$", construct):
+            return index
+    return None
+
+
+@pytest.mark.parametrize("nodes, added", [(2, [2]), (50, [50]), (120, [50, 50, 20])])
+def test_the_command_that_makes_workers_again_adds_all_of_them(nodes, added):
+    commands = start_commands("us-west-2", "slipway-x", nodes)
+    assert [int(each.rpartition("=")[2]) for each in commands] == added
+    assert all("--nodes-to-add InstanceGroupName=workers," in each for each in commands)
+
+
+@pytest.mark.parametrize(
+    "extra, code",
+    [
+        ({"purchase": {"option": "capacity-block"}}, "hyperpod-ec2-capacity"),
+        ({"purchase": {"option": "training-plan"}}, "plan-without-arn"),
+        ({"storage": {"lustre_gib": 1200}}, "eks-unused"),
+        ({"target": {"queue": "hyperpod-ns-a-localqueue"}}, "queue-without-cluster"),
+        ({"network": {"vpc_id": "vpc-0123456789abcdef0", "subnet_ids": ["subnet-0123456789abcdef0"]}}, "one-zone"),
+        ({"target": {"cluster": "research"}}, "nothing-to-build"),
+    ],
+)
+def test_bad_input_is_a_finding_before_anything_is_synthesised(catalog, tmp_path, extra, code):
+    target = {"kind": "hyperpod-eks", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2}
+    plan = {"slipway": 1, "name": "bad", "target": target, "purchase": {"option": "on-demand"}, **extra}
+    plan["target"] = {**target, **extra.get("target", {})}
+    with pytest.raises(ImpossibleError) as refusal:
+        build_app(pinned_plan(request_of(plan), catalog), outdir=tmp_path)
+    assert code in {each.code for each in refusal.value.findings}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_golden(golden_stack, spot, part):
+    golden_stack("hyperpod-eks-p5en-spot", part, spot.template(part))
