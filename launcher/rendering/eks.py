@@ -1,6 +1,6 @@
 """An EKS cluster of node groups: every decision of it, for what is shown and for what is deployed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import yaml
 
@@ -149,7 +149,7 @@ def plugin_files(facts: InstanceType) -> list[RenderedFile]:
 
 def _plugins(facts: InstanceType) -> PluginsContext:
     """The plugins that a type's nodes need."""
-    neuron = next(_neuron_plugins(), None) if facts.neuron else None
+    neuron = neuron_plugin() if facts.neuron else None
     return PluginsContext(
         resource=resource_name(facts) or "",
         nvidia_plugin=NVIDIA_PLUGIN if is_nvidia(facts) else None,
@@ -160,9 +160,7 @@ def _plugins(facts: InstanceType) -> PluginsContext:
     )
 
 
-def _neuron_plugins() -> Iterator[str]:
-    """Neuron's device plugin, which is one for all of its chips."""
-    images = load_images()
-    for each in images.images:
-        if each.role == "device-plugin":
-            yield f"{each.repository}:{each.tag}"
+def neuron_plugin() -> str | None:
+    """Neuron's device plugin, which is one for all of its chips; None where none is known."""
+    found = (f"{each.repository}:{each.tag}" for each in load_images().images if each.role == "device-plugin")
+    return next(found, None)

@@ -9,8 +9,7 @@ who may reach the API, that pods get the roles that they are lent.
 """
 
 import re
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +17,8 @@ from moto.ec2.models import ec2_backends
 from moto.eks.models import Cluster, EKSBackend, eks_backends
 
 from launcher.catalog.load import load
+from launcher.model.eks import GOVERNANCE, OPERATOR
+from launcher.model.instance_type import InstanceType
 from launcher.rendering.kubernetes_pod import HUGE_PAGES_MIB, resource_name
 from launcher.sandbox.aws import node_groups
 from launcher.sandbox.aws.eks_calls import forget, parts_of
@@ -31,6 +32,8 @@ _BLOCK = "CAPACITY_BLOCK"
 _OWN_OF_GROUPS = ("IamInstanceProfile", "HibernationOptions", "InstanceInitiatedShutdownBehavior")
 """What a launch template of a managed node group may not have (EKS user guide, launch template support)."""
 _EFA, _EFA_RESOURCE = ("efa", "efa-only"), "vpc.amazonaws.com/efa"
+_BRINGS = {OPERATOR[0]: ("hyperpod",), GOVERNANCE[0]: ("kueue",)}
+"""The operators of add-ons, by the names of kubernetes/custom_kinds.yaml."""
 _ALLOCATABLE = 0.95
 """Of a machine's memory, about what kubelet and system leave; assumed."""
 
@@ -54,6 +57,22 @@ class Hosts(Protocol):
 
     def leave(self, name: str, group: str) -> None:
         """Have the machines of a node group go; nothing where the cluster is gone."""
+
+    def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], word: str) -> None:
+        """Install what a chart or an add-on brings: kinds of operators, and objects.
+
+        Args:
+            name: the cluster's.
+            operators: whose kinds are served from then on.
+            objects: to be created.
+            word: what a report says of it, empty for nothing.
+
+        Raises:
+            ClusterFailedError: the cluster refuses an object.
+        """
+
+    def has_chart(self, name: str) -> bool:
+        """Whether HyperPod's chart is installed in a cluster."""
 
     def stop(self, name: str) -> None:
         """Stop a cluster; nothing where there is none of that name."""
@@ -236,6 +255,7 @@ class Eks:
         """All of them."""
         return (
             Model(type="AWS::EKS::Cluster", make=self._make_cluster, change=_keep, remove=self._remove_cluster),
+            Model(type="AWS::EKS::Addon", make=self._make_addon, change=_keep, remove=_nothing),
             Model(type="AWS::EKS::Nodegroup", make=self._make_group, change=_keep, remove=self._remove_group),
             *_WITHOUT_MACHINES,
         )
@@ -249,11 +269,22 @@ class Eks:
             raise ResourceRefusedError(str(problem)) from problem
         # It answers on loopback, without TLS.
         cluster.certificate_authority = {}
-        return Made(physical_resource_id=cluster.name, attributes={**made.attributes, "Endpoint": cluster.endpoint})
+        own = {"Endpoint": cluster.endpoint, "CertificateAuthorityData": ""}
+        return Made(physical_resource_id=cluster.name, attributes={**made.attributes, **own})
 
     def _remove_cluster(self, wanted: Wanted, made: Made) -> None:
         _remove_cluster(wanted, made)
         self.hosts.stop(made.physical_resource_id)
+
+    def _make_addon(self, wanted: Wanted) -> Made:
+        made = _make_addon(wanted)
+        cluster, _, name = made.physical_resource_id.partition("|")
+        if name in _BRINGS:
+            try:
+                self.hosts.install(cluster, _BRINGS[name], (), "")
+            except ClusterFailedError as problem:
+                raise ResourceRefusedError(str(problem)) from problem
+        return made
 
     def _make_group(self, wanted: Wanted) -> Made:
         made = _make_group(wanted)
@@ -277,14 +308,7 @@ def _machines(wanted: Wanted, group: str) -> Machines:
     data = _template(wanted, wanted.need("LaunchTemplate")["Id"])
     facts = load().instance_types.get(data["InstanceType"])
     subnet = _subnet(wanted, wanted.need("Subnets")[0])
-    devices = Counter(
-        {_EFA_RESOURCE: sum(each.get("InterfaceType") in _EFA for each in data.get("NetworkInterfaces", []))}
-    )
-    room = {"hugepages-2Mi": f"{HUGE_PAGES_MIB}Mi"} if devices[_EFA_RESOURCE] else {"hugepages-2Mi": "0"}
-    if facts is not None:
-        room |= {"cpu": str(facts.vcpus), "memory": f"{int(facts.memory_gib * _ALLOCATABLE)}Gi"}
-        resource = resource_name(facts)
-        devices.update({resource: facts.accelerators} if resource is not None else {})
+    efa = sum(each.get("InterfaceType") in _EFA for each in data.get("NetworkInterfaces", []))
     return Machines(
         group=group,
         count=int(wanted.need("ScalingConfig")["DesiredSize"]),
@@ -292,14 +316,30 @@ def _machines(wanted: Wanted, group: str) -> Machines:
         capacity_type=str(wanted.get("CapacityType")),
         zone=str(subnet.availability_zone),
         zone_id=str(subnet.availability_zone_id),
-        room=room,
-        devices={name: str(count) for name, count in devices.items() if count},
+        room=room_of(facts, efa),
+        devices=devices_of(facts, efa),
         labels=dict(wanted.get("Labels", {})),
     )
 
 
+def room_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
+    """What pods can ask of a machine beside devices; huge pages are set aside for EFA's."""
+    room = {"hugepages-2Mi": f"{HUGE_PAGES_MIB}Mi" if efa else "0"}
+    if facts is not None:
+        room |= {"cpu": str(facts.vcpus), "memory": f"{int(facts.memory_gib * _ALLOCATABLE)}Gi"}
+    return room
+
+
+def devices_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
+    """What device plugins show of a machine: chips by the catalog, and so many EFA interfaces."""
+    found = {_EFA_RESOURCE: efa}
+    resource = None if facts is None else resource_name(facts)
+    if facts is not None and resource is not None:
+        found[resource] = facts.accelerators
+    return {name: str(count) for name, count in found.items() if count}
+
+
 _WITHOUT_MACHINES = (
-    Model(type="AWS::EKS::Addon", make=_make_addon, change=_keep, remove=_nothing),
     Model(type="AWS::EKS::AccessEntry", make=_make_entry, change=_keep, remove=_nothing),
     Model(type="AWS::EKS::PodIdentityAssociation", make=_make_association, change=_keep, remove=_nothing),
 )

@@ -1,4 +1,4 @@
-"""AWS::SageMaker::Cluster: a HyperPod cluster with Slurm, made of a checked request.
+"""AWS::SageMaker::Cluster: a HyperPod cluster with Slurm, made of a checked request; with EKS, hyperpod_nodes.py.
 
 Emulated: the check of the request; a cluster and its instances in moto's SageMaker, to be listed and described there;
 a Slurm with a node for each instance of the workers, and with the settings that the controller's script adds; another
@@ -17,11 +17,14 @@ from typing import Any
 from moto.fsx.models import fsx_backends
 from moto.sagemaker.models import ClusterNode, SageMakerModelBackend, sagemaker_backends
 
+from launcher.sandbox.aws import hyperpod_nodes
 from launcher.sandbox.aws.buckets import backend_of
+from launcher.sandbox.aws.eks import Hosts
 from launcher.sandbox.aws.fleet import EmulatedEc2
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
 from launcher.sandbox.aws.training_plans import bought_in
+from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.cluster.hyperpod_request import Account, RequestRefusedError, read, script_of_controller
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, SubnetFacts
 
@@ -140,9 +143,10 @@ class PodFleet:
 
 @dataclass(frozen=True, slots=True)
 class HyperPod:
-    """The model, over what runs the clusters."""
+    """The model, over what runs the clusters and the Kubernetes that nodes join."""
 
     clusters: Clusters
+    hosts: Hosts
 
     def model(self) -> Model:
         """It."""
@@ -153,10 +157,11 @@ class HyperPod:
 
     def _made(self, wanted: Wanted, cluster_id: str) -> Made:
         """A cluster; ones that are there by that name are refused."""
-        ec2, spec = EmulatedEc2(wanted.account_id, wanted.region_name), _checked(wanted)
-        known = _sagemaker(wanted).clusters
-        if spec.name in known:
-            raise ResourceRefusedError(f"Resource Already Exists: Cluster with name {spec.name} already exists")
+        name, known = wanted.need("ClusterName"), _sagemaker(wanted).clusters
+        of_eks = eks_name(wanted.properties) is not None
+        spec = hyperpod_nodes.checked(wanted, self.hosts) if of_eks else _checked(wanted)
+        if name in known:
+            raise ResourceRefusedError(f"Resource Already Exists: Cluster with name {name} already exists")
         cluster = PodCluster(
             request=deepcopy(dict(wanted.properties)),
             region_name=wanted.region_name,
@@ -165,13 +170,21 @@ class HyperPod:
             tags=list(wanted.get("Tags", [])),
             creation_time=datetime.now(UTC),
         )
+        if isinstance(spec, ClusterSpec):
+            self._start(wanted, spec, cluster)
+        else:
+            hyperpod_nodes.join(wanted, self.hosts, cluster)
+        known[name] = cluster  # type: ignore[assignment]  # asked by name and not by type
+        attributes = {"ClusterArn": cluster.arn, "ClusterStatus": _IN_SERVICE}
+        return Made(physical_resource_id=name, attributes=attributes)
+
+    def _start(self, wanted: Wanted, spec: ClusterSpec, cluster: PodCluster) -> None:
+        """Start the Slurm of a cluster."""
+        fleet = PodFleet(cluster=cluster, ec2=EmulatedEc2(wanted.account_id, wanted.region_name))
         try:
-            self.clusters.start(spec, PodFleet(cluster=cluster, ec2=ec2))
+            self.clusters.start(spec, fleet)
         except ClusterFailedError as failure:
             raise ResourceRefusedError(str(failure)) from failure
-        known[spec.name] = cluster  # type: ignore[assignment]  # asked by name and not by type
-        attributes = {"ClusterArn": cluster.arn, "ClusterStatus": _IN_SERVICE}
-        return Made(physical_resource_id=spec.name, attributes=attributes)
 
     def _update(self, wanted: Wanted, before: Made) -> Made:
         name = wanted.need("ClusterName")
@@ -179,13 +192,26 @@ class HyperPod:
             raise ResourceRefusedError(
                 f"ClusterName cannot be changed, it was {before.physical_resource_id}, got {name}"
             )
-        _checked(wanted)
+        if eks_name(wanted.properties) is None:
+            _checked(wanted)
+        else:
+            hyperpod_nodes.checked(wanted, self.hosts)
         self._delete(wanted, before)
         return self._made(wanted, str(before.attributes["ClusterArn"]).rpartition("/")[2])
 
     def _delete(self, wanted: Wanted, cluster: Made) -> None:
-        self.clusters.stop(cluster.physical_resource_id)
-        _sagemaker(wanted).clusters.pop(cluster.physical_resource_id, None)
+        found = _sagemaker(wanted).clusters.pop(cluster.physical_resource_id, None)
+        end(found, self.clusters, self.hosts)
+
+
+def end(found: Any, clusters: Clusters, hosts: Hosts) -> None:
+    """End what runs for a cluster: its Slurm, or its nodes in an EKS cluster, which stays."""
+    if found is None:
+        return
+    if eks_name(found.request) is None:
+        clusters.stop(found.cluster_name)
+    else:
+        hyperpod_nodes.leave(found, hosts)
 
 
 def _sagemaker(wanted: Wanted) -> SageMakerModelBackend:

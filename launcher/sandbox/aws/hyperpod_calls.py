@@ -16,8 +16,10 @@ from moto.sagemaker.exceptions import ResourceNotFound, ValidationError
 from moto.sagemaker.models import SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 
-from launcher.sandbox.aws.hyperpod import PodCluster
+from launcher.sandbox.aws.eks import Hosts
+from launcher.sandbox.aws.hyperpod import PodCluster, end
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
+from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 
 _MOST_IDS = 99
 """Of one BatchDeleteClusterNodes (SageMaker developer guide, "Scaling down a SageMaker HyperPod cluster")."""
@@ -26,23 +28,25 @@ _UPDATED = frozenset(("ClusterName", "InstanceGroups", "NodeRecovery"))
 _RECOVERIES = ("Automatic", "None")
 
 
-def install(clusters: Clusters) -> None:
-    """Give the calls to moto's SageMaker, over what runs the clusters."""
+def install(clusters: Clusters, hosts: Hosts) -> None:
+    """Give the calls to moto's SageMaker, over what runs the clusters and the Kubernetes that nodes join."""
 
     def update_cluster(response: Any) -> ActionResult:
         """Change how many instances groups have, and whether faulty ones are replaced."""
         pod, asked = _pod(response), response._get_params()  # noqa: SLF001  the way moto's own responses read
+        _refuse_of_eks(pod, "UpdateCluster")
         return ActionResult({"ClusterArn": _updated(clusters, pod, asked)})
 
     def batch_delete_cluster_nodes(response: Any) -> ActionResult:
         """Delete instances by their ids."""
         pod, asked = _pod(response), response._get_params()  # noqa: SLF001  the same
+        _refuse_of_eks(pod, "BatchDeleteClusterNodes")
         return ActionResult(_deleted(clusters, pod, asked))
 
     def delete_cluster(response: Any) -> ActionResult:
         """Delete a cluster."""
         pod = _pod(response)
-        clusters.stop(pod.cluster_name)
+        end(pod, clusters, hosts)
         response.sagemaker_backend.clusters.pop(pod.cluster_name, None)
         return ActionResult({"ClusterArn": pod.arn})
 
@@ -50,6 +54,12 @@ def install(clusters: Clusters) -> None:
         setattr(SageMakerResponse, call.__name__, call)
     for name in _BY_NAME:
         setattr(SageMakerModelBackend, name, _by_name_or_arn(getattr(SageMakerModelBackend, name)))
+
+
+def _refuse_of_eks(pod: PodCluster, call: str) -> None:
+    """Go on only with a cluster of Slurm."""
+    if eks_name(pod.request) is not None:
+        raise NotImplementedError(f"the sandbox's {call} does not know clusters with EKS")
 
 
 def _by_name_or_arn(answer: Callable[..., Any]) -> Callable[..., Any]:

@@ -26,6 +26,7 @@ from launcher.sandbox.aws.compute_fleet import Fleets
 from launcher.sandbox.aws.eks import Eks, Hosts
 from launcher.sandbox.aws.endpoints import Endpoints
 from launcher.sandbox.aws.hyperpod import HyperPod
+from launcher.sandbox.aws.hyperpod_chart import HyperPodChart
 from launcher.sandbox.aws.ledger import Ledger
 from launcher.sandbox.aws.parallelcluster import Clusters, ParallelCluster
 from launcher.sandbox.aws.placeholder import METADATA, NOTHING_MADE
@@ -63,7 +64,8 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct) -> None:
             *security_groups.MODELS,
             *of_parallelcluster,
             *Endpoints(conduct).models(),
-            HyperPod(clusters).model(),
+            HyperPod(clusters, clusters).model(),
+            HyperPodChart(clusters).model(),
             METADATA,
         )
     }
@@ -81,6 +83,6 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct) -> None:
     intrinsics.install()
     buckets.install()
     file_systems.install()
-    hyperpod_calls.install(clusters)
+    hyperpod_calls.install(clusters, clusters)
     eks_calls.install(clusters)
     training_plans.install()

@@ -1,7 +1,7 @@
 """What a request for a HyperPod cluster with Slurm asks for, checked against the AWS that it would be made in.
 
-Its shape is held against SageMaker's own model of CreateCluster; what only a cluster on EKS has is none of it here. All
-problems are gathered.
+Its shape is held against SageMaker's own model of CreateCluster; what only a cluster on EKS has is in
+hyperpod_eks_request.py. All problems are gathered.
 """
 
 import re
@@ -52,7 +52,7 @@ def script_of_controller(request: Mapping[str, Any]) -> tuple[str, str] | None:
     """The bucket and key of the script that the controller runs, None where the request names none that could be."""
     for group in request.get("InstanceGroups", []):
         if group.get("SlurmConfig", {}).get("NodeType") == "Controller":
-            return _script(group)
+            return script_place(group)
     return None
 
 
@@ -65,7 +65,7 @@ def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
     found = [Problem(path="", message=each) for each in complaints("sagemaker", ("CreateCluster",), request)]
     found.extend(_absent(request))
     if not found:
-        for check in (_of_the_parts, _of_the_groups, _of_the_training_plans):
+        for check in (_of_the_parts, _of_the_groups, training_plan_problems):
             found.extend(check(request, account))
     if found:
         raise RequestRefusedError(found)
@@ -74,9 +74,9 @@ def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
     names = dict.fromkeys(_partition(each) for each in compute)
     return ClusterSpec(
         name=request["ClusterName"],
-        head_instance_type=_ec2_type(controller),
-        head_subnet_id=_network(request, controller)["Subnets"][0],
-        head_security_groups=tuple(_network(request, controller)["SecurityGroupIds"]),
+        head_instance_type=ec2_type(controller),
+        head_subnet_id=network_of(request, controller)["Subnets"][0],
+        head_security_groups=tuple(network_of(request, controller)["SecurityGroupIds"]),
         queues=tuple(Queue(name=each, exclusive=False, settings={}) for each in names),
         groups=tuple(_node_group(request, each, account.aws) for each in compute),
         settings=tuple(_SETTING.findall(account.script)),
@@ -93,16 +93,19 @@ def _partition(group: Mapping[str, Any]) -> str:
     return str(group["SlurmConfig"]["PartitionNames"][0])
 
 
-def _ec2_type(group: Mapping[str, Any]) -> str:
+def ec2_type(group: Mapping[str, Any]) -> str:
+    """What EC2 calls a group's type."""
     return str(group["InstanceType"]).removeprefix(_PREFIX)
 
 
-def _network(request: Mapping[str, Any], group: Mapping[str, Any]) -> Mapping[str, Any]:
+def network_of(request: Mapping[str, Any], group: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Subnets and security groups of a group: its own, or those of the whole."""
     network: Mapping[str, Any] = group.get("OverrideVpcConfig") or request["VpcConfig"]
     return network
 
 
-def _script(group: Mapping[str, Any]) -> tuple[str, str] | None:
+def script_place(group: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Bucket and key of a group's script; None where it names none that could be."""
     scripts = group.get("LifeCycleConfig", {})
     bucket, _, folder = str(scripts.get("SourceS3Uri", "")).removeprefix("s3://").partition("/")
     name = scripts.get("OnCreate")
@@ -144,17 +147,19 @@ def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Pro
             yield Problem(path=f"{path}.SlurmConfig.PartitionNames", message="the sandbox takes one name")
         if group["InstanceCount"] < 1:
             yield Problem(path=f"{path}.InstanceCount", message=f"got {group['InstanceCount']}, allowed: 1 and more")
-        yield from _machines(request, group, account.aws, path)
-        yield from _files(group, account, path)
+        yield from machine_problems(request, group, account.aws, path)
+        yield from file_problems(group, account, path)
 
 
-def _machines(request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFacts, path: str) -> Iterator[Problem]:
+def machine_problems(
+    request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFacts, path: str
+) -> Iterator[Problem]:
     """Instances of a type that is there, in subnets and security groups that are there."""
-    facts = _facts(group, aws)
+    facts = facts_of(group, aws)
     if facts is None:
         message = f"got {group['InstanceType']!r}, allowed: {_PREFIX} and a type that EC2 has"
         yield Problem(path=f"{path}.InstanceType", message=message)
-    network = _network(request, group)
+    network = network_of(request, group)
     for subnet in network["Subnets"]:
         if aws.subnet(subnet) is None:
             yield Problem(path=path, message=f"no subnet {subnet!r} in {aws.region}")
@@ -169,7 +174,7 @@ def _machines(request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFact
         yield Problem(path=path, message=message)
 
 
-def _of_the_training_plans(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+def training_plan_problems(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
     """Training plans that are there, with the instances that the groups take of them."""
     taken: dict[str, int] = {}
     for index, group in enumerate(request["InstanceGroups"]):
@@ -195,14 +200,14 @@ def _against(
         yield f"the training plan is {status}, allowed: {', '.join(_USABLE)}"
     if group["InstanceType"] != bought.instance_type:
         yield f"the training plan has {bought.instance_type}, got {group['InstanceType']}"
-    for subnet in [aws.subnet(each) for each in _network(request, group)["Subnets"]]:
+    for subnet in [aws.subnet(each) for each in network_of(request, group)["Subnets"]]:
         if subnet is not None and bought.zone_id is not None and subnet.zone_id != bought.zone_id:
             yield f"the training plan is in {bought.zone_id}, the subnet in {subnet.zone_id}"
 
 
-def _files(group: Mapping[str, Any], account: Account, path: str) -> Iterator[Problem]:
+def file_problems(group: Mapping[str, Any], account: Account, path: str) -> Iterator[Problem]:
     """A script that can be fetched, and file systems that can be mounted."""
-    script = _script(group)
+    script = script_place(group)
     if script is None or not account.aws.has_object(*script):
         uri = f"{group['LifeCycleConfig']['SourceS3Uri']}/{group['LifeCycleConfig']['OnCreate']}"
         yield Problem(path=f"{path}.LifeCycleConfig", message=f"no object {uri}")
@@ -212,19 +217,20 @@ def _files(group: Mapping[str, Any], account: Account, path: str) -> Iterator[Pr
             yield Problem(path=f"{path}.InstanceStorageConfigs", message=f"no file system {name}")
 
 
-def _facts(group: Mapping[str, Any], aws: AwsFacts) -> TypeFacts | None:
-    return aws.instance_type(_ec2_type(group)) if group["InstanceType"].startswith(_PREFIX) else None
+def facts_of(group: Mapping[str, Any], aws: AwsFacts) -> TypeFacts | None:
+    """What EC2 says of a group's type; None for none that is there."""
+    return aws.instance_type(ec2_type(group)) if group["InstanceType"].startswith(_PREFIX) else None
 
 
 def _node_group(request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFacts) -> NodeGroup:
-    facts, network, count = _facts(group, aws), _network(request, group), group["InstanceCount"]
+    facts, network, count = facts_of(group, aws), network_of(request, group), group["InstanceCount"]
     if facts is None:
         raise KeyError(group["InstanceType"])
     name = group["InstanceGroupName"]
     return NodeGroup(
         queue=_partition(group),
         name=name,
-        instance_type=_ec2_type(group),
+        instance_type=ec2_type(group),
         capacity_type="SPOT" if "Spot" in group.get("CapacityRequirements", {}) else "ONDEMAND",
         min_count=count,
         max_count=count,
@@ -244,7 +250,7 @@ def _left_out(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
     """What is checked as far as it can be, and then not done."""
     yield "srun --auto-resume (a job whose machine failed is put back into the queue)"
     for group in request["InstanceGroups"]:
-        name, facts = f"group {group['InstanceGroupName']}", _facts(group, aws)
+        name, facts = f"group {group['InstanceGroupName']}", facts_of(group, aws)
         yield f"{name}: {group['LifeCycleConfig']['OnCreate']} (not run)"
         if _part(group) != "Compute":
             yield f"{name}: its machines (nothing runs on them)"

@@ -4,7 +4,7 @@ Lives in the server's process. Daemons and nodes belong to it, so that they end 
 """
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.cluster.nodes import Node, NodeView
 from launcher.sandbox.cluster.specification import ClusterSpec, Fleet, NodeGroup
 from launcher.sandbox.kubernetes.hosted import HostedKubernetes, Machines
+from launcher.sandbox.kubernetes.statuses import RefusedError
 from launcher.sandbox.slurm import daemons, files
 from launcher.sandbox.slurm.files import SlurmPlaces
 from launcher.sandbox.slurm.local_slurm import LocalSlurm
@@ -237,6 +238,7 @@ class Registry:
         """
         self._pods = pods or (lambda _: {})
         self._kubernetes: dict[str, HostedKubernetes] = {}
+        self._charted: set[str] = set()
         self._folder = folder
         self._mark = mark
         self._with_slurm = with_slurm
@@ -290,6 +292,25 @@ class Registry:
             raise ClusterFailedError(f"{machines.count} nodes are more than the {_MOST_NODES} that a sandbox runs")
         self._hosted(name).join(machines)
 
+    def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], word: str) -> None:
+        """Install what a chart or an add-on brings into an EKS cluster.
+
+        Raises:
+            ClusterFailedError: it refuses an object.
+        """
+        try:
+            self._hosted(name).install(operators, objects, word)
+        except RefusedError as refused:
+            raise ClusterFailedError(f"{name}: {refused}") from refused
+        if objects:
+            with self._lock:
+                self._charted.add(name)
+
+    def has_chart(self, name: str) -> bool:
+        """Whether HyperPod's chart is installed in an EKS cluster."""
+        with self._lock:
+            return name in self._charted
+
     def leave(self, name: str, group: str) -> None:
         """Have the machines of a node group go; nothing where its cluster is gone."""
         with self._lock:
@@ -314,6 +335,7 @@ class Registry:
     def stop(self, name: str) -> None:
         """Stop a cluster; nothing where there is none of that name."""
         with self._lock:
+            self._charted.discard(name)
             found = [self._clusters.pop(name, None), self._kubernetes.pop(name, None)]
             for cluster in found:
                 if cluster is not None:

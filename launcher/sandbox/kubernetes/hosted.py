@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.kubernetes.cluster import KubernetesCluster
+from launcher.sandbox.kubernetes.kinds import shipped
 
 SCHEDULER = "kubernetes"
 _LIVING = ("Pending", "Running")
@@ -26,7 +27,8 @@ _ENDS = {"Complete": "COMPLETED", "Failed": "FAILED"}
 class Machines:
     """The machines of a node group, which are alike.
 
-    `room` is what pods can ask of each beside devices, `devices` what its device plugins show, by resource.
+    `room` is what pods can ask of each beside devices, `devices` what its device plugins show, by resource. `managed`
+    says that they are a node group of EKS.
     """
 
     group: str
@@ -38,17 +40,21 @@ class Machines:
     room: Mapping[str, str]
     devices: Mapping[str, str]
     labels: Mapping[str, str]
+    managed: bool = True
 
     @property
     def node_labels(self) -> dict[str, str]:
-        """What EKS and the kubelet label each of them with."""
+        """What EKS and the kubelet label each of them with; HyperPod's are in no node group of EKS."""
         own = {
             "node.kubernetes.io/instance-type": self.instance_type,
             "topology.kubernetes.io/zone": self.zone,
             "topology.k8s.aws/zone-id": self.zone_id,
-            "eks.amazonaws.com/nodegroup": self.group,
-            "eks.amazonaws.com/capacityType": self.capacity_type,
         }
+        if self.managed:
+            own |= {
+                "eks.amazonaws.com/nodegroup": self.group,
+                "eks.amazonaws.com/capacityType": self.capacity_type,
+            }
         return {**own, **self.labels}
 
 
@@ -84,6 +90,7 @@ class HostedKubernetes:
         self._machines: dict[str, Machines] = {}
         self._groups: list[str] = []
         self._nodes: dict[str, NodeView] = {}
+        self._words: list[str] = []
         self._lock = threading.RLock()
 
     @property
@@ -155,6 +162,19 @@ class HostedKubernetes:
             found = self._nodes.pop(name, None)
         if found is not None and found.life:
             self._kubernetes.take_node(name)
+
+    def install(self, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], word: str) -> None:
+        """Serve the kinds of operators, and create objects.
+
+        Raises:
+            RefusedError: the cluster does not take one.
+        """
+        for kind in shipped(operators):
+            self._kubernetes.api.kinds.add(kind)
+        for each in objects:
+            self._kubernetes.create(each)
+        with self._lock:
+            self._words += [word] if word else []
 
     def leave(self, group: str) -> None:
         """Have the machines of a node group go, with what runs on them."""
@@ -235,7 +255,7 @@ class HostedKubernetes:
             "head_node": "",
             "settings": {},
             "nodes": [asdict(each) for each in self.nodes()],
-            "left_out": [],
+            "left_out": list(self._words),
         }
 
     def stop(self) -> None:

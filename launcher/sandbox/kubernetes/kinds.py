@@ -38,6 +38,7 @@ _OWN = (
     ("", "v1", "serviceaccounts", "ServiceAccount", True),
     ("batch", "v1", "jobs", "Job", True),
     ("apps", "v1", "daemonsets", "DaemonSet", True),
+    ("apps", "v1", "deployments", "Deployment", True),
     ("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False),
     ("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False),
     ("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False),

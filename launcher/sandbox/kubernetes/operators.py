@@ -216,7 +216,7 @@ def _hyperpod_pod(name: str, job: Object, spec: Object, rank: int, total: int) -
     pod = {**template["spec"], "restartPolicy": "Never"}
     pod["containers"] = [_with_variables(each, values) for each in pod["containers"]]
     given = template.get("metadata", {})
-    labels = {**given.get("labels", {}), "HyperPodPyTorchJob.sagemaker.amazonaws.com/job-name": job["metadata"]["name"]}
+    labels = {**given.get("labels", {}), "hyperpodpytorchjob.sagemaker.amazonaws.com/job-name": job["metadata"]["name"]}
     metadata = {"name": name, "labels": labels, "annotations": given.get("annotations", {})}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
 

@@ -12,7 +12,9 @@ from launcher.pricing.priced import Priced
 from launcher.sandbox import staying
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.environment import ACCOUNT
+from launcher.sandbox.kubernetes.hyperpod_chart import stand_ins
 from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.deploy.chart import there
 from launcher.workflow.deploy.deployment import DeployOptions
 from launcher.workflow.deploy.readback.reading import ClusterState, QueueState
 from launcher.workflow.deploy.steps import DeployContext
@@ -96,7 +98,18 @@ def context_in(box: Sandbox, priced: Priced, plan: Plan, options: DeployOptions)
         max_usd=priced.context.rules.max_usd,
         approve=options.approve,
         root=options.root if options.box is not None else None,
+        pinned=lambda: _chart_in_sandbox(options),
     )
+
+
+def _chart_in_sandbox(options: DeployOptions) -> Mapping[str, bytes]:
+    """HyperPod's chart and the layer with helm where they are there, else small ones of the sandbox's own."""
+    found = there(options.environment)
+    if found is not None:
+        options.tell("HyperPod's chart is in the cache: the sandbox renders it")
+        return found
+    options.tell("HyperPod's chart is not in the cache: a small one of the sandbox's own stands in its place")
+    return stand_ins()
 
 
 def left_out(box: Sandbox, checked: Verification, stand_ins: Iterable[str]) -> tuple[str, ...]:

@@ -58,7 +58,9 @@ def disruption_for(
     """
     if box is None or cluster is None or after_s is None:
         return Undisturbed()
-    kind = _NodeFailure if target_of(plan.place.target).resumes_jobs else _Interruption
+    row = target_of(plan.place.target)
+    # Of pods the cluster itself says what became of them, and spot in HyperPod drains its node as EC2's does.
+    kind = _NodeFailure if row.resumes_jobs and not row.pods else _Interruption
     return kind(box=box, cluster=cluster, watch=watch, folder=folder, after_s=after_s, tell=tell)
 
 

@@ -1,0 +1,108 @@
+"""AWS::SageMaker::Cluster whose orchestrator is EKS: a checked request, and nodes in the Kubernetes of that cluster.
+
+Emulated: the check of the request; a cluster and its instances in moto's SageMaker; a node of Kubernetes for each
+instance, with HyperPod's labels, whose chips and interfaces can be asked for once the chart's plugins show them. Not
+emulated: that a script runs, health checks, the time that instances take, groups that are changed later.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from moto.ec2.models import ec2_backends
+from moto.eks.models import eks_backends
+
+from launcher.catalog.load import load
+from launcher.rendering.kubernetes_pod import HEALTHY
+from launcher.sandbox.aws.eks import Hosts, devices_of, room_of
+from launcher.sandbox.aws.fleet import EmulatedEc2
+from launcher.sandbox.aws.model import ResourceRefusedError, Wanted
+from launcher.sandbox.aws.parallelcluster import ClusterFailedError
+from launcher.sandbox.aws.training_plans import bought_in
+from launcher.sandbox.cluster.hyperpod_eks_request import ControlPlane, eks_name, refuse
+from launcher.sandbox.cluster.hyperpod_request import Account, RequestRefusedError, ec2_type, network_of
+from launcher.sandbox.kubernetes.hosted import Machines
+
+COMPUTE = ("sagemaker.amazonaws.com/compute-type", "hyperpod")
+
+
+class Described(Protocol):
+    """A cluster as moto's SageMaker keeps it."""
+
+    request: dict[str, Any]
+
+    def add(self, group_name: str) -> str:
+        """Bring an instance of a group; its id."""
+        ...
+
+
+def checked(wanted: Wanted, hosts: Hosts) -> str:
+    """The EKS cluster that a request's nodes join.
+
+    Raises:
+        ResourceRefusedError: they would not come up, with every reason.
+    """
+    request = dict(wanted.properties)
+    name, ec2 = str(eks_name(request)), ec2_backends[wanted.account_id][wanted.region_name]
+    found = eks_backends[wanted.account_id][wanted.region_name].clusters.get(name)
+    vpc_of = {each.id: each.vpc_id for zone in ec2.subnets.values() for each in zone.values()}
+    control = None
+    if found is not None:
+        own = found.resources_vpc_config["subnetIds"][0]
+        control = ControlPlane(version=found.version, vpc_id=vpc_of[own], has_chart=hosts.has_chart(name))
+    account = Account(
+        aws=EmulatedEc2(wanted.account_id, wanted.region_name),
+        script="",
+        file_systems=frozenset(),
+        training_plans=bought_in(wanted.account_id, wanted.region_name),
+    )
+    try:
+        refuse(request, account, control, vpc_of)
+    except RequestRefusedError as refusal:
+        raise ResourceRefusedError(str(refusal)) from refusal
+    return name
+
+
+def join(wanted: Wanted, hosts: Hosts, cluster: Described) -> None:
+    """Have the instances of every group join their EKS cluster.
+
+    Raises:
+        ResourceRefusedError: they are more than a sandbox runs.
+    """
+    name = str(eks_name(cluster.request))
+    ec2 = EmulatedEc2(wanted.account_id, wanted.region_name)
+    for group in cluster.request["InstanceGroups"]:
+        subnet = ec2.subnet(network_of(cluster.request, group)["Subnets"][0])
+        machines = _machines(group, zone="" if subnet is None else subnet.zone, zone_id=getattr(subnet, "zone_id", ""))
+        try:
+            hosts.join(name, machines)
+        except ClusterFailedError as problem:
+            raise ResourceRefusedError(str(problem)) from problem
+        for _ in range(group["InstanceCount"]):
+            cluster.add(group["InstanceGroupName"])
+
+
+def leave(cluster: Described, hosts: Hosts) -> None:
+    """Have the nodes of a cluster leave; the control plane stays."""
+    for group in cluster.request["InstanceGroups"]:
+        hosts.leave(str(eks_name(cluster.request)), group["InstanceGroupName"])
+
+
+def _machines(group: Mapping[str, Any], *, zone: str, zone_id: str) -> Machines:
+    """A group's machines, as Kubernetes sees them."""
+    facts = load().instance_types.get(ec2_type(group))
+    efa = 0 if facts is None else facts.efa_interfaces
+    own = dict(group.get("KubernetesConfig", {}).get("Labels", {}))
+    key, value = COMPUTE
+    labels = {key: value, "sagemaker.amazonaws.com/instance-group-name": group["InstanceGroupName"], **own}
+    return Machines(
+        group=group["InstanceGroupName"],
+        count=group["InstanceCount"],
+        instance_type=group["InstanceType"],
+        capacity_type="SPOT" if "Spot" in group.get("CapacityRequirements", {}) else "ON_DEMAND",
+        zone=zone,
+        zone_id=zone_id,
+        room=room_of(facts, efa),
+        devices=devices_of(facts, efa),
+        labels={HEALTHY.key: HEALTHY.value, **labels},
+        managed=False,
+    )

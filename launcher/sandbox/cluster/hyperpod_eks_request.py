@@ -1,0 +1,130 @@
+"""What a request for a HyperPod cluster with EKS asks for, checked against the AWS that it would be made in.
+
+Its shape is held against SageMaker's own model of CreateCluster; the rules beyond it are the developer guide's
+(HyperPod with EKS, spot instances, deep health checks; 2026-11) and the API reference's. All problems are gathered.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.sandbox.aws.api_shape import complaints
+from launcher.sandbox.cluster.hyperpod_request import (
+    Account,
+    RequestRefusedError,
+    file_problems,
+    machine_problems,
+    network_of,
+    training_plan_problems,
+)
+from launcher.sandbox.cluster.schema import Problem
+
+_OF_THE_WHOLE = ("ClusterName", "InstanceGroups", "VpcConfig", "Orchestrator")
+_OF_A_GROUP = ("InstanceType", "LifeCycleConfig")
+"""SageMaker wants a lifecycle script of every group, even of one without instances."""
+MOST_GROUPS = 20
+OLDEST, NEWEST = (1, 30), (1, 35)
+"""Versions of Kubernetes that HyperPod takes (2026-10)."""
+CONTINUOUS = "Continuous"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlane:
+    """An EKS cluster that nodes would join: its version, the VPC of its subnets, and whether the chart is in it."""
+
+    version: str
+    vpc_id: str
+    has_chart: bool
+
+
+def eks_name(request: Mapping[str, Any]) -> str | None:
+    """The name of the EKS cluster that a request's nodes join; None for one with Slurm."""
+    arn = request.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn")
+    return None if arn is None else str(arn).rpartition("/")[2]
+
+
+def refuse(
+    request: Mapping[str, Any], account: Account, control: ControlPlane | None, vpc_of: Mapping[str, str]
+) -> None:
+    """Go on only with a request whose nodes would come up.
+
+    Args:
+        request: CreateCluster's.
+        account: what the machines find.
+        control: the EKS cluster that it names, None where there is none of that name.
+        vpc_of: the VPC of every subnet that is there.
+
+    Raises:
+        RequestRefusedError: they would not, with every reason.
+    """
+    found = [Problem(path="", message=each) for each in complaints("sagemaker", ("CreateCluster",), request)]
+    found.extend(_absent(request))
+    if not found:
+        found.extend(_of_the_control_plane(request, control, vpc_of))
+        found.extend(_of_the_groups(request, account))
+        found.extend(training_plan_problems(request, account))
+    if found:
+        raise RequestRefusedError(found)
+
+
+def _absent(request: Mapping[str, Any]) -> Iterator[Problem]:
+    """What the cluster cannot be made without, and what is Slurm's."""
+    yield from (Problem(path=key, message="missing") for key in _OF_THE_WHOLE if key not in request)
+    for index, group in enumerate(request.get("InstanceGroups", [])):
+        path = f"InstanceGroups[{index}]"
+        yield from (Problem(path=f"{path}.{key}", message="missing") for key in _OF_A_GROUP if key not in group)
+        for key in ("SourceS3Uri", "OnCreate"):
+            if key not in group.get("LifeCycleConfig", {key: ""}):
+                yield Problem(path=f"{path}.LifeCycleConfig.{key}", message="missing")
+        if "SlurmConfig" in group:
+            yield Problem(path=f"{path}.SlurmConfig", message="the orchestrator is EKS")
+
+
+def _of_the_control_plane(
+    request: Mapping[str, Any], control: ControlPlane | None, vpc_of: Mapping[str, str]
+) -> Iterator[Problem]:
+    """A cluster that is there, in a version that HyperPod takes, in the nodes' VPC, with HyperPod's chart."""
+    path = "Orchestrator.Eks.ClusterArn"
+    if control is None:
+        yield Problem(path=path, message=f"no EKS cluster {eks_name(request)}")
+        return
+    version = tuple(int(each) for each in control.version.split("."))
+    if not OLDEST <= version <= NEWEST:
+        yield Problem(path=path, message=f"Kubernetes {control.version}, HyperPod takes 1.30 to 1.35")
+    if not control.has_chart:
+        message = "HyperPod's chart is not installed in it: nodes would be neither monitored nor replaced"
+        yield Problem(path=path, message=message)
+    others = {
+        vpc_of.get(subnet) for group in request["InstanceGroups"] for subnet in network_of(request, group)["Subnets"]
+    }
+    if others - {control.vpc_id}:
+        yield Problem(path="VpcConfig", message=f"nodes must be in the control plane's VPC {control.vpc_id}")
+
+
+def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+    groups = request["InstanceGroups"]
+    if len(groups) > MOST_GROUPS:
+        yield Problem(path="InstanceGroups", message=f"got {len(groups)}, allowed: {MOST_GROUPS}")
+    names = [each["InstanceGroupName"] for each in groups]
+    for name in sorted({each for each in names if names.count(each) > 1}):
+        yield Problem(path="InstanceGroups", message=f"{name} is there twice")
+    continuous = request.get("NodeProvisioningMode") == CONTINUOUS
+    for index, group in enumerate(groups):
+        path = f"InstanceGroups[{index}]"
+        if "Spot" in group.get("CapacityRequirements", {}):
+            if not continuous:
+                yield Problem(path=path, message=f"spot needs NodeProvisioningMode {CONTINUOUS}")
+            if "TrainingPlanArn" in group:
+                yield Problem(path=path, message="instances of a training plan are not bought on spot")
+        least = group.get("MinInstanceCount")
+        if least is not None and least > group["InstanceCount"]:
+            yield Problem(path=f"{path}.MinInstanceCount", message=f"got {least}, allowed: {group['InstanceCount']}")
+        if group.get("OnStartDeepHealthChecks") and group.get("KubernetesConfig", {}).get("Taints"):
+            yield Problem(path=f"{path}.KubernetesConfig.Taints", message="not with deep health checks")
+        zones = {
+            facts.zone for subnet in network_of(request, group)["Subnets"] if (facts := account.aws.subnet(subnet))
+        }
+        if len(zones) > 1:
+            yield Problem(path=path, message=f"a group stands in one zone, got {', '.join(sorted(zones))}")
+        yield from machine_problems(request, group, account.aws, path)
+        yield from file_problems(group, account, path)

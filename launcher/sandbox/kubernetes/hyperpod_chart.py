@@ -1,0 +1,112 @@
+"""HyperPod's chart in the sandbox: the real one rendered by helm, or a small one of our own in its place."""
+
+import io
+import platform
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from launcher.catalog.hyperpod_chart import chart_pins
+from launcher.model.eks import VERSION
+from launcher.rendering.eks import EFA_PLUGIN, NVIDIA_PLUGIN, neuron_plugin
+from launcher.rendering.eks_contexts import PluginsContext
+from launcher.rendering.engine import rendered
+
+STAND_IN = "slipway-stand-in.yaml"
+"""What a chart of our own is known by."""
+_OWN = Path(__file__).with_name("hyperpod_chart.yaml")
+_HELM = "helm/helm"
+_RENDERED_WITHIN_S = 120
+_RUNS_ON = ("Linux", "x86_64")
+"""What the helm of the layer is made for: Lambda."""
+
+
+class HelmFailedError(Exception):
+    """Helm does not render a chart."""
+
+
+def stand_ins() -> dict[str, bytes]:
+    """Archives in the place of chart and layer, by the names that an assembly has for them."""
+    pins, made = chart_pins(), io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr(STAND_IN, _OWN.read_bytes())
+    return {name: made.getvalue() for name in (pins.chart_name, pins.layer_name)}
+
+
+def is_stand_in(content: bytes) -> bool:
+    """Whether an archive is of our own."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return archive.namelist() == [STAND_IN]
+
+
+def runs_here() -> bool:
+    """Whether the layer's helm runs on this machine."""
+    return (platform.system(), platform.machine()) == _RUNS_ON
+
+
+def own_objects(values: str) -> Iterator[dict[str, Any]]:
+    """The objects of the chart of our own: what is always there, and the device plugins that the values ask for."""
+    yield from yaml.safe_load_all(_OWN.read_text(encoding="utf-8"))
+    told = yaml.safe_load(values)
+    efa = told["aws-efa-k8s-device-plugin"]
+    nvidia = told["nvidia-device-plugin"]["devicePlugin"]["enabled"]
+    neuron = told["neuron-device-plugin"]["devicePlugin"]["enabled"]
+    types = tuple(_types(told))
+    context = PluginsContext(
+        resource="aws.amazon.com/neuron" if neuron else "nvidia.com/gpu",
+        nvidia_plugin=NVIDIA_PLUGIN if nvidia else None,
+        efa_plugin=EFA_PLUGIN if efa["devicePlugin"]["enabled"] else None,
+        device_plugin=neuron_plugin() if neuron else None,
+        instance_types=types,
+        neuron_types=types,
+    )
+    files = ["kubernetes/plugins.yaml.j2"] if context.nvidia_plugin or context.efa_plugin else []
+    for each in [*files, *(["kubernetes/device-plugin.yaml.j2"] if neuron else [])]:
+        yield from (document for document in yaml.safe_load_all(rendered(each, context)) if document)
+
+
+def _types(told: Mapping[str, Any]) -> Iterator[str]:
+    """The types of nodes that plugins are for, wherever the values name them."""
+    for key, value in told.items():
+        if key == "values" and isinstance(value, list):
+            yield from value
+        elif isinstance(value, Mapping):
+            yield from _types(value)
+        elif isinstance(value, list):
+            for each in value:
+                yield from _types(each if isinstance(each, Mapping) else {})
+
+
+def rendered_by_helm(chart: bytes, layer: bytes, values: str, *, release: str, namespace: str) -> list[dict[str, Any]]:
+    """The objects of the real chart.
+
+    Args:
+        chart: its archive.
+        layer: the archive with helm.
+        values: what it is told, YAML.
+        release: its name.
+        namespace: where it goes.
+
+    Raises:
+        HelmFailedError: helm does not render it.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, told, helm = (Path(scratch, name) for name in ("chart", "values.yaml", "helm"))
+        with zipfile.ZipFile(io.BytesIO(chart)) as archive:
+            archive.extractall(folder)
+        with zipfile.ZipFile(io.BytesIO(layer)) as archive:
+            helm.write_bytes(archive.read(_HELM))
+        helm.chmod(0o700)
+        told.write_text(values, encoding="utf-8")
+        command = [str(helm), "template", release, str(folder), "--include-crds", "--namespace", namespace]
+        command += ["--values", str(told), "--kube-version", f"{VERSION}.0"]
+        own = {f"HELM_{each}_HOME": str(Path(scratch, each)) for each in ("CACHE", "CONFIG", "DATA")}
+        done = subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=_RENDERED_WITHIN_S)
+    if done.returncode != 0:
+        raise HelmFailedError(f"helm template: {done.stderr.strip()[-2000:]}")
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
