@@ -26,7 +26,7 @@ TABLES = {
 """The table, and the one place of each layer that names what builds a target."""
 OWN = {
     "launcher/planning/eks.py": {TargetKind.PARALLELCLUSTER},
-    "launcher/planning/hyperpod_eks.py": {TargetKind.HYPERPOD_SLURM, TargetKind.EKS},
+    "launcher/planning/hyperpod_eks.py": {TargetKind.HYPERPOD_SLURM},
     "launcher/planning/hyperpod.py": {TargetKind.HYPERPOD_SLURM, TargetKind.PARALLELCLUSTER},
     "launcher/rendering/cluster.py": {TargetKind.PARALLELCLUSTER},
     "launcher/rendering/eks.py": {TargetKind.EKS},

@@ -1,0 +1,158 @@
+"""The function that installs HyperPod's chart, as Lambda runs it: S3 and STS are moto's, helm is a script."""
+
+import base64
+import hashlib
+import importlib.util
+import io
+import json
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from launcher.catalog.assets import asset
+
+REGION, CLUSTER = "us-east-2", "slipway-x"
+HELM = """#!/bin/sh
+# helm upgrade --install NAME CHART ...: says what it was told, and fails as often as a file tells.
+left=$(cat "{folder}/failures" 2>/dev/null || echo 0)
+if [ "$left" -gt 0 ]; then echo $((left - 1)) > "{folder}/failures"; cat "{folder}/words" >&2; exit 1; fi
+printf '%s\\n' "$@" > "{folder}/told"
+printf '%s\\n' "$HELM_KUBEAPISERVER" "$HELM_KUBETOKEN" > "{folder}/environment"
+cp "$HELM_KUBECAFILE" "{folder}/ca"
+cp "$4/Chart.yaml" "{folder}/Chart.yaml"
+cp "$8" "{folder}/values"
+"""
+
+
+@pytest.fixture
+def function(tmp_path, monkeypatch):
+    """The module, with a helm that leaves word in `tmp_path`."""
+    helm = tmp_path / "helm"
+    helm.write_text(HELM.format(folder=tmp_path))
+    helm.chmod(0o700)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.setenv(name, REGION)
+    monkeypatch.setenv("HELM_PROGRAM", str(helm))
+    spec = importlib.util.spec_from_file_location("chart_function", asset("templates/chart/chart.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with mock_aws():
+        yield module
+
+
+@pytest.fixture
+def asked(function):
+    """The properties of the resource, with a chart in S3."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("Chart.yaml", "name: hyperpod\n")
+    content = made.getvalue()
+    s3 = boto3.client("s3")
+    s3.create_bucket(Bucket="assets", CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_object(Bucket="assets", Key="c.zip", Body=content)
+    return {
+        "Bucket": "assets",
+        "Key": "c.zip",
+        "Sha256": hashlib.sha256(content).hexdigest(),
+        "Release": "hyperpod-dependencies",
+        "Namespace": "kube-system",
+        "Values": "global: {region: us-east-2}\n",
+        "Cluster": CLUSTER,
+        "Endpoint": "https://api.example",
+        "Authority": base64.b64encode(b"a certificate").decode(),
+    }
+
+
+def test_the_chart_is_installed_as_this_role_with_the_values_that_are_given(function, asked, tmp_path):
+    function.install(asked, boto3.client, lambda _: None)
+    words = (tmp_path / "told").read_text().splitlines()
+    assert words[:3] == ["upgrade", "--install", "hyperpod-dependencies"]
+    assert words[4:7] == ["--namespace", "kube-system", "--values"]
+    endpoint, token = (tmp_path / "environment").read_text().splitlines()
+    assert endpoint == "https://api.example"
+    url = base64.urlsafe_b64decode(token.removeprefix("k8s-aws-v1.") + "==").decode()
+    assert "Action=GetCallerIdentity" in url
+    assert "x-k8s-aws-id" in url
+    assert (tmp_path / "ca").read_text() == "a certificate"
+    assert (tmp_path / "values").read_text() == asked["Values"]
+    assert (tmp_path / "Chart.yaml").read_text() == "name: hyperpod\n"
+    assert token not in " ".join(words), "arguments are for everybody to see"
+
+
+def test_another_chart_than_the_pinned_one_is_not_installed(function, asked, tmp_path):
+    with pytest.raises(function.ChartError, match="pinned is 0000"):
+        function.install({**asked, "Sha256": "0" * 64}, boto3.client, lambda _: None)
+    assert not (tmp_path / "told").exists()
+
+
+def test_an_access_entry_that_is_not_known_yet_is_waited_for(function, asked, tmp_path):
+    (tmp_path / "failures").write_text("2")
+    (tmp_path / "words").write_text("Error: the server has asked for the client to provide credentials")
+    pauses = []
+    function.install(asked, boto3.client, pauses.append)
+    assert pauses == [function.PAUSE_S] * 2
+
+
+def test_another_failure_is_none_to_wait_for(function, asked, tmp_path):
+    (tmp_path / "failures").write_text("9")
+    (tmp_path / "words").write_text("Error: template: no such value")
+    pauses = []
+    with pytest.raises(function.ChartError, match="no such value"):
+        function.install(asked, boto3.client, pauses.append)
+    assert pauses == []
+
+
+class Answers:
+    """Where CloudFormation waits for an answer."""
+
+    def __init__(self):
+        answers = self.got = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_PUT(self):
+                answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_):
+                """Nothing."""
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/answer"
+
+
+@pytest.fixture
+def answers():
+    made = Answers()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def event(kind, asked, url):
+    told = {"StackId": "s", "RequestId": "r", "LogicalResourceId": "l", "ResponseURL": url}
+    return {"RequestType": kind, "ResourceProperties": asked, **told}
+
+
+def test_cloudformation_is_answered_whatever_happens(function, asked, answers, tmp_path):
+    function.handler(event("Create", asked, answers.url), None)
+    with pytest.raises(function.ChartError):
+        function.handler(event("Update", {**asked, "Sha256": "0" * 64}, answers.url), None)
+    assert [each["Status"] for each in answers.got] == ["SUCCESS", "FAILED"]
+    assert "pinned is" in answers.got[1]["Reason"]
+    assert {each["PhysicalResourceId"] for each in answers.got} == {f"{CLUSTER}/hyperpod-dependencies"}
+
+
+def test_nothing_keeps_a_stack_from_being_deleted(function, answers, tmp_path):
+    """The chart goes with its cluster: whatever was not made, there is nothing to undo."""
+    gone = {"Cluster": CLUSTER, "Release": "hyperpod-dependencies"}
+    function.handler(event("Delete", gone, answers.url), None)
+    assert answers.got[0]["Status"] == "SUCCESS"
+    assert not (tmp_path / "told").exists()

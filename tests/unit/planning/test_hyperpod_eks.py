@@ -1,0 +1,66 @@
+"""What HyperPod with EKS refuses and remarks: of clusters that are made, and of jobs for those that stand."""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.planning.hyperpod_eks import refusals, remarks
+from launcher.planning.pin import pinned_plan
+from launcher.pricing.idle_tail import NEVER_H, tail_hours, tail_line
+
+CATALOG = load()
+BASE = {
+    "slipway": 1,
+    "name": "x",
+    "target": {"kind": "hyperpod-eks", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2},
+    "purchase": {"option": "on-demand"},
+}
+
+
+def asked(**sections):
+    whole = {**BASE, **sections, "target": {**BASE["target"], **sections.get("target", {})}}
+    plan = pinned_plan(plan_file.loads(yaml.safe_dump(whole)), CATALOG)
+    return plan.request, plan.place
+
+
+def codes(found):
+    return [each.code for each in found]
+
+
+def refused(request, place):
+    return codes(refusals(request, place, CATALOG.instance_types))
+
+
+def test_a_cluster_that_is_made_and_a_job_for_one_that_stands_are_both_taken():
+    assert refused(*asked()) == []
+    assert refused(*asked(target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"})) == []
+
+
+def test_a_region_without_an_image_of_the_health_monitor_is_refused_for_clusters_that_are_made():
+    request, place = asked()
+    assert refused(request, replace(place, region="eu-west-3")) == ["no-health-monitor"]
+    request, place = asked(target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"})
+    assert refused(request, replace(place, region="eu-west-3")) == []
+
+
+@pytest.mark.parametrize("guardrails, said", [({}, True), ({"ttl_h": 24}, False)])
+def test_nodes_that_only_time_ends_are_remarked_on(guardrails, said):
+    found = codes(remarks(*asked(guardrails=guardrails), CATALOG.instance_types))
+    assert ("hyperpod-eks-idle" in found) is said
+    assert "hyperpod-health-checks" in found
+
+
+def test_the_quote_counts_what_nothing_ends():
+    """Slurm's guard would end them after minutes; here it is a day, or the time to live."""
+    request, place = asked(workload={"train": {"hours": 5}})
+    assert tail_hours(place, request, 5.0) == NEVER_H
+    assert "nothing looks for idle nodes" in tail_line(place, request, NEVER_H).source
+    request, place = asked(workload={"train": {"hours": 5}}, guardrails={"ttl_h": 8})
+    assert tail_hours(place, request, 5.0) == 3.0
+    request, place = asked(
+        workload={"train": {"hours": 5}}, target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"}
+    )
+    assert tail_hours(place, request, 5.0) < 1.0, "who has the cluster has its nodes"

@@ -1,0 +1,121 @@
+"""Where HyperPod's chart comes from: a folder that is named, the cache, its publishers; what a failure says."""
+
+import json
+import threading
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from launcher.cdk.commands import Assembly
+from launcher.model.errors import ImpossibleError, QuoteMismatchError
+from launcher.workflow.deploy import chart
+from launcher.workflow.deploy.chart import NAMED, chart_and_layer, kept_in, there
+from tests.unit.cdk.test_chart import content, pins  # noqa: F401 - fixtures
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        """Nothing."""
+
+
+@pytest.fixture
+def publisher(tmp_path, content):  # noqa: F811 - the fixture
+    """A server with the files, and what was asked of it."""
+    folder = tmp_path / "published"
+    folder.mkdir()
+    for name, text in content.items():
+        (folder / name).write_bytes(text)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", folder
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def own(publisher, pins, monkeypatch):  # noqa: F811 - the fixture
+    """Pins whose files that server has."""
+    files = tuple(replace(each, url=f"{publisher[0]}/{each.name}") for each in pins.files)
+    made = replace(pins, files=files)
+    monkeypatch.setattr(chart, "chart_pins", lambda: made)
+    return made
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+
+def test_it_is_fetched_once_and_kept(own, environment, publisher):
+    told = []
+    made = chart_and_layer(environment, told.append)
+    assert set(made) == {own.chart_name, own.layer_name}
+    assert len(told) == len(own.files)
+    for each in publisher[1].iterdir():
+        each.unlink()
+    assert chart_and_layer(environment, told.append) == made
+    assert len(told) == len(own.files)
+    assert there(environment) == made
+
+
+def test_nothing_is_kept_that_is_not_what_is_pinned(own, environment, publisher):
+    (publisher[1] / "elsewhere-2.tgz").write_bytes(b"changed by its publisher")
+    with pytest.raises(ImpossibleError, match="is not what this version installs"):
+        chart_and_layer(environment, lambda _: None)
+    assert there(environment) is None
+    assert not list(kept_in(environment).glob("*.tgz"))
+
+
+def test_a_network_that_does_not_reach_them_gets_the_command(own, environment, publisher):
+    (publisher[1] / "helm.whl").unlink()
+    with pytest.raises(ImpossibleError, match="nothing was deployed") as refused:
+        chart_and_layer(environment, lambda _: None)
+    assert "curl -fL" in refused.value.hint
+    assert all(each.url in refused.value.hint for each in own.files)
+    assert NAMED in refused.value.hint
+
+
+def test_a_folder_that_is_named_is_taken_and_nothing_is_fetched(own, environment, publisher, tmp_path):
+    named = {**environment, NAMED: str(publisher[1])}
+    told = []
+    assert set(chart_and_layer(named, told.append)) == {own.chart_name, own.layer_name}
+    assert told == []
+    assert not kept_in(environment).exists()
+    with pytest.raises(ImpossibleError, match=r"lacks chart\.tar\.gz, elsewhere-2\.tgz, helm\.whl"):
+        chart_and_layer({**environment, NAMED: str(tmp_path / "empty")}, told.append)
+
+
+class TestAssembly:
+    """A synthesis names the files; they are laid beside its templates before they are deployed."""
+
+    @pytest.fixture
+    def folder(self, tmp_path):
+        made = tmp_path / "assembly"
+        made.mkdir()
+        (made / "manifest.json").write_text(json.dumps({"artifacts": {}}))
+        return made
+
+    def test_it_knows_whether_it_names_the_chart(self, folder):
+        from launcher.catalog.hyperpod_chart import chart_pins
+
+        assert not Assembly.read(folder).names_chart
+        files = {"files": {"x": {"source": {"path": chart_pins().chart_name}}}}
+        (folder / "x.assets.json").write_text(json.dumps(files))
+        assert Assembly.read(folder).names_chart
+
+    def test_what_is_laid_into_it_is_sealed_with_it(self, folder):
+        whole = Assembly.read(folder).completed({"chart.zip": b"chart"})
+        assert (folder / "chart.zip").read_bytes() == b"chart"
+        whole.refuse_if_changed()
+        (folder / "chart.zip").write_bytes(b"another")
+        with pytest.raises(QuoteMismatchError):
+            whole.refuse_if_changed()
+
+    def test_nothing_is_laid_into_one_that_was_changed(self, folder):
+        made = Assembly.read(folder)
+        (folder / "more.json").write_text("{}")
+        with pytest.raises(QuoteMismatchError):
+            made.completed({"chart.zip": b"chart"})
+        assert not (folder / "chart.zip").exists()
