@@ -63,4 +63,4 @@ def test_the_quote_counts_what_nothing_ends():
     request, place = asked(
         workload={"train": {"hours": 5}}, target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"}
     )
-    assert tail_hours(place, request, 5.0) < 1.0, "who has the cluster has its nodes"
+    assert tail_hours(place, request, 5.0) == 1.0, "who has the cluster has its nodes"
