@@ -48,7 +48,8 @@ def test_a_region_without_an_image_of_the_health_monitor_is_refused_for_clusters
 
 @pytest.mark.parametrize("guardrails, said", [({}, True), ({"ttl_h": 24}, False)])
 def test_nodes_that_only_time_ends_are_remarked_on(guardrails, said):
-    found = codes(remarks(*asked(guardrails=guardrails), CATALOG.instance_types))
+    request, place = asked(guardrails=guardrails)
+    found = codes(remarks(request, place, CATALOG.instance_types))
     assert ("hyperpod-eks-idle" in found) is said
     assert "hyperpod-health-checks" in found
 
