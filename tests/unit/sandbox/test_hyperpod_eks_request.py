@@ -1,0 +1,145 @@
+"""What the sandbox refuses of a request for a HyperPod cluster with EKS, and what its chart is."""
+
+import copy
+
+import pytest
+import yaml
+
+from launcher.catalog.hyperpod_chart import chart_pins
+from launcher.sandbox.cluster.hyperpod_eks_request import ControlPlane, refuse
+from launcher.sandbox.cluster.hyperpod_request import RequestRefusedError
+from launcher.sandbox.kubernetes.hyperpod_chart import is_stand_in, own_objects, stand_ins
+from launcher.sandbox.kubernetes.judge import refusals
+from tests.unit.sandbox.test_hyperpod_request import ACCOUNT, PLANS
+
+CONTROL = ControlPlane(version="1.35", vpc_id="vpc-1", has_chart=True)
+SCRIPTS = {"SourceS3Uri": "s3://assets/scripts", "OnCreate": "on_create.sh"}
+ROLE = "arn:aws:iam::123456789012:role/machines"
+REQUEST = {
+    "ClusterName": "slipway-x",
+    "NodeProvisioningMode": "Continuous",
+    "NodeRecovery": "Automatic",
+    "Orchestrator": {"Eks": {"ClusterArn": "arn:aws:eks:us-east-2:123456789012:cluster/slipway-x"}},
+    "VpcConfig": {"SecurityGroupIds": ["sg-efa"], "Subnets": ["subnet-1"]},
+    "InstanceGroups": [
+        {
+            "InstanceGroupName": "system",
+            "InstanceType": "ml.m6i.xlarge",
+            "InstanceCount": 1,
+            "MinInstanceCount": 1,
+            "ExecutionRole": ROLE,
+            "LifeCycleConfig": SCRIPTS,
+        },
+        {
+            "InstanceGroupName": "workers",
+            "InstanceType": "ml.p5.48xlarge",
+            "InstanceCount": 2,
+            "ExecutionRole": ROLE,
+            "LifeCycleConfig": SCRIPTS,
+            "OnStartDeepHealthChecks": ["InstanceStress", "InstanceConnectivity"],
+            "CapacityRequirements": {"Spot": {}},
+        },
+    ],
+}
+
+
+def refused(change=lambda _: None, control=CONTROL):
+    """What is said against the request after a change; "" where it is taken."""
+    request = copy.deepcopy(REQUEST)
+    change(request)
+    try:
+        refuse(request, ACCOUNT, control, {"subnet-1": "vpc-1"})
+    except RequestRefusedError as refusal:
+        return str(refusal)
+    return ""
+
+
+def workers(**changes):
+    def change(request):
+        group = request["InstanceGroups"][1]
+        for key, value in changes.items():
+            if value is None:
+                group.pop(key)
+            else:
+                group[key] = value
+
+    return change
+
+
+def whole(**changes):
+    return lambda request: request.update(changes)
+
+
+def test_a_sound_one_is_taken():
+    assert refused() == ""
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (workers(LifeCycleConfig=None), "LifeCycleConfig: missing"),
+        (workers(LifeCycleConfig={**SCRIPTS, "OnCreate": "other.sh"}), "no object s3://assets/scripts/other.sh"),
+        (workers(SlurmConfig={"NodeType": "Compute"}), "the orchestrator is EKS"),
+        (workers(InstanceGroupName="system"), "system is there twice"),
+        (workers(MinInstanceCount=3), "MinInstanceCount: got 3, allowed: 2"),
+        (workers(InstanceType="p5.48xlarge"), "InstanceType"),
+        (workers(TrainingPlanArn=PLANS[0].arn), "not bought on spot"),
+        (
+            workers(TrainingPlanArn=PLANS[2].arn, CapacityRequirements=None),
+            "takes 2 instances, the training plan has 1",
+        ),
+        (workers(KubernetesConfig={"Taints": [{"Key": "a", "Effect": "NoSchedule"}]}), "not with deep health checks"),
+        (workers(Nonsense=1), "Nonsense"),
+        (whole(NodeProvisioningMode="None"), "NodeProvisioningMode"),
+        (lambda request: request.pop("NodeProvisioningMode"), "spot needs NodeProvisioningMode Continuous"),
+        (whole(VpcConfig={"SecurityGroupIds": ["sg-plain"], "Subnets": ["subnet-1"]}), "EFA needs"),
+        (whole(VpcConfig={"SecurityGroupIds": ["sg-efa"], "Subnets": ["subnet-2"]}), "the control plane's VPC"),
+    ],
+)
+def test_what_hyperpod_would_refuse_is_refused(change, said):
+    assert said in refused(change)
+
+
+@pytest.mark.parametrize(
+    "control, said",
+    [
+        (None, "no EKS cluster slipway-x"),
+        (ControlPlane(version="1.36", vpc_id="vpc-1", has_chart=True), "HyperPod takes 1.30 to 1.35"),
+        (ControlPlane(version="1.35", vpc_id="vpc-1", has_chart=False), "chart is not installed"),
+        (ControlPlane(version="1.35", vpc_id="vpc-2", has_chart=True), "the control plane's VPC"),
+    ],
+)
+def test_nodes_join_what_is_ready_for_them(control, said):
+    assert said in refused(control=control)
+
+
+class TestChart:
+    """The small one in the place of HyperPod's."""
+
+    @staticmethod
+    def values(*, nvidia, efa):
+        types = ["ml.p5.48xlarge" if nvidia else "ml.trn2.48xlarge"]
+        return yaml.safe_dump(
+            {
+                "nvidia-device-plugin": {"devicePlugin": {"enabled": nvidia}},
+                "neuron-device-plugin": {"devicePlugin": {"enabled": not nvidia}},
+                "aws-efa-k8s-device-plugin": {
+                    "devicePlugin": {"enabled": efa},
+                    "supportedInstanceLabels": {"values": types},
+                },
+            }
+        )
+
+    @pytest.mark.parametrize("nvidia, plugins", [(True, {"nvidia", "aws-efa"}), (False, {"neuron", "aws-efa"})])
+    def test_a_cluster_takes_every_object_of_it(self, nvidia, plugins):
+        made = list(own_objects(self.values(nvidia=nvidia, efa=True)))
+        assert [each for document in made for each in refusals(document)] == []
+        names = [each["metadata"]["name"] for each in made if each["kind"] == "DaemonSet"]
+        assert {
+            plugin for plugin in ("nvidia", "neuron", "aws-efa") if any(plugin in each for each in names)
+        } == plugins
+
+    def test_it_is_known_for_what_it_is(self):
+        made = stand_ins()
+        assert set(made) == {chart_pins().chart_name, chart_pins().layer_name}
+        assert all(is_stand_in(each) for each in made.values())
