@@ -140,8 +140,11 @@ class KubernetesCluster:
         if kind is None:
             what = f"{document.get('apiVersion')}, Kind={document.get('kind')}"
             raise RefusedError("NotFound", f"no matches for {what}")
-        space = document.get("metadata", {}).get("namespace", "default") if kind.namespaced else ""
-        self.api.create(kind, space, dict(document))
+        metadata = dict(document.get("metadata", {}))
+        # Of what stands in no namespace the API server drops one that is named (apiserver, rest/meta.go).
+        space = metadata.get("namespace", "default") if kind.namespaced else ""
+        own = metadata if space else {name: value for name, value in metadata.items() if name != "namespace"}
+        self.api.create(kind, space, {**document, "metadata": own})
 
     def nodes(self) -> list[Object]:
         """The nodes that there are."""

@@ -77,8 +77,8 @@ class Kinds:
             raise RefusedError("NotFound", "the server could not find the requested resource") from None
 
     def __iter__(self) -> Iterator[Kind]:
-        """All of them."""
-        return iter(self._found.values())
+        """All of them at this moment: operators bring more."""
+        return iter(tuple(self._found.values()))
 
 
 def shipped(names: tuple[str, ...]) -> list[Kind]:
