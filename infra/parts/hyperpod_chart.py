@@ -1,7 +1,6 @@
 """HyperPod's chart in an EKS cluster: a function in the cluster's network that installs it, and the resource for it."""
 
 from aws_cdk import Aws, CfnResource, RemovalPolicy, Stack
-from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -34,6 +33,7 @@ class HyperPodChart(Construct):
     """The chart, installed. Its API may be private: the function stands where the nodes do.
 
     Attributes:
+        function: what installs it.
         resource: nodes come after it.
     """
 
@@ -64,10 +64,22 @@ class HyperPodChart(Construct):
             security_group_id: of the function: one that the control plane lets in.
         """
         super().__init__(scope, id_)
+        self._cluster, self._pins, self._chart = cluster, pins, chart
         log = logs.CfnLogGroup(self, "Log", retention_in_days=LOG_RETENTION_DAYS)
         log.apply_removal_policy(RemovalPolicy.DESTROY)
         role = self._role(log, chart)
-        self._enter(cluster, role)
+        # Charts make roles of Kubernetes, which administrators alone may.
+        entry = cluster.admit(self, "Entry", role)
+        place = lambda_.CfnFunction.VpcConfigProperty(subnet_ids=[subnet_id], security_group_ids=[security_group_id])
+        self.function = self._function(role, log, layer, place)
+        self.resource = self._release(values)
+        # Without role, entry and log the function could not do its work yet, or, at the end, any more.
+        self.resource.node.add_dependency(role, entry, log)
+
+    def _function(
+        self, role: iam.Role, log: logs.CfnLogGroup, layer: PinnedAsset, place: lambda_.CfnFunction.VpcConfigProperty
+    ) -> lambda_.CfnFunction:
+        """What installs the chart, with helm in its layer."""
         code = assets.Asset(self, "Code", path=str(asset("templates/chart")), exclude=["__pycache__"])
         helm = lambda_.CfnLayerVersion(
             self,
@@ -77,7 +89,7 @@ class HyperPodChart(Construct):
             compatible_architectures=["x86_64"],
             content=lambda_.CfnLayerVersion.ContentProperty(s3_bucket=layer.bucket, s3_key=layer.key),
         )
-        self.function = lambda_.CfnFunction(
+        return lambda_.CfnFunction(
             self,
             "Function",
             code=lambda_.CfnFunction.CodeProperty(s3_bucket=code.s3_bucket_name, s3_key=code.s3_object_key),
@@ -85,16 +97,18 @@ class HyperPodChart(Construct):
             runtime=_RUNTIME,
             architectures=["x86_64"],
             role=role.role_arn,
-            description=f"Slipway: installs HyperPod's chart into {cluster.name}",
+            description=f"Slipway: installs HyperPod's chart into {self._cluster.name}",
             timeout=_SECONDS,
             memory_size=_MEMORY_MB,
             layers=[helm.ref],
             logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=log.ref),
-            vpc_config=lambda_.CfnFunction.VpcConfigProperty(
-                subnet_ids=[subnet_id], security_group_ids=[security_group_id]
-            ),
+            vpc_config=place,
         )
-        self.resource = CfnResource(
+
+    def _release(self, values: str) -> CfnResource:
+        """The chart as CloudFormation has it installed."""
+        cluster, chart = self._cluster, self._chart
+        return CfnResource(
             self,
             "Release",
             type=KIND,
@@ -103,7 +117,7 @@ class HyperPodChart(Construct):
                 "ServiceTimeout": str(_SECONDS + 60),
                 "Bucket": chart.bucket,
                 "Key": chart.key,
-                "Sha256": pins.sha256,
+                "Sha256": self._pins.sha256,
                 "Release": RELEASE,
                 "Namespace": NAMESPACE,
                 "Values": values,
@@ -112,8 +126,6 @@ class HyperPodChart(Construct):
                 "Authority": cluster.resource.attr_certificate_authority_data,
             },
         )
-        # Without role policy, entry and log the function could not do its work yet, or, at the end, any more.
-        self.resource.node.add_dependency(role, self.entry, log)
 
     def _role(self, log: logs.CfnLogGroup, chart: PinnedAsset) -> iam.Role:
         """One statement a purpose."""
@@ -139,7 +151,3 @@ class HyperPodChart(Construct):
                 )
             },
         )
-
-    def _enter(self, cluster: EksCluster, role: iam.Role) -> None:
-        """Let the function into the cluster: charts make roles of Kubernetes, which administrators alone may."""
-        self.entry: eks.CfnAccessEntry = cluster.admit(self, "Entry", role)

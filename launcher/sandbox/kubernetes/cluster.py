@@ -16,7 +16,7 @@ from typing import Any, Self
 from launcher.sandbox.kubernetes import device_plugins, job_controller, kueue, operators, placing
 from launcher.sandbox.kubernetes.api import Api, disrupt
 from launcher.sandbox.kubernetes.controllers import Cluster
-from launcher.sandbox.kubernetes.kinds import Kind, shipped
+from launcher.sandbox.kubernetes.kinds import shipped
 from launcher.sandbox.kubernetes.kubelet import PodRun
 from launcher.sandbox.kubernetes.logs import read_log
 from launcher.sandbox.kubernetes.server import Server
@@ -129,22 +129,6 @@ class KubernetesCluster:
             "lastTransitionTime": now(),
         }
         self._cluster.set_status("", "nodes", made, {"allocatable": room, "capacity": room, "conditions": [ready]})
-
-    def create(self, document: Mapping[str, Any]) -> None:
-        """Create an object of any kind that is served, in its own namespace; its kind's paths say which.
-
-        Raises:
-            RefusedError: it is not taken, or nothing of its kind is served.
-        """
-        kind = next((each for each in self.api.kinds if _is(document, each)), None)
-        if kind is None:
-            what = f"{document.get('apiVersion')}, Kind={document.get('kind')}"
-            raise RefusedError("NotFound", f"no matches for {what}")
-        metadata = dict(document.get("metadata", {}))
-        # Of what stands in no namespace the API server drops one that is named (apiserver, rest/meta.go).
-        space = metadata.get("namespace", "default") if kind.namespaced else ""
-        own = metadata if space else {name: value for name, value in metadata.items() if name != "namespace"}
-        self.api.create(kind, space, {**document, "metadata": own})
 
     def nodes(self) -> list[Object]:
         """The nodes that there are."""
@@ -409,7 +393,3 @@ class KubernetesCluster:
             call()
         except RefusedError:
             return
-
-
-def _is(document: Mapping[str, Any], kind: Kind) -> bool:
-    return (document.get("apiVersion"), document.get("kind")) == (kind.api_version, kind.kind)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.kubernetes import manifests
 from launcher.sandbox.kubernetes.cluster import KubernetesCluster
 from launcher.sandbox.kubernetes.kinds import shipped
 
@@ -172,7 +173,7 @@ class HostedKubernetes:
         for kind in shipped(operators):
             self._kubernetes.api.kinds.add(kind)
         for each in objects:
-            self._kubernetes.create(each)
+            manifests.create(self._kubernetes.api, each)
         with self._lock:
             self._words += [word] if word else []
 
