@@ -39,7 +39,10 @@ def _nodes(reading: Reading, state: PodState) -> None:
     system = (ml_name(head_node(place.nodes, plan.request.storage.head_node)), 1)
     checks.equal("its nodes join", reading.main.outputs["EksArn"], state.eks_arn)
     checks.equal("instance groups", frozenset((eks.SYSTEM, eks.WORKERS)), frozenset(state.groups))
-    for name, wanted in ((eks.SYSTEM, system), (eks.WORKERS, (ml_name(place.instance_type), _nodes_now(state, place.nodes)))):
+    for name, wanted in (
+        (eks.SYSTEM, system),
+        (eks.WORKERS, (ml_name(place.instance_type), _nodes_now(state, place.nodes))),
+    ):
         group = state.groups.get(name)
         if group is not None:
             checks.equal(f"group {name}", wanted, (group.instance_type, group.wanted))
