@@ -14,6 +14,7 @@ from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
 from infra.parts import hyperpod_guard
+from infra.parts.budget_stop import stop_place
 from infra.parts.dashboard import Dashboard, hyperpod_eks_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.eks_cluster import EksCluster
@@ -200,7 +201,8 @@ class HyperPodEksStack(PlanStack):
 
     def _watch(self, plan: Plan, names: ClusterNames, limits: Limits) -> None:
         """Guardrails, dashboard, and what the launcher and a person need after a deployment."""
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=hyperpod_guard)
+        stop = stop_place(plan, self._under.store_uri, self._under.store)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=hyperpod_guard, stop=stop)
         own = hyperpod_eks_widgets(plan, self.cluster.cluster_id)
         dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)
         for each in fields(ClusterNames):

@@ -39,8 +39,8 @@ class Cluster:
     takes the jobs of a cluster that is there, and `ways_in` are the commands by which a person gets in, in the order in
     which they are used. `refuse_job` raises where no job can be submitted from this machine. `has_fleet` says whether
     the guard stops its nodes by a fleet that a launch has to start again, `start` starts nodes that do not come with
-    jobs; `unreached` how somebody gets to what takes its jobs where that does not answer from here. `start_nodes` has the
-    nodes of a cluster of pods made again where its guard has stopped them, and says whether it had to.
+    jobs; `unreached` how somebody gets to what takes its jobs where that does not answer from here. `start_nodes` has
+    the nodes of a cluster of pods made again where its guard has stopped them, and says whether it had to.
     """
 
     words: Callable[[Plan, str, str], str]

@@ -39,10 +39,8 @@ def _nodes(reading: Reading, state: PodState) -> None:
     system = (ml_name(head_node(place.nodes, plan.request.storage.head_node)), 1)
     checks.equal("its nodes join", reading.main.outputs["EksArn"], state.eks_arn)
     checks.equal("instance groups", frozenset((eks.SYSTEM, eks.WORKERS)), frozenset(state.groups))
-    for name, wanted in (
-        (eks.SYSTEM, system),
-        (eks.WORKERS, (ml_name(place.instance_type), _nodes_now(state, place.nodes))),
-    ):
+    nodes = (ml_name(place.instance_type), _nodes_now(state, place.nodes))
+    for name, wanted in ((eks.SYSTEM, system), (eks.WORKERS, nodes)):
         group = state.groups.get(name)
         if group is not None:
             checks.equal(f"group {name}", wanted, (group.instance_type, group.wanted))
@@ -62,7 +60,7 @@ def _slurm(reading: Reading, state: PodState) -> None:
     """Slurm's groups, with their parts, and its partitions."""
     checks, plan, outputs = reading.checks, reading.plan, reading.main.outputs
     place, storage = plan.place, plan.request.storage
-    nodes = _nodes_now(state, place.nodes)
+    workers, nodes = state.groups.get(WORKERS), _nodes_now(state, place.nodes)
     wanted = {
         CONTROLLER: (ml_name(head_node(place.nodes, storage.head_node)), 1, "Controller"),
         WORKERS: (ml_name(place.instance_type), nodes, "Compute"),
