@@ -86,9 +86,10 @@ class Target:
     `logs_sessions` says that sessions on its machines can be logged by a document of the stack's own, and
     `joins_groups` that its machines take security groups that exist beside their own; `volume_key` says who names the
     key of their root volumes. `resumes_jobs` says that it starts a job again itself when it replaces a node, `pods`
-    that what it runs are pods of Kubernetes, `spot_like_ec2` that its spot instances have no published rate and are priced by EC2's; `control_plane` is the item of the bill of a control plane that the service
-    charges for. `policies` name what CloudFormation may do for its stacks beside what it may for all (catalog,
-    permissions/). `example` is a plan file below examples/ that pins it.
+    that what it runs are pods of Kubernetes, `spot_like_ec2` that its spot instances have no published rate and are
+    priced by EC2's; `control_plane` is the item of the bill of a control plane that the service charges for.
+    `policies` name what CloudFormation may do for its stacks beside what it may for all (catalog, permissions/).
+    `example` is a plan file below examples/ that pins it.
     """
 
     kind: TargetKind
