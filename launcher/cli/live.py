@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from launcher.cli.colour import dimmed
 from launcher.cli.lines import bar
 from launcher.model.durations import clock
-from launcher.workflow.stages import Part, Stage, Words
+from launcher.model.stages import Part, Stage, Words
 
 SECOND = 1.0
 HEARTBEAT_S = 300.0
@@ -169,7 +169,7 @@ def _line(time_words: str, words: str) -> str:
 
 
 class Teller:
-    """Prints lines of a story, and shows what is in progress (workflow/stages.py, `Watched`)."""
+    """Prints lines of a story, and shows what is in progress (model/stages.py, `Watched`)."""
 
     def __init__(self, tell: Callable[[str], None], *, details: bool) -> None:
         """Keep how a line is printed, and whether all of them are wanted."""

@@ -12,8 +12,13 @@ from launcher.cli import options, output
 from launcher.cli.table import terminal_width
 
 if TYPE_CHECKING:
+    from datetime import date
+    from pathlib import Path
+
     from launcher.model.quote import Quote
     from launcher.model.verification import Verification
+    from launcher.pricing.priced import Priced
+    from launcher.workflow.quote.options import PriceOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -45,8 +50,6 @@ def quote(
     --verify-with-aws makes a workload estimate of the same lines, deletes it again, and ends with 5 where the lines are
     more than 1 % apart.
     """
-    from launcher.cli.quote_page import page
-    from launcher.cli.verification_page import verification_lines
     from launcher.pricing.gate import IMPOSSIBLE
     from launcher.records.documents import quote_document
     from launcher.records.verification_document import verification_document
@@ -68,21 +71,32 @@ def quote(
     verified = _verified(document) if verify else None
     target = options.page_path(html, priced.request.name, "quote", show=show)
     if target is not None:
-        from launcher.cli.html import page as html_page
-        from launcher.cli.html import quote as quote_html
-        from launcher.workflow.quote.spot_curve import spot_curve
-
-        html_page.save(target, quote_html.page(quoted, spot_curve(priced, quoted, asked)), show=show)
+        _save(target, quoted, priced, asked, show=show)
     elif json:
         output.document(document if verified is None else document | {"verified": verification_document(verified)})
     else:
-        width = terminal_width()
-        shown = page(quoted, rank, width, priced.now.date(), str(file))
-        output.page(shown if verified is None else [*shown, *verification_lines(verified, width)])
-    if verified is not None and not verified.holds:
+        output.page(_lines(quoted, rank, priced.now.date(), file, verified))
+    if quoted.gate.exit_code == IMPOSSIBLE or not (verified is None or verified.holds):
         raise typer.Exit(code=IMPOSSIBLE)
-    if quoted.gate.exit_code == IMPOSSIBLE:
-        raise typer.Exit(code=IMPOSSIBLE)
+
+
+def _save(target: "Path", quoted: "Quote", priced: "Priced", asked: "PriceOptions", *, show: bool) -> None:
+    """Write the page of the candidate, with the curve of spot where it is bought so."""
+    from launcher.cli.html import page as html_page
+    from launcher.cli.html import quote as quote_html
+    from launcher.workflow.quote.spot_curve import spot_curve
+
+    html_page.save(target, quote_html.page(quoted, spot_curve(priced, quoted, asked)), show=show)
+
+
+def _lines(quoted: "Quote", rank: int, day: "date", file: "Path", verified: "Verification | None") -> list[str]:
+    """The candidate in lines of the terminal's width, and below it what AWS's calculator said."""
+    from launcher.cli.quote_page import page
+    from launcher.cli.verification_page import verification_lines
+
+    width = terminal_width()
+    shown = page(quoted, rank, width, day, str(file))
+    return [*shown, *(() if verified is None else verification_lines(verified, width))]
 
 
 def _with_credits(quoted: "Quote") -> "Quote":

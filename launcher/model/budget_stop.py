@@ -24,7 +24,7 @@ def settle_minutes(request: PlanRequest) -> int:
 
     An endpoint saves nothing: it goes at once.
 
-    >>> settle_minutes(PlanRequest(name="tiny"))
+    >>> settle_minutes(PlanRequest(slipway=1, name="tiny"))
     0
     """
     if request.workload.train is None:

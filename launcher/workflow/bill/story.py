@@ -87,6 +87,7 @@ def bill_of(name: str, folder: RunFolder, options: BillOptions, now: datetime) -
 def missing(arrived: datetime | None, ended: datetime | None, now: datetime) -> str | None:
     """What of a run has not arrived yet, in words; None where the newest row is after its end.
 
+    >>> from datetime import timedelta
     >>> day = datetime(2026, 11, 20, tzinfo=UTC)
     >>> missing(day, day + timedelta(hours=5), day + timedelta(hours=9))
     'what was used from 2026-11-20 00:00 to 05:00 UTC has not arrived: AWS bills 8 to 24 hours late'

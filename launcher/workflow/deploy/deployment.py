@@ -15,6 +15,7 @@ from launcher.model.bundle import Bundle
 from launcher.model.errors import ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
+from launcher.model.stages import Tell
 from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
@@ -35,7 +36,6 @@ from launcher.workflow.deploy.steps import (
     record,
     synthesise,
 )
-from launcher.workflow.stages import Tell
 
 if TYPE_CHECKING:
     from launcher.sandbox.sandbox import Sandbox

@@ -16,10 +16,10 @@ from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInput
 from launcher.model.names import nearest_name
 from launcher.model.removal import Kept, Removal
 from launcher.model.request import PlanRequest
+from launcher.model.stages import Part, Stage, Tell, stage
 from launcher.records import run_folder
 from launcher.workflow.deploy import leftovers
 from launcher.workflow.deploy.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
-from launcher.workflow.stages import Part, Stage, Tell, stage
 
 SHARED_VPC = re.compile(r"slipway-.+-shared-network:VpcId")
 """The export that every cluster of a shared network imports (infra/stacks/network.py)."""

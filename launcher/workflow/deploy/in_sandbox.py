@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from launcher.cdk.runner import SubprocessRunner
 from launcher.model.hyperpod import ml_name
 from launcher.model.plan import Plan
+from launcher.model.stages import Tell, stage
 from launcher.planning.networks import subnet_id
 from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
@@ -19,7 +20,6 @@ from launcher.workflow.deploy.deployment import DeployOptions
 from launcher.workflow.deploy.readback.reading import ClusterState, QueueState
 from launcher.workflow.deploy.steps import DeployContext
 from launcher.workflow.deploy.verify import Verification
-from launcher.workflow.stages import Tell, stage
 
 
 @contextmanager

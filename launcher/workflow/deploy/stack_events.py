@@ -13,8 +13,8 @@ from launcher.catalog.load import Catalog
 from launcher.cdk.commands import Assembly
 from launcher.model.durations import HOUR_S
 from launcher.model.spending import small
+from launcher.model.stages import Part, Stage, Tell, stage
 from launcher.workflow.deploy.rates import standing_rates
-from launcher.workflow.stages import Part, Stage, Tell, stage
 
 CELLS = 6
 """Of one line of `cdk deploy`: stack, count, time, state, type, path with logical id."""

@@ -19,6 +19,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.sizing import head_node
+from launcher.model.stages import Tell, stage
 from launcher.records.documents import quote_document
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
@@ -28,7 +29,6 @@ from launcher.workflow.deploy.render import render_any
 from launcher.workflow.deploy.stack_events import StackEvents, standing
 from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.deploy.verify import Verification, verify
-from launcher.workflow.stages import Tell, stage
 
 Approve = Callable[[], None]
 

@@ -8,6 +8,7 @@ from launcher.model.diagnosis import Diagnosis, Outcome
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
+from launcher.model.stages import Tell, stage
 from launcher.planning.pin import zone
 from launcher.workflow.doctor.account import ACCOUNT
 from launcher.workflow.doctor.artefacts import ARTEFACTS, CONTAINER_IMAGE, DATA
@@ -18,7 +19,6 @@ from launcher.workflow.doctor.key import KEYS
 from launcher.workflow.doctor.quotas import QUOTAS
 from launcher.workflow.doctor.rights import RIGHTS
 from launcher.workflow.doctor.standing import STANDING
-from launcher.workflow.stages import Tell, stage
 
 PLAN_EXAMINATIONS: tuple[Examination, ...] = (*ACCOUNT, *RIGHTS, *QUOTAS, *CAPACITY, *KEYS, *ARTEFACTS, *STANDING)
 

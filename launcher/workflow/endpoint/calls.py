@@ -16,7 +16,7 @@ from launcher.model.durations import spoken
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
-from launcher.workflow.stages import Tell, stage
+from launcher.model.stages import Tell, stage
 
 PROMPT = "Count from one to twenty in words, separated by commas."
 IN_SERVICE = "InService"

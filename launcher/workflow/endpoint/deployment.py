@@ -17,6 +17,7 @@ from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.report import EndpointReport, Report, RunStatus
+from launcher.model.stages import Tell
 from launcher.planning.endpoint import ServingDeployment
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
@@ -29,7 +30,6 @@ from launcher.workflow.deploy.verify import Verification, verify
 from launcher.workflow.endpoint.calls import asker, served, settled, troubles
 from launcher.workflow.endpoint.left import Left, left_behind
 from launcher.workflow.run.story import Story
-from launcher.workflow.stages import Tell
 
 ROLLOUTS: Mapping[Rollout, str] = {
     Rollout.ALL_AT_ONCE: "all at once beside the old one, for 15 minutes",

@@ -19,6 +19,7 @@ from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
+from launcher.model.stages import Stage, Tell, stage
 from launcher.records.cache_folder import cache_folder
 from launcher.records.price_cache import PriceCache
 from launcher.records.refresh_report import RefreshReport
@@ -37,7 +38,6 @@ from launcher.workflow.quote.price_needs import (
 from launcher.workflow.quote.price_tasks import Ask, answers, public, signed
 from launcher.workflow.quote.prices import check_regions, known_catalog
 from launcher.workflow.quote.public_needs import EVERY_TYPE, FIRST_REGIONS, around, public_files, unasked
-from launcher.workflow.stages import Stage, Tell, stage
 
 
 def refresh_file(

@@ -19,6 +19,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.kubernetes import JOB_KINDS
 from launcher.model.monitoring import STAGED_FOLDER
 from launcher.model.quote import Quote
+from launcher.model.stages import Tell
 from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import HeadNode, Submission
@@ -38,7 +39,6 @@ from launcher.workflow.deploy.render import job_settings, render_quote
 from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.run.reach import jobs_at
 from launcher.workflow.run.shipping import job_archive, ship_work
-from launcher.workflow.stages import Tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

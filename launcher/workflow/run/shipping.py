@@ -20,10 +20,10 @@ from launcher.aws.objects import Objects
 from launcher.catalog.assets import asset
 from launcher.model.bundle import Bundle
 from launcher.model.monitoring import RESENT_DAYS, STAGED_FOLDER
+from launcher.model.stages import Stage, Tell, stage
 from launcher.records.run_folder import write_bundle, write_whole
 from launcher.rendering.batch import AGENT_FILE, FETCH_FILE, FETCH_SCRIPT, WORK_FOLDER
 from launcher.submit.work_archive import GitState, WorkArchive, pack
-from launcher.workflow.stages import Stage, Tell, stage
 
 WORK_FILE = "work.json"
 """Beside the batch script: where the archive is, its size and its hash (templates/slurm/fetch_work.py reads it)."""

@@ -17,6 +17,7 @@ from launcher.model.bundle import Bundle
 from launcher.model.durations import spoken
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.monitoring import STAGED_FOLDER
+from launcher.model.stages import Tell, stage
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import SANDBOX, HeadNode, Submission, recorded
 from launcher.rendering.hyperpod import SHARED_HOME
@@ -28,7 +29,6 @@ from launcher.submit.slurm import Slurm
 from launcher.submit.ssh import SshShell
 from launcher.submit.ssm import SsmShell
 from launcher.workflow.run.shipping import Shipment, job_archive
-from launcher.workflow.stages import Tell, stage
 
 if TYPE_CHECKING:
     from launcher.sandbox.sandbox import Sandbox

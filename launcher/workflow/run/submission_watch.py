@@ -9,9 +9,9 @@ from launcher.agent.exits import INTERRUPTED
 from launcher.model.durations import spoken
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.job import JobFacts, JobState, Submitted
+from launcher.model.stages import Stage, Tell, stage
 from launcher.submit.jobs import JobSource, UnreachableError
 from launcher.workflow.run.attempts import ENDINGS, read_events
-from launcher.workflow.stages import Stage, Tell, stage
 
 REQUEUE_S = 15.0
 """A job that Slurm is about to put back into its queue shows as failed for a moment: that it was interrupted, or lost

@@ -11,8 +11,8 @@ from launcher.cli import live, output
 from launcher.cli.console import Narrator
 from launcher.cli.job_line import EVERY_S, JobLine
 from launcher.cli.live import SCREEN
+from launcher.model.stages import Part, Watched, stage
 from launcher.workflow.run.follow import Progress
-from launcher.workflow.stages import Part, Watched, stage
 from tests.screen import rows
 
 

@@ -12,7 +12,7 @@ import pytest
 from launcher.cli.app import main
 from launcher.records import run_folder
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.ledger import book
+from launcher.workflow.ledger import entries
 from launcher.workflow.ledger.book import INDEX, folder_ledger
 from launcher.workflow.ledger.entries import lost_hours
 
@@ -139,8 +139,8 @@ class TestIndex:
         run(name="other")
         first = folder_ledger(tmp_path)
         opened = []
-        real = book.entry_of  # type: ignore[attr-defined]
-        monkeypatch.setattr(book, "entry_of", lambda name, folder: opened.append(name) or real(name, folder))
+        real = entries.entry_of
+        monkeypatch.setattr(entries, "entry_of", lambda name, folder: opened.append(name) or real(name, folder))
         assert folder_ledger(tmp_path) == first
         assert opened == []
         changed.write_json("report.json", report(status="failed"))

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
+from launcher.model.stages import Stage
 from launcher.workflow.deploy.rates import hourly_rate, standing_rates
 from launcher.workflow.deploy.stack_events import StackEvents
-from launcher.workflow.stages import Stage
 
 RATES = {"slipway-x-training": {"ClusterDefault1A2B": Decimal("0.18")}}
 
