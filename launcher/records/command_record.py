@@ -15,6 +15,7 @@ from launcher.records.shape import hold
 FILE = "command.json"
 INTERRUPTED, FAILED, KILLED = "interrupted", "failed", "killed"
 _FORM: dict[str, Any] = {"command": str, "pid": int, "started_at": str, "ended": (str, None)}
+_SANDBOX = " --sandbox"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,11 @@ class CommandRecord:
     ended: str | None
 
     @property
+    def sandbox(self) -> bool:
+        """Whether it went to a sandbox: nothing of it is in an account."""
+        return self.command.endswith(_SANDBOX)
+
+    @property
     def state(self) -> str:
         """How it ended; "running" while its process is there, "killed" where that is gone without a word."""
         if self.ended is not None:
@@ -34,15 +40,17 @@ class CommandRecord:
 
 
 @contextmanager
-def recorded_command(folder: RunFolder, command: str, *, done: str) -> Iterator[None]:
+def recorded_command(folder: RunFolder, command: str, *, sandbox: bool = False, done: str) -> Iterator[None]:
     """A block whose beginning and end stand in a run folder.
 
     Args:
         folder: the run folder.
-        command: what was typed, without its file: "deploy --sandbox".
+        command: what was typed, without its file and options: "deploy".
+        sandbox: whether it goes to a sandbox, which is noted with it: "deploy --sandbox".
         done: what it is to be called when it has ended well.
     """
-    facts = {"command": command, "pid": os.getpid(), "started_at": datetime.now(UTC).isoformat()}
+    typed = command + _SANDBOX if sandbox else command
+    facts = {"command": typed, "pid": os.getpid(), "started_at": datetime.now(UTC).isoformat()}
 
     def write(ended: str | None) -> None:
         folder.write_json(FILE, {"schema": "slipway.command/1", **facts, "ended": ended})

@@ -64,6 +64,8 @@ class RunFolder:
         path = self.path / name
         try:
             found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+        except FileNotFoundError as problem:
+            raise UnreadableInputError(f"the run folder {self.path} holds no {name}") from problem
         except (OSError, ValueError, RecursionError) as problem:
             raise UnreadableInputError(f"cannot read {path}: {problem}") from problem
         if not isinstance(found, dict):

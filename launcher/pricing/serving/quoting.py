@@ -10,11 +10,11 @@ from launcher.model.finding import Finding, warning
 from launcher.model.fleet import HOURS_PER_MONTH, Fleet, fleet
 from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.quote import Policy, Quote
-from launcher.model.request import Credit
 from launcher.model.serving import ServingOutlook
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.ages import expiry
 from launcher.pricing.bill_lines import CENT_FRACTION
+from launcher.pricing.cash import after_credits
 from launcher.pricing.compute import HOURS_A_YEAR
 from launcher.pricing.gate import NewCommitment, judge
 from launcher.pricing.offers import offer
@@ -180,20 +180,7 @@ def _cash(candidate: ServingCandidate) -> tuple[Decimal | None, Decimal | None, 
         )
     if not pools:
         return usd, None, ()
-    left, lines = usd, []
-    for pool in sorted(pools, key=_ends):
-        if pool.expires is not None and pool.expires <= context.now:
-            continue
-        used = min(left, pool.usd)
-        left -= used
-        lines.append(
-            Assumption(name=f"credit {pool.pool}", value=f"{used:.2f}", unit="dollars", source=f"of ${pool.usd:f}")
-        )
-    return usd, left, tuple(lines)
-
-
-def _ends(pool: Credit) -> tuple[bool, str]:
-    return (pool.expires is None, pool.expires.isoformat() if pool.expires else "")
+    return usd, *after_credits(usd, pools, context.now)
 
 
 def _assumptions(

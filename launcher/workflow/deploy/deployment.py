@@ -88,10 +88,9 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
     bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
     tell(f"run folder {folder.path.relative_to(options.root)}")
-    ended = (
-        "dry run" if options.dry_run else "deployed in the sandbox, which has ended" if options.sandbox else "deployed"
-    )
-    with undone_if_declined(folder), recorded_command(folder, "deploy", done=ended), ExitStack() as stack:
+    done = _called_when_done(options, quoted.plan.place.region)
+    with undone_if_declined(folder), ExitStack() as stack:
+        stack.enter_context(recorded_command(folder, "deploy", sandbox=options.sandbox, done=done))
         context = target_for(priced, quoted, options, stack).context
         cdk, assembly = synthesise(folder, quoted, context)
         if options.dry_run:
@@ -102,12 +101,30 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         stack.enter_context(agreed(difference_of(assembly, session), quoted, context, plan_words(quoted.plan)))
         if not options.sandbox:
             stack.enter_context(telling_what_is_left(quoted.plan, options.environment, priced.catalog, tell))
-        done = bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+        made = bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
         # The files once more, as they refer to the cluster that is there now.
         run = f"{quoted.plan.name}-{folder.path.name}".lower()
-        names = deployed_names(done.training)
+        names = deployed_names(made.training)
         folder.write_bundle(render_quote(quoted, context.instances, names=names, run=run))
-        return done.outputs
+        return made.outputs
+
+
+def ends_with_it(options: DeployOptions, region: str) -> bool:
+    """Whether what is deployed goes with a sandbox of its own; False in AWS and in a sandbox that stays."""
+    if not options.sandbox:
+        return False
+    from launcher.workflow.deploy.in_sandbox import attached
+
+    box = options.box or attached(options.environment, region)
+    return box is None or box.stays is None
+
+
+def _called_when_done(options: DeployOptions, region: str) -> str:
+    if options.dry_run:
+        return "dry run"
+    if not options.sandbox:
+        return "deployed"
+    return "deployed in the sandbox" + (", which has ended" if ends_with_it(options, region) else "")
 
 
 def show_deployment(

@@ -13,6 +13,7 @@ from launcher.model.ledger import LedgerEntry
 from launcher.model.money import UsdRange
 from launcher.model.report import Attempt, Report, RunStatus
 from launcher.records.bill_document import BILLED
+from launcher.records.command_record import read_command
 from launcher.records.documents import parse_report
 from launcher.records.ledger_document import texts
 from launcher.records.run_folder import STAMP, RunFolder
@@ -50,6 +51,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     hold(quote, _QUOTE)
     report = parse_report(folder.read_json("report.json")) if (folder.path / "report.json").is_file() else None
     made = datetime.strptime(folder.path.name, STAMP).replace(tzinfo=UTC)
+    command = read_command(folder)
     events = _events(folder)
     ran = attempts(events)
     trained = _trained(folder)
@@ -62,7 +64,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         started_at=ran[0].started_at.astimezone(UTC) if ran else made,
         ended_at=_ended(report, ran),
         status=report.status.value if report is not None else NOT_SUBMITTED,
-        simulated=report is not None and report.simulated,
+        simulated=report.simulated if report is not None else command is not None and command.sandbox,
         monthly=monthly,
         target=quote["target"] or "",
         instance_type=quote["instance_type"] or "",

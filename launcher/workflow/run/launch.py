@@ -23,7 +23,6 @@ from launcher.model.errors import (
 )
 from launcher.model.job import JobState
 from launcher.model.meter import Meter
-from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.report import Report, RunStatus
 from launcher.model.target import target_of
@@ -39,7 +38,14 @@ from launcher.submit.jobs import SchedulerError
 from launcher.submit.shell import Shell
 from launcher.submit.slurm import Slurm
 from launcher.workflow.cost.left import telling_what_is_left
-from launcher.workflow.deploy.deployment import DeployOptions, DeployTarget, deploy_quote, deploys, target_for
+from launcher.workflow.deploy.deployment import (
+    DeployOptions,
+    DeployTarget,
+    deploy_quote,
+    deploys,
+    ends_with_it,
+    target_for,
+)
 from launcher.workflow.deploy.render import render_quote
 from launcher.workflow.deploy.steps import record
 from launcher.workflow.deploy.targets import cluster_of
@@ -162,10 +168,10 @@ def show_launch(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions
 def _launch(story: Story, priced: Priced, rank: int, options: LaunchOptions) -> Report:
     """The story in its folder, and its report however it ends."""
     quoted, plan, folder = story.quoted, story.quoted.plan, story.folder
-    ends = options.sandbox and not _stays(options, plan)
+    ends = ends_with_it(options, plan.place.region)
     declined = False
     try:
-        with recorded_command(folder, "launch", done="done"), ExitStack() as stack:
+        with recorded_command(folder, "launch", sandbox=options.sandbox, done="done"), ExitStack() as stack:
             _go(story, priced, rank, options, stack)
     except (DeclinedError, InterruptedAtQuestionError):
         declined = True
@@ -188,14 +194,6 @@ def _launch(story: Story, priced: Priced, rank: int, options: LaunchOptions) -> 
             keep_measurement(plan.name, folder, options.root, priced.catalog, options.tell)
             share(plan.name, folder, options.environment, datetime.now(UTC), options.tell)
     return report
-
-
-def _stays(options: LaunchOptions, plan: Plan) -> bool:
-    """Whether the sandbox goes on when the launch has ended."""
-    from launcher.workflow.deploy.in_sandbox import attached
-
-    box = options.box or attached(options.environment, plan.place.region)
-    return box is not None and box.stays is not None
 
 
 def _go(story: Story, priced: Priced, rank: int, options: LaunchOptions, stack: ExitStack) -> None:

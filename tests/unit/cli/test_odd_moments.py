@@ -140,12 +140,12 @@ def test_what_is_deployed_is_listed_as_what_it_was(here, slipway):
     from datetime import UTC, datetime
 
     folder = run_folder.create("x", datetime.now(UTC), here)
-    with recorded_command(folder, "deploy", done="deployed in the sandbox, which has ended"):
-        assert "deploy running" in slipway("runs")[1]
+    with recorded_command(folder, "deploy", sandbox=True, done="deployed in the sandbox, which has ended"):
+        assert "deploy --sandbox running" in slipway("runs")[1]
     assert "deployed in the sandbox, which has ended" in slipway("runs")[1]
     code, _, said = slipway("report", "x")
     assert code == 2
-    assert "no report: its newest run is a deploy" in said
+    assert "no report: its newest run is a deploy --sandbox" in said
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "report"])

@@ -11,6 +11,7 @@ import pytest
 
 from launcher.cli.app import main
 from launcher.records import run_folder
+from launcher.records.command_record import recorded_command
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.ledger import entries
 from launcher.workflow.ledger.book import INDEX, folder_ledger
@@ -115,6 +116,18 @@ class TestEntries:
         assert folder_ledger(tmp_path).entries[0].billed_usd is None
         folder.write_json("billed.json", {"billed_usd": "171.25"})
         assert folder_ledger(tmp_path).entries[0].usd == Decimal("171.25")
+
+    def test_what_went_to_a_sandbox_and_left_no_report_is_no_real_run(self, run, tmp_path):
+        folder = run()
+        (folder.path / "report.json").unlink()
+        assert not folder_ledger(tmp_path).entries[0].simulated
+        with recorded_command(folder, "deploy", sandbox=True, done="deployed in the sandbox, which has ended"):
+            pass
+        assert folder_ledger(tmp_path).entries[0].simulated
+
+    def test_a_folder_without_a_quote_is_said_to_have_none(self, run, tmp_path):
+        (run().path / "quote.json").unlink()
+        assert folder_ledger(tmp_path).unread[0][1].endswith("holds no quote.json")
 
     def test_an_attempt_that_left_no_word_lost_what_came_after_its_last_checkpoint(self):
         assert lost_hours([*EVENTS[:2], EVENTS[3], EVENTS[4]]) == 1.0

@@ -234,8 +234,11 @@ def test_own_prices_are_those_of_the_bill(priced):
 
 
 def test_credits_pay_first(priced):
-    quoted = priced(**INF2 | {"purchase": {"option": "on-demand", "credits": [{"pool": "poc", "usd": 500}]}}).quote(1)
+    pools = [{"pool": "poc", "usd": 500}, {"pool": "old", "usd": 90, "expires": "2025-01-31"}]
+    quoted = priced(**INF2 | {"purchase": {"option": "on-demand", "credits": pools}}).quote(1)
     assert quoted.cash_after_credits_usd == quoted.usd.mid - 500
+    said = {each.name: (each.value, each.source) for each in quoted.assumptions if each.name.startswith("credit ")}
+    assert said == {"credit poc": ("500.00", "of $500"), "credit old": ("0", "expired 2025-01-31")}
 
 
 def test_pods_have_none_of_an_endpoints_alarms_and_are_replaced_in_place(priced):
