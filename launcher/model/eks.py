@@ -25,6 +25,8 @@ CERTIFICATES, OPERATOR, GOVERNANCE = (
 Seen in one account in 2026-10, for 1.31 to 1.36, and certificates with the versions above.
 """
 NODE_MONITOR = "eks-node-monitoring-agent"
+HYPERPOD_ADDONS = (*(each for each in ADDONS if each[0] != NODE_MONITOR), CERTIFICATES, OPERATOR)
+"""Add-ons of a HyperPod cluster's control plane: HyperPod watches its nodes itself."""
 NEEDS_NODES = frozenset({"coredns", NODE_MONITOR, CERTIFICATES[0], OPERATOR[0], GOVERNANCE[0]})
 OPERATOR_NAMESPACE, OPERATOR_ACCOUNT = "aws-hyperpod", "hp-training-operator-controller-manager"
 """The service account of HyperPod's training operator, and where it is (developer guide, training operator)."""

@@ -51,14 +51,12 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
 def control_context(plan: Plan) -> EksContext:
     """The control plane: its nodes are HyperPod's, so that it has no groups of its own and no monitor beside theirs."""
     context = cluster_context(plan, groups=())
-    usual = (each for each in context.addons if each.key != eks.NODE_MONITOR)
-    more = (Tag(key=name, value=version) for name, version in (eks.CERTIFICATES, eks.OPERATOR))
     return EksContext(
         name=context.name,
         version=context.version,
         public_cidrs=context.public_cidrs,
         log_types=context.log_types,
-        addons=(*usual, *more),
+        addons=tuple(Tag(key=name, value=version) for name, version in eks.HYPERPOD_ADDONS),
         groups=(),
     )
 

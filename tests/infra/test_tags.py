@@ -7,7 +7,7 @@ from launcher.model.enums import TargetKind
 from launcher.workflow.bill.story import TAG
 from tests.infra.registry import schemas
 
-CLUSTERS = ("parallelcluster", "hyperpod-slurm", "eks")
+CLUSTERS = ("parallelcluster", "hyperpod-slurm", "eks", "hyperpod-eks")
 
 OWN = {"CostCenter": "ML-42", "owner": "team@example.com"}
 BASE = """
@@ -29,7 +29,7 @@ EKS = "network: {api_cidrs: [198.51.100.0/24]}\n"
 def plan_text(kind):
     """A plan for a kind of cluster; one of EKS says who reaches its API, and has no file system."""
     text = BASE + CLUSTER % kind
-    return text.replace("storage: {lustre_gib: 1200}\n", EKS) if kind == "eks" else text
+    return text.replace("storage: {lustre_gib: 1200}\n", EKS) if kind.endswith("eks") else text
 
 
 def lacking(assembly, wanted=OWN):

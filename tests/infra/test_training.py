@@ -225,8 +225,9 @@ class TestAccount:
 class TestOutputs:
     def test_they_hold_what_rendering_needs_after_a_deployment(self, assembly):
         outputs = set(assembly.template("training")["Outputs"])
-        unlogged = () if assembly.plan.request.security.session_log else ("SessionLogPolicyArn",)
-        assert set(OUTPUTS.values()) - outputs == set(unlogged)
+        request = assembly.plan.request
+        unasked = {"SessionLogPolicyArn": request.security.session_log, "StopUri": request.budget.stop_at_usd}
+        assert set(OUTPUTS.values()) - outputs == {name for name, asked in unasked.items() if not asked}
 
     def test_they_say_how_to_connect(self, p5):
         outputs = p5.template("training")["Outputs"]

@@ -110,7 +110,7 @@ class TestWhatGoes:
     def test_all_but_the_checkpoints(self, account, down):
         bucket = account.cluster("alpha", objects=2)
 
-        code, out, err = down("alpha", "--yes", "--json")
+        code, out, err = down("alpha", "--yes", "--json", "-v")
 
         assert code == 0, err
         assert account.stacks("-alpha-") == {"slipway-alpha-checkpoints"}

@@ -38,16 +38,19 @@ def session():
     endpoint = "http://{}:{}".format(*server.get_host_and_port())
     keys = {"AWS_ACCESS_KEY_ID": ACCOUNT, "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": endpoint}
     made = Session(environment=keys, region=REGION)
-    client = boto3.client(
-        "eks", region_name=REGION, endpoint_url=endpoint, aws_access_key_id=ACCOUNT, aws_secret_access_key="x"
+    place = {"region_name": REGION, "endpoint_url": endpoint}
+    client, ec2 = (
+        boto3.client(name, **place, aws_access_key_id=ACCOUNT, aws_secret_access_key="x") for name in ("eks", "ec2")
     )
-    network = {"subnetIds": ["subnet-1", "subnet-2"]}
+    # Those of the default VPC: machines of a group are started in them.
+    subnets = [each["SubnetId"] for each in ec2.describe_subnets()["Subnets"]][:2]
+    network = {"subnetIds": subnets}
     client.create_cluster(name=NAME, roleArn=ROLE, resourcesVpcConfig=network)
     client.create_nodegroup(
         clusterName=NAME,
         nodegroupName="workers",
         nodeRole=ROLE,
-        subnets=["subnet-1"],
+        subnets=subnets[:1],
         scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 4},
     )
     (backend,) = [found for account in eks_backends.values() for found in account.values() if NAME in found.clusters]

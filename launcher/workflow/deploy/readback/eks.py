@@ -51,7 +51,8 @@ def templates(reading: Reading) -> None:
 
 def addons(reading: Reading) -> None:
     """The add-ons, in their versions."""
-    for name, version in eks.ADDONS:
+    hyperpod = bool(reading.ids("AWS::SageMaker::Cluster"))
+    for name, version in eks.HYPERPOD_ADDONS if hyperpod else eks.ADDONS:
         found = access.addon_version(reading.session, reading.main.outputs["ClusterName"], name)
         reading.checks.equal(f"add-on {name}", (ACTIVE, version), found)
 
