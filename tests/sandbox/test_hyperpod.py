@@ -27,7 +27,7 @@ STEPS = 180
 RATE = "option: on-demand\n  price_overrides: {ml.trn2.48xlarge/on-demand: 25}"
 SCHEDULERS = [
     pytest.param("slurm", marks=[pytest.mark.slurm, pytest.mark.xdist_group("slurm")]),
-    pytest.param("local", marks=pytest.mark.xdist_group("launch")),
+    pytest.param("local", marks=[pytest.mark.slow, pytest.mark.xdist_group("launch")]),
 ]
 
 

@@ -188,6 +188,7 @@ def test_a_killed_launch_leaves_nothing_and_what_it_wrote_is_whole(moment, launc
     assert "its sandbox ended with it" in slipway(root, "status", "tiny").stdout
 
 
+@pytest.mark.slow
 def test_two_launches_in_one_folder_both_succeed_and_share_nothing(launch, tmp_path):
     both = tmp_path / "both"
     one = launch("one", steps=60, where=both)

@@ -117,6 +117,7 @@ def test_a_job_gets_the_folder_by_the_rules_of_a_real_launch(account):
     assert (submission["head_node"]["via"], submission["work"]["files"]) == ("sandbox", 1)
 
 
+@pytest.mark.slow
 def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(account):
     account.launch(plan("solo"))
     before = account.deployments()

@@ -35,7 +35,7 @@ import hashlib, os, signal, sys, time
 from pathlib import Path
 stop = []
 signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
-enough = Path(__file__).with_name("enough")
+enough, hold = Path(__file__).with_name("enough"), Path(__file__).with_name("hold")
 part, steps, every = os.environ["SLIPWAY_PART"], int(sys.argv[1]), int(sys.argv[2])
 folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
 step, state = 0, b""
@@ -48,6 +48,8 @@ if resume:
 print(f"begins at {step}", flush=True)
 while step < steps and not enough.exists():
     time.sleep(0.04)
+    if step == steps - 1 and hold.exists():
+        continue
     step += 1
     state = hashlib.sha256(state + f"{part} {step}".encode()).digest()
     if step % every == 0 or step == steps or stop:
@@ -251,6 +253,8 @@ def source(cluster, endpoint):
 def test_a_launcher_is_followed_by_another_over_a_server_that_was_away(cluster, launch, source, store, tmp_path):
     """The first launcher is gone in the middle; the second one goes on with the copies of the first."""
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    hold = cluster._folder / "hold"
+    hold.touch()
     launch(nodes=1, steps=100)
     job, told = Submitted(job="train", key="r1", folder="default"), []
     mirror = Mirror(source=source, job=job, folder=tmp_path / "job")
@@ -262,6 +266,7 @@ def test_a_launcher_is_followed_by_another_over_a_server_that_was_away(cluster, 
     time.sleep(0.3)
     assert not watch.ended()
     cluster.server.start()
+    hold.unlink()
     folder = run_folder.create("tiny", datetime.now(UTC), tmp_path)
     silent = Listeners(event=lambda _: None, progress=lambda _: None, first_checkpoint=lambda: None)
     follower = Follower(job=tmp_path / "job", folder=folder, log=tmp_path / "job" / "log.txt", listeners=silent)
