@@ -261,4 +261,4 @@ class TestLocks:
 
     def test_the_installed_version_is_the_one_of_pyproject(self):
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        assert importlib.metadata.version("slipway") == project["version"]
+        assert importlib.metadata.version(project["name"]) == project["version"]
