@@ -6,11 +6,13 @@ from launcher.model.idle import idle_minutes
 from launcher.model.quote import Policy
 from launcher.model.request import PlanRequest
 
+OF_THE_CLUSTER = "the cluster's own, not this plan's"
+"""Of what a guard does, where the plan's jobs go to a cluster that is there: the plan makes none."""
+
 
 def policies(request: PlanRequest, interval_s: float | None) -> tuple[Policy, ...]:
     """Every policy with its setting."""
     budget, rails, saves = request.budget, request.guardrails, request.checkpoint
-    idle = idle_minutes(request)
     kept = saves.mode is not CheckpointMode.NONE
     every = f"every {spoken(interval_s)}, " if interval_s else ""
     return (
@@ -18,12 +20,23 @@ def policies(request: PlanRequest, interval_s: float | None) -> tuple[Policy, ..
         _policy("budget", None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate"),
         _policy("hourly budget", None if budget.max_usd_per_hour is None else f"${budget.max_usd_per_hour:f} an hour"),
         _policy("stop at a sum", None if budget.stop_at_usd is None else f"${budget.stop_at_usd:f}, saved before"),
-        _policy("TTL", None if rails.ttl_h is None else f"{rails.ttl_h:g} h"),
-        _policy("idle stop", None if idle is None else f"{idle:g} min"),
+        *_of_the_nodes(request),
         _policy("hung-job stop", f"{rails.hung_minutes:g} min without a step" if rails.hung_minutes else None),
         _policy("retries after a failure", str(request.run.retries) if request.run.retries else None),
         _policy("time limit", None if request.run.time_limit_h is None else f"{request.run.time_limit_h:g} h"),
         _policy("notifications", ", ".join(rails.notify) or None),
+    )
+
+
+def _of_the_nodes(request: PlanRequest) -> tuple[Policy, Policy]:
+    """What ends nodes: the guard of a cluster that the plan makes; of another one nothing is known here."""
+    if request.target.cluster is not None or request.target.ssh_host is not None:
+        ttl_of_it, idle_of_it = (Policy(name=name, value=OF_THE_CLUSTER, on=False) for name in ("TTL", "idle stop"))
+        return ttl_of_it, idle_of_it
+    ttl, idle = request.guardrails.ttl_h, idle_minutes(request)
+    return (
+        _policy("TTL", None if ttl is None else f"{ttl:g} h"),
+        _policy("idle stop", None if idle is None else f"{idle:g} min"),
     )
 
 
