@@ -98,7 +98,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "sections,code",
         [
-            ({"target": {"cluster": None}}, "cluster-not-named"),
+            ({"target": {"cluster": None}}, None),
             ({"purchase": {"option": "capacity-block"}}, "hyperpod-ec2-capacity"),
             ({"target": {"instance_type": "c5.large", "nodes": 1, "region": "us-west-2"}}, None),
         ],
