@@ -160,7 +160,8 @@ def test_nodes_whose_devices_nobody_shows_are_refused(node, examined, name):
 
 
 def test_on_a_cluster_of_slipways_own_the_plugins_come_with_the_job(node, examined):
-    node("n1", room={"hugepages-2Mi": "5128Mi"})
+    for name in ("n1", "n2"):
+        node(name, room={"hugepages-2Mi": "5128Mi"})
     assert examined(own=True) == {}
 
 
