@@ -14,6 +14,7 @@ from launcher.model.errors import UnreadableInputError
 from launcher.model.meter import Meter, Point, Terms, meter
 from launcher.model.money import Range, UsdRange
 from launcher.model.report import Attempt
+from launcher.records.command_record import read_command
 from launcher.records.run_folder import RunFolder
 from launcher.records.shape import amount, hold, moment
 from launcher.workflow.run.attempts import INTERRUPTED, attempts, read_events
@@ -70,6 +71,7 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
     ran = attempts(events)
     if not ran or not (folder.path / "quote.json").is_file():
         return None
+    simulated = _simulated(folder)
     points, steps = last_points(folder.path / JOB_FOLDER / METRICS)
     saved = [moment(each["time"]) for each in events if each.get("event") == "checkpoint-uploaded" and "time" in each]
     found = meter(
@@ -80,13 +82,18 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
         interruptions=sum(each.ended_by in INTERRUPTED for each in ran),
         saved_at=max(saved, default=None) if ran[-1].ended_at is None else None,
         now=now,
-        simulated=_simulated(folder),
+        simulated=simulated,
     )
-    return found if environment is None else replace(found, spot=spot_now(folder, environment))
+    # What a sandbox answers is no market's.
+    return found if environment is None or simulated else replace(found, spot=spot_now(folder, environment))
 
 
 def _simulated(folder: RunFolder) -> bool:
-    return (folder.path / "report.json").is_file() and bool(folder.read_json("report.json").get("simulated"))
+    """By its report, or before there is one by the command that made it."""
+    if (folder.path / "report.json").is_file():
+        return bool(folder.read_json("report.json").get("simulated"))
+    command = read_command(folder)
+    return command is not None and command.sandbox
 
 
 def terms(folder: RunFolder) -> Terms:

@@ -13,6 +13,7 @@ from launcher.model.errors import UnreadableInputError
 from launcher.model.meter import Point, Terms, meter
 from launcher.model.money import Range, UsdRange
 from launcher.records import run_folder
+from launcher.records.command_record import recorded_command
 from launcher.records.meter_document import meter_document
 from launcher.workflow.run.meter import MeterReader, meter_of
 
@@ -164,6 +165,12 @@ class TestSpotNow:
 
     def test_a_run_that_is_not_on_spot_asks_nothing(self, run, aws):
         assert meter_of(run(quote=self.quoted(purchase_option="on-demand")), NOW, aws).spot is None
+
+    def test_a_sandbox_has_no_market(self, run, aws):
+        folder = run(quote=self.quoted())
+        with recorded_command(folder, "launch", sandbox=True, done="done"):
+            found = meter_of(folder, NOW, aws)
+        assert (found.simulated, found.spot) == (True, None)
 
     def test_a_zone_without_a_price_is_a_word(self, run, aws):
         found = meter_of(run(quote=self.quoted(az_id="use2-az9")), NOW, aws)
