@@ -49,7 +49,7 @@ class EventLog:
         self._unprinted = unprinted
         self._fields = fields
         self._lock = threading.Lock()
-        self._broken = False
+        self._broken = self._torn = False
         self._end_a_torn_line()
 
     def append(self, event: str, **fields: Any) -> None:
@@ -66,7 +66,8 @@ class EventLog:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             try:
-                os.write(descriptor, line)
+                whole = b"\n" + line if self._torn else line
+                self._torn = os.write(descriptor, whole) < len(whole)  # a disk that fills up takes a piece of it
             finally:
                 os.close(descriptor)
         except OSError as error:

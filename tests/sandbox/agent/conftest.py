@@ -199,7 +199,9 @@ class Node:
 
     def events(self, name=None, attempt=None, part=0):
         path = self.folder / "shared" / (f"events-part{part}.jsonl" if part else "events.jsonl")
-        found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        lines = path.read_text().splitlines() if path.exists() else []
+        # A full disk takes a piece of a line; what comes after it stands on its own.
+        found = [json.loads(line) for line in lines if line.endswith("}")]
         return [e for e in found if name in (None, e["event"]) and attempt in (None, e["attempt"])]
 
     def steps(self, name, attempt=None):
