@@ -48,6 +48,29 @@ def is_path(text: str) -> bool:
     return "/" in text or text.endswith((".yaml", ".yml", ".json")) or Path(text).is_file()
 
 
+def words_of(line: str) -> str:
+    """A command line as what stands between the brackets of a list in YAML; empty where a shell could not split it.
+
+    A word is in quotes where YAML would read it otherwise.
+
+    >>> words_of("python train.py --name 'a b' --on yes")
+    'python, train.py, --name, a b, --on, "yes"'
+    """
+    try:
+        return ", ".join(_word(each) for each in shlex.split(line))
+    except ValueError:
+        return ""
+
+
+def _word(text: str) -> str:
+    """A word as it stands in a list of YAML."""
+    try:
+        plain = yaml.safe_load(f"[{text}]") == [text]
+    except yaml.YAMLError:
+        plain = False
+    return text if plain else json.dumps(text, ensure_ascii=False)
+
+
 def load(path: Path) -> PlanRequest:
     """The request a plan file states.
 
@@ -264,10 +287,7 @@ class _Reader(ScalarReader):
         """What one value would be as a list: a command line its words, as a shell would split it."""
         if not kind.words or not isinstance(data, str):
             return describe(data)
-        try:
-            return ", ".join(json.dumps(each, ensure_ascii=False) for each in shlex.split(data))
-        except ValueError:
-            return describe(data)
+        return words_of(data) or describe(data)
 
     def table(self, kind: kinds.Table, data: object, path: str) -> object:
         if data is None:

@@ -10,6 +10,7 @@ from launcher.model.names import nearest_name
 from launcher.model.request import PlanRequest
 from launcher.model.target import training_targets
 from launcher.model.workload import ModelDimensions, TrainingWorkload
+from launcher.plan_file import words_of
 from launcher.planning.kubernetes import key_findings
 from launcher.planning.secrets import secret_findings
 from launcher.planning.security import group_findings
@@ -355,9 +356,9 @@ def _run(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
     """A command of one word has no blank in it: it would be looked for as one program of that whole name."""
     command = request.run.command
     if len(command) == 1 and len(command[0].split()) > 1:
-        words = ", ".join(command[0].split())
         message = f"must be a program and its arguments, each a word of the list, got the one word {command[0]!r}"
-        yield error("command-in-one-word", "run.command", message, f"write [{words}]")
+        hint = f"write [{words}]" if (words := words_of(command[0])) else "write each word of it as one of the list"
+        yield error("command-in-one-word", "run.command", message, hint)
 
 
 def _checkpoint(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """The plan file: every key of the contract, every problem at once, each with its path."""
 
 import json
+import shlex
 from decimal import Decimal
 from pathlib import Path
 
@@ -275,10 +276,23 @@ def test_aliases_of_aliases_are_looked_at_once():
     assert len(caught.value.findings) == 12
 
 
-def test_a_command_line_is_shown_as_its_words():
+@pytest.mark.parametrize(
+    "line,shown",
+    [
+        ("python train.py", "[python, train.py]"),
+        ("python train.py --name 'a b' --lr 1e-4", "[python, train.py, --name, a b, --lr, 1e-4]"),
+        (
+            "train --steps 100 --on yes --of 'a, b' -- '#1'",
+            '[train, --steps, "100", --on, "yes", --of, "a, b", --, "#1"]',
+        ),
+    ],
+)
+def test_a_command_line_is_shown_as_the_list_to_write(line, shown):
     with pytest.raises(UnreadableInputError) as caught:
-        plan_file.loads("slipway: 1\nname: a\nrun: {command: python train.py --name 'a b'}\n")
-    assert caught.value.findings[0].hint == 'write ["python", "train.py", "--name", "a b"]'
+        plan_file.loads(f"slipway: 1\nname: a\nrun:\n  command: {line}\n")
+    assert caught.value.findings[0].hint == f"write {shown}"
+    request = plan_file.loads(f"slipway: 1\nname: a\nrun: {{command: {shown}}}\n")
+    assert request.run.command == tuple(shlex.split(line))
 
 
 def test_tags_are_read_as_they_are_written():
