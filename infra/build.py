@@ -81,7 +81,7 @@ def _limits(app: App, plan: Plan) -> Limits:
     rate, lower = _amount(app, RATE), _amount(app, BUDGET)
     budgets = [each for each in (lower, plan.request.budget.max_usd) if each is not None]
     if rate is None and stops_at(plan.request, plan.place.option) is not None:
-        fix = f"-c {RATE}= with the dollars an hour of all nodes from slipway quote, or slipway deploy FILE"
+        fix = f"-c {RATE}= with the dollars an hour of all nodes from slipway quote FILE, or slipway deploy FILE"
         message = "nothing can count up to it: the rate of the machines was not given"
         found = (error("stop-without-rate", "budget.stop_at_usd", message, fix),)
         raise ImpossibleError(f"{plan.name} would not be stopped at its sum", findings=found)

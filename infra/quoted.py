@@ -24,6 +24,7 @@ from launcher.model.plan import Plan
 RUN_PLAN, RUN_QUOTE = "plan.json", "quote.json"
 """What a run folder calls them (launcher/records)."""
 SCHEMA = "slipway.quote/1"
+WRITTEN = "slipway deploy FILE writes one"
 _REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
 
 
@@ -56,7 +57,7 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
     if quote["digest"] != plan.digest:
         raise QuoteMismatchError(
             f"{path} is plan {plan.digest[:12]}, the quote beside it is for {quote['digest'][:12]}: one was changed",
-            hint="slipway quote prices a plan file anew; a plan file of another name is taken without a quote",
+            hint="slipway quote FILE prices a plan anew; a plan file of another name is taken without a quote",
         )
     gate = quote["gate"]
     if gate["verdict"] != "allow":
@@ -87,7 +88,7 @@ def _read(path: Path) -> dict[str, Any]:
             and (expires is None or datetime.fromisoformat(expires).tzinfo is not None)
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
-        raise UnreadableInputError(f"{path} is no quote: {problem!r}", hint="slipway quote writes one") from problem
+        raise UnreadableInputError(f"{path} is no quote: {problem!r}", hint=WRITTEN) from problem
     if not sound:
-        raise UnreadableInputError(f"{path} is no quote of schema {SCHEMA}", hint="slipway quote writes one")
+        raise UnreadableInputError(f"{path} is no quote of schema {SCHEMA}", hint=WRITTEN)
     return dict(found)

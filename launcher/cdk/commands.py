@@ -254,7 +254,7 @@ def deploy(
     if done.code != 0:
         raise DeploymentFailedError(
             f"the deployment failed (cdk exit {done.code}):\n" + "\n".join(failure_lines(done.lines)),
-            hint="what was created stays until `slipway down`; the events above name the resource",
+            hint=f"what was created stays until `slipway down {quote.plan.cluster_name}`; the events name the resource",
         )
     return dict(json.loads(outputs.read_text(encoding="utf-8"))) if outputs.is_file() else {}
 

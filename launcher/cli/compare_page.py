@@ -52,8 +52,8 @@ def page(found: Comparison, width: int, *, called: bool = False) -> list[str]:
 def _next(found: Comparison) -> list[str]:
     """The next command: to measure what is too close to call, a command a side."""
     if found.verdict.choice is Choice.MEASURE_FIRST and found.unmeasured:
-        return [f"  next: slipway spike {found.priced.path} --type {name}" for name in found.unmeasured]
-    return [f"  next: slipway plan {found.priced.path}"]
+        return [f"  next: {found.priced.command('spike', '--type', name)}" for name in found.unmeasured]
+    return [f"  next: {found.priced.command('plan')}"]
 
 
 def _matrix(found: Comparison, width: int) -> list[str]:

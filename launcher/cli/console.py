@@ -93,7 +93,7 @@ class Console(Narrator):
         """The quote: what decides, or all of it where more is to be said."""
         priced, rank, quoted = picked
         shown = quote_page if output.verbose() else brief_page
-        for line in shown(quoted, rank, terminal_width(), priced.now.date(), str(priced.path)):
+        for line in shown(quoted, rank, terminal_width(), priced):
             output.say(line)
 
     def refuse_unless_answerable(self, what: str) -> None:

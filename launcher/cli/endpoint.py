@@ -86,7 +86,7 @@ def load(
     found = served(name, session)
     if found.mode is EndpointMode.ASYNCHRONOUS:
         message = f"{name} takes its requests from a queue: how fast it answers is no question of how many come at once"
-        raise ImpossibleError(message, hint="slipway endpoint test sends one request")
+        raise ImpossibleError(message, hint=f"slipway endpoint test {name} sends one request")
     root = Path.cwd()
     wanted = planned(found, session, root, tokens=tokens)
     output.say(load_line(wanted.input_tokens, wanted.output_tokens, wanted.setting))
@@ -113,7 +113,9 @@ def url(name: Name, *, region: Where = None, sandbox: options.AttachSandbox = Fa
 
     found = served(name, _session(name, region, sandbox=sandbox))
     if found.base_url is None:
-        raise ImpossibleError(f"{name} takes no chat: OpenAI clients reach chat alone", hint="slipway endpoint test")
+        raise ImpossibleError(
+            f"{name} takes no chat: OpenAI clients reach chat alone", hint=f"slipway endpoint test {name}"
+        )
     output.result([found.base_url])
     output.say(f"leave the model's name empty; the key: slipway endpoint token {name}")
 

@@ -1,6 +1,7 @@
 """`slipway init`: a commented plan file to start from."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -33,5 +34,5 @@ def init(
         write_whole(file, commented_file(name, serve=serve), shared=True)
     except OSError as problem:
         raise ImpossibleError(f"cannot write {file}: {problem.strerror}") from problem
-    output.say(f"wrote {file}\n\n  next: slipway plan {file}")
-    output.say(f"  for an editor: slipway schema > {file.parent / SCHEMA_FILE}")
+    output.say(f"wrote {file}\n\n  next: slipway plan {shlex.quote(str(file))}")
+    output.say(f"  for an editor: slipway schema > {shlex.quote(str(file.parent / SCHEMA_FILE))}")

@@ -1,5 +1,6 @@
 """`slipway launch`: price it, then launch it."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,5 +99,6 @@ def _tell(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path 
         output.say(f"  next: slipway down {report.name}")
     if rehearsed is not None:
         output.say("  for real: AWS credentials, then")
-        output.say(f"    slipway doctor {rehearsed}    says what the account lacks, its bootstrap included")
-        output.say(f"    slipway launch {rehearsed}")
+        file = shlex.quote(str(rehearsed))
+        output.say(f"    slipway doctor {file}    says what the account lacks, its bootstrap included")
+        output.say(f"    slipway launch {file}")

@@ -83,7 +83,7 @@ DespiteVerdict = Annotated[
     bool,
     typer.Option(
         "--despite-verdict",
-        help="Deploy an endpoint although slipway compare says not to; training plans have no such gate.",
+        help="Deploy an endpoint although slipway compare FILE says not to; training plans have no such gate.",
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done and do nothing.")]

@@ -1,5 +1,6 @@
 """`slipway plan`: every way to buy the job, with the total dollars to finish."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -125,7 +126,9 @@ def _refuse_mixed(saved: Path | None, wanted: str | None, swept: Sequence[str] |
         UnreadableInputError: some of these do not.
     """
     if wanted is not None and saved is None:
-        raise UnreadableInputError("--pick says which candidate is saved", hint="add -o SAVED, or use slipway quote")
+        raise UnreadableInputError(
+            "--pick says which candidate is saved", hint="add -o SAVED, or use slipway quote FILE --pick RANK"
+        )
     if live and saved is not None:
         raise UnreadableInputError("an offer has to be bought before it is deployed on", hint="drop -o or --live")
     if swept and (saved is not None or live):
@@ -152,7 +155,7 @@ def _saved(path: Path, priced: "Priced", wanted: str | None) -> list[str]:
     kept = save_plan(path, priced, rank, quoted, os.environ)
     verb = "launch" if priced.request.workload.train is not None else "deploy"
     said = f"saved: candidate {rank}, plan {kept.digest[:12]}, at most ${kept.usd_high:,.2f}, in {path}"
-    return [f"\n  {said}", f"  next: slipway {verb} {path}"]
+    return [f"\n  {said}", f"  next: slipway {verb} {shlex.quote(str(path))}"]
 
 
 def _document(priced: "Priced", *, everything: bool) -> None:

@@ -182,7 +182,7 @@ def _other_family(priced: Priced) -> list[str]:
     what = f"{sides[1].place.nodes} × {sides[1].place.instance_type}, {words.option(sides[1].place)}"
     text = f"Trainium: row {rank}, {what}: ${words.dollars(trainium.mid)} a run"
     text += f"; the port of {weeks_words(found.weeks.mid)} {back}."
-    return [f"{text} slipway compare {priced.path} says why."]
+    return [f"{text} {priced.command('compare')} says why."]
 
 
 def footer(

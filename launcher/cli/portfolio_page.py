@@ -44,7 +44,7 @@ def page(found: Portfolio, width: int) -> list[str]:
     lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
     chosen = [each.priced.candidates[each.rank - 1] for each in found.members if each.rank is not None]
     lines += ["", *ages_lines(chosen, width), "  Nothing was called and nothing was spent.", ""]
-    return [*lines, f"  next: slipway compare {found.members[0].path}"]
+    return [*lines, f"  next: {found.members[0].priced.command('compare')}"]
 
 
 def _held(each: HeldCommitment) -> str:

@@ -12,7 +12,6 @@ from launcher.cli import options, output
 from launcher.cli.table import terminal_width
 
 if TYPE_CHECKING:
-    from datetime import date
     from pathlib import Path
 
     from launcher.model.quote import Quote
@@ -75,7 +74,7 @@ def quote(
     elif json:
         output.document(document if verified is None else document | {"verified": verification_document(verified)})
     else:
-        output.page(_lines(quoted, rank, priced.now.date(), file, verified))
+        output.page(_lines(quoted, rank, priced, verified))
     if quoted.gate.exit_code == IMPOSSIBLE or not (verified is None or verified.holds):
         raise typer.Exit(code=IMPOSSIBLE)
 
@@ -89,13 +88,13 @@ def _save(target: "Path", quoted: "Quote", priced: "Priced", asked: "PriceOption
     html_page.save(target, quote_html.page(quoted, spot_curve(priced, quoted, asked)), show=show)
 
 
-def _lines(quoted: "Quote", rank: int, day: "date", file: "Path", verified: "Verification | None") -> list[str]:
+def _lines(quoted: "Quote", rank: int, priced: "Priced", verified: "Verification | None") -> list[str]:
     """The candidate in lines of the terminal's width, and below it what AWS's calculator said."""
     from launcher.cli.quote_page import page
     from launcher.cli.verification_page import verification_lines
 
     width = terminal_width()
-    shown = page(quoted, rank, width, day, str(file))
+    shown = page(quoted, rank, width, priced)
     return [*shown, *(() if verified is None else verification_lines(verified, width))]
 
 

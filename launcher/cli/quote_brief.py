@@ -13,20 +13,21 @@ from launcher.model.enums import Level
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Policy, Quote
+from launcher.pricing.priced import Priced
 
 MOST_FINDINGS = 3
 LONGEST = 3
 """Lines of one finding that are shown."""
 
 
-def page(quoted: Quote, rank: int, width: int, today: date, file: str) -> list[str]:
+def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     """A quote in at most twenty lines of eighty columns; `slipway quote` has the rest."""
     lines = ["", title(quoted), ""]
     lines += [piece for line in answer_lines(quoted) for piece in wrapped(f"  {line}", width)]
-    lines += [piece for line in _facts(quoted, today) for piece in wrapped(f"  {line}", width)]
+    lines += [piece for line in _facts(quoted, priced.now.date()) for piece in wrapped(f"  {line}", width)]
     lines += gate_lines(quoted, width)
     lines += _findings(quoted.findings, width)
-    return [*lines, "", *wrapped(f"  Every line of it: slipway quote {file} --pick {rank}", width)]
+    return [*lines, "", *wrapped(f"  Every line of it: {priced.command('quote', '--pick', str(rank))}", width)]
 
 
 def _facts(quoted: Quote, today: date) -> Iterator[str]:

@@ -15,13 +15,14 @@ from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
 from launcher.pricing.blocks import bought
+from launcher.pricing.priced import Priced
 
 HALF_A_CENT = Decimal("0.005")
 LEAST_QUANTITY = 0.1
 GROUPS = ("compute", "storage", "network", "other")
 
 
-def page(quoted: Quote, rank: int, width: int, today: date, file: str) -> list[str]:
+def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     """The whole quote."""
     hours = quoted.hours
     lines = ["", title(quoted), ""]
@@ -35,7 +36,7 @@ def page(quoted: Quote, rank: int, width: int, today: date, file: str) -> list[s
         )
     else:
         lines += _serving(quoted.serving, width)
-    lines += _price(quoted, today, width)
+    lines += _price(quoted, priced.now.date(), width)
     lines += _available(quoted, width)
     lines += _spot(quoted, width)
     lines += ["", "  assumptions"]
@@ -52,9 +53,9 @@ def page(quoted: Quote, rank: int, width: int, today: date, file: str) -> list[s
         "",
         f"  digest {quoted.digest[:12]}{expiry}",
         "",
-        f"  next: slipway render {file} --pick {rank} -o rendered"
+        f"  next: {priced.command('render', '--pick', str(rank), '-o', 'rendered')}"
         if quoted.serving is None
-        else f"  next: slipway compare {file}",
+        else f"  next: {priced.command('compare')}",
     ]
     return lines
 

@@ -27,7 +27,7 @@ def page(found: ServingComparison, width: int) -> list[str]:
     lines += ["", *ages_lines(found.priced.candidates, width)]
     lines += wrapped(f"  The rules are those of {SOURCE}. Nothing was called and nothing was spent.", width)
     lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
-    return [*lines, "", f"  next: slipway plan {found.priced.path}"]
+    return [*lines, "", f"  next: {found.priced.command('plan')}"]
 
 
 def _sides(found: ServingComparison) -> list[tuple[int, Quote]]:

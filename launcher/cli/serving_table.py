@@ -91,7 +91,7 @@ def answer(priced: Priced) -> list[str]:
     other = next((rank for rank, each in enumerate(priced.candidates, 1) if _is_other(each, hosted=hosted)), None)
     if other is not None:
         name = "Machines:" if hosted else "Bedrock:"
-        lines.append(f"{name}  {_month(priced.quote(other))} slipway compare {priced.path} says why.")
+        lines.append(f"{name}  {_month(priced.quote(other))} {priced.command('compare')} says why.")
     if not best.gate.allowed:
         lines.append(f"A launch would be refused: {best.gate.reason}.")
     return lines

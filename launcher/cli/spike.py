@@ -1,5 +1,6 @@
 """`slipway spike`: measure a job on its machines before it is bought."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -68,4 +69,4 @@ def spike(
         output.result(page(found, terminal_width()))
     for name in found.left:
         output.say(f"  {name} is still there and is billed: slipway down {name} removes it")
-    output.say(f"\n  next: slipway compare {file}")
+    output.say(f"\n  next: slipway compare {shlex.quote(str(file))}")

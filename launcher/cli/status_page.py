@@ -28,7 +28,7 @@ def page(found: RunState, width: int) -> list[str]:
         ways = (exists, "slipway cost says what they cost an hour", f"slipway down {found.name} removes them")
         lines += [piece for line in ways for piece in wrapped(f"  {line}", width)]
     elif found.status != NOT_SUBMITTED:
-        lines.append("  a run that is over; slipway report shows what it came to")
+        lines.append(f"  a run that is over; slipway report {found.name} shows what it came to")
     stopped = found.report.stopped if found.report is not None else None
     if stopped is not None:
         lines += wrapped(f"  {stopped.words}", width)

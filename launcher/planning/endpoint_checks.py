@@ -101,7 +101,7 @@ def _layout(served: ServingPlan) -> Iterator[Finding]:
     serve = served.serve
     for name in ("tensor_parallel", "batch_size", "sequence_length"):
         if getattr(serve, name) is None:
-            yield error("shape-open", f"{PATH}.{name}", "must be a number, got auto", "`slipway plan` decides it")
+            yield error("shape-open", f"{PATH}.{name}", "must be a number, got auto", "`slipway plan FILE` decides it")
     degree = serve.tensor_parallel
     if degree is None:
         return
@@ -184,7 +184,7 @@ def _model(served: ServingPlan) -> Iterator[Finding]:
             f"{shape}: neither compiled nor known to be in Hugging Face's cache;"
             " compiling in the container takes up to an hour, and the start may take 60 minutes at most"
         )
-        hint = "run the compile job that `slipway render` writes, and give artifacts_uri"
+        hint = "run the compile job that `slipway render FILE -o DIR` writes, and give artifacts_uri"
         yield warning("shape-not-compiled", f"{PATH}.artifacts_uri", message, hint)
 
 

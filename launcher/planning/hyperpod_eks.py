@@ -72,7 +72,8 @@ def _of_own_clusters(request: PlanRequest, place: Place, instances: Mapping[str,
         yield info("hyperpod-health-checks", "target.kind", message)
     if request.guardrails.ttl_h is None and not is_prepaid(place.option):
         message = (
-            "nothing sees that its nodes are idle, and no time to live ends them: they are billed until slipway down"
+            "nothing sees that its nodes are idle, and no time to live ends them: they are billed until"
+            f" slipway down {request.name}"
         )
         yield warning(
             "hyperpod-eks-idle", "guardrails.ttl_h", message, "guardrails: {ttl_h: 24}, or as long as it takes"

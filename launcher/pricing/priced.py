@@ -1,5 +1,6 @@
 """A request with its candidates, best first: ranks, quotes and digests of them."""
 
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,18 @@ from launcher.pricing.candidate import Candidate
 from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import IMPOSSIBLE, OVER_BUDGET, judge, spending_limit
 
+FLAGS = ("--region", "--prices-as-of", "--max-price-age", "--max-usd")
+"""What a command line adds to a plan file, and changes its candidates or what the gate says of them."""
+TAKES = {
+    "plan": FLAGS,
+    "quote": FLAGS,
+    "compare": FLAGS[:3],
+    "render": FLAGS[:2],
+    "spike": (FLAGS[0], *FLAGS[2:]),
+    "launch": (FLAGS[0], *FLAGS[2:]),
+    "capacity": FLAGS[:1],
+}
+"""Which of them a command takes."""
 NVIDIA, NEURON = "nvidia", "neuron"
 """Families of accelerators: GPUs, and Trainium."""
 
@@ -151,10 +164,20 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         """Whether there is something against every candidate."""
         return all(each.refusals for each in self.candidates)
 
+    def command(self, name: str, *words: str) -> str:
+        """A command on the same plan, to be typed: with the options that it was priced with, so that a rank stays one.
+
+        Args:
+            name: of a command that takes a plan file.
+            words: what is to follow.
+        """
+        options = [word for flag, value in self.context.flags if flag in TAKES[name] for word in (flag, value)]
+        return shlex.join(["slipway", name, self.path, *options, *words])
+
     @property
     def next_command(self) -> str:
         """What to type next."""
-        return f"slipway quote {self.path} --pick 1"
+        return self.command("quote", "--pick", "1")
 
 
 Priced: TypeAlias = PricedRequest[Candidate]

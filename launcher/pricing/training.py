@@ -28,6 +28,11 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     resolution: Resolution
 
+    @property
+    def next_command(self) -> str:
+        """What to type next; an offer of the moment is no rank of another command, and is bought first."""
+        return self.command("capacity") if self.candidates[0].offered else super().next_command
+
     def _make(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
         made = quote(candidate, self.resolution.estimator.explained(candidate.work), self._rival_usd)

@@ -79,7 +79,9 @@ class Submission:
             ImpossibleError: it is not known whether there is one.
         """
         if self.job is None:
-            raise ImpossibleError(f"whether {self.key} was submitted is not known", hint="slipway status looks again")
+            raise ImpossibleError(
+                f"whether {self.key} was submitted is not known", hint="slipway status NAME looks again"
+            )
         return Submitted(job=self.job, key=self.key, folder=self.folder)
 
     def taken(self, job: Submitted) -> "Submission":

@@ -196,7 +196,7 @@ def _measure(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVe
     """Neither is cheaper by as much as the estimates may be out."""
     text = f"Too close to call: {_month(found, machine, choice)} a month on {NAMES[choice]}"
     text += f", ${found.hosted_usd:,.0f} on Bedrock. Measure first."
-    flips = (*_turns(found, machine), "a load test: slipway endpoint load keeps it for later quotes")
+    flips = (*_turns(found, machine), "a load test: slipway endpoint load NAME keeps it for later quotes")
     return ServingVerdict(
         choice=ServingChoice.MEASURE_FIRST, text=text, reasons=tuple(_reasons(found, machine, choice)), flips=flips
     )

@@ -1,5 +1,6 @@
 """What AWS has at this moment as rows beside the others: each offer priced as any candidate is, at its own fee."""
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -51,7 +52,9 @@ def with_live_offers(
     """
     if not isinstance(priced, TrainingPriced):
         message = f"{priced.request.name} serves, and what an endpoint runs on is not bought ahead"
-        raise ImpossibleError(message, hint="drop --live; slipway doctor FILE looks at its quota")
+        raise ImpossibleError(
+            message, hint=f"drop --live; slipway doctor {shlex.quote(priced.path)} looks at its quota"
+        )
     answers = search(priced, environment=environment, say=say)
     for asked, reason in answers.unanswered:
         say(f"? {asked}: {reason}")
@@ -109,5 +112,5 @@ def _words(priced: TrainingPriced, offer: CapacityOffer) -> str:
     when = "from now on" if soon or begins is None else f"from {begins:%Y-%m-%d %H:%M} UTC"
     until = f" to {offer.ends_at:%Y-%m-%d %H:%M}" if offer.ends_at is not None else ""
     what = "yours" if offer.kind is OfferKind.RESERVATION else "offered now"
-    way = "" if offer.kind is OfferKind.RESERVATION else "; slipway capacity says how to buy it"
+    way = "" if offer.kind is OfferKind.RESERVATION else f"; {priced.command('capacity')} says how to buy it"
     return f"{what}: {offer.id}, {when}{until}{way}"

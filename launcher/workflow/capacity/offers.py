@@ -1,5 +1,6 @@
 """The story of `capacity`: what AWS has for a plan at this moment, and the total dollars to finish with each of it."""
 
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -64,7 +65,7 @@ def capacity(
     request, catalog = asked(path, now, options)
     if request.workload.serve is not None:
         message = f"{request.name} serves, and what an endpoint runs on is not bought ahead"
-        raise ImpossibleError(message, hint="slipway doctor FILE looks at its quota")
+        raise ImpossibleError(message, hint=f"slipway doctor {shlex.quote(str(path))} looks at its quota")
     priced = price_job(path, request, catalog, now, options)
     answers = search(priced, environment=environment, say=say)
     judged = (_judged(priced, options, each) for each in answers.offers)

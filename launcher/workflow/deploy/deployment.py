@@ -84,7 +84,9 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
     tell, named = options.tell, quoted.plan.request.target.cluster
     if named is not None:
         message = f"target.cluster: cluster {named} exists, and {quoted.plan.name} is a job for it: nothing to deploy"
-        raise ImpossibleError(message, hint="slipway launch starts the job; drop target.cluster to build a cluster")
+        raise ImpossibleError(
+            message, hint=f"{priced.command('launch')} starts the job; drop target.cluster to build one"
+        )
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
     bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
     tell(f"run folder {folder.path.relative_to(options.root)}")

@@ -42,8 +42,8 @@ def refuse_job(plan: Plan, _environment: Mapping[str, str]) -> None:
             f"network.api_cidrs: the API of {plan.cluster_name} would be private, and its network new: nobody is in it"
         )
         hint = (
-            "name the addresses that reach it: network: {api_cidrs: [198.51.100.0/24]}; or slipway deploy and then, by"
-            f" hand, through the tunnel that it prints: {by_hand(plan)}"
+            "name the addresses that reach it: network: {api_cidrs: [198.51.100.0/24]}; or slipway deploy FILE and"
+            f" then, by hand, through the tunnel that it prints: {by_hand(plan)}"
         )
         raise ImpossibleError(message, hint=hint)
 
@@ -105,7 +105,7 @@ def ways(plan: Plan, outputs: Mapping[str, str], tunnelled: str, job: str) -> li
     if not plan.request.network.api_cidrs:
         found.append(("its API is private: a tunnel, first", tunnelled))
     if plan.request.workload.train is not None:
-        found.append(("the job", f"{job}   (slipway render writes them)"))
+        found.append(("the job", f"{job}   (slipway render FILE -o DIR writes them)"))
     if not is_prepaid(plan.place.option):
         found.append((f"{WORKERS} again, after a stop", outputs["StartFleet"]))
     return found

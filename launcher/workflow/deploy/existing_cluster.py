@@ -109,7 +109,7 @@ def find(session: Session, cluster: str) -> StackState:
             hint=f"{hint}; without target.cluster the plan gets one of its own",
         )
     if found.status not in COMPLETE:
-        hint = f"wait, or repair it with slipway deploy and the plan of {cluster}"
+        hint = f"wait, or repair it with slipway deploy FILE of the plan of {cluster}"
         raise ImpossibleError(f"target.cluster: cluster {cluster} is not whole: {found.status}", hint=hint)
     return found
 

@@ -42,7 +42,7 @@ def refuse_job(plan: Plan, environment: Mapping[str, str]) -> None:
         name, region = cluster_name(plan), plan.place.region
         target = f"sagemaker-cluster:ID_{CONTROLLER}-INSTANCE"
         by_hand = f"{connect_command(target, region)}; sbatch job.sbatch"
-        hint = f"install it; or slipway deploy, and by hand on {name}: {by_hand}"
+        hint = f"install it; or slipway deploy FILE, and by hand on {name}: {by_hand}"
         message = f"{lacking} is not installed, and jobs reach HyperPod through sessions of Systems Manager alone"
         raise ImpossibleError(message, hint=hint)
 
@@ -74,7 +74,10 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     ]
     if plan.request.workload.train is not None:
         found.append(
-            ("the job, there", f"sbatch {BATCH_FILE}   (in a folder of {SHARED_HOME}; slipway render writes it)")
+            (
+                "the job, there",
+                f"sbatch {BATCH_FILE}   (in a folder of {SHARED_HOME}; slipway render FILE -o DIR writes it)",
+            )
         )
     if not is_prepaid(plan.place.option):
         found.append(("workers again, after a stop", "the command in StartFleet, above"))

@@ -54,5 +54,7 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
         ("a shell on a node, there", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash"),
     ]
     if plan.request.workload.train is not None:
-        found.append(("the job, there", f"sbatch {BATCH_FILE}   (slipway render writes it with all it needs)"))
+        found.append(
+            ("the job, there", f"sbatch {BATCH_FILE}   (slipway render FILE -o DIR writes it with all it needs)")
+        )
     return found

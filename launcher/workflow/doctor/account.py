@@ -79,7 +79,8 @@ def _bootstrap(subject: Subject, qualifier: str | None) -> str:
         boundary_arn=None,
     )
     command = bootstrap_command(account, subject.region, names, qualified=qualifier is not None)
-    return f"{command}   (slipway policies writes those policies first; without them CloudFormation may do anything)"
+    first = f"{subject.policies_command} writes those policies first"
+    return f"{command}   ({first}; without them CloudFormation may do anything)"
 
 
 def service_roles(subject: Subject) -> Iterator[Check]:

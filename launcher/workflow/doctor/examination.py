@@ -45,6 +45,13 @@ class Subject:
         """
         return Sessions(self.environment)
 
+    @property
+    def policies_command(self) -> str:
+        """What writes the policies of the account, or those of the plan's target alone."""
+        if self.plan is None:
+            return f"slipway policies --account {self.account} --region {self.region} -o policies"
+        return f"slipway policies FILE --account {self.account} --region {self.region} -o policies"
+
     def session(self, *services: str, region: str | None = None) -> Session:
         """The session of a region with the clients of some services in it, made by one thread at a time.
 

@@ -27,11 +27,11 @@ def own_rights(subject: Subject) -> Iterator[Check]:
     names = [bootstrap.role_name(account.qualifier, each, me.account, subject.region) for each in CDK_ROLES]
     roles = [f"arn:{me.partition}:iam::{me.account}:role/{each}" for each in names]
     asked = f"{principal} may assume {', '.join(names)}"
-    yield _judged("rights", asked, simulated(session, principal, [ASSUME], roles))
+    yield _judged(subject, "rights", asked, simulated(session, principal, [ASSUME], roles))
     for actions, resources in allowed_actions(load_permissions(), PERSON, account):
         if resources == EVERYTHING:
             asked = f"{principal} may make the {len(actions)} calls of a launch that name no resource"
-            yield _judged("rights", asked, simulated(session, principal, actions))
+            yield _judged(subject, "rights", asked, simulated(session, principal, actions))
 
 
 def execution_role(subject: Subject) -> Iterator[Check]:
@@ -45,7 +45,7 @@ def execution_role(subject: Subject) -> Iterator[Check]:
     (administrator,) = simulated(session, principal, [UNNEEDED])
     if administrator.allowed:
         got = "it is an administrator: the bootstrap was given no policies"
-        fix = "slipway policies FILE prints narrower ones and the bootstrap command"
+        fix = f"{subject.policies_command} writes narrower ones and prints the bootstrap command"
         yield advice("execution role", f"{name} may do what the stacks need and no more", got, fix)
         return
     decisions: list[Decision] = []
@@ -54,7 +54,7 @@ def execution_role(subject: Subject) -> Iterator[Check]:
             resources = [each if each == "*" else each.replace("*", plan.cluster_name) for each in patterns]
             decisions += simulated(session, principal, actions, resources[:1])
     asked = f"{name} may do the {len(decisions)} things that the stacks of this target need"
-    yield _judged("execution role", asked, decisions)
+    yield _judged(subject, "execution role", asked, decisions)
 
 
 def _account(subject: Subject) -> Account:
@@ -68,7 +68,7 @@ def _account(subject: Subject) -> Account:
     )
 
 
-def _judged(name: str, asked: str, decisions: Sequence[Decision]) -> Check:
+def _judged(subject: Subject, name: str, asked: str, decisions: Sequence[Decision]) -> Check:
     """One check of several decisions: a denial that lacks context of the real call is not known, not a failure."""
     denied = [each for each in decisions if not each.allowed]
     if not denied:
@@ -83,7 +83,7 @@ def _judged(name: str, asked: str, decisions: Sequence[Decision]) -> Check:
         return unknown(name, asked, f"{shown}: depends on {lacking}, which a simulation does not have")
     why = "an organization's policy" if any(each.by_organization for each in certain) else ""
     why = why or ("the permissions boundary" if any(each.by_boundary for each in certain) else "no policy allows it")
-    return failed(name, asked, f"denied: {shown} ({why})", "slipway policies FILE writes the policies")
+    return failed(name, asked, f"denied: {shown} ({why})", f"{subject.policies_command} writes the policies")
 
 
 RIGHTS = (

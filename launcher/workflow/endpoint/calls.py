@@ -45,7 +45,7 @@ def served(name: str, session: Session) -> ServedEndpoint:
     found = stacks.find(session, stack)
     if found is None or "EndpointName" not in found.outputs:
         message = f"no endpoint of {name} in {session.region}: there is no stack {stack}"
-        raise ImpossibleError(message, hint="slipway deploy, or another --region")
+        raise ImpossibleError(message, hint="slipway deploy FILE, or another --region")
     outputs = found.outputs
     return ServedEndpoint(
         name=outputs["EndpointName"],

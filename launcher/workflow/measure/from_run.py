@@ -177,7 +177,7 @@ def _boot(own: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]])
 def _ended(events: Iterable[Mapping[str, Any]]) -> datetime:
     times = [moment(each["time"]) for each in events if isinstance(each.get("time"), str)]
     if not times:
-        raise UnmeasuredError("the run left no events", hint="slipway status brings them from the cluster")
+        raise UnmeasuredError("the run left no events", hint="slipway status NAME brings them from the cluster")
     return max(times).astimezone(UTC)
 
 

@@ -125,7 +125,7 @@ def fresh_quote(
         name = place.billed_name if by_hour else place.instance_type
         if report.gone(name, place.option.value, place.region, place.az_id):
             gone = f"AWS gives no {place.option.value} price of {name} in {place.region} any more"
-            raise UnpricedError(gone, hint="slipway plan shows the other candidates")
+            raise UnpricedError(gone, hint=f"{priced.command('plan')} shows the other candidates")
         catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
         request = described(request, Session(environment=environment, region=place.region))
         priced = price_request(path, request, catalog, now, options)

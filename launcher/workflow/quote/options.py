@@ -13,6 +13,7 @@ from launcher.model.finding import Finding
 from launcher.model.request import PlanRequest
 from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import GateRules
+from launcher.pricing.priced import FLAGS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,4 +52,6 @@ def context_for(request: PlanRequest, catalog: Catalog, now: datetime, options: 
     rules = GateRules(
         today=now.date(), max_usd=options.max_usd, max_age_days=options.max_price_age, sandbox=options.sandbox
     )
-    return PricingContext(request=request, catalog=catalog, now=now, rules=rules)
+    typed = (options.region, options.prices_as_of, options.max_price_age, options.max_usd)
+    flags = tuple((flag, str(value)) for flag, value in zip(FLAGS, typed, strict=True) if value is not None)
+    return PricingContext(request=request, catalog=catalog, now=now, rules=rules, flags=flags)

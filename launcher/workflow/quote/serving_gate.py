@@ -28,11 +28,13 @@ def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
     plan = quoted.plan
     if plan.place.option is PurchaseOption.BEDROCK:
         message = f"{plan.name} on Bedrock is called, not deployed: there is nothing to deploy"
-        raise ImpossibleError(message, hint=_other(priced, "slipway compare FILE says what machines would cost"))
+        raise ImpossibleError(
+            message, hint=_other(priced, f"{priced.command('compare')} says what machines would cost")
+        )
     if Runs.SERVING not in target_of(plan.place.target).deployed:
         kind = plan.place.target
         message = f"target.kind: {kind}: {plan.name} is pods of a cluster that exists, which slipway does not deploy"
-        by_hand = f"slipway render {priced.path} -o DIR writes the manifests for kubectl apply -f DIR"
+        by_hand = f"{priced.command('render', '-o', 'DIR')} writes the manifests for kubectl apply -f DIR"
         raise ImpossibleError(message, hint=_other(priced, by_hand))
     if plan.request.target.cluster is not None:
         message = f"target.cluster: an endpoint runs in no cluster, got {plan.request.target.cluster}"
@@ -75,5 +77,5 @@ def refuse_by_verdict(priced: Priced, options: PriceOptions, say: Callable[[str]
     flips = f"it turns round with {verdict.flips[0]}; " if verdict.flips else ""
     raise ImpossibleError(
         f"the verdict is against it: {verdict.text}{why}",
-        hint=f"{flips}slipway compare {priced.path} shows all of it; {DESPITE} deploys it all the same",
+        hint=f"{flips}{priced.command('compare')} shows all of it; {DESPITE} deploys it all the same",
     )

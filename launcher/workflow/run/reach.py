@@ -52,7 +52,7 @@ def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connec
     if found is None:
         raise ImpossibleError(
             f"there is no EKS cluster {name} in {session.region} any more",
-            hint="slipway report tells what its run left",
+            hint="slipway report NAME tells what its run left",
         )
 
     def token() -> str:

@@ -112,7 +112,7 @@ def _stack(plan: Plan, session: Session) -> StackState | None:
     if found is None or ROLE not in found.outputs:
         return None
     if found.status not in COMPLETE:
-        hint = f"wait, or repair it with slipway deploy and the plan of {plan.cluster_name}"
+        hint = f"wait, or repair it with slipway deploy FILE of the plan of {plan.cluster_name}"
         raise ImpossibleError(f"target.cluster: cluster {plan.cluster_name} is not whole: {found.status}", hint=hint)
     return found
 

@@ -101,7 +101,7 @@ def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> "Sandbox"
     found = attached(environment, str(head_node.region))
     if found is None or found.stays is None or found.stays.mark != head_node.instance:
         message = f"the sandbox of {head_node.words()} has ended, and all that ran in it"
-        raise GoneError(message, hint="slipway report and slipway logs tell what its run folder holds")
+        raise GoneError(message, hint="slipway report NAME and slipway logs NAME tell what its run folder holds")
     return found
 
 
@@ -139,7 +139,7 @@ def start_fleet(
             break
         tell(f"the compute fleet of {cluster} is {found}: starting it")
         if compute_fleet.request_start(session, cluster, found, datetime.now(UTC)):
-            tell("its guard stops it again where guardrails.ttl_h is over; slipway deploy begins that time anew")
+            tell("its guard stops it again where guardrails.ttl_h is over; slipway deploy FILE begins that time anew")
             break
     waited = 0.0
     with stage(tell):

@@ -198,7 +198,7 @@ class RemoteWatch:
             why = f"no machines came within {minutes:g} minutes ({facts.reason or 'no reason given'})"
             raise NoCapacityError(
                 f"{why}; the job was taken back",
-                hint="purchase.wait_for_capacity_minutes waits longer; slipway plan shows the other candidates",
+                hint="purchase.wait_for_capacity_minutes waits longer; slipway plan FILE shows the other candidates",
             )
 
     def _silent(self, now: float, problem: UnreachableError) -> None:

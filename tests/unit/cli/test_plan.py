@@ -80,7 +80,7 @@ def test_the_page_of_a_plan(plan, golden, width):
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_page_of_a_quote(plan, golden, width):
     found = plan(HOURS)
-    golden(f"plan/quote-{width}.txt", "\n".join(quote_page(found.quote(1), 1, width, NOW.date(), "plan.yaml")) + "\n")
+    golden(f"plan/quote-{width}.txt", "\n".join(quote_page(found.quote(1), 1, width, found)) + "\n")
 
 
 def test_every_number_of_a_row_explained(plan, golden):

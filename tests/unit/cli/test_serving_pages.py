@@ -60,8 +60,8 @@ def test_the_page_of_a_serving_plan(plan, golden, width):
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_page_of_a_serving_quote(plan, golden, width):
-    quoted = priced(plan(CHAT)).quote(2)
-    told = quote_page(quoted, 2, width, NOW.date(), "plan.yaml")
+    found = priced(plan(CHAT))
+    told = quote_page(found.quote(2), 2, width, found)
     golden(f"plan/serving-quote-{width}.txt", "\n".join(told) + "\n")
 
 

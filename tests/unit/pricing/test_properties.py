@@ -130,7 +130,7 @@ def test_no_plan_gives_a_traceback_and_every_total_is_the_sum_of_its_lines(plan)
         page(found, width, everything=False)
     for rank, quoted in enumerate(found.quotes, start=1):
         check(quoted)
-        quote_page(quoted, rank, 80, NOW.date(), "plan.yaml")
+        quote_page(quoted, rank, 80, found)
         told = quote_document(quoted, rank, CATALOG.instance_types)
         assert json.loads(json.dumps(told, allow_nan=False)) == told
         again = plan_file.loads(json.dumps(document(quoted.plan.request), allow_nan=False))

@@ -1,0 +1,102 @@
+"""Commands that messages name: each exists, takes what it is given, and can be pasted."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from launcher.cli.app import application
+from launcher.pricing.priced import TAKES
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
+from tests.plans import NOW
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDERS = ("infra", "launcher", "templates")
+COMMANDS = get_command(application()).commands  # type: ignore[attr-defined]
+MENTION = re.compile(r"(?<![.\w/-])slipway ([^;,()`\n]*)")
+VALUE = "VALUE"
+"""What stands for a value of an f-string: a name, a file, or more words of a command."""
+A_DAY = "2026-11-20"
+ARGUMENT = re.compile(r"--?[a-z]|[A-Z]{4,}|main$|\d+$|.*[/:>=]|[\w-]+\.(yaml|json)$|--$")
+"""A word that belongs to a command, where no option comes before it; the first other one goes on with the sentence."""
+SAID = {"did", "makes", "made", "wrote", "does", "deployed"}
+"""What follows the program's name where it is no command."""
+BY_MAIL = ("templates",)
+"""Whose messages reach people who may have no plan file at hand: the command without it."""
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """The strings of a module and their lines, without docstrings; a value of an f-string is a word."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    said = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    for each in ast.walk(tree):
+        if isinstance(each, ast.JoinedStr):
+            said |= {id(part) for part in ast.walk(each)}
+            parts = (str(part.value) if isinstance(part, ast.Constant) else VALUE for part in each.values)
+            yield each.lineno, "".join(parts)
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in said:
+            yield each.lineno, each.value
+
+
+def mentions() -> Iterator[tuple[str, list[str]]]:
+    """Where a command is named, and the words from its name on."""
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for line, text in texts(path):
+                for found in MENTION.finditer(text):
+                    words = found[1].rstrip(" .:").split()
+                    if words and "-->" not in words and words[0] not in SAID and not words[0].startswith(VALUE):
+                        yield f"{path.relative_to(ROOT)}:{line}", words
+
+
+def typed(words: list[str]) -> tuple[object, list[str]]:
+    """A command and the words that it is given in a sentence."""
+    command, rest = COMMANDS[words[0]], words[1:]
+    below = getattr(command, "commands", None)
+    if below:
+        command, rest = below[rest[0]], rest[1:]
+    takes = {name for each in command.params for name in each.opts if not getattr(each, "is_flag", False)}
+    given: list[str] = []
+    for word in rest:
+        after_option = bool(given) and given[-1].startswith("-") and given[-1] in takes
+        if not (after_option or ARGUMENT.match(word) or "--" in given):
+            break
+        given.append(word)
+    end = given.index(">") if ">" in given else len(given)
+    return command, given[:end]
+
+
+@pytest.mark.parametrize("where,words", [pytest.param(*each, id=f"{each[0]} {each[1][0]}") for each in mentions()])
+def test_every_command_that_is_named_exists_and_can_be_pasted(where, words):
+    assert words[0] in COMMANDS, f"{where}: there is no slipway {words[0]}"
+    command, given = typed(words)
+    if not given and where.startswith(BY_MAIL):
+        return
+    values = {"NAME": "name"}
+    command.make_context(words[0], [values.get(word, word).replace(VALUE, A_DAY) for word in given])
+
+
+def test_the_command_that_is_named_next_keeps_what_this_one_was_given(tmp_path):
+    plan = tmp_path / "my plan.yaml"
+    plan.write_text("slipway: 1\nname: a\nworkload: {train: {model: llama-3.1-8b, tokens_b: 1}}\n", encoding="utf-8")
+    given = PriceOptions(
+        region="us-west-2", prices_as_of=date(2026, 11, 1), max_price_age=400, max_usd=Decimal("1000.50")
+    )
+    found = price(plan, NOW, given)
+    flags = ["--region", "us-west-2", "--prices-as-of", "2026-11-01", "--max-price-age", "400", "--max-usd", "1000.50"]
+    assert shlex.split(found.next_command) == ["slipway", "quote", str(plan), *flags, "--pick", "1"]
+    for name, takes in TAKES.items():
+        more = {"render": ("-o", "out"), "spike": ("--type", "p5.48xlarge")}.get(name, ())
+        words = shlex.split(found.command(name, *more))
+        assert [each for each in words if each in takes] == list(takes)
+        COMMANDS[name].make_context(name, words[2:])
+    bare = price(plan, NOW, PriceOptions())
+    assert bare.command("launch") == f"slipway launch {shlex.quote(str(plan))}"
