@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -57,7 +58,7 @@ def mentions() -> Iterator[tuple[str, list[str]]]:
                         yield f"{path.relative_to(ROOT)}:{line}", words
 
 
-def typed(words: list[str]) -> tuple[object, list[str]]:
+def typed(words: list[str]) -> tuple[Any, list[str]]:
     """A command and the words that it is given in a sentence."""
     command, rest = COMMANDS[words[0]], words[1:]
     below = getattr(command, "commands", None)
