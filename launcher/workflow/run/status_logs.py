@@ -10,7 +10,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.records.submission import recorded
 from launcher.submit.jobs import UnreachableError
 from launcher.workflow.run.meter import MeterReader
-from launcher.workflow.run.reach import reached
+from launcher.workflow.run.reach import environment_of, reached
 from launcher.workflow.run.status import run_state, split_log
 from launcher.workflow.run.submission import look_again
 from launcher.workflow.run.submission_watch import JOB_FOLDER, Mirror, RemoteWatch
@@ -62,7 +62,7 @@ def follow_logs(
         mirror = Mirror(source=way.source, job=found.submitted, folder=folder.path / JOB_FOLDER)
         watch = RemoteWatch(mirror=mirror, look_s=way.look_s, tell=say)
         log, offset, over = mirror.folder / way.source.log_name(found.submitted), 0, False
-        meters = MeterReader(folder=folder, tell=tell_meter)
+        meters = MeterReader(folder=folder, tell=tell_meter, environment=environment_of(submission, environment))
         while not over:
             over = watch.ended()
             meters.check()

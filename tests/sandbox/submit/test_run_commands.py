@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from launcher.cli.app import main
+from launcher.cli.console import CLOCK
 from launcher.model.errors import SlipwayError
 from launcher.model.report import RunStatus
 from launcher.records.run_folder import latest
@@ -93,6 +94,18 @@ def test_a_run_is_found_again_followed_and_reported(left, slipway):
     )
     code, out, _ = slipway("runs", "--json")
     assert [each["status"] for each in json.loads(out)["runs"]] == ["succeeded"]
+
+
+def test_a_followed_job_on_spot_has_the_price_of_this_moment_in_its_meter(left, slipway, monkeypatch):
+    folder = latest("far", left.root)
+    spot = {"interruptions_expected": 0.1, "checkpoint_interval_s": 900}
+    folder.write_json("quote.json", folder.read_json("quote.json") | {"purchase_option": "spot", "spot": spot})
+    monkeypatch.setattr("launcher.workflow.run.meter.EVERY_S", 0.0)
+    place = folder.read_json("submission.json")["folder"]
+    (left.head.home / "slipway" / place.rpartition("/")[2] / "go").touch()
+    code, _, err = slipway("logs", "far", "-f")
+    assert code == 0
+    assert " an hour (since 20" in err.replace("\n" + " " * CLOCK, " ")
 
 
 def test_cancel_ends_the_job_and_says_what_goes_on(left, slipway):
