@@ -67,6 +67,6 @@ def spike(
         output.document(spike_document(found))
     else:
         output.result(page(found, terminal_width()))
-    for name in found.left:
-        output.say(f"  {name} is still there and is billed: slipway down {name} removes it")
+    for line in found.left:
+        output.say(f"  {line}")
     output.say(f"\n  next: slipway compare {shlex.quote(str(file))}")

@@ -59,17 +59,20 @@ class Account:
             aws_secret_access_key=known["AWS_SECRET_ACCESS_KEY"],
         )
 
-    def make(self, name, template, *, protected=False):
+    def make(self, name, template, *, protected=False, cluster=None):
         body = template if "Resources" in template else {"Resources": template}
         self.client("cloudformation").create_stack(
-            StackName=name, TemplateBody=json.dumps(body), EnableTerminationProtection=protected
+            StackName=name,
+            TemplateBody=json.dumps(body),
+            EnableTerminationProtection=protected,
+            Tags=[] if cluster is None else [{"Key": "slipway:cluster", "Value": cluster}],
         )
 
     def cluster(self, name, *, objects=0):
         """A cluster of three stacks with as many kibibytes in its checkpoint bucket; the bucket."""
-        self.make(f"slipway-{name}-network", NETWORK)
-        self.make(f"slipway-{name}-checkpoints", STORE, protected=True)
-        self.make(f"slipway-{name}-training", TRAINING)
+        self.make(f"slipway-{name}-network", NETWORK, cluster=name)
+        self.make(f"slipway-{name}-checkpoints", STORE, protected=True, cluster=name)
+        self.make(f"slipway-{name}-training", TRAINING, cluster=name)
         (stack,) = self.client("cloudformation").describe_stacks(StackName=f"slipway-{name}-checkpoints")["Stacks"]
         bucket = stack["Outputs"][0]["OutputValue"]
         for number in range(objects):

@@ -15,6 +15,7 @@ from launcher.rendering.names import stack_name
 from launcher.workflow.cost.survey import NOT_STARTED, PARTS, costs
 
 IN_PROGRESS = "_IN_PROGRESS"
+NOTHING = "nothing exists in AWS for this plan"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ def left_running(plan: Plan, session: Session, catalog: Catalog, now: datetime) 
         said = f"AWS cannot be asked what exists and is billed ({problem.message}): {command} looks, and removes it"
         return LeftRunning(lines=(said,))
     if not found:
-        return LeftRunning(lines=("nothing exists in AWS for this plan",))
+        return LeftRunning(lines=(NOTHING,))
     status = {each.name: each.status for each in found}
     lines = [f"{each.name}: {status[each.name]}, {_rate(each)}" for each in paid]
     total = f"${small(hourly(paid))} an hour" + (

@@ -5,7 +5,8 @@ as soon as its trainer has reported enough steps. What it was measured at is kep
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +29,7 @@ from launcher.records.measurements import FILE, add_measurement, load_measuremen
 from launcher.records.run_folder import RunFolder, write_whole
 from launcher.workflow.measure.from_run import points
 from launcher.workflow.measure.keep import IN_RUN
+from launcher.workflow.measure.removal import remove_made
 from launcher.workflow.quote.fresh import Person
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import asked, price_job
@@ -163,26 +165,55 @@ def spike(
     plans = SpikePlans(path=path, request=request, train=train, catalog=catalog)
     measured: list[Spiked] = []
     unmeasured: list[tuple[str, str]] = []
-    launched: list[str] = []
+    left: list[str] = []
     for name in wanted.types or plans.types(clock(), price):
         made = plans.plan(name, wanted.minutes)
         try:
-            found = _measure(made, clock, price, steps=wanted.steps, options=options, person=person)
-            launched.append(made.name)
+            with _removed_after(made, clock(), catalog, options, left):
+                found = _measure(made, clock, price, steps=wanted.steps, options=options, person=person)
             measured.append(plans.beside(found))
         except NothingMeasuredError as problem:
-            launched.append(made.name)
             unmeasured.append((name, problem.message))
         except SlipwayError as problem:
             if not measured:
                 raise
             unmeasured.append((name, problem.message))
-    left = () if options.sandbox or request.target.cluster is not None else tuple(launched)
     if not measured:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in unmeasured)
-        hint = f"slipway down {' '.join(left[:1])} removes the cluster" if left else ""
-        raise NothingMeasuredError(f"nothing was measured: {reasons}", hint=hint)
-    return SpikeResult(name=request.name, measured=tuple(measured), unmeasured=tuple(unmeasured), left=left)
+        raise NothingMeasuredError(f"nothing was measured: {reasons}", hint="; ".join(left))
+    return SpikeResult(name=request.name, measured=tuple(measured), unmeasured=tuple(unmeasured), left=tuple(left))
+
+
+@contextmanager
+def _removed_after(
+    made: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions, left: list[str]
+) -> Iterator[None]:
+    """One spike, after which nothing that it made stands: a sandbox ends by itself, a cluster of others is not its own.
+
+    Args:
+        made: its plan.
+        begun: when it began.
+        catalog: for prices.
+        options: where it was launched.
+        left: is given the lines of what could not be removed.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not options.sandbox and _folders(made.name, options.root, begun):
+            options.tell(f"next: slipway down {made.name} --checkpoints removes what the spike has made")
+        raise
+    except SlipwayError:
+        left += _remove(made, begun, catalog, options)
+        raise
+    left += _remove(made, begun, catalog, options)
+
+
+def _remove(made: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions) -> tuple[str, ...]:
+    """Remove what a spike has made; lines of what stands all the same."""
+    if options.sandbox:
+        return ()
+    return remove_made(_folders(made.name, options.root, begun), begun, catalog, options.environment, options.tell)
 
 
 def _measure(
@@ -219,7 +250,7 @@ def _measure(
     except SlipwayError as problem:
         # A job that is cancelled because enough was measured ends here as well.
         failed = problem
-    folder = _folder(made.name, options.root, begun)
+    folder = next(iter(_folders(made.name, options.root, begun)), None)
     if folder is None and failed is not None:
         raise failed
     if folder is None or not (folder.path / IN_RUN).is_file():
@@ -239,7 +270,10 @@ def _written(made: PlanRequest, root: Path) -> Path:
     return place
 
 
-def _folder(name: str, root: Path, begun: datetime) -> RunFolder | None:
-    """The run folder of a spike that began at a moment or later; None where it came to none."""
-    found = next((folder for plan, folder in run_folder.all_runs(root) if plan == name), None)
-    return found if found is not None and found.path.name >= begun.strftime(run_folder.STAMP) else None
+def _folders(name: str, root: Path, begun: datetime) -> list[RunFolder]:
+    """The run folders of a spike that began at a moment or later, the newest first; none where it came to none."""
+    return [
+        folder
+        for plan, folder in run_folder.all_runs(root)
+        if plan == name and folder.path.name >= begun.strftime(run_folder.STAMP)
+    ]
