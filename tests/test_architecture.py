@@ -36,7 +36,7 @@ OUTSIDE = {
 
 SHARED_BY_AGENT = {
     f"launcher.agent.{module}"
-    for module in ("dcp_metadata", "errors", "exits", "interval", "job", "manifest", "metrics")
+    for module in ("dcp_metadata", "errors", "exits", "forecast", "interval", "job", "manifest", "metrics")
 }
 """What both sides need is there once, in the agent, on the standard library alone."""
 BUILDER = "launcher.agent.build"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent.errors import JobSpecError
+from launcher.agent.forecast import QUOTED
 
 SCHEMA = "slipway.job/1"
 MODES = ("agent", "dcp", "none")
@@ -21,7 +22,18 @@ RESTARTS = ("auto", "fresh")
 WRITERS = ("every-node", "first-node")
 
 _SELDOM = frozenset(
-    {"ends_at", "grace_s", "hung_minutes", "journal", "leave_before_s", "mtbf_s", "restart", "stop_uri", "timeout_s"}
+    {
+        "ends_at",
+        "grace_s",
+        "hung_minutes",
+        "journal",
+        "leave_before_s",
+        "mtbf_s",
+        "quoted",
+        "restart",
+        "stop_uri",
+        "timeout_s",
+    }
 )
 _URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()=/-]*)?")
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
@@ -93,6 +105,7 @@ class JobSpec:
         hung_minutes: Minutes without a new step in the metrics after which the command is ended, > 0; None: never.
         stop_uri: `s3://bucket/key` of the object that the guard in the account writes when the budget is used up: the
             job saves and leaves for good. None: nobody writes one.
+        quoted: What is known of the job's quote, dollars by name (`forecast.QUOTED`). None: nothing.
     """
 
     run: str
@@ -113,6 +126,7 @@ class JobSpec:
     grace_s: float | None = None
     hung_minutes: float | None = None
     stop_uri: str | None = None
+    quoted: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a job that cannot be run.
@@ -225,6 +239,12 @@ def _number(value: Any) -> float:
     return float(value)
 
 
+def _figures(value: Any) -> dict[str, float]:
+    if not isinstance(value, dict) or not value.keys() <= set(QUOTED):
+        raise TypeError(f"a mapping of numbers with the keys {', '.join(QUOTED)}")
+    return {name: _number(figure) for name, figure in value.items()}
+
+
 _Kind = type | Callable[[Any], Any]
 _KIND_NAMES = {str: "a string", int: "an integer", bool: "true or false", dict: "a mapping"}
 _REQUIRED = frozenset({"run", "name", "command", "workdir", "scratch", "events", "metrics"})
@@ -246,6 +266,7 @@ _JOB_KEYS: dict[str, _Kind] = {
     "grace_s": _number,
     "hung_minutes": _number,
     "stop_uri": str,
+    "quoted": _figures,
 }
 _CHECKPOINT_KEYS: dict[str, _Kind] = {
     "uri": str,

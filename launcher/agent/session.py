@@ -22,7 +22,9 @@ from launcher.agent.errors import AgentError, JobSpecError
 from launcher.agent.events import ROUTINE, EventLog, events_path
 from launcher.agent.job import JobSpec, expand
 from launcher.agent.manifest import Manifest
+from launcher.agent.node import forecast_watch
 from launcher.agent.node.board import Board
+from launcher.agent.node.forecast_watch import ForecastWatch
 from launcher.agent.node.notice import BUDGET, FAILURE, TAKEN_OVER, Notice
 from launcher.agent.node.notices import Notices, heed
 from launcher.agent.node.peers import Peers, in_folder
@@ -95,7 +97,7 @@ class Session:
         if relative:
             raise JobSpecError(relative)
         self._workdir, self._metrics_path = paths["workdir"], paths["metrics"]
-        log_path = events_path(paths["events"], part=place.part)
+        log_path = self._events_path = events_path(paths["events"], part=place.part)
         unprinted = ROUTINE if place.part else frozenset[str]()
         self._log = EventLog(log_path, unprinted=unprinted, run=spec.run, attempt=place.attempt, node=place.node)
         job = spec.name if place.parts == 1 else f"{spec.name}-part{place.part}"
@@ -204,6 +206,7 @@ class Session:
             tagging=tagging,
             metrics=metrics,
             pace=pace,
+            forecast=self._forecast(),
             log=self._log,
         )
         try:
@@ -220,6 +223,12 @@ class Session:
             self._marked_path.touch()
         except OSError as error:
             self._log.append("scratch-trouble", error=f"that checkpoints are marked was not written down: {error}")
+
+    def _forecast(self) -> ForecastWatch | None:
+        """The first node's: the steps are the same on all."""
+        place = self._place
+        quoted = self._spec.quoted if place.part == 0 else None
+        return forecast_watch.watch(quoted, self._events_path, self._log, attempt=place.attempt, now=time.monotonic())
 
     def _pace(self, metrics: Metrics) -> Pace:
         policy = self._spec.checkpoint

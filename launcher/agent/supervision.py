@@ -20,6 +20,7 @@ from launcher.agent.checkpoint.uploader import Uploader
 from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
 from launcher.agent.events import EventLog
 from launcher.agent.job import JobSpec
+from launcher.agent.node.forecast_watch import ForecastWatch
 from launcher.agent.node.notice import CANCEL, FAILURE, REBALANCE, TAKEN_OVER, Notice
 from launcher.agent.node.notices import Notices, heed
 from launcher.agent.node.peers import Peers
@@ -74,6 +75,7 @@ class AttemptServices:
         tagging: Tags what is superseded there; None where there is no store.
         metrics: What the command reports.
         pace: How often it is to save.
+        forecast: What it will have cost, held against its quote; None where that is not known, or another node does it.
         log: Where everything is written.
     """
 
@@ -85,6 +87,7 @@ class AttemptServices:
     tagging: Tagging | None
     metrics: Metrics
     pace: Pace
+    forecast: ForecastWatch | None
     log: EventLog
 
 
@@ -189,6 +192,8 @@ class Supervision:
         for line in lines:
             if "checkpoint_seconds" in line and "checkpoint_step" not in line:
                 self._services.pace.reported(float(line["checkpoint_seconds"]))
+        if self._services.forecast is not None:
+            self._services.forecast.lines(lines, now)
         if self._services.metrics.odd and not self._odd:
             self._odd = True
             self._log.append("metrics-skipped", lines=self._services.metrics.odd, reason=_ODD)

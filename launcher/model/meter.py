@@ -4,22 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from itertools import pairwise
 
+from launcher.agent.forecast import Point, beyond, left_hours
 from launcher.model.money import Range, UsdRange
 
-LOW, HIGH = 0.1, 0.9
-"""Of the rates of single stretches: what the end is reckoned at when the rest goes as fast, or as slowly."""
 CENT = Decimal("0.01")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """What a trainer reported: the step, the tokens so far, and the seconds since its attempt began to train."""
-
-    step: int
-    tokens: float | None
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +23,13 @@ class Terms:
     interruptions: float | None
     interval_s: float | None
     budget_usd: Decimal | None
+
+    @property
+    def usd_beside(self) -> Decimal:
+        """What was quoted beside the job's hours: start-up, idle tail, storage, network."""
+        if self.usd is None or self.usd_per_hour is None:
+            return Decimal(0)
+        return max(Decimal(0), self.usd.mid - self.usd_per_hour * Decimal(repr(self.hours.mid)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +70,10 @@ class Meter:
     def warnings(self) -> dict[str, str]:
         """What is to be said of the forecast, by its kind: above the budget, or outside of the quoted range."""
         found, quoted = self.forecast, self.quoted
-        told: dict[str, str] = {}
         if found is None or self.simulated:
-            return told
-        if quoted.budget_usd is not None and found.mid > quoted.budget_usd:
-            told["budget"] = f"the forecast, ${found.mid:,.2f}, is above the budget of ${quoted.budget_usd:,.2f}"
-        if quoted.usd is not None and not quoted.usd.low <= found.mid <= quoted.usd.high:
-            span = f"${quoted.usd.low:,.2f} to ${quoted.usd.high:,.2f}"
-            told["quote"] = f"the forecast, ${found.mid:,.2f}, is outside of the quoted range, {span}"
-        return told
+            return {}
+        low, high = (None, None) if quoted.usd is None else (quoted.usd.low, quoted.usd.high)
+        return beyond(found.mid, low=low, high=high, budget=quoted.budget_usd)
 
 
 def meter(
@@ -109,7 +100,8 @@ def meter(
         simulated: the machines are stand-ins, and nothing is spent: then nothing is warned of.
     """
     rate = _rate(points)
-    left = _left(points, steps)
+    span = left_hours(points, steps)
+    left = None if span is None else Range(low=span.low, mid=span.mid, high=span.high)
     usd = None if quoted.usd_per_hour is None else (quoted.usd_per_hour * Decimal(repr(hours))).quantize(CENT)
     until = None
     if quoted.interval_s is not None and saved_at is not None:
@@ -143,28 +135,13 @@ def _rate(points: Sequence[Point]) -> float | None:
     return ((counted[-1].tokens or 0) - (counted[0].tokens or 0)) / (counted[-1].seconds - counted[0].seconds)
 
 
-def _left(points: Sequence[Point], steps: int | None) -> Range | None:
-    """Hours until the last step: at the rate of all lines, and at those of their fast and slow stretches."""
-    if steps is None or len(points) < 3:  # noqa: PLR2004 - two stretches
-        return None
-    missing = max(0, steps - points[-1].step)
-    pairs = pairwise(points)
-    single = sorted((after.seconds - before.seconds) / (after.step - before.step) for before, after in pairs)
-    mid = (points[-1].seconds - points[0].seconds) / (points[-1].step - points[0].step)
-    fast, slow = (single[round(share * (len(single) - 1))] for share in (LOW, HIGH))
-    low, high = min(fast, mid), max(slow, mid)
-    return Range(low=missing * low / 3600, mid=missing * mid / 3600, high=missing * high / 3600)
-
-
 def _forecast(usd: Decimal | None, left: Range | None, quoted: Terms) -> UsdRange | None:
     """Dollars at the end: so far, what is left at the quoted rate, and what was quoted beside the job's hours."""
     rate = quoted.usd_per_hour
     if usd is None or left is None or rate is None:
         return None
-    beside = Decimal(0)
-    if quoted.usd is not None:
-        beside = max(Decimal(0), quoted.usd.mid - rate * Decimal(repr(quoted.hours.mid)))
     low, mid, high = (
-        (usd + beside + rate * Decimal(repr(each))).quantize(CENT) for each in (left.low, left.mid, left.high)
+        (usd + quoted.usd_beside + rate * Decimal(repr(each))).quantize(CENT)
+        for each in (left.low, left.mid, left.high)
     )
     return UsdRange(low=low, mid=mid, high=high)

@@ -54,6 +54,7 @@ class JobSettings:
     write time that is measured on the node; None: it stays. `drain` has the agent drain its node in Slurm when an
     interruption is announced, so that the job does not land on it again. `imds_poll_s` is the time between two looks
     for a notice, and `checkpoint_write_s` how long a checkpoint takes to be stored at worst, 0 where that is not known.
+    `quoted` is what the agent knows of the quote, in dollars (launcher/agent/forecast.py); None: nothing.
     """
 
     run: str
@@ -62,6 +63,7 @@ class JobSettings:
     drain: bool = True
     imds_poll_s: float = 2.0
     checkpoint_write_s: float = 0.0
+    quoted: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +204,7 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
             leave_before_s=_leave_before_s(plan),
             hung_minutes=plan.request.guardrails.hung_minutes or None,
             stop_uri=names.stop_uri,
+            quoted=job.quoted,
         )
     except JobSpecError as refusal:
         found = [error("job-refused", "run", problem) for problem in refusal.problems]

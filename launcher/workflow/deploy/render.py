@@ -1,6 +1,7 @@
 """The story of rendering: a quoted plan to the files that would be deployed and submitted."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.serving import load_serving
@@ -27,6 +28,7 @@ def render_quote(
     *,
     names: ClusterNames | None = None,
     run: str = UNSUBMITTED,
+    quoted: Mapping[str, float] | None = None,
 ) -> Bundle:
     """The files of a quoted plan, at the checkpoint interval it was priced at.
 
@@ -35,11 +37,12 @@ def render_quote(
         instances: the catalog's types.
         names: what the files refer to; None: words that stand for what does not exist yet.
         run: the id of the submitted run.
+        quoted: what its agent is to know of the quote (launcher/agent/forecast.py); None where nobody is told of it.
 
     Raises:
         ImpossibleError: the plan cannot be written as files.
     """
-    job = job_settings(quote, run)
+    job = replace(job_settings(quote, run), quoted=quoted)
     return render(quote.plan, instances=instances, names=names or symbolic_names(quote.plan), job=job)
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from launcher import plan_file
+from launcher.agent.forecast import Point
 from launcher.agent.metrics import figures_in
 from launcher.catalog.load import Catalog
 from launcher.model.durations import HOUR_S
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.measurement import Measurement
-from launcher.model.meter import Point
 from launcher.model.money import Range
 from launcher.model.report import Attempt
 from launcher.model.request import PlanRequest

@@ -56,7 +56,7 @@ from launcher.workflow.run.disruption import disruption_for
 from launcher.workflow.run.event_words import tell_event
 from launcher.workflow.run.follow import Follower, Listeners, Progress
 from launcher.workflow.run.guard_clock import guard_called
-from launcher.workflow.run.meter import MeterReader
+from launcher.workflow.run.meter import MeterReader, quoted_figures
 from launcher.workflow.run.pods import PodSubmission, submit_pods
 from launcher.workflow.run.reach import Reached, reached_api, through
 from launcher.workflow.run.sated import Sated
@@ -101,6 +101,11 @@ class _Launch:
         if self.target.box is not None:
             return self.target.box.head_node(str(head_node.host), self.options.environment)
         return connect(head_node, self.options.environment, key=key, store=store)
+
+    @property
+    def figures(self) -> Mapping[str, float] | None:
+        """What the job is told of its quote; in a sandbox nothing is spent, and nobody is told."""
+        return quoted_figures(self.folder) if self.target.box is None else None
 
     @property
     def aws(self) -> Mapping[str, str]:
@@ -252,6 +257,7 @@ def _in_pods(launch: _Launch, handle: ClusterHandle) -> Submission:
             unreached=handle.unreached,
             operator=handle.operator or operator_of(plan),
             own=handle.own,
+            quoted_figures=launch.figures,
             tell=launch.options.tell,
         )
     )
@@ -285,7 +291,7 @@ def _submitted(launch: _Launch, handle: ClusterHandle) -> Submission:
     """
     plan, folder, options = launch.quoted.plan, launch.folder, launch.options
     key, types = fresh_key(plan.name, folder), launch.priced.catalog.instance_types
-    bundle = render_quote(launch.quoted, types, names=handle.names, run=key)
+    bundle = render_quote(launch.quoted, types, names=handle.names, run=key, quoted=launch.figures)
     folder.write_bundle(bundle)
     store = launch.store(handle.names.store_uri, plan.place.region)
     session = Session(environment=launch.target.context.environment, region=plan.place.region)

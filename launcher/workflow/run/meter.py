@@ -9,9 +9,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from launcher.agent.forecast import LINES, Point
 from launcher.agent.metrics import figures_in
 from launcher.model.errors import UnreadableInputError
-from launcher.model.meter import Meter, Point, Terms, meter
+from launcher.model.meter import Meter, Terms, meter
 from launcher.model.money import Range, UsdRange
 from launcher.model.report import Attempt
 from launcher.records.command_record import read_command
@@ -24,8 +25,6 @@ from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
 
 EVERY_S = 30.0
 TAIL_BYTES = 64 * 1024
-LINES = 100
-"""Of the trainer's last lines, what the rate is taken over."""
 _SPAN: dict[str, Any] = {"low": float, "mid": float, "high": float}
 _USD: dict[str, Any] = {"low": str, "mid": str, "high": str}
 _QUOTE: dict[str, Any] = {
@@ -118,6 +117,23 @@ def terms(folder: RunFolder) -> Terms:
         )
     except (ArithmeticError, ValueError) as problem:
         raise UnreadableInputError(f"{folder.path / 'quote.json'} is no quote: {problem}") from problem
+
+
+def quoted_figures(folder: RunFolder) -> dict[str, float]:
+    """What the agent of a run's job is told of its quote (launcher/agent/forecast.py); what is not known is left out.
+
+    Raises:
+        UnreadableInputError: the quote of the run is damaged.
+    """
+    found = terms(folder)
+    figures = {
+        "usd_per_hour": found.usd_per_hour,
+        "usd_beside": found.usd_beside,
+        "usd_low": found.usd.low if found.usd is not None else None,
+        "usd_high": found.usd.high if found.usd is not None else None,
+        "budget_usd": found.budget_usd,
+    }
+    return {name: float(usd) for name, usd in figures.items() if usd is not None}
 
 
 def _budget(folder: RunFolder) -> Decimal | None:

@@ -46,8 +46,9 @@ class PodSubmission:
     """What is submitted, from where and to where.
 
     `head_node` is the cluster's API, `environment` has its AWS, `here` is this machine's; `workdir` is the command's
-    folder, and `unreached` says how a private API is reached. `operator` runs the job. `own` says that Slipway deployed
-    the cluster: its plugins come with the job, and its nodes are started again where the guard has stopped them.
+    folder, and `unreached` says how a private API is reached. `operator` runs the job; `quoted_figures` is what its
+    agent is told of the quote. `own` says that Slipway deployed the cluster: its plugins come with the job, and its
+    nodes are started again where the guard has stopped them.
     """
 
     quoted: Quote
@@ -63,6 +64,7 @@ class PodSubmission:
     unreached: str
     operator: Operator
     own: bool
+    quoted_figures: Mapping[str, float] | None
     tell: Tell
 
 
@@ -73,7 +75,7 @@ def submit_pods(asked: PodSubmission) -> Submission:
         DeploymentFailedError: the cluster refuses it, or that is not known.
         ImpossibleError: its API cannot be reached, or it lacks the operator.
     """
-    bundle = render_quote(asked.quoted, asked.instances, names=asked.names, run=asked.key)
+    bundle = render_quote(asked.quoted, asked.instances, names=asked.names, run=asked.key, quoted=asked.quoted_figures)
     asked.folder.write_bundle(bundle)
     context = _context(asked, None)
     place = f"{context.namespace}/{context.name}"

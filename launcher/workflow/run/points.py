@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from launcher.agent.forecast import Point, point_of
 from launcher.agent.metrics import figures_in
-from launcher.model.meter import Point
 
 
 def points_of(lines: Iterable[bytes]) -> Iterator[list[Point]]:
@@ -16,10 +16,10 @@ def points_of(lines: Iterable[bytes]) -> Iterator[list[Point]]:
     found: list[Point] = []
     for line in lines:
         figures, _ = figures_in(line)
-        if not {"step", "seconds"} <= figures.keys():
+        point = point_of(figures)
+        if point is None:
             continue
-        point = Point(step=int(figures["step"]), tokens=figures.get("tokens"), seconds=float(figures["seconds"]))
-        if found and (point.seconds <= found[-1].seconds or point.step <= found[-1].step):
+        if found and not point.follows(found[-1]):
             yield found
             found = []
         found.append(point)

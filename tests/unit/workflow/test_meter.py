@@ -7,10 +7,11 @@ from decimal import Decimal
 import pytest
 from moto import mock_aws
 
+from launcher.agent.forecast import Point
 from launcher.cli.console import Narrator
 from launcher.cli.meter_line import line
 from launcher.model.errors import UnreadableInputError
-from launcher.model.meter import Point, Terms, meter
+from launcher.model.meter import Terms, meter
 from launcher.model.money import Range, UsdRange
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command

@@ -1,0 +1,99 @@
+"""When a job will be done and what it will have cost, by the trainer's last lines and the rates of its quote.
+
+The meter that a person looks at and the node's own word to people who do not look are reckoned by the same lines here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+LOW, HIGH = 0.1, 0.9
+"""Of the rates of single stretches: what the end is reckoned at when the rest goes as fast, or as slowly."""
+LINES = 100
+"""Of the trainer's last lines, what the rate is taken over."""
+HOUR_S = 3600.0
+QUOTED = ("usd_per_hour", "usd_beside", "usd_low", "usd_high", "budget_usd")
+"""What a job knows of its quote: the rate of all nodes, what it costs beside the job's hours, its range, the budget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """What a trainer reported: the step, the tokens so far, and the seconds since its attempt began to train."""
+
+    step: int
+    tokens: float | None
+    seconds: float
+
+    def follows(self, before: "Point") -> bool:
+        """Whether it is of the same attempt as the one before: each attempt begins to count its seconds anew."""
+        return self.seconds > before.seconds and self.step > before.step
+
+
+class Span(NamedTuple):
+    """A number and its range."""
+
+    low: float
+    mid: float
+    high: float
+
+
+def point_of(figures: Mapping[str, int | float]) -> Point | None:
+    """A line of metrics as a point; None where it has no step or no seconds.
+
+    >>> point_of({"step": 3, "seconds": 4.5, "loss": 2.0})
+    Point(step=3, tokens=None, seconds=4.5)
+    """
+    if not {"step", "seconds"} <= figures.keys():
+        return None
+    return Point(step=int(figures["step"]), tokens=figures.get("tokens"), seconds=float(figures["seconds"]))
+
+
+def left_hours(points: Sequence[Point], steps: int | None) -> Span | None:
+    """Hours until the last step: at the rate of all lines, and at those of their fast and slow stretches.
+
+    >>> left_hours([Point(step=each, tokens=None, seconds=each * 36.0) for each in (1, 2, 3)], 103)
+    Span(low=1.0, mid=1.0, high=1.0)
+    """
+    if steps is None or len(points) < 3:  # noqa: PLR2004 - two stretches
+        return None
+    missing = max(0, steps - points[-1].step)
+    pairs = pairwise(points)
+    single = sorted((after.seconds - before.seconds) / (after.step - before.step) for before, after in pairs)
+    mid = (points[-1].seconds - points[0].seconds) / (points[-1].step - points[0].step)
+    fast, slow = (single[round(share * (len(single) - 1))] for share in (LOW, HIGH))
+    low, high = min(fast, mid), max(slow, mid)
+    return Span(missing * low / HOUR_S, missing * mid / HOUR_S, missing * high / HOUR_S)
+
+
+def beyond(usd: Any, *, low: Any, high: Any, budget: Any) -> dict[str, str]:
+    """What is to be said of a forecast in dollars, by its kind: above the budget, or outside of the quoted range.
+
+    >>> beyond(120, low=90, high=130, budget=100)
+    {'budget': 'the forecast, $120.00, is above the budget of $100.00'}
+    """
+    told: dict[str, str] = {}
+    if budget is not None and usd > budget:
+        told["budget"] = f"the forecast, ${usd:,.2f}, is above the budget of ${budget:,.2f}"
+    if low is not None and high is not None and not low <= usd <= high:
+        told["quote"] = f"the forecast, ${usd:,.2f}, is outside of the quoted range, ${low:,.2f} to ${high:,.2f}"
+    return told
+
+
+def hours_of_earlier(events: Iterable[Mapping[str, Any]], attempt: int) -> float | None:
+    """Hours of the attempts before one, from their first event to their last; None where one of them left no event.
+
+    >>> day = "2026-11-20T12:{}:00Z"
+    >>> found = [{"attempt": 1, "time": day.format(minute)} for minute in ("00", "15", "30")]
+    >>> hours_of_earlier(found, 2), hours_of_earlier(found, 1), hours_of_earlier(found, 3)
+    (0.5, 0.0, None)
+    """
+    times: dict[int, list[datetime]] = {each: [] for each in range(1, attempt)}
+    for event in events:
+        number, at = event.get("attempt"), event.get("time")
+        if number in times and isinstance(at, str):
+            times[number].append(datetime.fromisoformat(at.replace("Z", "+00:00")))  # Python 3.10 does not know Z
+    if not all(times.values()):
+        return None
+    return sum((max(found) - min(found)).total_seconds() for found in times.values()) / HOUR_S

@@ -1,0 +1,110 @@
+"""Whether a job will cost more than its budget, or other than it was quoted: said once, though nobody looks on."""
+
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from launcher.agent.events import EventLog
+from launcher.agent.forecast import HOUR_S, LINES, Point, beyond, hours_of_earlier, left_hours, point_of
+
+FORECAST = "forecast"
+"""The event; its `kind` says what is beyond what, its `reason` says it in words."""
+HOLDS_S = 600.0
+"""For so long a forecast has to be beyond: the first steps compile and fill caches."""
+_MOST_BYTES = 16 << 20
+
+
+class ForecastWatch:
+    """Reckons the end of a job and its dollars from the trainer's lines; each kind of warning is logged once a job."""
+
+    def __init__(
+        self, quoted: Mapping[str, float], log: EventLog, *, earlier_h: float, told: Iterable[str], now: float
+    ) -> None:
+        """Begin with an attempt.
+
+        Args:
+            quoted: What the job knows of its quote (`forecast.QUOTED`); what it lacks is not known.
+            log: Takes the warnings.
+            earlier_h: Hours of the attempts before.
+            told: Kinds of warnings that they have logged.
+            now: Monotonic seconds at which the attempt began.
+        """
+        self._quoted = quoted
+        self._log = log
+        self._earlier_h = earlier_h
+        self._told = set(told)
+        self._begun = now
+        self._points: deque[Point] = deque(maxlen=LINES)
+        self._steps: int | None = None
+        self._since: dict[str, float] = {}
+
+    def lines(self, lines: Iterable[Mapping[str, int | float]], now: float) -> None:
+        """Take in lines of metrics, and log what has been beyond for long enough."""
+        for figures in lines:
+            self._steps = int(figures["steps"]) if "steps" in figures else self._steps
+            point = point_of(figures)
+            if point is None:
+                continue
+            if self._points and not point.follows(self._points[-1]):
+                self._points.clear()
+            self._points.append(point)
+        usd = self._dollars(now)
+        if usd is None:
+            return
+        quoted = self._quoted
+        found = beyond(usd, low=quoted.get("usd_low"), high=quoted.get("usd_high"), budget=quoted.get("budget_usd"))
+        self._since = {kind: self._since.get(kind, now) for kind in found}
+        for kind, words in found.items():
+            if kind not in self._told and now - self._since[kind] >= HOLDS_S:
+                self._told.add(kind)
+                self._log.append(FORECAST, kind=kind, reason=words)
+
+    def _dollars(self, now: float) -> float | None:
+        """Dollars at the end: hours of all attempts and those left, at the quoted rate, and what is beside them."""
+        left, rate = left_hours(list(self._points), self._steps), self._quoted.get("usd_per_hour")
+        if left is None or rate is None:
+            return None
+        hours = self._earlier_h + (now - self._begun) / HOUR_S + left.mid
+        return rate * hours + self._quoted.get("usd_beside", 0.0)
+
+
+def watch(
+    quoted: Mapping[str, float] | None, events: Path, log: EventLog, *, attempt: int, now: float
+) -> ForecastWatch | None:
+    """The watch of an attempt; None where the job knows no quote, or not what its earlier attempts have cost.
+
+    Args:
+        quoted: What the job knows of its quote.
+        events: The file of the job's events, in which its earlier attempts have left theirs.
+        log: Takes the warnings.
+        attempt: The attempt's number, from 1.
+        now: Monotonic seconds.
+    """
+    if quoted is None:
+        return None
+    left = list(_events(events))
+    try:
+        earlier_h = hours_of_earlier(left, attempt)
+    except (TypeError, ValueError):  # somebody else has written there
+        earlier_h = None
+    if earlier_h is None:
+        return None
+    told = [str(each.get("kind")) for each in left if each.get("event") == FORECAST]
+    return ForecastWatch(quoted, log, earlier_h=earlier_h, told=told, now=now)
+
+
+def _events(path: Path) -> Iterable[dict[str, Any]]:
+    try:
+        with path.open("rb") as file:
+            lines = file.read(_MOST_BYTES).splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            yield found

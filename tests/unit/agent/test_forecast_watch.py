@@ -1,0 +1,93 @@
+"""What a node says of a job that is about to cost more than its budget or other than it was quoted: once, and late."""
+
+import json
+
+import pytest
+
+from launcher.agent.events import EventLog
+from launcher.agent.node.forecast_watch import HOLDS_S, watch
+
+QUOTED = {"usd_per_hour": 36.0, "usd_beside": 10.0, "usd_low": 60.0, "usd_high": 100.0, "budget_usd": 90.0}
+
+
+@pytest.fixture
+def events(tmp_path):
+    return tmp_path / "events.jsonl"
+
+
+def begun(events, attempt=1, quoted=QUOTED):
+    log = EventLog(events, run="r", attempt=attempt, node="n")
+    log.append("attempt-started")
+    return watch(quoted, events, log, attempt=attempt, now=0.0)
+
+
+def trained(found, *, step_s, steps=100, first=1, begin_s=0.0):
+    """A line a step, as it comes; the last moment."""
+    now = begin_s
+    for step in range(first, steps):
+        now += step_s
+        found.lines([{"step": step, "steps": steps, "seconds": now - begin_s}], now)
+    return now
+
+
+def said(events):
+    lines = [json.loads(line) for line in events.read_text().splitlines()]
+    return [(each["kind"], each.get("reason")) for each in lines if each["event"] == "forecast"]
+
+
+def test_a_forecast_within_the_range_and_the_budget_says_nothing(events):
+    # 100 steps of 72 s: two hours, $72 and $10 beside.
+    trained(begun(events), step_s=72)
+    assert said(events) == []
+
+
+def test_one_beyond_both_is_said_once_each_when_it_has_held(events):
+    # 100 steps of 108 s: three hours, $108 and $10 beside.
+    found = begun(events)
+    found.lines([{"step": each, "steps": 100, "seconds": each * 108.0} for each in (1, 2, 3)], 324.0)
+    found.lines([], 324.0 + HOLDS_S - 1)
+    assert said(events) == []
+    found.lines([], 324.0 + HOLDS_S)
+    (budget, words), (quote, _) = said(events)
+    assert (budget, quote) == ("budget", "quote")
+    assert words.startswith("the forecast, $12")
+    assert words.endswith(", is above the budget of $90.00")
+    trained(found, step_s=108, first=4, begin_s=324.0 + HOLDS_S)
+    assert len(said(events)) == 2
+
+
+def test_slow_first_steps_are_forgiven(events):
+    found = begun(events)
+    now = trained(found, step_s=1000, steps=4)
+    for step in range(4, 40):
+        now += 5
+        found.lines([{"step": step, "steps": 1000, "seconds": now}], now)
+    assert "budget" not in [kind for kind, _ in said(events)]
+
+
+def test_a_later_attempt_counts_the_earlier_ones_and_repeats_nothing(events):
+    first = [("attempt-started", "00:00"), ("forecast", "00:30"), ("interrupted", "02:00")]
+    lines = [{"event": kind, "attempt": 1, "time": f"2026-11-20T{at}:00Z", "kind": "quote"} for kind, at in first]
+    events.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    # Two hours before it, and half an hour that is left: $90 and $10 beside.
+    trained(begun(events, attempt=2), step_s=18)
+    assert [kind for kind, _ in said(events)] == ["quote", "budget"]
+
+
+@pytest.mark.parametrize("quoted", [None, {}, {"usd_low": 1.0, "usd_high": 2.0}])
+def test_without_a_rate_nothing_is_said(events, quoted):
+    found = begun(events, quoted=quoted)
+    if found is not None:
+        trained(found, step_s=72)
+    assert said(events) == []
+
+
+def test_earlier_attempts_that_left_nothing_leave_it_silent(events):
+    assert begun(events, attempt=2) is None
+
+
+def test_without_a_number_of_steps_the_end_is_not_known(events):
+    found = begun(events)
+    for step in range(1, 100):
+        found.lines([{"step": step, "seconds": step * 500.0}], step * 500.0)
+    assert said(events) == []
