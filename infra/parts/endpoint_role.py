@@ -9,6 +9,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.parts.endpoint_store import CAPTURED, FAILURES, INPUT, OUTPUT, EndpointStore
+from infra.parts.node_policy import OWN_PATH
 from infra.parts.registry import pull_statements
 from launcher.model.endpoint import Endpoint, EndpointMode
 
@@ -175,7 +176,7 @@ class InvokePolicy(Construct):
         self.policy = iam.CfnManagedPolicy(
             self,
             "Policy",
-            path="/slipway/",
+            path=OWN_PATH,
             description=f"Slipway: callers of endpoint {endpoint.name}",
             policy_document=iam.PolicyDocument(statements=statements),
         )

@@ -42,8 +42,8 @@ class HyperPodCluster(Construct):
         (found,) = (each for each in self._request["InstanceGroups"] if each["InstanceGroupName"] == WORKERS)
         return dict(found)
 
-    def connect_command(self, region: str) -> str:
-        """The command that opens a shell on the controller."""
+    def connect_command(self, region: str, document: str | None) -> str:
+        """The command that opens a shell on the controller, by a session document where one is given."""
         name = self._request["ClusterName"]
         instance = (
             f"aws sagemaker list-cluster-nodes --region {region} --cluster-name {name}"
@@ -51,4 +51,5 @@ class HyperPodCluster(Construct):
             " --query 'ClusterNodeSummaries[0].InstanceId' --output text"
         )
         target = f"sagemaker-cluster:{self.cluster_id}_{CONTROLLER}-$({instance})"
-        return f'aws ssm start-session --region {region} --target "{target}"'
+        command = f'aws ssm start-session --region {region} --target "{target}"'
+        return command if document is None else f"{command} --document-name {document}"

@@ -1,5 +1,7 @@
 """The role of HyperPod's machines: the service's own needs, their scripts, and their jobs' part of S3."""
 
+from collections.abc import Sequence
+
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -37,10 +39,11 @@ class HyperPodRole(Construct):
         cluster: str,
         lifecycle: HyperPodLifecycle,
         subnet_id: str,
-        security_group_id: str,
+        security_group_ids: Sequence[str],
         node_policy: iam.CfnManagedPolicy | None = None,
         namespace: str | None = None,
         eks_arn: str | None = None,
+        session_log_arn: str | None = None,
     ) -> None:
         """Make the role.
 
@@ -50,10 +53,11 @@ class HyperPodRole(Construct):
             cluster: the cluster's name, for the description.
             lifecycle: the scripts.
             subnet_id: the machines' subnet.
-            security_group_id: the machines' group.
+            security_group_ids: the machines' groups.
             node_policy: what jobs may do; None where they have a role of their own.
             namespace: of the metrics that machines report; None where they report none.
             eks_arn: the control plane that they are nodes of, None for machines with Slurm.
+            session_log_arn: the policy of machines that write the log of their sessions, None where none is kept.
         """
         super().__init__(scope, id_)
         self._region = Stack.of(self).region
@@ -65,12 +69,12 @@ class HyperPodRole(Construct):
                 "sagemaker.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
             ),
             description=f"Machines of HyperPod cluster {cluster}",
-            managed_policies=self._policies(node_policy, nodes=eks_arn is not None),
+            managed_policies=self._policies(node_policy, session_log_arn, nodes=eks_arn is not None),
             inline_policies={
                 "Machines": iam.PolicyDocument(
                     statements=[
                         *self._scripts(lifecycle),
-                        *self._interfaces(subnet_id, security_group_id),
+                        *self._interfaces(subnet_id, security_group_ids),
                         *([] if namespace is None else [_report(namespace)]),
                         *([] if eks_arn is None else self._of_nodes(subnet_id, eks_arn)),
                     ]
@@ -78,12 +82,16 @@ class HyperPodRole(Construct):
             },
         )
 
-    def _policies(self, node_policy: iam.CfnManagedPolicy | None, *, nodes: bool) -> list[iam.IManagedPolicy]:
-        """AWS's own, and what jobs may do."""
+    def _policies(
+        self, node_policy: iam.CfnManagedPolicy | None, session_log_arn: str | None, *, nodes: bool
+    ) -> list[iam.IManagedPolicy]:
+        """AWS's own, what jobs may do, and the log of sessions."""
         names = (SERVICE_POLICY, *((PULL_POLICY,) if nodes else ()))
         found = [iam.ManagedPolicy.from_aws_managed_policy_name(each) for each in names]
         if node_policy is not None:
             found.append(iam.ManagedPolicy.from_managed_policy_arn(self, "Jobs", node_policy.ref))
+        if session_log_arn is not None:
+            found.append(iam.ManagedPolicy.from_managed_policy_arn(self, "Sessions", session_log_arn))
         return found
 
     def _of_nodes(self, subnet_id: str, eks_arn: str) -> list[iam.PolicyStatement]:
@@ -135,7 +143,7 @@ class HyperPodRole(Construct):
             ),
         ]
 
-    def _interfaces(self, subnet_id: str, security_group_id: str) -> list[iam.PolicyStatement]:
+    def _interfaces(self, subnet_id: str, security_group_ids: Sequence[str]) -> list[iam.PolicyStatement]:
         """The machines run in SageMaker's account; their network interfaces in this one (developer guide, HyperPod).
 
         EC2 can allow none of its descriptions by resource. An interface has no name before it is made, but it knows its
@@ -159,7 +167,7 @@ class HyperPodRole(Construct):
             iam.PolicyStatement(
                 sid="MakeInterfaces",
                 actions=["ec2:CreateNetworkInterface"],
-                resources=[interfaces, subnet, self._arn(f"security-group/{security_group_id}")],
+                resources=[interfaces, subnet, *(self._arn(f"security-group/{each}") for each in security_group_ids)],
             ),
             iam.PolicyStatement(
                 sid="LendInterfaces",

@@ -12,6 +12,8 @@ from launcher.model.monitoring import JOURNAL_FOLDER, KEPT, STORE_TAG, SUPERSEDE
 
 PATH = "/parallelcluster/"
 """ParallelCluster's own provider may attach policies below this path alone (its policies.yaml, statement IamPolicy)."""
+OWN_PATH = "/slipway/"
+"""Where all other policies of stacks are; CloudFormation attaches those to roles (permissions/policies.toml, base)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

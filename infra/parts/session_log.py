@@ -6,7 +6,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.parts.node_policy import PATH
+from infra.parts.node_policy import OWN_PATH
 from launcher.model.plan import Plan
 from launcher.model.sizing import LOG_RETENTION_DAYS
 
@@ -22,7 +22,7 @@ class SessionLog(Construct):
         policy_arn: what the machines' roles need.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, keyed: bool) -> None:
+    def __init__(self, scope: Construct, id_: str, *, keyed: bool, path: str) -> None:
         """Make the three.
 
         Args:
@@ -30,6 +30,7 @@ class SessionLog(Construct):
             id_: construct id.
             keyed: whether the group is encrypted with a key of the plan's: only then does the agent take
                 `cloudWatchEncryptionEnabled`, and refuses a session where the group has none.
+            path: of the policy's name.
         """
         super().__init__(scope, id_)
         log = logs.CfnLogGroup(self, "Log", retention_in_days=LOG_RETENTION_DAYS)
@@ -54,7 +55,7 @@ class SessionLog(Construct):
         self.policy_arn = iam.CfnManagedPolicy(
             self,
             "Policy",
-            path=PATH,
+            path=path,
             description="Slipway machines that people enter: the log of their sessions",
             policy_document=iam.PolicyDocument(
                 statements=[
@@ -69,7 +70,7 @@ class SessionLog(Construct):
             ),
         ).ref
 
-    def outputs(self, region: str | None = None) -> None:
+    def outputs(self, region: str | None = None, target: str = "INSTANCE_ID") -> None:
         """Name the document in the stack's outputs, and with a region a shell's command on one of many machines."""
         stack = Stack.of(self)
         CfnOutput(stack, "SessionDocument", value=self.document, description="Shells by it are logged")
@@ -77,13 +78,13 @@ class SessionLog(Construct):
             CfnOutput(
                 stack,
                 "ShellOnANode",
-                value=f"aws ssm start-session --region {region} --document-name {self.document} --target INSTANCE_ID",
+                value=f"aws ssm start-session --region {region} --document-name {self.document} --target {target}",
                 description="A logged shell; the providerID of a node ends in its instance",
             )
 
 
-def session_log(scope: Construct, plan: Plan) -> SessionLog | None:
-    """The log of sessions of a plan's stack, where the plan keeps one."""
+def session_log(scope: Construct, plan: Plan, path: str = OWN_PATH) -> SessionLog | None:
+    """The log of sessions of a plan's stack, where the plan keeps one; `path` is that of its policy."""
     if not plan.request.security.session_log:
         return None
-    return SessionLog(scope, "SessionLog", keyed=plan.request.storage.kms_key_arn is not None)
+    return SessionLog(scope, "SessionLog", keyed=plan.request.storage.kms_key_arn is not None, path=path)

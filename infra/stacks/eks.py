@@ -15,7 +15,7 @@ from infra.parts.eks_cluster import ControlSubnets, EksCluster
 from infra.parts.eks_nodes import NodeGroup, node_role
 from infra.parts.guardrails import Guardrails, guardrail_words
 from infra.parts.limits import Limits
-from infra.parts.node_policy import NodePolicy
+from infra.parts.node_policy import OWN_PATH, NodePolicy
 from infra.parts.pod_role import lend, pod_role
 from infra.parts.session_log import session_log
 from infra.stacks.plan_stack import PlanStack
@@ -195,7 +195,7 @@ def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, under: ClusterNe
         secrets=tuple(plan.request.run.secrets.values()),
         compile_cache=keeps_compiled_programs(catalog.instance_types[plan.place.instance_type]),
         image=None,
-        path="/slipway/",
+        path=OWN_PATH,
         journal=True,
     )
     return policy, pod_role(scope, "PodRole", cluster=plan.cluster_name, policy=policy.resource)

@@ -17,7 +17,8 @@ from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
 from infra.parts.hyperpod_lustre import HyperPodLustre
 from infra.parts.hyperpod_role import HyperPodRole
 from infra.parts.limits import Limits
-from infra.parts.node_policy import NodePolicy
+from infra.parts.node_policy import OWN_PATH, NodePolicy
+from infra.parts.session_log import session_log
 from infra.stacks.plan_stack import PlanStack
 from launcher.catalog.load import Catalog
 from launcher.model.finding import Finding
@@ -51,6 +52,7 @@ class HyperPodStack(PlanStack):
 
     Attributes:
         cluster: the cluster.
+        session_log: the log of shells on its machines; None where none is kept.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class HyperPodStack(PlanStack):
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
         group_id = group.group.attr_group_id
         lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=network.subnet_id, security_group_id=group_id)
+        self.session_log = session_log(self, plan)
         names, role, lifecycle = self._names(plan, instances, network, group_id, lustre)
         context = hyperpod_context(plan, instances=instances, names=names)
         self.cluster = HyperPodCluster(self, "HyperPod", request=cluster_request(context))
@@ -87,7 +90,8 @@ class HyperPodStack(PlanStack):
         self.cluster.resource.node.add_dependency(*group.rules, lustre, role)
         stop = stop_place(plan, network.store_uri, network.store)
         guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=hyperpod_guard, stop=stop)
-        connect = self.cluster.connect_command(plan.place.region)
+        document = None if self.session_log is None else self.session_log.document
+        connect = self.cluster.connect_command(plan.place.region, document)
         own = hyperpod_widgets(plan, self.cluster.cluster_id, connect)
         dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)
         self._outputs(plan, names, connect)
@@ -116,7 +120,7 @@ class HyperPodStack(PlanStack):
             secrets=tuple(plan.request.run.secrets.values()),
             compile_cache=keeps_compiled_programs(instances[plan.place.instance_type]),
             image=plan.request.run.image,
-            path="/slipway/",
+            path=OWN_PATH,
         )
         role = HyperPodRole(
             self,
@@ -125,8 +129,9 @@ class HyperPodStack(PlanStack):
             lifecycle=lifecycle,
             node_policy=policy.resource,
             subnet_id=network.subnet_id,
-            security_group_id=group_id,
+            security_group_ids=[group_id, *plan.request.network.security_group_ids],
             namespace=NAMESPACE,
+            session_log_arn=None if self.session_log is None else self.session_log.policy_arn,
         )
         names = ClusterNames(
             subnet_id=network.subnet_id,
@@ -152,6 +157,8 @@ class HyperPodStack(PlanStack):
         CfnOutput(self, "ClusterId", value=self.cluster.cluster_id, description="What sessions name the cluster by")
         CfnOutput(self, "Region", value=region)
         CfnOutput(self, "Connect", value=connect, description="A shell on the controller; it needs the session plug-in")
+        if self.session_log is not None:
+            self.session_log.outputs()
         groups = self.to_json_string([self.cluster.workers])
         CfnOutput(
             self,

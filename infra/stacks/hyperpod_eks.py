@@ -26,6 +26,7 @@ from infra.parts.hyperpod_role import HyperPodRole
 from infra.parts.limits import Limits
 from infra.parts.pinned_asset import pinned_asset
 from infra.parts.pod_role import lend, lend_to, trusted_by_pods
+from infra.parts.session_log import session_log
 from infra.stacks.eks import control_subnets, pods_policy
 from infra.stacks.plan_stack import PlanStack
 from launcher.catalog.hyperpod_chart import chart_pins
@@ -80,6 +81,7 @@ class HyperPodEksStack(PlanStack):
     Attributes:
         control: the control plane.
         cluster: the nodes.
+        session_log: the log of shells on them; None where none is kept.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class HyperPodEksStack(PlanStack):
             key_arn=plan.request.storage.kms_key_arn,
         )
         chart = self._chart(plan, group_id)
+        self.session_log = session_log(self, plan)
         policy, role = pods_policy(self, plan, catalog, under)
         names, lifecycle = self._names(plan, group_id, policy.arn)
         context = nodes_context(plan, instances=catalog.instance_types, names=names)
@@ -154,8 +157,9 @@ class HyperPodEksStack(PlanStack):
             cluster=plan.cluster_name,
             lifecycle=lifecycle,
             subnet_id=self._under.subnet_id,
-            security_group_id=group_id,
+            security_group_ids=[group_id, *plan.request.network.security_group_ids],
             eks_arn=self.control.resource.attr_arn,
+            session_log_arn=None if self.session_log is None else self.session_log.policy_arn,
         )
         names = ClusterNames(
             subnet_id=self._under.subnet_id,
@@ -224,6 +228,9 @@ class HyperPodEksStack(PlanStack):
             value=" && ".join(start_commands(region, name, plan.place.nodes)),
             description="Makes the workers again after they were stopped",
         )
+        if self.session_log is not None:
+            target = f"sagemaker-cluster:{self.cluster.cluster_id}_{WORKERS}-INSTANCE_ID"
+            self.session_log.outputs(region, target)
         CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")
         CfnOutput(self, "DashboardUrl", value=dashboard.url)
         CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, limits)))

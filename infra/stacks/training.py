@@ -14,7 +14,7 @@ from infra.parts.dashboard import Dashboard, parallelcluster_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.guardrails import Guardrails, guardrail_words
 from infra.parts.limits import Limits
-from infra.parts.node_policy import NodePolicy
+from infra.parts.node_policy import PATH, NodePolicy
 from infra.parts.parallelcluster import ParallelCluster
 from infra.parts.provider_access import ProviderAccess
 from infra.parts.session_log import session_log
@@ -76,7 +76,7 @@ class TrainingStack(PlanStack):
             description=f"Slipway: cluster {plan.cluster_name}",
         )
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id)
-        self.session_log = session_log(self, plan)
+        self.session_log = session_log(self, plan, PATH)
         names = self._names(plan, instances, network, group)
         context = cluster_context(plan, instances=instances, names=names)
         access = ProviderAccess(

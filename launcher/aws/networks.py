@@ -1,10 +1,15 @@
 """Networks as EC2 describes them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.aws.calls import asked, error_code
 from launcher.aws.session import Session, translated
+from launcher.model.errors import AwsError
+
+_NO_GROUP = frozenset(("InvalidGroup.NotFound", "InvalidGroupId.Malformed"))
+"""Codes of an id that no group has (EC2 API reference, error codes)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,36 @@ def subnets(session: Session, ids: tuple[str, ...]) -> tuple[SubnetState, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupState:
+    """One security group: its VPC, and whether all traffic passes between its members in, and out."""
+
+    vpc_id: str
+    lets_itself_in: bool
+    lets_itself_out: bool
+
+
+def security_group(session: Session, group_id: str) -> GroupState | None:
+    """The state of a security group; None where there is none of that id.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    try:
+        with asked(f"describe {group_id}"):
+            answer = session.client("ec2").describe_security_groups(GroupIds=[group_id])
+    except AwsError as problem:
+        if error_code(problem) in _NO_GROUP:
+            return None
+        raise
+    (found,) = answer["SecurityGroups"]
+    return GroupState(
+        vpc_id=str(found["VpcId"]),
+        lets_itself_in=lets_all_from(found["IpPermissions"], group_id),
+        lets_itself_out=lets_all_from(found["IpPermissionsEgress"], group_id),
+    )
+
+
 def group_vpcs(session: Session, ids: tuple[str, ...]) -> dict[str, str]:
     """The VPC of each of some security groups.
 
@@ -90,6 +125,18 @@ def security_group_rules(session: Session, group_id: str) -> dict[str, list[Any]
         answer = session.client("ec2").describe_security_groups(GroupIds=[group_id])
     group = answer["SecurityGroups"][0]
     return {"in": group["IpPermissions"], "out": group["IpPermissionsEgress"]}
+
+
+def lets_all_from(rules: Iterable[Mapping[str, Any]], group: str) -> bool:
+    """Whether a rule lets all traffic pass between members of a group.
+
+    >>> lets_all_from([{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}], "sg-1")
+    False
+    """
+    return any(
+        rule["IpProtocol"] == "-1" and group in [each["GroupId"] for each in rule.get("UserIdGroupPairs", [])]
+        for rule in rules
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

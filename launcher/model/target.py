@@ -84,7 +84,8 @@ class Target:
     `least_shared_gib` is the size of the file system that it cannot do without, `login_balancer` whether login nodes
     are behind a load balancer, `efa_layout` the layout that addresses are counted by whatever the plan says.
     `logs_sessions` says that sessions on its machines can be logged by a document of the stack's own, and
-    `joins_groups` that its machines take security groups that exist beside their own; `volume_key` says who names the
+    `joins_groups` that its machines take security groups that exist beside their own, `groups_name_themselves` that
+    each of these has to let all traffic in and out to itself for EFA; `volume_key` says who names the
     key of their root volumes. `resumes_jobs` says that it starts a job again itself when it replaces a node, `pods`
     that what it runs are pods of Kubernetes, `spot_like_ec2` that its spot instances have no published rate and are
     priced by EC2's; `control_plane` is the item of the bill of a control plane that the service charges for.
@@ -107,6 +108,7 @@ class Target:
     efa_layout: EfaLayout | None = None
     logs_sessions: bool = False
     joins_groups: bool = False
+    groups_name_themselves: bool = False
     volume_key: VolumeKey = VolumeKey.SERVICE
     resumes_jobs: bool = False
     pods: bool = False
@@ -206,6 +208,9 @@ _ROWS = (
         ),
         # FSx for Lustre's smallest file system: its machines share no folder of their own.
         least_shared_gib=1200,
+        logs_sessions=True,
+        joins_groups=True,
+        groups_name_themselves=True,
         # Which interfaces it gives its instances is not documented: the layout that takes more addresses is counted.
         efa_layout=EfaLayout.CLASSIC,
         resumes_jobs=True,
@@ -286,6 +291,9 @@ _ROWS = (
             trial_hours=(1.0, 2.0),
         ),
         spot_like_ec2=True,
+        logs_sessions=True,
+        joins_groups=True,
+        groups_name_themselves=True,
         efa_layout=EfaLayout.CLASSIC,
         resumes_jobs=True,
         policies=("network", "eks", "hyperpod"),

@@ -55,9 +55,9 @@ def _unsuited(request: PlanRequest, place: Place) -> Iterator[Finding]:
     if request.security.session_log and not row.logs_sessions:
         able = " or ".join(kind.value for kind, each in TARGETS.items() if each.logs_sessions)
         message = f"sessions on {row.title} cannot be logged by a document of the stack's own"
-        hint = f"target.kind: {able}; or the account's own: SSM-SessionManagerRunShell holds its preferences"
+        hint = f"target.kind: {able}, or drop it: nobody enters these machines"
         yield error("sessions-unlogged", "security.session_log", message, hint)
     if request.network.security_group_ids and not row.joins_groups:
         able = " or ".join(kind.value for kind, each in TARGETS.items() if each.joins_groups)
-        message = f"the machines of {row.title} take the cluster's own security group alone"
+        message = f"the machines of {row.title} take no security group: they are in a network of the service's own"
         yield error("groups-unused", "network.security_group_ids", message, f"target.kind: {able}, or drop it")

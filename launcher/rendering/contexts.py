@@ -209,7 +209,7 @@ class HyperPodContext:
     ami: str | None
     role_arn: str
     subnet_id: str
-    security_group_id: str
+    security_group_ids: tuple[str, ...]
     lifecycle_uri: str
     entry_point: str
     lustre_dns_name: str

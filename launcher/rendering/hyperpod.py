@@ -85,7 +85,7 @@ def hyperpod_context(plan: Plan, *, instances: Mapping[str, InstanceType], names
         ami=plan.request.target.ami,
         role_arn=names.role_arn or "",
         subnet_id=names.subnet_id,
-        security_group_id=names.security_group_id,
+        security_group_ids=(names.security_group_id, *plan.request.network.security_group_ids),
         lifecycle_uri=names.lifecycle_uri or "",
         entry_point=ENTRY_POINT,
         lustre_dns_name=names.lustre_dns_name or "",

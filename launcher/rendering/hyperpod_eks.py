@@ -81,7 +81,7 @@ def nodes_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: C
         ami=plan.request.target.ami,
         role_arn=names.role_arn,
         subnet_id=names.subnet_id,
-        security_group_id=names.security_group_id,
+        security_group_ids=(names.security_group_id, *plan.request.network.security_group_ids),
         lifecycle_uri=names.lifecycle_uri,
         entry_point=ENTRY_POINT,
         volume_key_arn=plan.request.storage.kms_key_arn,

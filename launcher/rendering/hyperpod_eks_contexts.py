@@ -36,7 +36,7 @@ class HyperPodEksContext:
     ami: str | None
     role_arn: str
     subnet_id: str
-    security_group_id: str
+    security_group_ids: tuple[str, ...]
     lifecycle_uri: str
     entry_point: str
     volume_key_arn: str | None

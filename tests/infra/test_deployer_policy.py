@@ -152,6 +152,14 @@ class TestNobodyIsAnAdministrator:
         assert not allows([limit], "organizations:LeaveOrganization", "*")
 
 
+def logged_plan(kind):
+    """A cluster whose shells are logged."""
+    return (
+        f"slipway: 1\nname: logged\npurchase: {{option: on-demand}}\nsecurity: {{session_log: true}}\n"
+        f"target: {{kind: {kind}, region: us-east-2, az_id: use2-az1, instance_type: p5.48xlarge, nodes: 2}}\n"
+    )
+
+
 def pods(synthesised, plan_at):
     return [synthesised(plan_at(path)) for path in HYPERPOD_FILES.values()]
 
@@ -185,6 +193,12 @@ class TestStacks:
     def test_hyperpod_with_eks(self, synthesised, plan_at, account):
         for path in HYPERPOD_EKS_FILES.values():
             assert refused(TargetKind.HYPERPOD_EKS, made(synthesised(plan_at(path))), account) == []
+
+    @pytest.mark.parametrize("kind", ["parallelcluster", "eks", "hyperpod-slurm", "hyperpod-eks"])
+    def test_what_logs_sessions(self, synthesised, account, kind):
+        logged = synthesised(logged_plan(kind))
+        assert refused(TargetKind(kind), made(logged), account) == []
+        assert types(logged) <= allowed_types(TargetKind(kind))
 
     def test_the_providers_stack_and_the_one_in_it(self, account):
         resources = nested(with_role=account.boundary_arn is None)

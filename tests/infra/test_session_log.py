@@ -118,3 +118,49 @@ def test_existing_groups_stand_on_every_interface_of_an_eks_node(synthesised):
         lists = [each["Groups"] for each in data.get("NetworkInterfaces", ())] or [data["SecurityGroupIds"]]
         assert {len(each) for each in lists} == {3}
         assert {each[2] for each in lists} == {GROUP}
+
+
+def on_hyperpod(kind, **more):
+    """Such a plan for HyperPod; its control plane, where it has one, takes subnets of two zones."""
+    text = PLAN.format(kind=kind, groups=f"[{GROUP}]", logins=0, **more)
+    return text.replace(NETWORK, f"{NETWORK}, subnet-0a1b2c3d4e5f60719") if kind == "hyperpod-eks" else text
+
+
+@pytest.mark.parametrize("kind", ["hyperpod-slurm", "hyperpod-eks"])
+def test_machines_of_hyperpod_write_the_log_of_their_shells(synthesised, kind):
+    """By a document of the account's own, as AWS's template for HyperPod and its easy-ssh.sh have it."""
+    made = synthesised(on_hyperpod(kind, key=KEY, logged="true"))
+    document, _ = only(made, "AWS::SSM::Document", "SessionLog")
+    key, policy = only(made, "AWS::IAM::ManagedPolicy", "SessionLog")
+    _, role = only(made, "AWS::IAM::Role", "MachineRole")
+    assert policy["Path"] == "/slipway/"
+    assert {"Ref": key} in role["ManagedPolicyArns"]
+    outputs = made.template("training")["Outputs"]
+    assert outputs["SessionDocument"]["Value"] == {"Ref": document}
+    shell = outputs["Connect" if kind == "hyperpod-slurm" else "ShellOnANode"]["Value"]["Fn::Join"][1]
+    assert {"Ref": document} in shell
+    assert "sagemaker-cluster:" in json.dumps(shell)
+
+
+@pytest.mark.parametrize("kind", ["hyperpod-slurm", "hyperpod-eks"])
+def test_existing_groups_stand_beside_hyperpods_own(synthesised, kind):
+    """In the request, within the five that the registry's schema takes, and in what the machines' role may make."""
+    made = synthesised(on_hyperpod(kind, key="null", logged="false"))
+    cluster = made.only("training", "AWS::SageMaker::Cluster")
+    placed = [
+        cluster["VpcConfig"],
+        *(each["OverrideVpcConfig"] for each in cluster["InstanceGroups"] if kind == "hyperpod-eks"),
+    ]
+    for each in placed:
+        own, given = each["SecurityGroupIds"]
+        assert "NodeSecurityGroup" in json.dumps(own)
+        assert given == GROUP
+    (role,) = (
+        each for key, each in made.resources("training", "AWS::IAM::Role").items() if key.startswith("MachineRole")
+    )
+    text = json.dumps(role["Policies"])
+    assert f":security-group/{GROUP}" in text
+    assert (
+        schemas()["AWS::SageMaker::Cluster"]["definitions"]["VpcConfig"]["properties"]["SecurityGroupIds"]["maxItems"]
+        == 5
+    )

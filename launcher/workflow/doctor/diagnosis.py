@@ -15,12 +15,22 @@ from launcher.workflow.doctor.artefacts import ARTEFACTS, CONTAINER_IMAGE, DATA
 from launcher.workflow.doctor.billing import BILLING
 from launcher.workflow.doctor.capacity import CAPACITY
 from launcher.workflow.doctor.examination import Examination, Subject, examine
+from launcher.workflow.doctor.existing import EXISTING
 from launcher.workflow.doctor.key import KEYS
 from launcher.workflow.doctor.quotas import QUOTAS
 from launcher.workflow.doctor.rights import RIGHTS
 from launcher.workflow.doctor.standing import STANDING
 
-PLAN_EXAMINATIONS: tuple[Examination, ...] = (*ACCOUNT, *RIGHTS, *QUOTAS, *CAPACITY, *KEYS, *ARTEFACTS, *STANDING)
+PLAN_EXAMINATIONS: tuple[Examination, ...] = (
+    *ACCOUNT,
+    *RIGHTS,
+    *QUOTAS,
+    *CAPACITY,
+    *EXISTING,
+    *KEYS,
+    *ARTEFACTS,
+    *STANDING,
+)
 
 JOB_EXAMINATIONS: tuple[Examination, ...] = (CONTAINER_IMAGE, DATA)
 """What a job needs that goes to a cluster that exists."""

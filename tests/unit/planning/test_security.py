@@ -1,5 +1,7 @@
 """What an account demands of machines: what each target can give, and what it refuses with the way out."""
 
+from dataclasses import replace
+
 import pytest
 
 from launcher.catalog.load import load
@@ -20,7 +22,6 @@ BASE = {
 }
 LOGGED = {"security": {"session_log": True}}
 GROUPED = {"network": {"security_group_ids": [GROUP]}}
-OTHERS = [TargetKind.HYPERPOD_SLURM, TargetKind.HYPERPOD_EKS]
 KEY = "arn:aws:kms:{}:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
@@ -28,7 +29,6 @@ def codes(findings):
     return {each.code: each for each in findings}
 
 
-@pytest.mark.parametrize("kind", OTHERS)
 @pytest.mark.parametrize(
     "changes,code,path",
     [
@@ -37,14 +37,15 @@ def codes(findings):
     ],
     ids=["log", "groups"],
 )
-def test_a_target_that_cannot_says_which_one_can(kind, changes, code, path):
-    request = request_of(laid_over(laid_over(BASE, changes), {"target": {"kind": kind.value}}))
-    finding = codes(request_findings(request, load()))[code]
+def test_a_target_that_cannot_says_which_one_can(changes, code, path):
+    plan = pinned_plan(request_of(laid_over(BASE, changes)), load())
+    place = replace(plan.place, target=TargetKind.SAGEMAKER_ENDPOINT)
+    finding = codes(security_findings(plan.request, place))[code]
     assert (finding.level, finding.path) == ("error", path)
     assert "parallelcluster" in finding.hint
 
 
-@pytest.mark.parametrize("kind", ["parallelcluster", "eks"])
+@pytest.mark.parametrize("kind", ["parallelcluster", "eks", "hyperpod-slurm", "hyperpod-eks"])
 def test_a_cluster_of_machines_in_the_account_can(kind):
     wanted = laid_over(laid_over(laid_over(BASE, LOGGED), GROUPED), {"target": {"kind": kind}})
     plan = pinned_plan(request_of(wanted), load())

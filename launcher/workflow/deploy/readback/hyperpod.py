@@ -25,7 +25,8 @@ def cluster(reading: Reading) -> None:
     checks.equal("HyperPod cluster", IN_SERVICE, state.status)
     checks.equal("faulty instances are replaced", "Automatic", state.node_recovery)
     checks.equal("HyperPod's subnet", (outputs["PrivateSubnetId"],), state.subnets)
-    checks.equal("HyperPod's security group", (outputs["NodeSecurityGroupId"],), state.security_groups)
+    groups = (outputs["NodeSecurityGroupId"], *plan.request.network.security_group_ids)
+    checks.equal("HyperPod's security groups", frozenset(groups), frozenset(state.security_groups))
     if target_of(place.target).pods:
         _nodes(reading, state)
     else:

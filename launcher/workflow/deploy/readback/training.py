@@ -23,7 +23,7 @@ def node_group(reading: Reading) -> None:
     group = reading.main.outputs["NodeSecurityGroupId"]
     rules = networks.security_group_rules(reading.session, group)
     for way in ("in", "out"):
-        checks.holds(f"nodes let all traffic {way} among themselves (EFA)", _all_from(rules[way], group))
+        checks.holds(f"nodes let all traffic {way} among themselves (EFA)", networks.lets_all_from(rules[way], group))
     checks.holds("nodes are open to nobody else", not any(rule.get("IpRanges") for rule in rules["in"]))
 
 
@@ -127,14 +127,6 @@ def _actions(statements: Iterable[Mapping[str, Any]]) -> set[str]:
 def _listed(value: str | list[str]) -> list[str]:
     """One or several, as several."""
     return [value] if isinstance(value, str) else list(value)
-
-
-def _all_from(rules: Iterable[dict[str, Any]], group: str) -> bool:
-    """Whether a rule lets all traffic pass between members of a group."""
-    return any(
-        rule["IpProtocol"] == "-1" and group in [each["GroupId"] for each in rule.get("UserIdGroupPairs", [])]
-        for rule in rules
-    )
 
 
 def fits(plan_type: str, nodes: int, option: PurchaseOption, running: ClusterState) -> bool:

@@ -1,0 +1,93 @@
+"""The doctor on what a plan names of the account's own: security groups."""
+
+import pytest
+
+from launcher.model.diagnosis import Outcome
+from tests.stand_ins.aws_account import EC2_DENIED
+from tests.unit.workflow.doctor.conftest import REGION, client
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def ec2(account):
+    return client(account, "ec2")
+
+
+@pytest.fixture
+def vpc(ec2):
+    return ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+
+
+@pytest.fixture
+def group(ec2, vpc):
+    """A group of that VPC, with rules to itself for some ways."""
+
+    def make(*ways, where=None):
+        made = ec2.create_security_group(GroupName=f"g{len(ways)}", Description="d", VpcId=where or vpc)["GroupId"]
+        rule = {"GroupId": made, "IpPermissions": [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": made}]}]}
+        for way in ways:
+            getattr(ec2, f"authorize_security_group_{way}")(**rule)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def looked(examined, plan, vpc):
+    """The check of a plan's one group."""
+
+    def look(name, kind="hyperpod-slurm", instance_type="p5.48xlarge"):
+        text = (
+            "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
+            f"target: {{kind: {kind}, instance_type: {instance_type}, nodes: 2, region: {REGION}, az_id: use2-az1}}\n"
+            f"purchase: {{option: on-demand}}\nnetwork: {{vpc_id: {vpc}, subnet_ids: [subnet-0a1b2c3d4e5f60718],\n"
+            f"  security_group_ids: [{name}]}}\n"
+        )
+        (found,) = (each for each in examined(plan(text)).checks if each.name == "security group")
+        return found
+
+    return look
+
+
+def test_a_group_that_lets_itself_in_and_out_is_well(group, looked):
+    assert looked(group("ingress", "egress")).result is Outcome.OK
+
+
+@pytest.mark.parametrize("there,lacking", [("ingress", "egress"), ("egress", "ingress")])
+def test_hyperpod_needs_both_rules_and_gets_the_command(group, looked, there, lacking):
+    name = group(there)
+    found = looked(name)
+    assert found.result is Outcome.FAILED
+    assert found.fix == (
+        f"aws ec2 authorize-security-group-{lacking} --region {REGION} --group-id {name} "
+        f"--ip-permissions 'IpProtocol=-1,UserIdGroupPairs=[{{GroupId={name}}}]'"
+    )
+
+
+def test_the_command_makes_the_rule_that_was_missing(ec2, group, looked):
+    """Its words, as the AWS CLI reads them, are the call that `group` makes."""
+    name = group()
+    fix = looked(name).fix
+    assert fix.count("authorize-security-group-") == 2
+    rule = {"GroupId": name, "IpPermissions": [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": name}]}]}
+    ec2.authorize_security_group_ingress(**rule)
+    ec2.authorize_security_group_egress(**rule)
+    assert looked(name).result is Outcome.OK
+
+
+def test_other_targets_have_their_own_group_for_efa(group, looked):
+    assert looked(group(), kind="parallelcluster").result is Outcome.OK
+
+
+def test_a_group_of_another_vpc_and_one_that_is_not_there_are_refused(ec2, group, looked):
+    other = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
+    found = looked(group("ingress", "egress", where=other))
+    assert (found.result, found.got) == (Outcome.FAILED, f"it belongs to {other}")
+    gone = looked("sg-0fedcba9876543210")
+    assert (gone.result, gone.got) == (Outcome.FAILED, "no such group in the region")
+
+
+def test_a_group_that_may_not_be_asked_for_is_not_known(account, looked):
+    account.canned["ec2.DescribeSecurityGroups"] = EC2_DENIED
+    assert looked("sg-0fedcba9876543210").result is Outcome.UNKNOWN
