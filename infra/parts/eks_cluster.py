@@ -70,6 +70,7 @@ class EksCluster(Construct):
         subnet_ids: Sequence[str],
         security_group_id: str,
         key_arn: str | None,
+        role_arn: str | None = None,
     ) -> None:
         """Make the cluster.
 
@@ -80,11 +81,12 @@ class EksCluster(Construct):
             subnet_ids: for the control plane's interfaces, in two zones at least.
             security_group_id: of the nodes, whose members reach the control plane.
             key_arn: encrypts secrets; None: EKS's own key.
+            role_arn: of the control plane; None: one is made.
         """
         super().__init__(scope, id_)
         self._context = context
         self.name = context.name
-        role = self._role()
+        role_arn = role_arn or self._role().role_arn
         log = logs.CfnLogGroup(
             self,
             "Log",
@@ -97,7 +99,7 @@ class EksCluster(Construct):
             "Cluster",
             name=context.name,
             version=context.version,
-            role_arn=role.role_arn,
+            role_arn=role_arn,
             resources_vpc_config=_network(context, subnet_ids, security_group_id),
             access_config=eks.CfnCluster.AccessConfigProperty(
                 authentication_mode="API", bootstrap_cluster_creator_admin_permissions=False

@@ -69,7 +69,7 @@ class NodeGroup(Construct):
         *,
         context: NodeGroupContext,
         cluster: eks.CfnCluster,
-        role: iam.Role,
+        role_arn: str,
         subnet_id: str,
         security_group_ids: list[str],
         tags: Mapping[str, str],
@@ -81,7 +81,7 @@ class NodeGroup(Construct):
             id_: construct id.
             context: what was rendered.
             cluster: the control plane.
-            role: of its machines.
+            role_arn: of its machines.
             subnet_id: where they stand; one, since EFA does not cross zones.
             security_group_ids: theirs beside those of the context, the cluster's own among them: EKS adds none to a
                 launch template.
@@ -99,7 +99,7 @@ class NodeGroup(Construct):
             "Group",
             cluster_name=cluster.ref,
             nodegroup_name=context.name,
-            node_role=role.role_arn,
+            node_role=role_arn,
             subnets=[subnet_id],
             ami_type=context.ami_type,
             capacity_type=context.capacity_type,

@@ -46,7 +46,7 @@ class SageMakerEndpoint(Construct):
         id_: str,
         *,
         endpoint: Endpoint,
-        role: iam.Role,
+        role: iam.IRole,
         rollback: Sequence[cloudwatch.CfnAlarm],
         store: EndpointStore | None,
         kms_key_arn: str | None,

@@ -34,6 +34,7 @@ class EndpointRole(Construct):
         rollback: Sequence[cloudwatch.CfnAlarm],
         store: EndpointStore | None,
         kms_key_arn: str | None,
+        named_arn: str | None = None,
     ) -> None:
         """Make the role.
 
@@ -45,8 +46,12 @@ class EndpointRole(Construct):
             rollback: the alarms that end a deployment.
             store: the bucket of its requests, None where it keeps none.
             kms_key_arn: the key of model and requests, if it is not S3's own.
+            named_arn: a role that the plan names, which then is taken as it is; None: one is made.
         """
         super().__init__(scope, id_)
+        if named_arn is not None:
+            self.role: iam.IRole = iam.Role.from_role_arn(self, "Named", named_arn, mutable=False)
+            return
         statements = [
             *pull_statements(endpoint.image),
             *self._model(endpoint.model_uri),

@@ -28,7 +28,7 @@ class HyperPodRole(Construct):
     """The execution role of every instance group, one statement a purpose.
 
     Attributes:
-        role: the role.
+        arn: of the role: the plan's own, or that of one that is made.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class HyperPodRole(Construct):
         namespace: str | None = None,
         eks_arn: str | None = None,
         session_log_arn: str | None = None,
+        named_arn: str | None = None,
     ) -> None:
         """Make the role.
 
@@ -58,10 +59,14 @@ class HyperPodRole(Construct):
             namespace: of the metrics that machines report; None where they report none.
             eks_arn: the control plane that they are nodes of, None for machines with Slurm.
             session_log_arn: the policy of machines that write the log of their sessions, None where none is kept.
+            named_arn: a role that the plan names, which then is taken as it is; None: one is made.
         """
         super().__init__(scope, id_)
+        if named_arn is not None:
+            self.arn = named_arn
+            return
         self._region = Stack.of(self).region
-        self.role = iam.Role(
+        role = iam.Role(
             self,
             "Role",
             # Without the account SageMaker could be sent here from anybody's (IAM user guide, the confused deputy).
@@ -81,6 +86,7 @@ class HyperPodRole(Construct):
                 )
             },
         )
+        self.arn = role.role_arn
 
     def _policies(
         self, node_policy: iam.CfnManagedPolicy | None, session_log_arn: str | None, *, nodes: bool

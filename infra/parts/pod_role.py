@@ -27,7 +27,7 @@ def pod_role(scope: Construct, id_: str, *, cluster: str, policy: iam.CfnManaged
 
 
 def lend(
-    scope: Construct, *, cluster: eks.CfnCluster, role: iam.Role, namespaces: Sequence[str]
+    scope: Construct, *, cluster: eks.CfnCluster, role_arn: str, namespaces: Sequence[str]
 ) -> list[eks.CfnPodIdentityAssociation]:
     """Lend a role to the jobs' service account in some namespaces; they need not exist yet."""
     return [
@@ -35,7 +35,7 @@ def lend(
             scope,
             f"Lend{''.join(part.capitalize() for part in each.split('-'))}",
             cluster=cluster,
-            role=role,
+            role_arn=role_arn,
             namespace=each,
             account=SERVICE_ACCOUNT,
         )
@@ -44,7 +44,7 @@ def lend(
 
 
 def lend_to(
-    scope: Construct, id_: str, *, cluster: eks.CfnCluster, role: iam.Role, namespace: str, account: str
+    scope: Construct, id_: str, *, cluster: eks.CfnCluster, role_arn: str, namespace: str, account: str
 ) -> eks.CfnPodIdentityAssociation:
     """Lend a role to one service account."""
     return eks.CfnPodIdentityAssociation(
@@ -53,5 +53,5 @@ def lend_to(
         cluster_name=cluster.ref,
         namespace=namespace,
         service_account=account,
-        role_arn=role.role_arn,
+        role_arn=role_arn,
     )

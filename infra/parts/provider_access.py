@@ -1,5 +1,7 @@
 """What ParallelCluster's provider may do beyond its default, and under which permissions boundary it does it."""
 
+from collections.abc import Sequence
+
 from aws_cdk import Aws, CfnStack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -19,7 +21,14 @@ class ProviderAccess(Construct):
     """
 
     def __init__(
-        self, scope: Construct, id_: str, *, boundary_arn: str | None, data_uri: str | None, key_arn: str | None
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        boundary_arn: str | None,
+        data_uri: str | None,
+        key_arn: str | None,
+        role_arns: Sequence[str] = (),
     ) -> None:
         """Make what is needed.
 
@@ -29,12 +38,15 @@ class ProviderAccess(Construct):
             boundary_arn: the permissions boundary of every role, None where the account has none.
             data_uri: `s3://bucket/prefix` that a file system of the cluster imports, or None.
             key_arn: the plan's key, None where the services use their own.
+            role_arns: roles of the account that the cluster's machines get.
         """
         super().__init__(scope, id_)
         self.parameters: dict[str, str] = {}
         statements = [] if data_uri is None else _data_statements(data_uri)
         if key_arn is not None:
             statements += _key_statements(key_arn)
+        if role_arns:
+            statements += _role_statements(role_arns)
         if boundary_arn is None:
             if statements:
                 self.parameters["AdditionalIamPolicies"] = self._policy(statements)
@@ -96,6 +108,22 @@ def _key_statements(arn: str) -> list[iam.PolicyStatement]:
             conditions={"StringLike": {"kms:ViaService": f"fsx.*.{Aws.URL_SUFFIX}"}},
         ),
         *volume_statements(arn),
+    ]
+
+
+def _role_statements(arns: Sequence[str]) -> list[iam.PolicyStatement]:
+    """Giving machines roles that it did not make: looking them up, and putting them into instance profiles.
+
+    AWS's published policies let it do so with those below /parallelcluster/ alone.
+    """
+    return [
+        iam.PolicyStatement(sid="LookAtRoles", actions=["iam:GetRole"], resources=list(arns)),
+        iam.PolicyStatement(
+            sid="GiveRoles",
+            actions=["iam:PassRole"],
+            resources=list(arns),
+            conditions={"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        ),
     ]
 
 

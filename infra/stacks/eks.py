@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from aws_cdk import App, CfnOutput
-from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
@@ -87,6 +86,7 @@ class EksStack(PlanStack):
             subnet_ids=control_subnets(self, plan, catalog, under),
             security_group_id=group_id,
             key_arn=plan.request.storage.kms_key_arn,
+            role_arn=plan.request.security.roles.control_plane,
         )
         self.session_log = session_log(self, plan)
         groups = self._groups(plan, context, under, group, tags)
@@ -95,8 +95,8 @@ class EksStack(PlanStack):
         before = [each for each in addons if not each.node.dependencies]
         for each in groups.values():
             each.node.add_dependency(*group.rules, *before)
-        policy, role = pods_policy(self, plan, catalog, under)
-        lend(self, cluster=self.cluster.resource, role=role, namespaces=NAMESPACES)
+        policy, role_arn = pods_policy(self, plan, catalog, under)
+        lend(self, cluster=self.cluster.resource, role_arn=role_arn, namespaces=NAMESPACES)
         stop = stop_place(plan, under.store_uri, under.store)
         guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=eks_guard, stop=stop)
         dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=eks_widgets(plan))
@@ -115,7 +115,9 @@ class EksStack(PlanStack):
     ) -> dict[str, NodeGroup]:
         """The node groups, by name."""
         logged = self.session_log.policy_arn if self.session_log is not None else None
-        role = node_role(self, "NodeRole", cluster=plan.cluster_name, session_log_arn=logged)
+        role_arn = plan.request.security.roles.nodes
+        if role_arn is None:
+            role_arn = node_role(self, "NodeRole", cluster=plan.cluster_name, session_log_arn=logged).role_arn
         # A new version of a launch template replaces the nodes: what changes with every plan is no part of it.
         lasting = {key: value for key, value in tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
         return {
@@ -124,7 +126,7 @@ class EksStack(PlanStack):
                 f"{each.name.capitalize()}Nodes",
                 context=each,
                 cluster=self.cluster.resource,
-                role=role,
+                role_arn=role_arn,
                 subnet_id=under.subnet_id,
                 security_group_ids=[self.cluster.security_group_id, group.group.attr_group_id],
                 tags=lasting,
@@ -184,8 +186,8 @@ def control_subnets(scope: Construct, plan: Plan, catalog: Catalog, under: Clust
     return ControlSubnets(scope, "ControlSubnets", vpc_id=under.vpc_id, cidrs=cidrs, zones=zones).ids
 
 
-def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, under: ClusterNetwork) -> tuple[NodePolicy, iam.Role]:
-    """What jobs may do, and the role that EKS lends their pods."""
+def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, under: ClusterNetwork) -> tuple[NodePolicy, str]:
+    """What jobs may do, and the ARN of the role that EKS lends their pods: the plan's, or one that is made."""
     policy = NodePolicy(
         scope,
         "NodePolicy",
@@ -198,4 +200,5 @@ def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, under: ClusterNe
         path=OWN_PATH,
         journal=True,
     )
-    return policy, pod_role(scope, "PodRole", cluster=plan.cluster_name, policy=policy.resource)
+    named = plan.request.security.roles.pods
+    return policy, named or pod_role(scope, "PodRole", cluster=plan.cluster_name, policy=policy.resource).role_arn

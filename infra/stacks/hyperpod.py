@@ -132,13 +132,14 @@ class HyperPodStack(PlanStack):
             security_group_ids=[group_id, *plan.request.network.security_group_ids],
             namespace=NAMESPACE,
             session_log_arn=None if self.session_log is None else self.session_log.policy_arn,
+            named_arn=plan.request.security.roles.nodes,
         )
         names = ClusterNames(
             subnet_id=network.subnet_id,
             security_group_id=group_id,
             node_policy_arn=policy.arn,
             store_uri=network.store_uri,
-            role_arn=role.role.role_arn,
+            role_arn=role.arn,
             lifecycle_uri=lifecycle.uri,
             lustre_dns_name=lustre.dns_name,
             lustre_mount_name=lustre.mount_name,

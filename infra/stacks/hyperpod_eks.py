@@ -116,10 +116,11 @@ class HyperPodEksStack(PlanStack):
             subnet_ids=control_subnets(self, plan, catalog, under),
             security_group_id=group_id,
             key_arn=plan.request.storage.kms_key_arn,
+            role_arn=plan.request.security.roles.control_plane,
         )
         chart = self._chart(plan, group_id)
         self.session_log = session_log(self, plan)
-        policy, role = pods_policy(self, plan, catalog, under)
+        policy, role_arn = pods_policy(self, plan, catalog, under)
         names, lifecycle = self._names(plan, group_id, policy.arn)
         context = nodes_context(plan, instances=catalog.instance_types, names=names)
         self.cluster = HyperPodCluster(self, "HyperPod", request=nodes_request(context))
@@ -127,7 +128,7 @@ class HyperPodEksStack(PlanStack):
         # Named by their keys, the scripts of a cluster that exists are no garbage to `cdk gc`.
         self.cluster.resource.add_metadata("slipway:lifecycle", list(lifecycle.keys))
         self._in_order(group, chart)
-        lend(self, cluster=self.control.resource, role=role, namespaces=NAMESPACES)
+        lend(self, cluster=self.control.resource, role_arn=role_arn, namespaces=NAMESPACES)
         self._watch(plan, names, limits)
 
     def _chart(self, plan: Plan, group_id: str) -> HyperPodChart:
@@ -160,13 +161,14 @@ class HyperPodEksStack(PlanStack):
             security_group_ids=[group_id, *plan.request.network.security_group_ids],
             eks_arn=self.control.resource.attr_arn,
             session_log_arn=None if self.session_log is None else self.session_log.policy_arn,
+            named_arn=plan.request.security.roles.nodes,
         )
         names = ClusterNames(
             subnet_id=self._under.subnet_id,
             security_group_id=group_id,
             node_policy_arn=policy_arn,
             store_uri=self._under.store_uri,
-            role_arn=role.role.role_arn,
+            role_arn=role.arn,
             lifecycle_uri=lifecycle.uri,
             eks_arn=self.control.resource.attr_arn,
         )
@@ -198,7 +200,7 @@ class HyperPodEksStack(PlanStack):
             self,
             "LendOperator",
             cluster=self.control.resource,
-            role=role,
+            role_arn=role.role_arn,
             namespace=OPERATOR_NAMESPACE,
             account=OPERATOR_ACCOUNT,
         )

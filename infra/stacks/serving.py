@@ -84,6 +84,7 @@ class ServingStack(PlanStack):
             rollback=alarms.rollback,
             store=store,
             kms_key_arn=key,
+            named_arn=plan.request.security.roles.nodes,
         )
         self.serving = SageMakerEndpoint(
             self,

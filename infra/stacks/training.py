@@ -23,7 +23,9 @@ from launcher.catalog.assets import asset
 from launcher.catalog.load import Catalog
 from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
+from launcher.model.named_role import named_roles
 from launcher.model.plan import Plan
+from launcher.model.target import target_of
 from launcher.rendering.cluster import agent_findings, cluster_configuration, cluster_context, cluster_name
 from launcher.rendering.names import OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
@@ -85,6 +87,7 @@ class TrainingStack(PlanStack):
             boundary_arn=plan.request.security.permissions_boundary_arn,
             data_uri=context.lustre.data_uri if context.lustre is not None else None,
             key_arn=plan.request.storage.kms_key_arn,
+            role_arns=sorted({each.arn for each in named_roles(plan.request, target_of(plan.place.target))}),
         )
         self.cluster = ParallelCluster(
             self,

@@ -13,7 +13,7 @@ from typing import Any
 from launcher.catalog.tables import SNAPSHOT, read_cells
 
 HANDLERS = "permissions/handlers.csv"
-_FILES = ("policies", "person", "boundary")
+_FILES = ("policies", "person", "boundary", "roles")
 
 Conditions = Mapping[str, Mapping[str, tuple[str, ...]]]
 """Values by condition key, by operator."""
@@ -23,8 +23,9 @@ Conditions = Mapping[str, Mapping[str, tuple[str, ...]]]
 class StatementFacts:
     """One statement: the patterns of the handlers' actions that it takes, and the actions that no handler names.
 
-    `resources` and the values of `conditions` hold {account}, {partition}, {qualifier} and {buckets}; `bounded` ones
-    are for roles under the permissions boundary alone, where there is one.
+    `resources` and the values of `conditions` hold {account}, {partition} and {qualifier}; a resource that is
+    {buckets}, {roles} or another list of the account's stands for as many as that has. `bounded` ones are for roles
+    under the permissions boundary alone, where there is one.
     """
 
     sid: str

@@ -20,7 +20,12 @@ def policies_lines(made: AccountPolicies, folder: Path) -> list[str]:
 
 def commands(made: AccountPolicies, folder: Path) -> list[str]:
     """The commands, in order."""
-    return [*(create_command(each.name, str(folder / each.file)) for each in _created(made)), made.bootstrap]
+    attach = [
+        f"aws iam attach-role-policy --role-name {name} --policy-arn {made.account.policy_arn(each.name)}"
+        for name, each in made.roles.items()
+    ]
+    create = [create_command(each.name, str(folder / each.file)) for each in _created(made)]
+    return [*create, *attach, made.bootstrap]
 
 
 def _created(made: AccountPolicies) -> list[RenderedPolicy]:
@@ -44,6 +49,15 @@ def policies_next(made: AccountPolicies) -> str:
     )
 
 
+def _whose(made: AccountPolicies, policy: RenderedPolicy) -> str:
+    """Who gets a policy."""
+    if policy in made.person:
+        return "person"
+    if policy in made.roles.values():
+        return "role"
+    return "boundary" if policy is made.boundary else "cloudformation"
+
+
 def policies_document(made: AccountPolicies, folder: Path) -> dict[str, Any]:
     """The same as JSON."""
     return {
@@ -56,7 +70,7 @@ def policies_document(made: AccountPolicies, folder: Path) -> dict[str, Any]:
                 "arn": made.account.policy_arn(each.name),
                 "file": str(folder / each.file),
                 "characters": each.characters,
-                "for": "person" if each in made.person else "boundary" if each is made.boundary else "cloudformation",
+                "for": _whose(made, each),
                 "holds": each.holds,
             }
             for each in made.every

@@ -12,7 +12,7 @@ from typing import Any
 from launcher.model import kinds
 from launcher.model.enums import Restart
 from launcher.model.plan import Place, Plan
-from launcher.model.request import NodeRange, PlanRequest, PurchaseRequest, TargetRequest
+from launcher.model.request import NodeRange, PlanRequest, PurchaseRequest, RoleRequest, TargetRequest
 
 
 def document(request: PlanRequest) -> dict[str, Any]:
@@ -92,8 +92,8 @@ class PlanBase:
 
     The digest leaves out `run.workdir`, since where the files lie on one machine is no part of the plan,
     `run.plain_env`, which only says of values what they are not, and `network.subnets`, which the launcher reads in the
-    account: its free addresses change from hour to hour; of `checkpoint.restart` and `purchase.support_percent` the
-    default, so that plans from before there was one keep their digest.
+    account: its free addresses change from hour to hour; of `checkpoint.restart`, `purchase.support_percent` and
+    `security.roles` the default, so that plans from before there was one keep their digest.
     """
 
     def __init__(self, request: PlanRequest) -> None:
@@ -105,6 +105,8 @@ class PlanBase:
             left_out.append(("checkpoint", "restart"))
         if request.purchase.support_percent is None:
             left_out.append(("purchase", "support_percent"))
+        if request.security.roles == RoleRequest():
+            left_out.append(("security", "roles"))
         for section, key in left_out:
             data[section] = {name: value for name, value in data[section].items() if name != key}
         self._open = {name: data[name] for name in OF_A_PLACE}

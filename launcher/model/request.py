@@ -46,6 +46,10 @@ NAME = Text(pattern=r"[a-z0-9-]{1,40}", form="1 to 40 of a-z, 0-9 and -")
 S3_URI = Text(pattern=r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", form="s3://bucket/prefix")
 SUBNET_ID = Text(pattern=r"subnet-[0-9a-f]{8,17}", form="subnet-...")
 SECURITY_GROUP_ID = Text(pattern=r"sg-[0-9a-f]{8,17}", form="sg-...")
+ROLE_ARN = Text(
+    pattern=r"arn:aws[a-z-]*:iam::\d{12}:role/[A-Za-z0-9_+=,.@/-]{1,576}",
+    form="the ARN of a role (arn:aws:iam::ACCOUNT:role/NAME)",
+)
 ENDPOINT = Text(
     pattern="ec2|ec2messages|ecr.api|ecr.dkr|kms|logs|monitoring|secretsmanager|sns|ssm|ssmmessages|sts",
     form="a service such as ssm, ssmmessages, ec2 or logs",
@@ -160,6 +164,19 @@ class StorageRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoleRequest:
+    """Roles of the account that take the place of those which the stacks would make; null: the stack's own."""
+
+    nodes: str | None = setting(
+        None, Nullable(item=ROLE_ARN), "of the machines of jobs, of all of HyperPod's, of an endpoint's containers"
+    )
+    head_node: str | None = setting(None, Nullable(item=ROLE_ARN), "of a ParallelCluster's head node")
+    login_nodes: str | None = setting(None, Nullable(item=ROLE_ARN), "of a ParallelCluster's login nodes")
+    control_plane: str | None = setting(None, Nullable(item=ROLE_ARN), "of an EKS control plane")
+    pods: str | None = setting(None, Nullable(item=ROLE_ARN), "lent to the pods of jobs on Kubernetes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityRequest:
     """What the account demands of every role and stack."""
 
@@ -170,6 +187,7 @@ class SecurityRequest:
         None, Nullable(item=Text(pattern=r"[A-Za-z0-9_-]{1,10}", form="1 to 10 letters")), "CDK bootstrap qualifier"
     )
     session_log: bool = setting(False, Flag(), "keep what Session Manager's shells show in a log group of the stack's")
+    roles: RoleRequest = setting(RoleRequest, Section(of=RoleRequest), "roles that exist")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

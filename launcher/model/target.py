@@ -75,6 +75,22 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoleUse:
+    """A role that a plan can name in place of a stack's own.
+
+    `key` is its key of `security.roles`, `service` who has to be trusted by it, `needs` the parts of
+    permissions/roles.toml that it has to allow; `entered` says that people enter its machines, and `pulls` that they
+    pull the image of the plan's job.
+    """
+
+    key: str
+    service: str
+    needs: tuple[str, ...]
+    entered: bool = False
+    pulls: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """One kind of deployment.
 
@@ -90,7 +106,7 @@ class Target:
     that what it runs are pods of Kubernetes, `spot_like_ec2` that its spot instances have no published rate and are
     priced by EC2's; `control_plane` is the item of the bill of a control plane that the service charges for.
     `policies` name what CloudFormation may do for its stacks beside what it may for all (catalog, permissions/).
-    `example` is a plan file below examples/ that pins it.
+    `roles` are those that a plan can name instead. `example` is a plan file below examples/ that pins it.
     """
 
     kind: TargetKind
@@ -110,6 +126,7 @@ class Target:
     joins_groups: bool = False
     groups_name_themselves: bool = False
     volume_key: VolumeKey = VolumeKey.SERVICE
+    roles: tuple[RoleUse, ...] = ()
     resumes_jobs: bool = False
     pods: bool = False
     spot_like_ec2: bool = False
@@ -143,6 +160,9 @@ class Target:
         return lustre_gib or self.least_shared_gib
 
 
+_EC2, _SAGEMAKER = "ec2.amazonaws.com", "sagemaker.amazonaws.com"
+_CONTROL_PLANE = RoleUse(key="control_plane", service="eks.amazonaws.com", needs=("control-plane",))
+_PODS = RoleUse(key="pods", service="pods.eks.amazonaws.com", needs=("jobs", "pods"))
 _EC2_PLANS = (SavingsPlanKind.COMPUTE, SavingsPlanKind.EC2_INSTANCE)
 
 _ROWS = (
@@ -179,6 +199,18 @@ _ROWS = (
         logs_sessions=True,
         joins_groups=True,
         volume_key=VolumeKey.DEFAULT,
+        roles=(
+            RoleUse(key="nodes", service=_EC2, needs=("jobs", "machine-of-parallelcluster", "compute"), pulls=True),
+            RoleUse(
+                key="head_node",
+                service=_EC2,
+                needs=("jobs", "machine-of-parallelcluster", "head", "entered"),
+                entered=True,
+            ),
+            RoleUse(
+                key="login_nodes", service=_EC2, needs=("machine-of-parallelcluster", "login", "entered"), entered=True
+            ),
+        ),
         policies=("network", "parallelcluster"),
     ),
     Target(
@@ -215,6 +247,9 @@ _ROWS = (
         efa_layout=EfaLayout.CLASSIC,
         resumes_jobs=True,
         policies=("network", "hyperpod"),
+        roles=(
+            RoleUse(key="nodes", service=_SAGEMAKER, needs=("jobs", "machine-of-hyperpod"), entered=True, pulls=True),
+        ),
     ),
     Target(
         kind=TargetKind.SAGEMAKER_ENDPOINT,
@@ -225,6 +260,7 @@ _ROWS = (
         savings_plans=(SavingsPlanKind.SAGEMAKER,),
         sagemaker=HOSTING,
         policies=("endpoint",),
+        roles=(RoleUse(key="nodes", service=_SAGEMAKER, needs=("containers",)),),
         guard=Guard(
             module="endpoint",
             variable="ENDPOINT",
@@ -258,6 +294,11 @@ _ROWS = (
         logs_sessions=True,
         joins_groups=True,
         volume_key=VolumeKey.NAMED,
+        roles=(
+            RoleUse(key="nodes", service=_EC2, needs=("node-of-eks", "images", "entered"), entered=True),
+            _CONTROL_PLANE,
+            _PODS,
+        ),
         policies=("network", "eks"),
         serves=(
             PurchaseOption.ON_DEMAND,
@@ -297,6 +338,16 @@ _ROWS = (
         efa_layout=EfaLayout.CLASSIC,
         resumes_jobs=True,
         policies=("network", "eks", "hyperpod"),
+        roles=(
+            RoleUse(
+                key="nodes",
+                service=_SAGEMAKER,
+                needs=("machine-of-hyperpod", "pods-of-hyperpod", "images"),
+                entered=True,
+            ),
+            _CONTROL_PLANE,
+            _PODS,
+        ),
         pods=True,
     ),
 )

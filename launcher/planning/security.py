@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 
 from launcher.model.finding import Finding, error
+from launcher.model.named_role import ROLES, named_roles
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import TARGETS, target_of
@@ -32,7 +34,26 @@ def group_findings(request: PlanRequest) -> Iterator[Finding]:
 
 def security_findings(request: PlanRequest, place: Place) -> tuple[Finding, ...]:
     """Why a target cannot give what `security.session_log` and `network.security_group_ids` ask for, or use the key."""
-    return (*_unsuited(request, place), *_key(request, place))
+    return (*_unsuited(request, place), *_key(request, place), *_roles(request, place))
+
+
+def _roles(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """Roles that the target has no use for, or that lie in several accounts."""
+    if request.target.cluster is not None:
+        return
+    row = target_of(place.target)
+    uses = [each.key for each in row.roles]
+    for each in fields(request.security.roles):
+        if getattr(request.security.roles, each.name) is not None and each.name not in uses:
+            message = f"{row.title} has no such role, it takes: {', '.join(uses)}"
+            yield error("role-unused", f"{ROLES}.{each.name}", message, "drop it")
+    if request.security.roles.login_nodes is not None and not request.storage.login_nodes and "login_nodes" in uses:
+        yield error("role-unused", f"{ROLES}.login_nodes", "the plan has no login nodes", "drop it")
+    named = named_roles(request, row)
+    accounts = sorted({each.account for each in named})
+    if len(accounts) > 1:
+        message = f"roles are of the account that is deployed to, got {' and '.join(accounts)}"
+        yield error("roles-of-accounts", ROLES, message, "name roles of one account")
 
 
 def _key(request: PlanRequest, place: Place) -> Iterator[Finding]:

@@ -61,6 +61,9 @@ class ClusterContext:
     security_group_ids: tuple[str, ...]
     node_policy_arn: str
     session_log_policy_arn: str | None
+    head_role_arn: str | None
+    login_role_arn: str | None
+    node_role_arn: str | None
     node_setup_uri: str | None
     head_node_type: str
     head_root_gib: int

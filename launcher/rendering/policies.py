@@ -1,9 +1,10 @@
 """The IAM policies of a deployment, for one account: CloudFormation's, those of whoever asks it, and the boundary."""
 
 import json
+import re
 import shlex
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.catalog.permissions import Permissions, PolicyFacts, StatementFacts
@@ -16,7 +17,7 @@ MOST_POLICIES = 10
 """Managed policies that a role can have before a quota is raised (the same)."""
 _TITLES = {"eks": "EKS", "hyperpod": "HyperPod", "parallelcluster": "ParallelCluster"}
 PERSON, DOCTOR, BOUNDARY = "person", "doctor", "boundary"
-_BUCKETS = "{buckets}"
+_LIST = re.compile(r"\{([a-z]+)\}")
 COMMON = ("base", "guards")
 TARGET_POLICIES = {kind: (*COMMON, *each.policies) for kind, each in TARGETS.items() if each.deployed}
 """What CloudFormation needs for the stacks of each target."""
@@ -27,7 +28,8 @@ class Account:
     """Where the policies are for.
 
     `qualifier` is the CDK bootstrap's, `boundary_arn` the permissions boundary that every role must have, None where
-    there is none; `data_buckets` are those that file systems are linked to.
+    there is none; `data_buckets` are those that file systems are linked to. `lists` are ARNs by what stands for them in
+    a policy's file: those of the roles that plans name, and what such a role has to reach.
     """
 
     id: str
@@ -35,6 +37,20 @@ class Account:
     qualifier: str
     boundary_arn: str | None
     data_buckets: tuple[str, ...] = ()
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def resources(self, facts: StatementFacts) -> list[str]:
+        """What a statement is about: its resources filled in, and each list by what it has."""
+        found: list[str] = []
+        for each in facts.resources:
+            named = _LIST.fullmatch(each)
+            if named is None:
+                found.append(_filled(each, self))
+            elif named[1] == "buckets":
+                found += [f"arn:{self.partition}:s3:::{bucket}" for bucket in self.data_buckets]
+            else:
+                found += self.lists.get(named[1], ())
+        return found
 
     def policy_arn(self, name: str) -> str:
         """The ARN that a policy of ours has in the account."""
@@ -68,7 +84,7 @@ def policy_name(name: str) -> str:
     >>> policy_name("base")
     'SlipwayBase'
     """
-    return f"Slipway{_TITLES.get(name, name.capitalize())}"
+    return f"Slipway{_TITLES.get(name) or ''.join(part.capitalize() for part in name.split('_'))}"
 
 
 def execution_policies(targets: Iterable[TargetKind] | None = None) -> tuple[str, ...]:
@@ -84,12 +100,17 @@ def render_policy(permissions: Permissions, name: str, account: Account) -> Rend
     """
     facts = permissions.policy(name)
     statements = [
-        _statement(each, actions, account, facts.name)
-        for each, actions in _sorted(permissions, facts)
-        if each.resources != (_BUCKETS,) or account.data_buckets
+        policy_statement(each, actions, account, facts.name)
+        for each, actions in sorted_actions(permissions, facts)
+        if account.resources(each)
     ]
-    document = {"Version": "2012-10-17", "Statement": statements}
-    return RenderedPolicy(name=name, holds=facts.holds, text=json.dumps(document, indent=2) + "\n")
+    return rendered_policy(name, facts.holds, statements)
+
+
+def rendered_policy(name: str, holds: str, statements: Iterable[Mapping[str, Any]]) -> RenderedPolicy:
+    """A policy of some statements."""
+    document = {"Version": "2012-10-17", "Statement": list(statements)}
+    return RenderedPolicy(name=name, holds=holds, text=json.dumps(document, indent=2) + "\n")
 
 
 def allowed_actions(
@@ -97,14 +118,11 @@ def allowed_actions(
 ) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     """What a policy allows: the actions of each statement, with the resources that they are allowed on."""
     facts = permissions.policy(name)
-    return tuple(
-        (tuple(actions), tuple(_filled(resource, account) for resource in each.resources if resource != _BUCKETS))
-        for each, actions in _sorted(permissions, facts)
-        if each.resources != (_BUCKETS,)
-    )
+    found = ((tuple(actions), tuple(account.resources(each))) for each, actions in sorted_actions(permissions, facts))
+    return tuple((actions, resources) for actions, resources in found if resources)
 
 
-def _sorted(permissions: Permissions, facts: PolicyFacts) -> list[tuple[StatementFacts, list[str]]]:
+def sorted_actions(permissions: Permissions, facts: PolicyFacts) -> list[tuple[StatementFacts, list[str]]]:
     """Every statement with its actions: each action of the types' handlers is in the first that takes it.
 
     Raises:
@@ -120,7 +138,7 @@ def _sorted(permissions: Permissions, facts: PolicyFacts) -> list[tuple[Statemen
     return [(each, sorted(found[each.sid])) for each in facts.statements]
 
 
-def _statement(facts: StatementFacts, actions: list[str], account: Account, policy: str) -> dict[str, Any]:
+def policy_statement(facts: StatementFacts, actions: list[str], account: Account, policy: str) -> dict[str, Any]:
     """One statement, filled in."""
     conditions: dict[str, dict[str, Any]] = {
         operator: {key: [_filled(value, account) for value in values] for key, values in keys.items()}
@@ -129,14 +147,11 @@ def _statement(facts: StatementFacts, actions: list[str], account: Account, poli
     boundary = account.boundary_arn or (account.policy_arn(BOUNDARY) if policy == BOUNDARY else None)
     if facts.bounded and boundary is not None:
         conditions.setdefault("StringEquals", {})["iam:PermissionsBoundary"] = boundary
-    resources = [_filled(each, account) for each in facts.resources if each != _BUCKETS]
-    if _BUCKETS in facts.resources:
-        resources += [f"arn:{account.partition}:s3:::{each}" for each in account.data_buckets]
     return {
         "Sid": facts.sid,
         "Effect": "Allow",
         "Action": actions,
-        "Resource": resources,
+        "Resource": account.resources(facts),
         **({"Condition": conditions} if conditions else {}),
     }
 

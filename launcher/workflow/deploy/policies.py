@@ -1,11 +1,14 @@
 """The story of `policies`: which IAM policies an account needs, for one plan or for all that slipway makes."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from launcher.catalog.permissions import load_permissions
+from launcher.catalog.permissions import Permissions, load_permissions
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
+from launcher.model.named_role import NamedRole, named_roles
 from launcher.model.request import DEFAULT_QUALIFIER, PlanRequest
+from launcher.model.target import target_of
 from launcher.rendering.policies import (
     BOUNDARY,
     DOCTOR,
@@ -17,6 +20,7 @@ from launcher.rendering.policies import (
     execution_policies,
     render_policy,
 )
+from launcher.rendering.role_policies import render_role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +36,22 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountPolicies:
-    """The policies of an account: CloudFormation's, the person's two, and the boundary where it is ours to make."""
+    """The policies of an account: CloudFormation's, the person's two, and the boundary where it is ours to make.
+
+    `roles` are those of the roles that a plan names, by their names.
+    """
 
     account: Account
     execution: tuple[RenderedPolicy, ...]
     person: tuple[RenderedPolicy, ...]
     boundary: RenderedPolicy
     bootstrap: str
+    roles: Mapping[str, RenderedPolicy] = field(default_factory=dict)
 
     @property
     def every(self) -> tuple[RenderedPolicy, ...]:
         """All of them; the boundary first, which the others may name."""
-        return (self.boundary, *self.execution, *self.person)
+        return (self.boundary, *self.execution, *self.person, *self.roles.values())
 
 
 def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPolicies:
@@ -53,9 +61,12 @@ def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPoli
         ImpossibleError: nothing of the plan is deployed by CloudFormation.
     """
     targets, buckets = None, set(asked.buckets)
+    named: dict[str, NamedRole] = {}
     qualifier, boundary = asked.qualifier, asked.boundary_arn
     if request is not None:
         targets = _targets(request)
+        kinds = TARGET_POLICIES if targets is None else targets
+        named = {each.name: each for kind in kinds for each in named_roles(request, target_of(kind))}
         qualifier = qualifier or request.security.qualifier
         boundary = boundary or request.security.permissions_boundary_arn
         train = request.workload.train
@@ -67,6 +78,7 @@ def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPoli
         qualifier=qualifier or DEFAULT_QUALIFIER,
         boundary_arn=boundary,
         data_buckets=tuple(sorted(buckets)),
+        lists={"roles": tuple(sorted({each.arn for each in named.values()}))},
     )
     permissions, names = load_permissions(), execution_policies(targets)
     return AccountPolicies(
@@ -75,7 +87,15 @@ def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPoli
         person=tuple(render_policy(permissions, name, account) for name in (PERSON, DOCTOR)),
         boundary=render_policy(permissions, BOUNDARY, account),
         bootstrap=bootstrap_command(account, asked.region, names, qualified=qualifier is not None),
+        roles={} if request is None else _of_roles(permissions, request, named, account),
     )
+
+
+def _of_roles(
+    permissions: Permissions, request: PlanRequest, named: Mapping[str, NamedRole], account: Account
+) -> dict[str, RenderedPolicy]:
+    """The policy of each role that a plan names, by the role's name."""
+    return {name: render_role(permissions, request, role, account) for name, role in named.items()}
 
 
 def _targets(request: PlanRequest) -> tuple[TargetKind, ...] | None:

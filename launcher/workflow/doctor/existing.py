@@ -1,12 +1,24 @@
-"""What a plan names of the account's own and does not make: security groups."""
+"""What a plan names of the account's own and does not make: security groups and roles."""
 
+import json
 from collections.abc import Iterator
 
+from launcher.aws import roles as account_roles
+from launcher.aws.calls import error_code
+from launcher.aws.identity import Decision, simulated
 from launcher.aws.networks import GroupState, security_group
+from launcher.catalog.permissions import load_permissions
 from launcher.model.diagnosis import Check, failed, ok
+from launcher.model.errors import AwsError
+from launcher.model.named_role import NamedRole, named_roles
 from launcher.model.plan import Plan
 from launcher.model.target import target_of
+from launcher.rendering.role_policies import needed_actions
 from launcher.workflow.doctor.examination import Examination, Subject
+from launcher.workflow.doctor.rights import account_of, judged, one_of
+
+_NO_ROLE = "NoSuchEntity"
+_PODS = "pods.eks.amazonaws.com"
 
 
 def groups(subject: Subject) -> Iterator[Check]:
@@ -43,5 +55,50 @@ def _judged(plan: Plan, name: str, asked: str, found: GroupState | None, *, stri
     return failed(title, asked, f"it lacks the rule for {' and '.join(lacking)}: HyperPod's machines would fail", fix)
 
 
-EXISTING = (Examination("security group", "the plan's own groups fit", groups),)
+def roles(subject: Subject) -> Iterator[Check]:
+    """Each role: there, taken on by the right service, and with what its machines need, as IAM simulates it."""
+    plan = subject.plan
+    if plan is None:
+        return
+    for role in named_roles(plan.request, target_of(plan.place.target)):
+        yield from _role(subject, plan, role)
+
+
+def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
+    """One role of a plan."""
+    title, asked = "role", f"{role.path} {role.name} is there, and {role.use.service} may take it on"
+    if role.account != subject.account:
+        yield failed(
+            title, asked, f"it is of account {role.account}, not of {subject.account}", "name one of this account"
+        )
+        return
+    try:
+        found = account_roles.role(subject.session("iam"), role.name)
+    except AwsError as problem:
+        if error_code(problem) != _NO_ROLE:
+            raise
+        yield failed(title, asked, "no such role", "name one that exists, or drop it: the stack makes its own")
+        return
+    if role.use.service in found.services:
+        yield ok(title, asked, "it is; conditions of its trust policy were not judged")
+    else:
+        got = f"its trust policy names {', '.join(sorted(found.services)) or 'no service'}"
+        actions = ["sts:AssumeRole", *(["sts:TagSession"] if role.use.service == _PODS else [])]
+        allow = {"Effect": "Allow", "Principal": {"Service": role.use.service}, "Action": actions}
+        yield failed(title, asked, got, f"add to its trust policy: {json.dumps(allow)}")
+    yield _allows(subject, plan, role)
+
+
+def _allows(subject: Subject, plan: Plan, role: NamedRole) -> Check:
+    """What its policies let it do, on names such as the stacks will give."""
+    session, decisions = subject.session("iam"), list[Decision]()
+    for actions, patterns in needed_actions(load_permissions(), plan.request, role, account_of(subject)):
+        decisions += simulated(session, role.arn, actions, one_of(patterns, plan))
+    return judged(subject, "role", f"{role.name} may do the {len(decisions)} things that {role.path} needs", decisions)
+
+
+EXISTING = (
+    Examination("security group", "the plan's own groups fit", groups),
+    Examination("role", "the plan's own roles fit", roles),
+)
 """What is the account's."""

@@ -1,12 +1,16 @@
 """What the caller and CloudFormation's role may do, as IAM itself simulates it; nothing is done."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from launcher.aws import bootstrap
 from launcher.aws.identity import Decision, role_arn, simulated
 from launcher.catalog.permissions import load_permissions
 from launcher.model.diagnosis import Check, advice, failed, ok, unknown
+from launcher.model.named_role import named_roles
+from launcher.model.plan import Plan
 from launcher.model.request import DEFAULT_QUALIFIER
+from launcher.model.target import target_of
 from launcher.rendering.policies import PERSON, TARGET_POLICIES, Account, allowed_actions
 from launcher.workflow.doctor.examination import Examination, Subject
 
@@ -23,15 +27,15 @@ def own_rights(subject: Subject) -> Iterator[Check]:
     """The caller's: the roles that it may take, and the calls that it makes itself, where no resource limits them."""
     session, me = subject.session("iam"), subject.caller
     principal = role_arn(session, me.role) if me.role is not None else me.arn
-    account = _account(subject)
+    account = account_of(subject)
     names = [bootstrap.role_name(account.qualifier, each, me.account, subject.region) for each in CDK_ROLES]
     roles = [f"arn:{me.partition}:iam::{me.account}:role/{each}" for each in names]
     asked = f"{principal} may assume {', '.join(names)}"
-    yield _judged(subject, "rights", asked, simulated(session, principal, [ASSUME], roles))
+    yield judged(subject, "rights", asked, simulated(session, principal, [ASSUME], roles))
     for actions, resources in allowed_actions(load_permissions(), PERSON, account):
         if resources == EVERYTHING:
             asked = f"{principal} may make the {len(actions)} calls of a launch that name no resource"
-            yield _judged(subject, "rights", asked, simulated(session, principal, actions))
+            yield judged(subject, "rights", asked, simulated(session, principal, actions))
 
 
 def execution_role(subject: Subject) -> Iterator[Check]:
@@ -39,7 +43,7 @@ def execution_role(subject: Subject) -> Iterator[Check]:
     plan = subject.plan
     if plan is None or plan.place.target not in TARGET_POLICIES or plan.request.target.cluster is not None:
         return
-    session, account = subject.session("iam"), _account(subject)
+    session, account = subject.session("iam"), account_of(subject)
     name = bootstrap.role_name(account.qualifier, "cfn-exec", account.id, subject.region)
     principal = role_arn(session, name)
     (administrator,) = simulated(session, principal, [UNNEEDED])
@@ -48,16 +52,22 @@ def execution_role(subject: Subject) -> Iterator[Check]:
         fix = f"{subject.policies_command} writes narrower ones and prints the bootstrap command"
         yield advice("execution role", f"{name} may do what the stacks need and no more", got, fix)
         return
+    named = named_roles(plan.request, target_of(plan.place.target))
+    account = replace(account, lists={"roles": tuple(each.arn for each in named)})
     decisions: list[Decision] = []
     for policy in TARGET_POLICIES[plan.place.target]:
         for actions, patterns in allowed_actions(load_permissions(), policy, account):
-            resources = [each if each == "*" else each.replace("*", plan.cluster_name) for each in patterns]
-            decisions += simulated(session, principal, actions, resources[:1])
+            decisions += simulated(session, principal, actions, one_of(patterns, plan))
     asked = f"{name} may do the {len(decisions)} things that the stacks of this target need"
-    yield _judged(subject, "execution role", asked, decisions)
+    yield judged(subject, "execution role", asked, decisions)
 
 
-def _account(subject: Subject) -> Account:
+def one_of(patterns: Sequence[str], plan: Plan) -> list[str]:
+    """A resource such as a statement is for: the first of its patterns, under a name as the plan's stacks give them."""
+    return [each if each == "*" else each.replace("*", plan.cluster_name) for each in patterns][:1]
+
+
+def account_of(subject: Subject) -> Account:
     """The account as policies are written for it."""
     security = subject.plan.request.security if subject.plan is not None else None
     return Account(
@@ -68,7 +78,7 @@ def _account(subject: Subject) -> Account:
     )
 
 
-def _judged(subject: Subject, name: str, asked: str, decisions: Sequence[Decision]) -> Check:
+def judged(subject: Subject, name: str, asked: str, decisions: Sequence[Decision]) -> Check:
     """One check of several decisions: a denial that lacks context of the real call is not known, not a failure."""
     denied = [each for each in decisions if not each.allowed]
     if not denied:

@@ -1,13 +1,18 @@
 """The policies of `slipway policies` against the stacks of endpoints, and against what asks one."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from launcher.catalog.permissions import load_permissions
 from launcher.model.enums import TargetKind
+from launcher.model.named_role import named_roles
+from launcher.model.request import RoleRequest
+from launcher.model.target import TARGETS
 from launcher.rendering.policies import PERSON, Account, execution_policies, render_policy
-from tests.infra.iam import ACCOUNT, allows
+from launcher.rendering.role_policies import needed_actions
+from tests.infra.iam import ACCOUNT, actions, allows
 from tests.infra.iam_names import made
 
 BOUNDARY = f"arn:aws:iam::{ACCOUNT}:policy/SlipwayBoundary"
@@ -43,3 +48,32 @@ def test_whoever_runs_slipway_may_ask_it_and_read_its_log(example):
     assert allows([person], "sagemaker:InvokeEndpoint", asked[0])
     assert allows([person], "logs:GetLogEvents", logs[0])
     assert allows([person], "sagemaker:CallWithBearerToken", "*")
+
+
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/team/containers"
+
+
+def containers(assembly):
+    """The roles of containers that a stack makes."""
+    roles = assembly.resources("serving", "AWS::IAM::Role")
+    return [each for key, each in roles.items() if key.startswith("Containers")]
+
+
+def test_containers_get_a_role_that_the_plan_names(endpoint):
+    named = endpoint(rest={"security": {"roles": {"nodes": ROLE}}})
+    assert containers(endpoint())
+    assert not containers(named)
+    assert named.only("serving", "AWS::SageMaker::Model")["ExecutionRoleArn"] == ROLE
+
+
+def test_such_a_role_needs_what_the_stacks_own_has(example):
+    """Every action of every example's own role is asked of a role in its place."""
+    request = replace(
+        example.plan.request, security=replace(example.plan.request.security, roles=RoleRequest(nodes=ROLE))
+    )
+    (role,) = named_roles(request, TARGETS[TargetKind.SAGEMAKER_ENDPOINT])
+    account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
+    asked = {each for found, _ in needed_actions(PERMISSIONS, request, role, account) for each in found}
+    (own,) = containers(example)
+    for each in own["Policies"]:
+        assert actions(each["PolicyDocument"]) <= asked

@@ -71,3 +71,23 @@ def test_a_folder_that_cannot_be_written_is_told(slipway, tmp_path):
     (tmp_path / "here").write_text("")
     code, _, err = slipway(*WORDS, "-o", "here")
     assert (code, "cannot write to here" in err) == (5, True)
+
+
+def test_a_plan_with_roles_of_its_own_brings_their_policies_and_lets_cloudformation_give_them(slipway, tmp_path):
+    arn = "arn:aws:iam::123456789012:role/team/machines"
+    (tmp_path / "plan.yaml").write_text(
+        f'slipway: 1\nname: small\ntarget: {{kind: hyperpod-slurm}}\nsecurity: {{roles: {{nodes: "{arn}"}}}}\n'
+        'checkpoint: {uri: "s3://weights/team"}\nworkload: {train: {model: llama-3.1-8b, tokens_b: 1}}\n'
+    )
+    code, out, _ = slipway(*WORDS, "plan.yaml", "-o", "here", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert [each["name"] for each in document["policies"] if each["for"] == "role"] == ["SlipwayRoleNodes"]
+    attach = "aws iam attach-role-policy --role-name machines --policy-arn"
+    assert f"{attach} arn:aws:iam::123456789012:policy/SlipwayRoleNodes" in document["commands"]
+    made = json.loads((tmp_path / "here/SlipwayRoleNodes.json").read_text())
+    (kept,) = (each for each in made["Statement"] if each["Sid"] == "KeepCheckpoints")
+    assert kept["Resource"] == ["arn:aws:s3:::weights/team/*"]
+    base = json.loads((tmp_path / "here/SlipwayBase.json").read_text())
+    (gives,) = (each for each in base["Statement"] if each["Sid"] == "GiveNamedRoles")
+    assert gives["Resource"] == [arn]

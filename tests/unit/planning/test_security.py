@@ -77,6 +77,39 @@ def test_a_key_that_policies_can_name_and_the_region_has(kind, arn, code):
         assert (found[code].level, found[code].path) == ("error", "storage.kms_key_arn")
 
 
+ROLE = "arn:aws:iam::123456789012:role/team/machines"
+
+
+@pytest.mark.parametrize(
+    "kind,roles,path",
+    [
+        ("parallelcluster", {"pods": ROLE}, "security.roles.pods"),
+        ("parallelcluster", {"login_nodes": ROLE}, "security.roles.login_nodes"),
+        ("eks", {"head_node": ROLE}, "security.roles.head_node"),
+        ("hyperpod-slurm", {"control_plane": ROLE}, "security.roles.control_plane"),
+    ],
+)
+def test_a_role_that_nothing_would_take_on_is_refused(kind, roles, path):
+    wanted = laid_over(BASE, {"target": {"kind": kind}, "security": {"roles": roles}})
+    found = codes(request_findings(request_of(wanted), load()))["role-unused"]
+    assert (found.level, found.path) == ("error", path)
+
+
+def test_roles_are_of_one_account():
+    roles = {"nodes": ROLE, "head_node": ROLE.replace("123456789012", "210987654321")}
+    found = codes(request_findings(request_of(laid_over(BASE, {"security": {"roles": roles}})), load()))
+    assert found["roles-of-accounts"].path == "security.roles"
+
+
+def test_roles_change_a_plans_digest_and_none_keeps_it():
+    catalog = load()
+    own, none, named = (
+        pinned_plan(request_of(laid_over(BASE, {"security": {"roles": each}})), catalog).digest
+        for each in ({}, {"nodes": None}, {"nodes": ROLE})
+    )
+    assert pinned_plan(request_of(BASE), catalog).digest == own == none != named
+
+
 @pytest.mark.parametrize(
     "network,code",
     [

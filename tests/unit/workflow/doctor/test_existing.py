@@ -1,10 +1,12 @@
-"""The doctor on what a plan names of the account's own: security groups."""
+"""The doctor on what a plan names of the account's own: security groups and roles."""
+
+import json
 
 import pytest
 
 from launcher.model.diagnosis import Outcome
-from tests.stand_ins.aws_account import EC2_DENIED
-from tests.unit.workflow.doctor.conftest import REGION, client
+from tests.stand_ins.aws_account import DENIED, EC2_DENIED
+from tests.unit.workflow.doctor.conftest import REGION, actions_of, client, decision
 
 pytestmark = pytest.mark.server
 
@@ -91,3 +93,98 @@ def test_a_group_of_another_vpc_and_one_that_is_not_there_are_refused(ec2, group
 def test_a_group_that_may_not_be_asked_for_is_not_known(account, looked):
     account.canned["ec2.DescribeSecurityGroups"] = EC2_DENIED
     assert looked("sg-0fedcba9876543210").result is Outcome.UNKNOWN
+
+
+# --------------------------------------------------------------------------------------------------------------- roles
+
+
+def trusting(*services):
+    statements = [{"Effect": "Allow", "Principal": {"Service": each}, "Action": "sts:AssumeRole"} for each in services]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
+
+
+@pytest.fixture
+def machines(account):
+    """A role of the account, trusted by some services."""
+    return lambda *services: client(account, "iam").create_role(
+        RoleName="machines", Path="/team/", AssumeRolePolicyDocument=trusting(*services)
+    )["Role"]["Arn"]
+
+
+@pytest.fixture
+def roled(examined, plan):
+    """The checks of a plan's one role."""
+
+    def look(arn, kind="hyperpod-slurm", key="nodes"):
+        text = (
+            "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
+            f"target: {{kind: {kind}, instance_type: p5.48xlarge, nodes: 2, region: {REGION}, az_id: use2-az1}}\n"
+            f'purchase: {{option: on-demand}}\nsecurity: {{roles: {{{key}: "{arn}"}}}}\n'
+        )
+        return [each for each in examined(plan(text)).checks if each.name == "role"]
+
+    return look
+
+
+def test_a_role_that_its_service_may_take_on_and_that_may_do_all_is_well(machines, roled):
+    there, able = roled(machines("sagemaker.amazonaws.com"))
+    assert (there.result, able.result) == (Outcome.OK, Outcome.OK)
+    assert "security.roles.nodes" in able.asked
+
+
+def test_a_role_for_another_service_gets_the_statement(machines, roled):
+    there, _ = roled(machines("ec2.amazonaws.com"))
+    assert (there.result, there.got) == (Outcome.FAILED, "its trust policy names ec2.amazonaws.com")
+    statement = json.loads(there.fix.partition(": ")[2])
+    assert statement["Principal"] == {"Service": "sagemaker.amazonaws.com"}
+    assert statement["Action"] == ["sts:AssumeRole"]
+
+
+def test_a_role_for_pods_tags_its_sessions_too(machines, roled):
+    there, _ = roled(machines("ec2.amazonaws.com"), kind="eks", key="pods")
+    assert json.loads(there.fix.partition(": ")[2])["Action"] == ["sts:AssumeRole", "sts:TagSession"]
+
+
+def test_a_role_that_is_not_there_or_of_another_account_is_refused(roled):
+    (gone,) = roled("arn:aws:iam::123456789012:role/gone")
+    assert (gone.result, gone.got) == (Outcome.FAILED, "no such role")
+    (other,) = roled("arn:aws:iam::210987654321:role/machines")
+    assert other.got == "it is of account 210987654321, not of 123456789012"
+
+
+def test_what_a_role_lacks_is_named(account, machines, roled):
+    def lacks(sent):
+        words = actions_of(sent)
+        decided = [
+            decision(each, "implicitDeny" if each in ("iam:CreateUser", "s3:PutObject") else "allowed")
+            for each in words
+        ]
+        return {"EvaluationResults": decided, "IsTruncated": False}
+
+    account.canned["iam.SimulatePrincipalPolicy"] = lacks
+    _, able = roled(machines("sagemaker.amazonaws.com"))
+    assert able.result is Outcome.FAILED
+    assert able.got == "denied: s3:PutObject (no policy allows it)"
+    assert able.fix == "slipway policies FILE writes the policies"
+
+
+@pytest.mark.parametrize("refused", ["iam.SimulatePrincipalPolicy", "iam.GetRole"])
+def test_a_role_that_may_not_be_asked_about_is_not_known(account, machines, roled, refused):
+    account.canned[refused] = DENIED
+    assert [each.result for each in roled(machines("sagemaker.amazonaws.com"))][-1] is Outcome.UNKNOWN
+
+
+def test_a_denial_that_lacks_context_is_not_known(account, machines, roled):
+    def depends(sent):
+        return {
+            "EvaluationResults": [
+                decision(each, "implicitDeny", MissingContextValues=["ec2:Subnet"]) for each in actions_of(sent)
+            ],
+            "IsTruncated": False,
+        }
+
+    arn = machines("sagemaker.amazonaws.com")
+    account.canned["iam.SimulatePrincipalPolicy"] = depends
+    _, able = roled(arn)
+    assert able.result is Outcome.UNKNOWN
+    assert "ec2:Subnet" in able.got

@@ -1,0 +1,45 @@
+"""Roles of the account that a plan names in place of its stacks' own."""
+
+from dataclasses import dataclass
+
+from launcher.model.request import PlanRequest
+from launcher.model.target import RoleUse, Target
+
+ROLES = "security.roles"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedRole:
+    """A role: its ARN, and what it is used for."""
+
+    arn: str
+    use: RoleUse
+
+    @property
+    def path(self) -> str:
+        """Where the plan file names it."""
+        return f"{ROLES}.{self.use.key}"
+
+    @property
+    def name(self) -> str:
+        """Its name, without its path.
+
+        >>> use = RoleUse(key="nodes", service="ec2.amazonaws.com", needs=())
+        >>> NamedRole(arn="arn:aws:iam::123456789012:role/team/nodes", use=use).name
+        'nodes'
+        """
+        return self.arn.rpartition("/")[2]
+
+    @property
+    def account(self) -> str:
+        """The account that it is of."""
+        return self.arn.split(":")[4]
+
+
+def named_roles(request: PlanRequest, row: Target) -> tuple[NamedRole, ...]:
+    """The roles that a plan names and a target uses; none for a job on a cluster that exists."""
+    if request.target.cluster is not None:
+        return ()
+    roles = request.security.roles
+    found = ((getattr(roles, each.key), each) for each in row.roles)
+    return tuple(NamedRole(arn=arn, use=each) for arn, each in found if arn is not None)

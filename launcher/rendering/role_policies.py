@@ -1,0 +1,84 @@
+"""What a role has to allow that a plan names in place of a stack's own: for the doctor, and as a policy to give it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from launcher.catalog.permissions import Permissions
+from launcher.model.named_role import NamedRole
+from launcher.model.request import PlanRequest
+from launcher.planning.endpoint_checks import ECR
+from launcher.rendering.policies import (
+    Account,
+    RenderedPolicy,
+    allowed_actions,
+    policy_statement,
+    rendered_policy,
+    sorted_actions,
+)
+
+_SECRETS = {"secrets": "secretsmanager", "parameters": "ssm"}
+"""Services that keep the values which jobs fetch, by the list of their ARNs."""
+
+
+def needs(request: PlanRequest, role: NamedRole) -> tuple[str, ...]:
+    """The parts of permissions/roles.toml that a role of a plan has to allow."""
+    use, image = role.use, request.run.image or ""
+    sessions = ("sessions",) if use.entered and request.security.session_log else ()
+    images = ("images",) if use.pulls and ECR.match(image) else ()
+    return (*use.needs, *sessions, *images)
+
+
+def account_of(request: PlanRequest, account: Account) -> Account:
+    """The account with what the roles of a plan have to reach."""
+    return replace(account, lists={**account.lists, **_lists(request, account)})
+
+
+def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ...]]:
+    """ARNs by the word that stands for them; of a bucket that stacks will make, all that it may be called."""
+    uri, serve, key = request.checkpoint.uri, request.workload.serve, request.storage.kms_key_arn
+    store, objects = _places(account, uri or "s3://slipway-*")
+    models = [] if serve is None else [each for each in (serve.model_uri, serve.artifacts_uri) if each is not None]
+    loaded = [_places(account, each) for each in models]
+    made = f"arn:{account.partition}:iam::{account.id}:role/parallelcluster/*"
+    return {
+        "store": store,
+        "objects": objects,
+        "model": tuple(arn for buckets, _ in loaded for arn in buckets),
+        "files": tuple(arn for _, files in loaded for arn in files),
+        "key": () if key is None else (key,),
+        "nodes": (request.security.roles.nodes or made,),
+        **{
+            name: tuple(sorted({arn for arn in request.run.secrets.values() if arn.split(":")[2] == service}))
+            for name, service in _SECRETS.items()
+        },
+    }
+
+
+def _places(account: Account, uri: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The bucket of a folder in S3, and everything below the folder."""
+    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    arn, folder = f"arn:{account.partition}:s3:::{bucket}", prefix.strip("/")
+    return (arn,), (f"{arn}/{folder}/*" if folder else f"{arn}/*",)
+
+
+def needed_actions(
+    permissions: Permissions, request: PlanRequest, role: NamedRole, account: Account
+) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The actions that a role has to allow, statement by statement, with the resources."""
+    whole = account_of(request, account)
+    for part in needs(request, role):
+        yield from allowed_actions(permissions, part, whole)
+
+
+def render_role(permissions: Permissions, request: PlanRequest, role: NamedRole, account: Account) -> RenderedPolicy:
+    """The policy of a role, to be attached to it by whoever keeps it."""
+    whole = account_of(request, account)
+    parts = [permissions.policy(part) for part in needs(request, role)]
+    statements = [
+        policy_statement(each, actions, whole, facts.name)
+        for facts in parts
+        for each, actions in sorted_actions(permissions, facts)
+        if whole.resources(each)
+    ]
+    holds = f"{role.name}: {'; '.join(facts.holds for facts in parts)}"
+    return rendered_policy(f"role_{role.use.key}", holds, statements)

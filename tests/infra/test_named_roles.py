@@ -1,0 +1,256 @@
+"""`security.roles`: what stacks make of roles that exist, and what such roles have to allow, against AWS's own."""
+
+import ast
+import json
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+from moto.iam.aws_managed_policies import aws_managed_policies_data
+
+from launcher.catalog.permissions import load_permissions
+from launcher.model.enums import TargetKind
+from launcher.model.named_role import named_roles
+from launcher.model.target import TARGETS
+from launcher.rendering.policies import BOUNDARY, PERSON, TARGET_POLICIES, Account, render_policy
+from launcher.rendering.role_policies import needed_actions, render_role
+from tests.infra.iam import ACCOUNT, actions, allows, listed, misplaced, unknown_actions
+from tests.infra.registry import schemas
+from tests.plans import ROOT, request_of
+
+PERMISSIONS = load_permissions()
+ROLES = {
+    key: f"arn:aws:iam::{ACCOUNT}:role/team/{key}"
+    for key in ("nodes", "head_node", "login_nodes", "control_plane", "pods")
+}
+CLUSTERS = ["parallelcluster", "hyperpod-slurm", "eks", "hyperpod-eks"]
+MADE_FOR = {
+    "parallelcluster": (),
+    "hyperpod-slurm": ("MachineRole",),
+    "eks": ("NodeRole", "EksRole", "PodRole"),
+    "hyperpod-eks": ("MachineRole", "EksRole", "PodRole"),
+}
+"""Roles that stacks make where none are named, by what their logical ids begin with."""
+AWS = {
+    name: {action for each in listed(found["Document"]["Statement"]) for action in listed(each.get("Action", []))}
+    for name, found in json.loads(aws_managed_policies_data).items()
+}
+
+
+def request(kind, *, named=True, **more):
+    """A plan of a kind, with all the roles that the kind takes."""
+    roles = {each.key: ROLES[each.key] for each in TARGETS[TargetKind(kind)].roles} if named else {}
+    return {
+        "slipway": 1,
+        "name": "named",
+        "target": {
+            "kind": kind,
+            "region": "us-east-2",
+            "az_id": "use2-az1",
+            "instance_type": "p5.48xlarge",
+            "nodes": 2,
+        },
+        "purchase": {"option": "on-demand"},
+        "storage": {"login_nodes": 1 if kind == "parallelcluster" else 0},
+        "security": {"roles": roles, "session_log": False},
+        **more,
+    }
+
+
+@pytest.fixture(scope="module")
+def stacks(synthesised):
+    """The stacks of a kind, with its roles named or its own."""
+    return lambda kind, named=True: synthesised(json.dumps(request(kind, named=named)))
+
+
+def roles(assembly):
+    return assembly.resources("training", "AWS::IAM::Role")
+
+
+def texts(assembly):
+    return json.dumps(assembly.template("training"))
+
+
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_a_role_that_is_named_is_not_made(stacks, kind):
+    own, named = roles(stacks(kind, named=False)), roles(stacks(kind))
+    for prefix in MADE_FOR[kind]:
+        assert any(each.startswith(prefix) for each in own)
+        assert not any(each.startswith(prefix) for each in named)
+    assert any("Guard" in each for each in named), "the guard's role stays the stack's"
+
+
+def test_machines_of_a_parallelcluster_get_them(stacks):
+    made = stacks("parallelcluster")
+    configuration = made.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
+    assert configuration["HeadNode"]["Iam"] == {"InstanceRole": ROLES["head_node"]}
+    assert configuration["LoginNodes"]["Pools"][0]["Iam"] == {"InstanceRole": ROLES["login_nodes"]}
+    assert [each["Iam"] for each in configuration["Scheduling"]["SlurmQueues"]] == [{"InstanceRole": ROLES["nodes"]}]
+    # What the provider's own policies lack: they reach roles below /parallelcluster/ alone.
+    documents = [each["PolicyDocument"] for each in made.resources("training", "AWS::IAM::ManagedPolicy").values()]
+    for key in ("head_node", "login_nodes", "nodes"):
+        assert allows(documents, "iam:PassRole", ROLES[key], PassedToService="ec2.amazonaws.com")
+        assert not allows(documents, "iam:PassRole", ROLES[key], PassedToService="lambda.amazonaws.com")
+        assert allows(documents, "iam:GetRole", ROLES[key])
+
+
+@pytest.mark.parametrize("kind", ["hyperpod-slurm", "hyperpod-eks"])
+def test_machines_of_hyperpod_get_it(stacks, kind):
+    groups = stacks(kind).only("training", "AWS::SageMaker::Cluster")["InstanceGroups"]
+    assert {each["ExecutionRole"] for each in groups} == {ROLES["nodes"]}
+    assert "ExecutionRole" in schemas()["AWS::SageMaker::Cluster"]["definitions"]["ClusterInstanceGroup"]["properties"]
+
+
+@pytest.mark.parametrize("kind", ["eks", "hyperpod-eks"])
+def test_control_plane_and_pods_get_them(stacks, kind):
+    made = stacks(kind)
+    assert made.only("training", "AWS::EKS::Cluster")["RoleArn"] == ROLES["control_plane"]
+    lent = made.resources("training", "AWS::EKS::PodIdentityAssociation")
+    assert [each["RoleArn"] for key, each in lent.items() if "Operator" not in key] == [ROLES["pods"]] * 2
+    nodes = made.resources("training", "AWS::EKS::Nodegroup").values()
+    assert {each["NodeRole"] for each in nodes} <= {ROLES["nodes"]}
+
+
+# --------------------------------------------------------------------------------------------------- who may give them
+
+GIVEN = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None, lists={"roles": tuple(ROLES.values())})
+FREE = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
+
+
+def policy(name, account=GIVEN):
+    return json.loads(render_policy(PERMISSIONS, name, account).text)
+
+
+@pytest.mark.parametrize("kind", [*CLUSTERS, "sagemaker-endpoint"])
+def test_cloudformation_may_give_the_named_roles_to_their_services_and_to_no_other(kind):
+    documents = [policy(name) for name in TARGET_POLICIES[TargetKind(kind)]]
+    without = [policy(name, FREE) for name in TARGET_POLICIES[TargetKind(kind)]]
+    for use in TARGETS[TargetKind(kind)].roles:
+        arn = ROLES[use.key]
+        assert allows(documents, "iam:PassRole", arn, PassedToService=use.service)
+        assert not allows(without, "iam:PassRole", arn, PassedToService=use.service)
+        assert not allows(documents, "iam:PassRole", arn, PassedToService="lambda.amazonaws.com")
+        for action in ("iam:PutRolePolicy", "iam:AttachRolePolicy", "iam:DeleteRole", "iam:UpdateAssumeRolePolicy"):
+            assert not allows(documents, action, arn, PolicyARN=f"arn:aws:iam::{ACCOUNT}:policy/slipway/x")
+
+
+def test_the_providers_role_may_give_them_under_the_boundary():
+    assert allows([policy(BOUNDARY)], "iam:PassRole", ROLES["nodes"], PassedToService="ec2.amazonaws.com")
+    assert not allows([policy(BOUNDARY, FREE)], "iam:PassRole", ROLES["nodes"], PassedToService="ec2.amazonaws.com")
+
+
+def test_whoever_launches_may_have_hyperpods_workers_made_again():
+    """UpdateCluster names the role of its groups; whoever calls it passes that role on, as the registry's handler."""
+    assert "iam:PassRole" in PERMISSIONS.actions("AWS::SageMaker::Cluster")
+    made = f"arn:aws:iam::{ACCOUNT}:role/slipway-x-training-MachineRole4E5F6A7B-x"
+    for arn in (made, ROLES["nodes"]):
+        assert allows([policy(PERSON)], "iam:PassRole", arn, PassedToService="sagemaker.amazonaws.com")
+    guard = f"arn:aws:iam::{ACCOUNT}:role/slipway-x-training-GuardrailsGuardRole4E5F6A7B-x"
+    assert not allows([policy(PERSON)], "iam:PassRole", guard, PassedToService="sagemaker.amazonaws.com")
+    assert not allows([policy(PERSON)], "iam:PassRole", made, PassedToService="lambda.amazonaws.com")
+
+
+# --------------------------------------------------------------------------------------------------- what they must do
+
+
+def wanted(kind, key, **more):
+    """The actions that a role of a plan has to allow."""
+    asked = request_of(request(kind, **more))
+    (role,) = (each for each in named_roles(asked, TARGETS[TargetKind(kind)]) if each.use.key == key)
+    return {action for found, _ in needed_actions(PERMISSIONS, asked, role, FREE) for action in found}
+
+
+def granted(assembly, prefix):
+    """What the stack's own role may do: by our own policies, and by those of AWS."""
+    template = assembly.template("training")["Resources"]
+    (role,) = (
+        each["Properties"]
+        for key, each in template.items()
+        if key.startswith(prefix) and each["Type"] == "AWS::IAM::Role"
+    )
+    documents = [each["PolicyDocument"] for each in role.get("Policies", ())]
+    managed = set()
+    for each in role.get("ManagedPolicyArns", ()):
+        if "Ref" in each:
+            documents.append(template[each["Ref"]]["Properties"]["PolicyDocument"])
+        else:
+            managed |= AWS[json.dumps(each).rpartition("/")[2].rstrip('"}]')]
+    return {action for each in documents for action in actions(each)}, managed
+
+
+@pytest.mark.parametrize(
+    "kind,key,prefix",
+    [
+        ("hyperpod-slurm", "nodes", "MachineRole"),
+        ("hyperpod-eks", "nodes", "MachineRole"),
+        ("hyperpod-eks", "pods", "PodRole"),
+        ("eks", "nodes", "NodeRole"),
+        ("eks", "control_plane", "EksRole"),
+        ("eks", "pods", "PodRole"),
+    ],
+)
+def test_a_named_role_needs_what_the_stacks_own_has_and_no_more(stacks, kind, key, prefix):
+    ours, managed = granted(stacks(kind, named=False), prefix)
+    asked = wanted(kind, key)
+    assert ours <= asked
+    assert asked <= ours | managed
+
+
+PCLUSTER = ROOT / ".venv-pcluster"
+CONDITIONAL = {"elasticloadbalancing", "resource-groups", "secretsmanager", "ssm", "s3", "elasticfilesystem"}
+"""Services of statements that ParallelCluster adds for what no configuration of ours has; s3 is compared by hand."""
+
+
+@pytest.mark.pcluster
+@pytest.mark.parametrize(
+    "key,file,places",
+    [
+        ("nodes", "cdk_builder_utils.py", ["ComputeNodeIamResources"]),
+        ("login_nodes", "cdk_builder_utils.py", ["LoginNodesIamResources"]),
+        ("head_node", "cdk_builder_utils.py", ["HeadNodeIamResources"]),
+        ("nodes", "slurm_builder.py", ["_add_policies_to_compute_node_role"]),
+        ("head_node", "slurm_builder.py", ["_add_policies_to_head_node_role", "_add_private_hosted_zone"]),
+    ],
+)
+def test_machines_of_a_parallelcluster_need_what_its_own_source_gives_them(key, file, places):
+    (path,) = PCLUSTER.glob(f"lib/python3.*/site-packages/pcluster/templates/{file}")
+    tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+    found = {
+        text.value
+        for place in ast.walk(tree)
+        if isinstance(place, ast.ClassDef | ast.FunctionDef) and place.name in places
+        for text in ast.walk(place)
+        if isinstance(text, ast.Constant)
+        and isinstance(text.value, str)
+        and ":" in text.value
+        and " " not in text.value
+    }
+    given = {
+        each
+        for each in found
+        if unknown_actions({"Statement": [{"Action": each}]}) == [] and not each.startswith("aws:")
+    }
+    assert given
+    lacking = given - wanted("parallelcluster", key)
+    # The zone's records are taken away by a function with a role of its own.
+    assert {each for each in lacking if each.partition(":")[0] not in CONDITIONAL} <= {"route53:ListResourceRecordSets"}
+
+
+def test_each_part_has_a_name_of_its_own():
+    names = [each.name for each in PERMISSIONS.policies]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("kind", [*CLUSTERS, "sagemaker-endpoint"])
+def test_each_policy_is_one_that_iam_takes(kind):
+    asked = request_of(
+        request(kind, run={"command": ["x"], "secrets": {"A": f"arn:aws:secretsmanager:us-east-2:{ACCOUNT}:secret:a"}})
+    )
+    for role in named_roles(asked, TARGETS[TargetKind(kind)]):
+        made = render_role(PERMISSIONS, asked, role, FREE)
+        document = json.loads(made.text)
+        sids = [each["Sid"] for each in document["Statement"]]
+        assert len(set(sids)) == len(sids)
+        assert made.characters <= 6144
+        assert unknown_actions(document) == misplaced(document) == []
+        assert all(not fnmatchcase(arn, "*{*") for each in document["Statement"] for arn in each["Resource"])
