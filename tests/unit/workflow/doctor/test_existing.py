@@ -165,7 +165,7 @@ def test_what_a_role_lacks_is_named(account, machines, roled):
     _, able = roled(machines("sagemaker.amazonaws.com"))
     assert able.result is Outcome.FAILED
     assert able.got == "denied: s3:PutObject (no policy allows it)"
-    assert able.fix == "slipway policies FILE writes the policies"
+    assert able.fix.startswith("slipway policies FILE --account 123456789012")
 
 
 @pytest.mark.parametrize("refused", ["iam.SimulatePrincipalPolicy", "iam.GetRole"])
