@@ -10,6 +10,8 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
+# A test starts hundreds of Python processes: none of them is to compile the same modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 SLURM ?= 1

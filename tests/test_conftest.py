@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from pytest_socket import SocketConnectBlockedError
 
+pytestmark = pytest.mark.long
+
 TESTS = Path(__file__).resolve().parent
 
 SKIPS = """

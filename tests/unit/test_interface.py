@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PLAN = ROOT / "examples" / "open" / "llama31-8b-sft.yaml"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "call,words",
     [
@@ -62,6 +63,7 @@ def test_rows_are_flat_and_money_is_a_number():
     assert not any(isinstance(value, dict | list) for value in first.values())
 
 
+@pytest.mark.long
 def test_the_page_of_examples_runs(monkeypatch):
     monkeypatch.chdir(ROOT)
     found = doctest.testfile(str(ROOT / "docs" / "python.md"), module_relative=False)

@@ -222,6 +222,7 @@ def test_the_json_schema_takes_what_the_parser_takes_and_refuses_what_it_refuses
             plan_file.loads(json.dumps(bad))
 
 
+@pytest.mark.long
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -83,6 +83,7 @@ def test_of_two_folders_of_a_step_the_finished_one_counts():
     assert folders_by_step(sizes) == {7: "step-07"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "data",
     [

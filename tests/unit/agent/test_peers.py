@@ -165,6 +165,7 @@ class TestAgreement:
     def test_a_beginning_is_agreed_upon_too(self, node):
         assert self.settle([node(part) for part in range(2)], [set(), set()]) == [None, None]
 
+    @pytest.mark.long
     @pytest.mark.parametrize("usable", [[{1, 2}, {1}, {1, 2}], [{1}, {1, 2}, {1, 2}], [{1, 3}, {1, 2, 3}, {1, 2}]])
     def test_the_newest_that_all_can_use_is_taken(self, node, usable):
         assert self.settle([node(part, 3) for part in range(3)], usable) == [1, 1, 1]

@@ -94,6 +94,7 @@ class TestGradients:
 
 
 class TestRun:
+    @pytest.mark.long
     def test_an_interruption_leaves_no_trace_in_the_weights(self, tmp_path):
         steps = ["--steps", "60"]
         never = tmp_path / "never"

@@ -40,6 +40,7 @@ def test_targets_hold_on_the_shipped_rows(measured):
     assert measured["p90_width"] <= 3.5
 
 
+@pytest.mark.long
 def test_targets_hold_with_each_family_left_out_of_the_fit(measured):
     left_out = measured["leave_one_family_out"]
     assert left_out["n"] == 135
@@ -187,6 +188,7 @@ def test_a_bad_file_is_exit_2_without_a_traceback(tmp_path, content):
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.long
 def test_json_writes_nothing_and_the_report_is_written_without_it(tmp_path, monkeypatch, capsys):
     path = written(tmp_path / "rows.csv", row_fields())
     monkeypatch.setattr(accuracy, "REPORT", tmp_path / "docs" / "accuracy.md")

@@ -49,6 +49,7 @@ def share(values, bound):
     return sum(each <= bound for each in values) / len(values)
 
 
+@pytest.mark.long
 def test_the_shipped_rows_meet_what_was_promised():
     told = serving_accuracy.measure(*read_rows(ROWS))
     assert told["inf2_trn1"]["median_abs_error"] <= 0.12

@@ -91,6 +91,7 @@ def test_the_break_even_has_a_day_and_the_paths_their_ends(compared):
     assert first.usd < meanwhile.usd < gpu.usd
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "train, plan, words",
     [

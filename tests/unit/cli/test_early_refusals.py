@@ -31,6 +31,7 @@ def test_a_command_in_one_word_is_an_error(slipway, tmp_path):
     assert "write [python, train.py]" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("answer,code", [("n\n", 7), ("\n", 7)])
 def test_no_at_the_question_is_no_error_and_has_a_code_of_its_own(slipway, monkeypatch, tmp_path, answer, code):
     plan = tmp_path / "plan.yaml"

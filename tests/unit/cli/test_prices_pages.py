@@ -52,6 +52,7 @@ class TestShow:
         wanted = Wanted(instance_type=P5, region="us-east-1", option="capacity-block")
         golden(f"prices/history-{width}.txt", text(page(catalog, wanted, width, history=True)))
 
+    @pytest.mark.long
     @pytest.mark.parametrize("width", [80, 120])
     @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "training-plan"])
     def test_no_line_is_wider_than_the_terminal(self, catalog, kind, width):

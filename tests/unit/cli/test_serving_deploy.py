@@ -60,6 +60,7 @@ def of(text, line):
     return text.replace("\ntarget:", f"\n    {line}\ntarget:", 1)
 
 
+@pytest.mark.long
 @BOTH
 @pytest.mark.parametrize(
     "text, code, said",

@@ -53,6 +53,7 @@ def here(tmp_path):
 TERMINAL = {"TERM": "xterm", "COLUMNS": "80", "LINES": "200", "NO_COLOR": ""}
 
 
+@pytest.mark.long
 def test_a_launch_asks_in_at_most_25_lines(here):
     shown, code = typed(["launch", "plan.yaml", "--sandbox"], answer=b"n\n", folder=here, **TERMINAL)
     before = shown.split("[y/N]")[0]
@@ -63,6 +64,7 @@ def test_a_launch_asks_in_at_most_25_lines(here):
     assert "assumptions" not in before
 
 
+@pytest.mark.long
 def test_verbose_says_the_rest_wherever_it_is_typed(here):
     shown, _ = typed(["launch", "plan.yaml", "--sandbox", "-v"], answer=b"n\n", folder=here, **TERMINAL)
     assert "assumptions" in shown

@@ -119,6 +119,7 @@ def plans(draw):
     }
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("error")
 @settings(deadline=None, max_examples=120)
 @given(plan=plans())

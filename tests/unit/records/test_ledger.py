@@ -74,6 +74,7 @@ some_entries = st.builds(
 
 
 class TestForms:
+    @pytest.mark.long
     @given(some_entries)
     def test_json_and_back(self, made):
         assert parse_entry(json.loads(json.dumps(entry_document(made)))) == made
@@ -121,6 +122,7 @@ class TestSums:
         # Per token: of the runs whose dollars and tokens are known.
         assert found.usd_per_million_tokens == Decimal("2.026138")
 
+    @pytest.mark.long
     @given(st.lists(some_entries, max_size=6))
     def test_groups_add_up_to_the_total(self, made):
         whole = total(made)

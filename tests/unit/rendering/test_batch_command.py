@@ -191,6 +191,7 @@ quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCh
 
 
 class TestTheCommandItself:
+    @pytest.mark.long
     @WAYS
     @quick
     @given(words=WORDS, variables=VARIABLES)
@@ -219,6 +220,7 @@ class TestTheCommandItself:
 
 
 class TestTheWholeWay:
+    @pytest.mark.long
     @WAYS
     @pytest.mark.parametrize("nodes", [1, 2])
     def test_from_the_batch_script_to_the_trainer(self, way, nodes, node, render):

@@ -40,6 +40,7 @@ def complaints(bundle, folder, shellcheck):
     return parsed.stderr + shellcheck(path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant["target"].values())))
 def test_every_kind_is_well_formed(variant, bundle_of, plan_of, tmp_path, shellcheck):
     bundle = bundle_of(plan_of(**variant))

@@ -201,6 +201,7 @@ class TestScript:
 
         return run
 
+    @pytest.mark.long
     def test_shellcheck_is_content(self, example, catalog, shellcheck, tmp_path):
         for name, text in lifecycle_files(example, catalog.instance_types).items():
             if name.endswith(".sh"):

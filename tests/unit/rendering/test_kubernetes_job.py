@@ -79,6 +79,7 @@ def variables(pod):
 
 
 class TestSchemas:
+    @pytest.mark.long
     @pytest.mark.parametrize("version", [OLDEST, NEWEST])
     @pytest.mark.parametrize("name", TYPES)
     def test_the_job_and_what_it_stands_in(self, context_of, on_kubernetes, name, version):

@@ -232,6 +232,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("extra", VARIANTS.values(), ids=VARIANTS)
 def test_every_manifest_passes_the_strict_schema(serving_bundle, extra):
     bundle = serving_bundle(**extra)

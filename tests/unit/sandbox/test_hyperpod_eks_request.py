@@ -130,6 +130,7 @@ class TestChart:
             }
         )
 
+    @pytest.mark.long
     @pytest.mark.parametrize("nvidia, plugins", [(True, {"nvidia", "aws-efa"}), (False, {"neuron", "aws-efa"})])
     def test_a_cluster_takes_every_object_of_it(self, nvidia, plugins):
         made = list(own_objects(self.values(nvidia=nvidia, efa=True)))

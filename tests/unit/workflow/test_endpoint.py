@@ -59,6 +59,7 @@ class TestChat:
         runtime.usage = False
         assert ask().output_tokens == 8
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         "how, said",
         [
@@ -141,6 +142,7 @@ class TestState:
         state, reply = probe(endpoint := served("small", session), session, asker(endpoint, session))
         assert (state.status, state.instances, reply.output_tokens) == ("InService", 2, 8)
 
+    @pytest.mark.long
     def test_a_silent_rollback_is_exit_6_with_its_alarm(self, runtime, session):
         runtime.config, runtime.alarming = "config-old", ("a tenth of the requests end with an error",)
         with pytest.raises(DeploymentFailedError) as failure:
@@ -164,6 +166,7 @@ class TestState:
         with pytest.raises(DeploymentFailedError, match=f"component {NAME} of endpoint {NAME} is Failed"):
             settled(served("small", session), session, print, wait=lambda _: None)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("status", ["Updating", "Failed", "RollingBack"])
     def test_an_endpoint_that_is_not_in_service_is_not_asked(self, runtime, session, status):
         runtime.status = status

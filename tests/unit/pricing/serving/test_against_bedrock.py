@@ -83,6 +83,7 @@ def machines_of(found):
     return [*found.best_of("nvidia"), *found.best_of("neuron")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", [0.3, 0.9, 0.99, 1.0, 1.01, 1.02, 1.05, 1.1, 1.3, 3.0])
 def test_a_verdict_never_contradicts_itself(compared, share):
     """The volume that turns it round lies beyond the plan's own, on the side where the answer is another."""
@@ -98,6 +99,7 @@ def test_a_verdict_never_contradicts_itself(compared, share):
     assert turn.low is None or turn.high is None or turn.low <= turn.high
 
 
+@pytest.mark.long
 def test_too_close_to_call_is_the_same_on_both_sides(compared):
     """A little cheaper or a little dearer than Bedrock, estimates do not decide; the months have their range."""
     kinds = {}

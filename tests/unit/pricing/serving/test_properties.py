@@ -72,6 +72,7 @@ def candidates(target=None, **serve):
         return []
 
 
+@pytest.mark.long
 @few
 @given(shape=shapes, more=st.floats(0, 40), target=places)
 def test_more_traffic_never_costs_less(shape, more, target):
@@ -81,6 +82,7 @@ def test_more_traffic_never_costs_less(shape, more, target):
     assert all(much[name] >= little[name] - CENT for name in little)
 
 
+@pytest.mark.long
 @few
 @given(
     shape=shapes,

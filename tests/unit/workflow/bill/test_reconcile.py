@@ -117,6 +117,7 @@ ROWS = st.builds(
 )
 
 
+@pytest.mark.long
 @given(st.lists(ROWS), st.sampled_from(list(Upfront)))
 def test_every_dollar_is_in_exactly_one_place(rows, upfront):
     lines = (
@@ -143,6 +144,7 @@ def test_every_row_is_of_exactly_one_of_two_periods_that_follow_each_other(hour,
     assert sum(held) == 1 or (held == [True, True] and edge < span)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: str(path.relative_to(EXAMPLES)))
 def test_every_line_of_the_examples_quotes_is_known(path):
     priced = price(path, NOW, PriceOptions(sandbox=True))
