@@ -178,15 +178,17 @@ def bill_products(session: Session, service: str, region: str, known: Collection
         filters = [{"usagetype": each.name} for each in known]
         return [product for each in filters for product in _products(session, service, each, (), what)]
     if service == DATA_TRANSFER:
-        every = _products(session, service, {"transferType": "IntraRegion"}, (), what)
-        return [product for product in every if _begins_in(product) == region]
+        inside = _products(session, service, {"transferType": "IntraRegion"}, (), what)
+        wanted = {"transferType": "InterRegion Outbound", "fromRegionCode": region}
+        outside = _products(session, service, wanted, (), what)
+        return [product for product in (*inside, *outside) if begins_in(product.attributes) == region]
     found = FILTERS.get(service, ({},))
     return [product for each in found for product in _products(session, service, each, (region,), what)]
 
 
-def _begins_in(product: Product) -> str:
-    """The region of a product of data transfer; empty where it states none."""
-    return product.attributes.get("fromRegionCode") or product.attributes.get("regionCode", "")
+def begins_in(attributes: Mapping[str, str]) -> str:
+    """The region that a product of data transfer begins in; empty where it states none."""
+    return attributes.get("fromRegionCode") or attributes.get("regionCode", "")
 
 
 def _component(attributes: Mapping[str, str]) -> str:

@@ -24,7 +24,7 @@ class UsageType:
     that is the same `everywhere` names no region. `doubt` says what of this no public reading of the list confirms,
     empty where one does. One of the list's units times `units` is one of the item's; `unit` is the list's own where the
     two differ, empty where it is not held against it. A quantity below `starts_at` is included at no charge and not in
-    the list.
+    the list. Where `dearest` is true, products of several prices are expected and the dearest counts.
     """
 
     item: str
@@ -36,12 +36,17 @@ class UsageType:
     attributes: tuple[tuple[str, str], ...] = ()
     everywhere: bool = False
     doubt: str = ""
+    dearest: bool = False
 
     def matches(self, attributes: Mapping[str, str]) -> bool:
         """Whether a product of these attributes is this one."""
         if self.name and not self.names(attributes.get("usagetype", "")):
             return False
         return all(attributes.get(name) == value for name, value in self.attributes)
+
+    def is_asked_in(self, region: str) -> bool:
+        """Whether the list is to have it in a region, or in EVERYWHERE: nothing is sent from a region to itself."""
+        return self.everywhere is (region == EVERYWHERE) and ("toRegionCode", region) not in self.attributes
 
     def names(self, usage_type: str) -> bool:
         """Whether a usage type of the list, with a region's prefix or without, is this one.
@@ -78,6 +83,7 @@ def usage_types() -> tuple[UsageType, ...]:
             attributes=tuple(_pair(each) for each in cells["attributes"].split(";") if each),
             everywhere=cells["everywhere"] == "yes",
             doubt=cells["doubt"],
+            dearest=cells["several"] == "dearest",
         )
         for cells in read_cells("bill_usage_types.csv")
     )
@@ -90,9 +96,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 def usage_types_of(service: str, region: str) -> tuple[UsageType, ...]:
     """Those of a service in a region; those that are the same everywhere have EVERYWHERE for a region."""
-    return tuple(
-        each for each in usage_types() if each.service == service and each.everywhere is (region == EVERYWHERE)
-    )
+    return tuple(each for each in usage_types() if each.service == service and each.is_asked_in(region))
 
 
 def item_questions(regions: Iterable[str]) -> tuple[tuple[str, str], ...]:

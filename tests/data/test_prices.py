@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from launcher.catalog import tables
+from launcher.catalog.bill import usage_types
 from launcher.catalog.load import Catalog, load
 from launcher.catalog.market import TOLERANCE_USD
 from launcher.catalog.permissions import HANDLERS
@@ -282,6 +283,13 @@ def test_what_is_free_is_said_to_be():
         "transfer.from-internet",
         "vpc.gateway-endpoint",
     }
+
+
+def test_every_row_that_costs_has_a_live_source():
+    """What a support plan costs no list has: a share of the account's bill."""
+    asked_for = {each.item for each in usage_types()}
+    priced = {row["item"] for row in cells(tables.BILL_ITEMS) if row["usd"] != tables.FREE}
+    assert priced - asked_for == {"support.business-minimum", "support.business-rate"}
 
 
 def test_tiers_are_without_gaps(catalog: Catalog):

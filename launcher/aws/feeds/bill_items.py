@@ -43,7 +43,7 @@ def _one(products: Collection[Product], usage: UsageType, unit: str, region: str
     """The bands that all products of a usage type agree on; products that are free to all quantities say nothing.
 
     Raises:
-        RefusedPriceError: there is none, or they differ.
+        RefusedPriceError: there is none, or they differ where the dearest is not to be taken.
     """
     found: dict[Bands, None] = {}
     reason = NONE
@@ -57,6 +57,8 @@ def _one(products: Collection[Product], usage: UsageType, unit: str, region: str
             found[bands] = None
     if not found:
         raise RefusedPriceError(reason)
+    if usage.dearest:
+        return max(found, key=lambda bands: bands[0].usd)
     if len(found) > 1:
         prices = ", ".join(sorted({f"${bands[0].usd.normalize():f}" for bands in found}))
         raise RefusedPriceError(f"{len(found)} products that differ, at {prices}")

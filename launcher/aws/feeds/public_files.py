@@ -16,7 +16,7 @@ from launcher.aws.feeds.bill_items import bill_answer
 from launcher.aws.feeds.download import Download, Downloads, Progress
 from launcher.aws.feeds.offer_file import products
 from launcher.aws.feeds.spot_files import bands, spot_prices
-from launcher.aws.price_list import Product, ec2_answer, is_managed, is_plain, sagemaker_answer
+from launcher.aws.price_list import DATA_TRANSFER, Product, begins_in, ec2_answer, is_managed, is_plain, sagemaker_answer
 from launcher.catalog.bill import EVERYWHERE, UsageType
 from launcher.catalog.fetched_prices import Answer, FetchedPrice
 
@@ -46,8 +46,7 @@ class Interest:
 
     def of(self, service: str, region: str) -> tuple[UsageType, ...]:
         """The usage types of one service in a region, or of those that are the same everywhere."""
-        everywhere = region == EVERYWHERE
-        return tuple(each for each in self.usage_types if each.service == service and each.everywhere is everywhere)
+        return tuple(each for each in self.usage_types if each.service == service and each.is_asked_in(region))
 
 
 class PublicFiles:
@@ -129,7 +128,8 @@ class PublicFiles:
                 return is_plain(attributes)
             if service == SAGEMAKER and is_managed(attributes, interest.ml_types, (region,)):
                 return True
-            return any(each.matches(attributes) for each in usage_types)
+            elsewhere = service == DATA_TRANSFER and begins_in(attributes) not in ("", region)
+            return not elsewhere and any(each.matches(attributes) for each in usage_types)
 
         return wanted
 

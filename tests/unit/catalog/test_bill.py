@@ -27,13 +27,13 @@ def test_one_price_throughout_has_no_tiers(catalog: Catalog):
 
 
 def test_quantity_tiers(catalog: Catalog):
-    price = priced(catalog, "transfer.to-internet", "us-east-2")
-    assert price.usd == Decimal("0.09")
+    price = priced(catalog, "cloudwatch.custom-metric", "us-east-2")
+    assert price.usd == Decimal("0.3")
     assert price.tiers == (
-        tier("0", "10240", "0.09"),
-        tier("10240", "51200", "0.085"),
-        tier("51200", "153600", "0.07"),
-        tier("153600", None, "0.05"),
+        tier("0", "10000", "0.3"),
+        tier("10000", "250000", "0.1"),
+        tier("250000", "1000000", "0.05"),
+        tier("1000000", None, "0.02"),
     )
 
 
@@ -57,7 +57,7 @@ def test_the_last_known_tier_has_no_end(catalog: Catalog):
 
 
 def test_memory_prices_where_nothing_better_does(catalog: Catalog):
-    price = priced(catalog, "efs.elastic-reads", "us-east-1")
+    price = priced(catalog, "cloudwatch.alarm", "eu-west-3")
     assert price.basis is Basis.MEMORY
 
 
@@ -70,8 +70,6 @@ def test_free_is_said(catalog: Catalog):
 @pytest.mark.parametrize(
     "item, region, words",
     [
-        ("fsx.lustre-metadata-iops", "us-east-1", "no dated source"),
-        ("pcs.controller-small", "us-east-1", "no list price found"),
         ("vpc.nat-gateway", "sa-east-1", "no price of vpc.nat-gateway is known in this region"),
     ],
 )

@@ -84,8 +84,6 @@ def test_bill_items_have_units_tiers_and_free_rows(catalog: Catalog):
     assert found["s3.standard-storage", "0 to 51200"].unit == "GB-month"
     assert found["ebs.gp3-iops", "from 3000"].current
     assert found["transfer.from-internet", ""].usd == 0
-    assert found["fsx.lustre-metadata-iops", ""].usd is None
-    assert not found["fsx.lustre-metadata-iops", ""].current
 
 
 def test_rows_of_another_day_are_those_known_then(catalog: Catalog):

@@ -291,6 +291,25 @@ class TestForPlans:
         names = ("route53.hosted-zone", "elb.network-load-balancer", "transfer.inter-az")
         assert [str(known.bill_item(each, "us-east-2").usd) for each in names] == ["0.55", "0.012", "0.012"]
 
+    def test_of_what_is_sent_to_other_regions_the_dearest_counts_and_a_pair_has_its_own(
+        self, aws, path, tmp_path, catalog
+    ):
+        aws.filtering = True
+        for origin, end, code, usd in (
+            ("us-east-2", "us-east-1", "USE2-USE1", "0.0100000000"),
+            ("us-east-2", "eu-west-1", "USE2-EU", "0.0300000000"),
+            ("us-east-1", "eu-west-1", "USE1-EU", "0.9000000000"),
+        ):
+            between = {"fromRegionCode": origin, "toRegionCode": end, "family": "Data Transfer"}
+            usage, price = f"{code}-AWS-Out-Bytes", ("0", "Inf", usd)
+            product = item_product(usage, "", "GB", price, transferType="InterRegion Outbound", **between)
+            aws.products.append({"serviceCode": "AWSDataTransfer", **product})
+        report = refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
+        known = catalog()
+        ends = ("us-east-1", "eu-west-1")
+        assert [str(known.transfer("us-east-2", each).usd) for each in ends] == ["0.01", "0.03"]
+        assert "transfer.to-us-east-2" not in {each.item for each in report.unmatched}
+
     def test_a_named_region_replaces_the_plans(self, aws, path, tmp_path):
         environment = aws.environment(tmp_path)
         refresh_file(path, ["us-west-2"], environment=environment, now=NOW, say=lambda line: None)
