@@ -16,7 +16,15 @@ from launcher.aws.feeds.bill_items import bill_answer
 from launcher.aws.feeds.download import Download, Downloads, Progress
 from launcher.aws.feeds.offer_file import products
 from launcher.aws.feeds.spot_files import bands, spot_prices
-from launcher.aws.price_list import DATA_TRANSFER, Product, begins_in, ec2_answer, is_managed, is_plain, sagemaker_answer
+from launcher.aws.price_list import (
+    DATA_TRANSFER,
+    Product,
+    begins_in,
+    ec2_answer,
+    is_managed,
+    is_plain,
+    sagemaker_answer,
+)
 from launcher.catalog.bill import EVERYWHERE, UsageType
 from launcher.catalog.fetched_prices import Answer, FetchedPrice
 
