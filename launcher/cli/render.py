@@ -29,7 +29,7 @@ def render(
 ) -> None:
     """Write the files a plan would deploy and submit, and execute nothing."""
     from launcher.records.run_folder import write_bundle
-    from launcher.workflow.deploy.render import render_any
+    from launcher.workflow.deploy.render import render_any, shown
     from launcher.workflow.quote.price import pick, price
 
     priced = price(
@@ -38,11 +38,11 @@ def render(
         options.price_options(region=region, prices_as_of=prices_as_of),
     )
     _, quoted = pick(priced, wanted)
-    bundle = render_any(quoted, priced.catalog)
+    bundle = shown(render_any(quoted, priced.catalog), quoted.plan)
     strange = _others(folder, {each.path.partition("/")[0] for each in bundle.files})
     if strange:
-        shown = ", ".join(strange[:SHOWN]) + (f" and {len(strange) - SHOWN} more" if len(strange) > SHOWN else "")
-        confirm(f"write {len(bundle.files)} files to {folder}, which holds others ({shown})", yes=yes)
+        others = ", ".join(strange[:SHOWN]) + (f" and {len(strange) - SHOWN} more" if len(strange) > SHOWN else "")
+        confirm(f"write {len(bundle.files)} files to {folder}, which holds others ({others})", yes=yes)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_bundle(bundle, folder, shared=True)

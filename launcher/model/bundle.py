@@ -1,6 +1,6 @@
 """Rendered text: files that can be read and that nothing has executed yet."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +29,9 @@ class Bundle:
             if rendered.path == path:
                 return rendered
         raise KeyError(path)
+
+    def with_text(self, path: str, text: str) -> "Bundle":
+        """The same files with another text at `path`."""
+        return replace(
+            self, files=tuple(replace(each, text=text) if each.path == path else each for each in self.files)
+        )

@@ -47,6 +47,19 @@ _LEAST_GRACE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobArchive:
+    """The job folder as it lies in S3 for pods: where, its SHA-256, and its size in bytes, in digits."""
+
+    uri: str
+    sha256: str
+    size: str
+
+
+PENDING = JobArchive(uri="s3://not-shipped/job.tar.gz", sha256="0" * 64, size="0")
+"""In files that are only shown, and in the archive itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
     """What a submission decides beside the plan: its id, and how often to save (seconds; None where nothing is saved).
 
@@ -55,6 +68,7 @@ class JobSettings:
     interruption is announced, so that the job does not land on it again. `imds_poll_s` is the time between two looks
     for a notice, and `checkpoint_write_s` how long a checkpoint takes to be stored at worst, 0 where that is not known.
     `quoted` is what the agent knows of the quote, in dollars (launcher/agent/forecast.py); None: nothing.
+    `archive` is what pods fetch the job's folder from.
     """
 
     run: str
@@ -64,6 +78,7 @@ class JobSettings:
     imds_poll_s: float = 2.0
     checkpoint_write_s: float = 0.0
     quoted: Mapping[str, float] | None = None
+    archive: JobArchive = PENDING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

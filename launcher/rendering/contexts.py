@@ -371,7 +371,7 @@ class KubernetesJobContext:
     environment: tuple[EnvironmentVariable, ...]
     archive_uri: str
     archive_sha256: str
-    archive_bytes: int
+    archive_bytes: str
     fetch_script: tuple[str, ...]
     time_limit_s: int | None
     backoff: int

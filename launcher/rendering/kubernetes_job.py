@@ -4,7 +4,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import yaml
 
@@ -47,19 +47,6 @@ _IMAGE = re.compile(
 """What Docker's grammar of references allows (distribution/reference, regexp.go), with a tag, a digest, or both."""
 _NAME_LENGTH, _TOKEN_LENGTH = 40, 8
 """Of a job's name in all: Kubernetes allows its pods 63 characters, of which `-worker-` and a number are theirs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobArchive:
-    """The job folder as it lies in S3: where, its SHA-256 and its size."""
-
-    uri: str
-    sha256: str
-    bytes: int
-
-
-PENDING = JobArchive(uri="s3://not-shipped/job.tar.gz", sha256="0" * 64, bytes=0)
-"""In files that are only shown."""
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
@@ -131,7 +118,6 @@ def job_context(
     instances: Mapping[str, InstanceType],
     names: ClusterNames,
     job: JobSettings,
-    archive: JobArchive = PENDING,
     operator: Operator | None = None,
 ) -> KubernetesJobContext:
     """Every decision of a job's objects.
@@ -141,7 +127,6 @@ def job_context(
         instances: the catalog's types, by name.
         names: what the files refer to.
         job: the submission.
-        archive: the job folder, once it is shipped.
         operator: what the cluster has, where somebody has looked; None: `operator_of`.
 
     Raises:
@@ -175,9 +160,9 @@ def job_context(
         priority=plan.request.target.priority,
         topology=pod.topology(plan, facts),
         environment=pod.environment(plan, facts, names, run=job.run, operator=made.value, meeting=f"{name}-0.{name}"),
-        archive_uri=archive.uri,
-        archive_sha256=archive.sha256,
-        archive_bytes=archive.bytes,
+        archive_uri=job.archive.uri,
+        archive_sha256=job.archive.sha256,
+        archive_bytes=job.archive.size,
         fetch_script=tuple(script_text(FETCH_SCRIPT).splitlines()),
         time_limit_s=None if run.time_limit_h is None else math.ceil(run.time_limit_h * 3600),
         backoff=run.retries * place.nodes + (0 if made is Operator.JOB else INTERRUPTIONS * place.nodes),
@@ -217,11 +202,6 @@ def job_manifest(context: KubernetesJobContext) -> str:
 def namespace_manifest(context: KubernetesJobContext) -> str:
     """What they stand in, as YAML."""
     return rendered("kubernetes/namespace.yaml.j2", context)
-
-
-def shipped(context: KubernetesJobContext, archive: JobArchive) -> KubernetesJobContext:
-    """The same with its job folder in S3."""
-    return replace(context, archive_uri=archive.uri, archive_sha256=archive.sha256, archive_bytes=archive.bytes)
 
 
 def job_files(

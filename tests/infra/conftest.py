@@ -1,5 +1,6 @@
 """The stacks of every example that is one plan, synthesised once with cdk.json's context and cdk-nag's rules."""
 
+import copy
 import json
 import re
 from dataclasses import dataclass
@@ -13,8 +14,11 @@ from infra.build import build_app
 from launcher import plan_file
 from launcher.model.plan import Plan
 from launcher.planning.pin import pinned_plan
+from launcher.records.documents import quote_document
 from launcher.rendering.names import stack_name
-from tests.plans import ROOT
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
+from tests.plans import NOW, ROOT
 
 OPEN = {"llama31-8b-sft"}
 """Examples that leave a choice, which the launcher makes."""
@@ -119,6 +123,23 @@ def synthesised(tmp_path_factory, plan_named, catalog, context):
         return done[key]
 
     return synthesise
+
+
+@pytest.fixture(scope="session")
+def both_sides(synthesised, catalog):
+    """Of a plan file: its best candidate's quote, the templates as the launcher deploys them, the quote's JSON."""
+    done = {}
+
+    def sides(path):
+        if path not in done:
+            found = price(path, NOW, PriceOptions()).quote(1)
+            rate = {} if found.usd_per_hour is None else {"usd_per_hour": f"{found.usd_per_hour:f}"}
+            told = json.loads(json.dumps(quote_document(found, 1, catalog.instance_types)))
+            done[path] = found, synthesised(found.plan, **rate).templates, told
+        found, templates, told = done[path]
+        return found, copy.deepcopy(templates), copy.deepcopy(told)
+
+    return sides
 
 
 @pytest.fixture(params=sorted(PLAN_FILES))

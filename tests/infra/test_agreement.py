@@ -1,7 +1,6 @@
 """Price and infrastructure agree: what every example's templates make is what its quote counts, each thing of it."""
 
 import copy
-import json
 import re
 
 import pytest
@@ -9,35 +8,26 @@ import yaml
 
 from launcher.catalog.assets import asset
 from launcher.model import monitoring
-from launcher.records.documents import quote_document
 from launcher.rendering.node import METRICS_SCRIPT
-from launcher.workflow.deploy.render import render_quote
-from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import price
+from launcher.workflow.deploy.render import render_quote, shown
 from tests.infra.agreement import HEAD_METRICS, USAGE, cluster_of, differences, resources
 from tests.infra.conftest import ROOT
-from tests.plans import NOW
 
 EXAMPLES = {path.stem: path for part in ("*", "open/*") for path in sorted(ROOT.glob(f"examples/{part}.yaml"))}
 """Plans as the launcher deploys them; where one leaves a choice, the best candidate."""
 
 
 @pytest.fixture(scope="module")
-def sides(synthesised, catalog):
+def sides(both_sides, catalog):
     """Of an example: its templates as the launcher deploys them, the configuration that is shown, its quote's JSON."""
-    done = {}
 
-    def both(name):
-        if name not in done:
-            found = price(EXAMPLES[name], NOW, PriceOptions()).quote(1)
-            rate = {} if found.usd_per_hour is None else {"usd_per_hour": f"{found.usd_per_hour:f}"}
-            files = render_quote(found, catalog.instance_types).files
-            (shown,) = [each.text for each in files if each.path.endswith("cluster.yaml")]
-            told = json.loads(json.dumps(quote_document(found, 1, catalog.instance_types)))
-            done[name] = synthesised(found.plan, **rate).templates, yaml.safe_load(shown), told
-        return copy.deepcopy(done[name])
+    def all_three(name):
+        found, templates, told = both_sides(EXAMPLES[name])
+        files = shown(render_quote(found, catalog.instance_types), found.plan).files
+        (text,) = [each.text for each in files if each.path.endswith("cluster.yaml")]
+        return templates, yaml.safe_load(text), told
 
-    return both
+    return all_three
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

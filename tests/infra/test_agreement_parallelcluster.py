@@ -8,7 +8,7 @@ import pytest
 
 from launcher.model import monitoring, sizing
 from launcher.records.documents import quote_document
-from launcher.workflow.deploy.render import render_quote
+from launcher.workflow.deploy.render import render_quote, shown
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.infra.agreement import HEAD_ALARMS, IMAGE_GIB, resources
@@ -56,7 +56,7 @@ def quoted(catalog):
 @pytest.fixture(scope="module")
 def templates(tmp_path_factory, quoted, catalog):
     """ParallelCluster's templates of the configuration as it is shown."""
-    files = render_quote(quoted, catalog.instance_types).files
+    files = shown(render_quote(quoted, catalog.instance_types), quoted.plan).files
     (text,) = [each.text for each in files if each.path.endswith("cluster.yaml")]
     path = tmp_path_factory.mktemp("template") / "cluster.yaml"
     path.write_text(text, encoding="utf-8")

@@ -21,12 +21,13 @@ from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
 from launcher.records.run_folder import RunFolder, undone_if_declined
+from launcher.rendering.batch import PENDING
+from launcher.rendering.blanks import with_archive, with_names
 from launcher.rendering.names import deployed_names
 from launcher.workflow.cost.left import telling_what_is_left
 from launcher.workflow.deploy.chart import chart_and_layer
 from launcher.workflow.deploy.difference import agreed, all_new, difference_lines, difference_of, shown_only
 from launcher.workflow.deploy.readback.reading import ClusterState
-from launcher.workflow.deploy.render import render_quote
 from launcher.workflow.deploy.steps import (
     Approve,
     DeployContext,
@@ -88,7 +89,8 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
             message, hint=f"{priced.command('launch')} starts the job; drop target.cluster to build one"
         )
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
-    bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
+    run = f"{quoted.plan.name}-{folder.path.name}".lower()
+    bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent, run=run)
     tell(f"run folder {folder.path.relative_to(options.root)}")
     done = _called_when_done(options, quoted.plan.place.region)
     with undone_if_declined(folder), ExitStack() as stack:
@@ -104,10 +106,8 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         if not options.sandbox:
             stack.enter_context(telling_what_is_left(quoted.plan, options.environment, priced.catalog, tell))
         made = bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
-        # The files once more, as they refer to the cluster that is there now.
-        run = f"{quoted.plan.name}-{folder.path.name}".lower()
-        names = deployed_names(made.training)
-        folder.write_bundle(render_quote(quoted, context.instances, names=names, run=run))
+        # The same files, which refer to the cluster that is there now.
+        folder.write_bundle(with_archive(with_names(bundle, deployed_names(made.training)), PENDING))
         return made.outputs
 
 

@@ -10,12 +10,14 @@ from launcher.model.bundle import Bundle
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.planning.endpoint import ServingDeployment
 from launcher.pricing.interruptible import losses_per_h
-from launcher.rendering.batch import JobSettings
+from launcher.rendering.batch import PENDING, JobSettings
+from launcher.rendering.blanks import blank_archive, blank_names, with_archive, with_names
 from launcher.rendering.bundle import render
-from launcher.rendering.names import ClusterNames, symbolic_names
+from launcher.rendering.names import symbolic_names
 from launcher.rendering.serving import render_serving
 
 UNSUBMITTED = "not-submitted"
@@ -26,24 +28,24 @@ def render_quote(
     quote: Quote,
     instances: Mapping[str, InstanceType],
     *,
-    names: ClusterNames | None = None,
     run: str = UNSUBMITTED,
     quoted: Mapping[str, float] | None = None,
 ) -> Bundle:
-    """The files of a quoted plan, at the checkpoint interval it was priced at.
+    """The files of a quoted plan for a cluster, at the checkpoint interval it was priced at.
+
+    The names of the cluster and the archive of the job's folder are blanks, to be filled in when they are known.
 
     Args:
         quote: the quote.
         instances: the catalog's types.
-        names: what the files refer to; None: words that stand for what does not exist yet.
-        run: the id of the submitted run.
+        run: the id of the run.
         quoted: what its agent is to know of the quote (launcher/agent/forecast.py); None where nobody is told of it.
 
     Raises:
         ImpossibleError: the plan cannot be written as files.
     """
-    job = replace(job_settings(quote, run), quoted=quoted)
-    return render(quote.plan, instances=instances, names=names or symbolic_names(quote.plan), job=job)
+    plan, job = quote.plan, replace(job_settings(quote, run), quoted=quoted)
+    return render(plan, instances=instances, names=blank_names(plan), job=job)
 
 
 def job_settings(quote: Quote, run: str) -> JobSettings:
@@ -54,17 +56,25 @@ def job_settings(quote: Quote, run: str) -> JobSettings:
         checkpoint_interval_s=quote.checkpoint_interval_s,
         mtbf_s=_mtbf_s(quote),
         checkpoint_write_s=write_s.high if write_s is not None else 0.0,
+        archive=blank_archive(quote.plan),
     )
 
 
-def render_any(quote: Quote, catalog: Catalog) -> Bundle:
-    """The files of a quoted plan of either kind, with words for what does not exist yet.
+def shown(bundle: Bundle, plan: Plan) -> Bundle:
+    """The files of a plan with words in the blanks that stand for what does not exist yet."""
+    return with_archive(with_names(bundle, symbolic_names(plan)), PENDING)
+
+
+def render_any(
+    quote: Quote, catalog: Catalog, *, run: str = UNSUBMITTED, quoted: Mapping[str, float] | None = None
+) -> Bundle:
+    """The files of a quoted plan of either kind; those for a cluster have blanks.
 
     Raises:
         ImpossibleError: the plan cannot be written as files, or there are none: Bedrock is only called.
     """
     if quote.plan.request.workload.serve is None:
-        return render_quote(quote, catalog.instance_types)
+        return render_quote(quote, catalog.instance_types, run=run, quoted=quoted)
     if quote.plan.place.option is PurchaseOption.BEDROCK:
         raise ImpossibleError(
             f"{quote.plan.name} on Bedrock has no files: nothing is deployed", hint="--pick a candidate with machines"

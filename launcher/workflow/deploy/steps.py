@@ -25,7 +25,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
 from launcher.workflow.deploy.hyperpod import refuse_unless_training_plan_fits
 from launcher.workflow.deploy.readback.reading import ClusterState
-from launcher.workflow.deploy.render import render_any
+from launcher.workflow.deploy.render import UNSUBMITTED, render_any, shown
 from launcher.workflow.deploy.stack_events import StackEvents, standing
 from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.deploy.verify import Verification, verify
@@ -84,8 +84,19 @@ class Deployed:
         return self.training["ClusterName"]
 
 
-def record(folder: RunFolder, quoted: Quote, rank: int, catalog: Catalog, base: Path) -> Bundle:
+def record(
+    folder: RunFolder,
+    quoted: Quote,
+    rank: int,
+    catalog: Catalog,
+    base: Path,
+    *,
+    run: str = UNSUBMITTED,
+    figures: Callable[[RunFolder], Mapping[str, float]] | None = None,
+) -> Bundle:
     """Write what was decided into the run folder: the plan, its quote and the files.
+
+    The files that are returned are those that are deployed and submitted, with blanks for what is known only then.
 
     Args:
         folder: the run folder.
@@ -93,13 +104,15 @@ def record(folder: RunFolder, quoted: Quote, rank: int, catalog: Catalog, base: 
         rank: its rank.
         catalog: what exists.
         base: the folder that paths of the plan file are relative to.
+        run: the id of the run.
+        figures: what the job's agent is told of the quote, by the run folder; None where nobody is told of it.
     """
     plan = document(quoted.plan.request)
     plan["run"]["workdir"] = str((base / quoted.plan.request.run.workdir).resolve())
     folder.write_json("plan.json", plan)
     folder.write_json("quote.json", quote_document(quoted, rank, catalog.instance_types))
-    bundle = render_any(quoted, catalog)
-    folder.write_bundle(bundle)
+    bundle = render_any(quoted, catalog, run=run, quoted=figures(folder) if figures is not None else None)
+    folder.write_bundle(shown(bundle, quoted.plan))
     return bundle
 
 

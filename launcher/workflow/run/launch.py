@@ -14,6 +14,7 @@ from pathlib import Path
 
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
+from launcher.model.bundle import Bundle
 from launcher.model.errors import (
     DeclinedError,
     DeploymentFailedError,
@@ -31,6 +32,7 @@ from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
 from launcher.records.run_folder import RunFolder, undone_if_declined, write_whole
 from launcher.records.submission import HeadNode, Submission, recorded
+from launcher.rendering.blanks import with_names
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.kubernetes_job import operator_of
 from launcher.rendering.names import checkpoint_uri
@@ -46,7 +48,6 @@ from launcher.workflow.deploy.deployment import (
     ends_with_it,
     target_for,
 )
-from launcher.workflow.deploy.render import render_quote
 from launcher.workflow.deploy.steps import record
 from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.ledger.shared import share
@@ -88,10 +89,12 @@ class LaunchOptions(DeployOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Launch:
-    """One launch on its way, with what its steps have in common."""
+    """One launch on its way, with what its steps have in common: `bundle` is the files, `key` its submission's."""
 
     priced: Priced
     quoted: Quote
+    bundle: Bundle
+    key: str
     folder: RunFolder
     options: LaunchOptions
     target: DeployTarget
@@ -101,11 +104,6 @@ class _Launch:
         if self.target.box is not None:
             return self.target.box.head_node(str(head_node.host), self.options.environment)
         return connect(head_node, self.options.environment, key=key, store=store)
-
-    @property
-    def figures(self) -> Mapping[str, float] | None:
-        """What the job is told of its quote; in a sandbox nothing is spent, and nobody is told."""
-        return quoted_figures(self.folder) if self.target.box is None else None
 
     @property
     def aws(self) -> Mapping[str, str]:
@@ -204,10 +202,16 @@ def _launch(story: Story, priced: Priced, rank: int, options: LaunchOptions) -> 
 def _go(story: Story, priced: Priced, rank: int, options: LaunchOptions, stack: ExitStack) -> None:
     """Every step of a launch; the story takes note of how far it came."""
     quoted, folder = story.quoted, story.folder
-    bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
+    key = fresh_key(quoted.plan.name, folder)
+    # In a sandbox nothing is spent, and nobody is told of it.
+    figures = None if options.sandbox else quoted_figures
+    base = Path(priced.path).resolve().parent
+    bundle = record(folder, quoted, rank, priced.catalog, base, run=key, figures=figures)
     options.tell(f"run folder {folder.path.relative_to(options.root)}")
     target = target_for(priced, quoted, options, stack)
-    launch = _Launch(priced=priced, quoted=quoted, folder=folder, options=options, target=target)
+    launch = _Launch(
+        priced=priced, quoted=quoted, bundle=bundle, key=key, folder=folder, options=options, target=target
+    )
     with ExitStack() as unsubmitted:
         if target.box is None and deploys(quoted.plan):
             keep = partial(setattr, story, "stacks")
@@ -245,10 +249,11 @@ def _in_pods(launch: _Launch, handle: ClusterHandle) -> Submission:
     return submit_pods(
         PodSubmission(
             quoted=launch.quoted,
+            bundle=launch.bundle,
             instances=launch.priced.catalog.instance_types,
             names=handle.names,
             head_node=handle.head_node,
-            key=fresh_key(plan.name, folder),
+            key=launch.key,
             folder=folder,
             workdir=Path(launch.priced.path).resolve().parent / plan.request.run.workdir,
             store=launch.store(handle.names.store_uri, plan.place.region),
@@ -257,7 +262,6 @@ def _in_pods(launch: _Launch, handle: ClusterHandle) -> Submission:
             unreached=handle.unreached,
             operator=handle.operator or operator_of(plan),
             own=handle.own,
-            quoted_figures=launch.figures,
             tell=launch.options.tell,
         )
     )
@@ -290,8 +294,7 @@ def _submitted(launch: _Launch, handle: ClusterHandle) -> Submission:
         SchedulerError: it was not taken, or that is not known.
     """
     plan, folder, options = launch.quoted.plan, launch.folder, launch.options
-    key, types = fresh_key(plan.name, folder), launch.priced.catalog.instance_types
-    bundle = render_quote(launch.quoted, types, names=handle.names, run=key, quoted=launch.figures)
+    key, bundle = launch.key, with_names(launch.bundle, handle.names)
     folder.write_bundle(bundle)
     store = launch.store(handle.names.store_uri, plan.place.region)
     session = Session(environment=launch.target.context.environment, region=plan.place.region)

@@ -23,19 +23,22 @@ from launcher.model.stages import Tell
 from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import HeadNode, Submission
-from launcher.rendering.contexts import KubernetesJobContext
+from launcher.rendering.batch import PENDING, JobArchive
+from launcher.rendering.blanks import blank_names, with_archive, with_names
 from launcher.rendering.eks import NEURON_FILE, PLUGINS_FILE, plugin_files
 from launcher.rendering.kubernetes_job import (
     MANIFEST_FILE,
-    JobArchive,
+    NAMESPACE_FILE,
     job_context,
     job_manifest,
-    namespace_manifest,
+    job_name,
+    namespace_of,
+    operator_of,
 )
 from launcher.rendering.names import ClusterNames, checkpoint_uri
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served
-from launcher.workflow.deploy.render import job_settings, render_quote
+from launcher.workflow.deploy.render import job_settings
 from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.run.reach import jobs_at
 from launcher.workflow.run.shipping import job_archive, ship_work
@@ -45,13 +48,14 @@ from launcher.workflow.run.shipping import job_archive, ship_work
 class PodSubmission:
     """What is submitted, from where and to where.
 
+    `bundle` is the plan's files, with blanks for the names of the cluster and for the archive of the job's folder.
     `head_node` is the cluster's API, `environment` has its AWS, `here` is this machine's; `workdir` is the command's
-    folder, and `unreached` says how a private API is reached. `operator` runs the job; `quoted_figures` is what its
-    agent is told of the quote. `own` says that Slipway deployed the cluster: its plugins come with the job, and its
-    nodes are started again where the guard has stopped them.
+    folder, and `unreached` says how a private API is reached. `operator` runs the job. `own` says that Slipway deployed
+    the cluster: its plugins come with the job, and its nodes are started again where the guard has stopped them.
     """
 
     quoted: Quote
+    bundle: Bundle
     instances: Mapping[str, InstanceType]
     names: ClusterNames
     head_node: HeadNode
@@ -64,7 +68,6 @@ class PodSubmission:
     unreached: str
     operator: Operator
     own: bool
-    quoted_figures: Mapping[str, float] | None
     tell: Tell
 
 
@@ -75,10 +78,9 @@ def submit_pods(asked: PodSubmission) -> Submission:
         DeploymentFailedError: the cluster refuses it, or that is not known.
         ImpossibleError: its API cannot be reached, or it lacks the operator.
     """
-    bundle = render_quote(asked.quoted, asked.instances, names=asked.names, run=asked.key, quoted=asked.quoted_figures)
-    asked.folder.write_bundle(bundle)
-    context = _context(asked, None)
-    place = f"{context.namespace}/{context.name}"
+    plan, bundle = asked.quoted.plan, with_names(_for_operator(asked), asked.names)
+    asked.folder.write_bundle(with_archive(bundle, PENDING))
+    place = f"{namespace_of(plan)}/{job_name(plan, asked.key)}"
     head_node = replace(asked.head_node, kind=JOB_KINDS[asked.operator].kind)
     connection, jobs = jobs_at(
         head_node, asked.environment, place=place, store_uri=asked.names.store_uri, key=asked.key
@@ -88,8 +90,9 @@ def submit_pods(asked: PodSubmission) -> Submission:
         _refuse_unless_able(asked, jobs)
         _start_nodes(asked)
         documents = list(_plugins(asked, bundle))
-        wanted, context = _shipped(asked, bundle, head_node, place)
-        documents += [*yaml.safe_load_all(namespace_manifest(context)), *yaml.safe_load_all(job_manifest(context))]
+        wanted, shipped = _shipped(asked, bundle, head_node, place)
+        for path in (NAMESPACE_FILE, MANIFEST_FILE):
+            documents += yaml.safe_load_all(shipped.file(path).text)
         wanted.write(asked.folder)
         done = wanted.taken(jobs.submit(documents, asked.key))
     except SchedulerError as problem:
@@ -102,13 +105,19 @@ def submit_pods(asked: PodSubmission) -> Submission:
     return done
 
 
-def _context(asked: PodSubmission, archive: JobArchive | None) -> KubernetesJobContext:
-    """Every decision of the job's objects; with the archive, once it is shipped."""
-    job = job_settings(asked.quoted, asked.key)
-    known = {} if archive is None else {"archive": archive}
-    return job_context(
-        asked.quoted.plan, instances=asked.instances, names=asked.names, job=job, operator=asked.operator, **known
+def _for_operator(asked: PodSubmission) -> Bundle:
+    """The plan's files, with the job's objects as the cluster's operator has them."""
+    plan = asked.quoted.plan
+    if asked.operator is operator_of(plan):
+        return asked.bundle
+    context = job_context(
+        plan,
+        instances=asked.instances,
+        names=blank_names(plan),
+        job=job_settings(asked.quoted, asked.key),
+        operator=asked.operator,
     )
+    return asked.bundle.with_text(MANIFEST_FILE, job_manifest(context))
 
 
 def _refuse_unless_able(asked: PodSubmission, jobs: KubernetesJobs) -> None:
@@ -160,25 +169,20 @@ def _plugins(asked: PodSubmission, bundle: Bundle) -> Iterator[dict[str, Any]]:
             yield from yaml.safe_load_all(each.text)
 
 
-def _shipped(
-    asked: PodSubmission, bundle: Bundle, head_node: HeadNode, place: str
-) -> tuple[Submission, KubernetesJobContext]:
-    """The job folder in S3; the submission as it is about to be made, and its objects that name the folder."""
+def _shipped(asked: PodSubmission, bundle: Bundle, head_node: HeadNode, place: str) -> tuple[Submission, Bundle]:
+    """The job folder in S3; the submission as it is about to be made, and its files, which name the folder."""
     plan, store = asked.quoted.plan, asked.store
     shipment = ship_work(asked.workdir, store, asked.here, datetime.now(UTC), asked.tell)
     asked.tell(shipment.words())
-    with job_archive(bundle, shipment) as (path, agent):
+    with job_archive(with_archive(bundle, PENDING), shipment) as (path, agent):
         content = path.read_bytes()
         sha256 = hashlib.sha256(content).hexdigest()
         key = f"{STAGED_FOLDER}/{sha256}.tar.gz"
         store.send(path, key)
-    archive = JobArchive(uri=f"{store.uri}/{key}", sha256=sha256, bytes=len(content))
+    archive = JobArchive(uri=f"{store.uri}/{key}", sha256=sha256, size=str(len(content)))
     asked.folder.append_event("job-folder-put", where=head_node.words(), folder=archive.uri, agent_sha256=agent)
-    context = _context(asked, archive)
-    files = tuple(
-        replace(each, text=job_manifest(context)) if each.path == MANIFEST_FILE else each for each in bundle.files
-    )
-    asked.folder.write_bundle(replace(bundle, files=files))
+    shipped = with_archive(bundle, archive)
+    asked.folder.write_bundle(shipped)
     made = Submission(
         key=asked.key,
         head_node=head_node,
@@ -189,4 +193,4 @@ def _shipped(
         work=shipment.document(),
         asked_at=datetime.now(UTC),
     )
-    return made, context
+    return made, shipped

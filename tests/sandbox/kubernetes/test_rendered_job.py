@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import boto3
@@ -14,9 +15,9 @@ from launcher.aws.session import Session
 from launcher.model.enums import Operator, TargetKind
 from launcher.model.job import JobState
 from launcher.planning.pin import pinned_plan
-from launcher.rendering.batch import JobSettings
+from launcher.rendering.batch import JobArchive, JobSettings
 from launcher.rendering.bundle import render
-from launcher.rendering.kubernetes_job import JobArchive, job_context, job_manifest, namespace_manifest, namespace_of
+from launcher.rendering.kubernetes_job import job_context, job_manifest, namespace_manifest, namespace_of
 from launcher.rendering.names import ClusterNames
 from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
@@ -62,10 +63,9 @@ def test_a_rendered_job_runs_to_its_end(cluster, endpoint, catalog, tmp_path, un
     with job_archive(bundle, shipment) as (archive, _):
         store.send(archive, ".work/job.tar.gz")
         sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
-        shipped = JobArchive(uri=f"{store.uri}/.work/job.tar.gz", sha256=sha256, bytes=archive.stat().st_size)
-    context = job_context(
-        plan, instances=catalog.instance_types, names=where, job=settings, archive=shipped, operator=operator
-    )
+        shipped = JobArchive(uri=f"{store.uri}/.work/job.tar.gz", sha256=sha256, size=str(archive.stat().st_size))
+    settings = replace(settings, archive=shipped)
+    context = job_context(plan, instances=catalog.instance_types, names=where, job=settings, operator=operator)
     cluster._environment |= {**KEYS, "AWS_ENDPOINT_URL": endpoint, "SLIPWAY_SANDBOX": "1"}
     room = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "64Gi"}
     for name in ("n1", "n2"):

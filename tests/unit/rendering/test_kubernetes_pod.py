@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -18,13 +19,12 @@ from botocore.credentials import Credentials
 
 from launcher.catalog.assets import asset
 from launcher.model.enums import Operator
+from launcher.rendering.batch import JobArchive
 from launcher.rendering.kubernetes_job import (
     FETCH_SCRIPT,
     START_SCRIPT,
-    JobArchive,
     job_context,
     job_manifest,
-    shipped,
 )
 from launcher.rendering.names import symbolic_names
 from tests.unit.rendering.conftest import JOB
@@ -153,10 +153,12 @@ class TestFetch:
 
     def test_the_manifest_holds_the_script_as_it_is(self, plan_of, catalog):
         plan = plan_of()
-        context = job_context(
-            plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB, operator=Operator.JOB
+        job = replace(JOB, archive=JobArchive(uri="s3://b/k", sha256="a", size="7"))
+        made = job_manifest(
+            job_context(
+                plan, instances=catalog.instance_types, names=symbolic_names(plan), job=job, operator=Operator.JOB
+            )
         )
-        made = job_manifest(shipped(context, JobArchive(uri="s3://b/k", sha256="a", bytes=7)))
         (first,) = list(yaml.safe_load_all(made))[-1]["spec"]["template"]["spec"]["initContainers"]
         assert first["command"][2] == asset(FETCH_SCRIPT).read_text(encoding="utf-8")
         told = {each["name"]: each["value"] for each in first["env"]}

@@ -1,0 +1,71 @@
+"""What rendered files leave open until it is known: the names of a cluster, and the archive of the job's folder.
+
+A blank is a word with the plan's own digest in it, so that nothing a plan says is one by chance. It is filled in as the
+file's language quotes: the text is what the templates would have made of the value.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import fields, replace
+
+from launcher.model.budget_stop import is_joined
+from launcher.model.bundle import Bundle, RenderedFile
+from launcher.model.plan import Plan
+from launcher.rendering.batch import JobArchive
+from launcher.rendering.engine import yaml_scalar
+from launcher.rendering.names import ClusterNames, symbolic_names
+
+_AFTER = r"[\w@%+=:,./-]*"
+"""What may follow a blank within one word of a shell: the characters that `shlex.quote` leaves as they are."""
+
+
+def blank_names(plan: Plan) -> ClusterNames:
+    """The names of a plan's cluster, left open; of one that exists it is open whether its guard stops jobs."""
+    shown = symbolic_names(plan)
+    names = {each.name for each in fields(shown) if getattr(shown, each.name) is not None}
+    names |= {"stop_uri"} if is_joined(plan.request) else set()
+    return replace(shown, **{name: _blank(plan.digest, name) for name in names})
+
+
+def blank_archive(plan: Plan) -> JobArchive:
+    """The archive of a plan's job folder, left open."""
+    return JobArchive(**{each.name: _blank(plan.digest, each.name) for each in fields(JobArchive)})
+
+
+def with_names(bundle: Bundle, names: ClusterNames) -> Bundle:
+    """The files, with the names of the cluster that they refer to; what it has not is null."""
+    found = {each.name: getattr(names, each.name) for each in fields(names)}
+    return _filled(bundle, {**found, "store_uri": names.store_uri.rstrip("/")})
+
+
+def with_archive(bundle: Bundle, archive: JobArchive) -> Bundle:
+    """The files, with the archive of the job's folder."""
+    return _filled(bundle, {each.name: getattr(archive, each.name) for each in fields(archive)})
+
+
+def _blank(digest: str, name: str) -> str:
+    """The word for a value that is open, in the strictest form that any has to have: that of a place in S3."""
+    return f"s3://blank-{digest[:24]}/{name.replace('_', '-')}"
+
+
+def _filled(bundle: Bundle, values: Mapping[str, str | None]) -> Bundle:
+    """The files with values in the place of their blanks."""
+    return replace(bundle, files=tuple(_file(each, bundle.digest, values) for each in bundle.files))
+
+
+def _file(file: RenderedFile, digest: str, values: Mapping[str, str | None]) -> RenderedFile:
+    """One file, as its language quotes."""
+    text, kind = file.text, file.path.rpartition(".")[2]
+    for name, value in values.items():
+        blank = _blank(digest, name)
+        if value is None:
+            text = text.replace(f'"{blank}"', "null")
+        elif kind in ("json", "yaml"):
+            quoted = json.dumps(value) if kind == "json" else yaml_scalar(value)
+            text = text.replace(blank, quoted[1:-1])
+        else:
+            for word in sorted(set(re.findall(re.escape(blank) + _AFTER, text)), key=len, reverse=True):
+                text = text.replace(word, shlex.quote(word.replace(blank, value)))
+    return replace(file, text=text)

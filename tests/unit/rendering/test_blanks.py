@@ -1,0 +1,62 @@
+"""Files with blanks, filled in: the very text that the templates make of the values."""
+
+import json
+from dataclasses import fields, replace
+
+import pytest
+
+from launcher.rendering.batch import PENDING, JobArchive
+from launcher.rendering.blanks import blank_archive, blank_names, with_archive, with_names
+from launcher.rendering.bundle import render
+from launcher.rendering.names import symbolic_names
+from tests.unit.rendering.conftest import JOB
+
+ODD = "s3://bucket/it's(ours)!*"
+"""A place that a plan may name, and that a shell reads as something else."""
+SHIPPED = JobArchive(uri=f"{ODD}/.work/a.tar.gz", sha256="ab" * 32, size="12345")
+
+
+@pytest.fixture
+def open_of(catalog):
+    """The files of a plan with nothing filled in."""
+
+    def make(plan):
+        job = replace(JOB, archive=blank_archive(plan))
+        return render(plan, instances=catalog.instance_types, names=blank_names(plan), job=job)
+
+    return make
+
+
+def of(bundle):
+    return {each.path: (each.text, each.executable) for each in bundle.files}
+
+
+def deployed(plan):
+    """Names as a deployment gives them, none of which is what is shown before it."""
+    known = symbolic_names(plan)
+    names = {each.name: f"arn:aws:x:us-east-1:1:{each.name}/A" for each in fields(known) if getattr(known, each.name)}
+    uris = {name: f"s3://made-{name.replace('_', '-')}/k" for name in names if name.endswith("uri")}
+    return replace(known, **{**names, **uris})
+
+
+def test_filled_in_they_are_what_is_rendered_with_the_names(plan, open_of, bundle_of, catalog):
+    made = open_of(plan)
+    assert of(with_archive(with_names(made, symbolic_names(plan)), PENDING)) == of(bundle_of(plan))
+    names, job = deployed(plan), replace(JOB, archive=SHIPPED)
+    wanted = render(plan, instances=catalog.instance_types, names=names, job=job)
+    assert of(with_archive(with_names(made, names), SHIPPED)) == of(wanted)
+    assert not any("blank-" in text for text, _ in of(wanted).values())
+
+
+def test_what_has_to_be_quoted_is_quoted_as_each_file_quotes(plan, open_of, catalog):
+    """In the shell of a batch script, in YAML, in JSON."""
+    names = replace(symbolic_names(plan), store_uri=ODD, role_arn='"odd" \\n', lifecycle_uri='s3://b/"odd"')
+    wanted = of(render(plan, instances=catalog.instance_types, names=names, job=replace(JOB, archive=SHIPPED)))
+    assert of(with_archive(with_names(open_of(plan), names), SHIPPED)) == wanted
+
+
+def test_of_a_cluster_that_exists_it_is_open_whether_its_guard_stops_jobs(open_of, plan_of):
+    made = open_of(plan_of(target={"cluster": "shared"}))
+    names = replace(symbolic_names(plan_of()), stop_uri="s3://shared/stop.json")
+    assert json.loads(with_names(made, names).file("job.json").text)["stop_uri"] == "s3://shared/stop.json"
+    assert json.loads(with_names(made, replace(names, stop_uri=None)).file("job.json").text)["stop_uri"] is None
