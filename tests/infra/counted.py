@@ -1,0 +1,87 @@
+"""Templates of clusters without ParallelCluster, counted line by line against a quote: what their targets share.
+
+As in agreement.py no code of the project counts here, so that a mistake in it cannot agree with itself.
+"""
+
+import math
+import re
+
+MONTH_H, OVERHEAD_H, START_UP_H = 730, 0.5, 0.15
+HEALTH_H = 1.0
+"""Deep health checks, of which AWS publishes no time: what the quote assumes of them."""
+GUARD_METRICS, GUARD_CALLS_AN_HOUR, GUARD_REQUESTS = 3, 12, 2
+
+
+def named(templates, kind):
+    """The properties of every resource of a type, by its name in its template."""
+    made = [each for template in templates.values() for each in template["Resources"].items()]
+    return {key: each.get("Properties", {}) for key, each in made if each["Type"] == kind}
+
+
+def resources(templates, kind):
+    return list(named(templates, kind).values())
+
+
+def groups_of(templates):
+    """The groups of machines of the one HyperPod cluster."""
+    (cluster,) = resources(templates, "AWS::SageMaker::Cluster")
+    return {each["InstanceGroupName"]: each for each in cluster["InstanceGroups"]}
+
+
+def by_the_hour(templates, up_h):
+    """Quantities of what is billed as long as a cluster is up, whatever kind it is of."""
+    made = {
+        "NAT gateway": len(resources(templates, "AWS::EC2::NatGateway")) * up_h,
+        "public IPv4 address of the NAT": len(resources(templates, "AWS::EC2::EIP")) * up_h,
+    }
+    months, alarms = up_h / MONTH_H, len(resources(templates, "AWS::CloudWatch::Alarm"))
+    made[f"{alarms} alarm{'s' * (alarms > 1)}"] = alarms * months
+    made["dashboard"] = len(resources(templates, "AWS::CloudWatch::Dashboard")) * months
+    # What installs a chart runs once, for a minute.
+    guards = [key for key in named(templates, "AWS::Lambda::Function") if key.startswith("Guardrails")]
+    made["guard and its messages"] = len(guards) * months
+    if budgets := len(resources(templates, "AWS::Budgets::Budget")):
+        made["AWS Budget"] = budgets * months
+    return made
+
+
+ALWAYS = r"\d+ x |NAT gateway|\d+ alarm|dashboard|guard|AWS Budget|FSx"
+"""Lines that the templates of every target decide."""
+
+
+def differences(made, quote, decided):
+    """Names of lines whose quantity is not what is deployed, and of those of `decided` that only one side has.
+
+    Args:
+        made: quantities by the quote's names of the lines; None: more than one is to be said.
+        quote: the quote's JSON.
+        decided: a pattern of the lines that the target's templates decide beside those of every target.
+    """
+    said = {each["name"]: each["quantity"] for each in quote["components"]}
+    found = {name for name in made if name not in said}
+    found |= {
+        name
+        for name, value in made.items()
+        if value is not None and name in said and not math.isclose(value, said[name], rel_tol=1e-9)
+    }
+    return found | {name for name in said if re.match(f"{ALWAYS}|{decided}", name) and name not in made}
+
+
+def change_group(name, key, value):
+    """Another value in a group of a HyperPod cluster."""
+
+    def change(templates):
+        groups_of(templates)[name][key] = value
+
+    return change
+
+
+def drop(kind):
+    """None of something is made."""
+
+    def change(templates):
+        for template in templates.values():
+            made = template["Resources"].items()
+            template["Resources"] = {key: each for key, each in made if each["Type"] != kind}
+
+    return change
