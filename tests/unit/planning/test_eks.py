@@ -1,16 +1,14 @@
 """What EKS takes of a plan: its ways of buying, and the keys that it has no use for."""
 
 import pytest
-import yaml
 
-from launcher import plan_file
-from launcher.catalog.load import load
 from launcher.catalog.training import load_training
 from launcher.model import eks
 from launcher.model.enums import EfaLayout
 from launcher.planning.pin import pinned_plan
 from launcher.planning.resolve import resolve_training
 from launcher.planning.targets import place_findings
+from tests.plans import laid_over, request_of
 
 BASE = {
     "slipway": 1,
@@ -21,14 +19,8 @@ BASE = {
 }
 
 
-@pytest.fixture(scope="module")
-def catalog():
-    return load()
-
-
 def codes(catalog, **sections):
-    merged = {**BASE, **{key: {**BASE.get(key, {}), **value} for key, value in sections.items()}}
-    plan = pinned_plan(plan_file.loads(yaml.safe_dump(merged)), catalog)
+    plan = pinned_plan(request_of(laid_over(BASE, sections)), catalog)
     return [each.code for each in place_findings(plan.request, plan.place, catalog)]
 
 
@@ -68,8 +60,6 @@ class TestInterfaces:
 
 
 def test_a_plan_that_leaves_the_target_open_gets_no_dearer_control_plane(catalog):
-    request = plan_file.loads(
-        yaml.safe_dump({**BASE, "target": {**BASE["target"], "kind": "any"}, "workload": {"train": {"hours": 1}}})
-    )
+    request = request_of(laid_over(BASE, {"target": {"kind": "any"}}))
     groups = resolve_training(request, catalog, load_training()).groups
     assert {each.target.value for each in groups} == {"parallelcluster"}

@@ -3,13 +3,12 @@
 from dataclasses import replace
 
 import pytest
-import yaml
 
-from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.planning.hyperpod_eks import refusals, remarks
 from launcher.planning.pin import pinned_plan
 from launcher.pricing.idle_tail import NEVER_H, tail_hours, tail_line
+from tests.plans import laid_over, request_of
 
 CATALOG = load()
 BASE = {
@@ -21,8 +20,7 @@ BASE = {
 
 
 def asked(**sections):
-    whole = {**BASE, **sections, "target": {**BASE["target"], **sections.get("target", {})}}
-    plan = pinned_plan(plan_file.loads(yaml.safe_dump(whole)), CATALOG)
+    plan = pinned_plan(request_of(laid_over(BASE, sections)), CATALOG)
     return plan.request, plan.place
 
 

@@ -1,15 +1,14 @@
 """Keys of Kubernetes are refused where nothing would read them."""
 
 import pytest
-import yaml
 
-from launcher import plan_file
 from launcher.planning.kubernetes import key_findings
+from tests.plans import request_of
 
 
 def found(**sections):
-    text = yaml.safe_dump({"slipway": 1, "name": "x", **sections})
-    return [(each.code, each.path) for each in key_findings(plan_file.loads(text))]
+    request = request_of({"slipway": 1, "name": "x", **sections})
+    return [(each.code, each.path) for each in key_findings(request)]
 
 
 class TestKeys:

@@ -5,7 +5,7 @@ import pytest
 from launcher.model.document import document
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan, zone
-from tests.plans import request_of
+from tests.plans import laid_over, request_of
 
 PINNED = {
     "slipway": 1,
@@ -17,8 +17,7 @@ PINNED = {
 
 
 def plan_of(catalog, **extra):
-    data = {**PINNED, **{key: {**PINNED.get(key, {}), **value} for key, value in extra.items()}}
-    return pinned_plan(request_of(data), catalog)
+    return pinned_plan(request_of(laid_over(PINNED, extra)), catalog)
 
 
 class TestOpen:

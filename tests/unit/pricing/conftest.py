@@ -12,7 +12,7 @@ from launcher.catalog.load import Catalog, load
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
-from tests.plans import NOW, request_of
+from tests.plans import NOW, laid_over, request_of
 
 Pricer = Callable[..., Priced]
 
@@ -26,7 +26,7 @@ def priced() -> Pricer:
 def price_over(changes: dict[str, Any] | None = None, *, now: datetime = NOW, **options: Any) -> Priced:
     """Price a plan: a mapping laid over a small pinned one, and the options of the command line."""
     asked = PriceOptions(**options)
-    request = request_of(_over(BASE, changes or {}))
+    request = request_of(laid_over(BASE, changes or {}))
     return price_request(Path("plan.yaml"), request, _catalog(asked.prices_as_of), now, asked)
 
 
@@ -42,11 +42,3 @@ BASE = {
     "target": {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"},
     "purchase": {"option": "on-demand"},
 }
-
-
-def _over(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """A mapping with another laid over it, level by level."""
-    merged = dict(base)
-    for key, value in changes.items():
-        merged[key] = _over(base[key], value) if isinstance(value, dict) and isinstance(base.get(key), dict) else value
-    return merged

@@ -5,16 +5,14 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-import yaml
 
-from launcher import plan_file
-from launcher.catalog.load import load
 from launcher.model.enums import Basis, TargetKind
 from launcher.model.money import Price, Unpriced
 from launcher.planning.pin import pinned_plan
 from launcher.pricing.offers import offer
 from launcher.pricing.rate_book import RateBook
 from launcher.pricing.spot_prices import spot_price
+from tests.plans import laid_over, request_of
 
 TODAY = date(2026, 11, 20)
 BASE = {
@@ -33,16 +31,10 @@ BASE = {
 }
 
 
-@pytest.fixture(scope="module")
-def catalog():
-    return load()
-
-
 @pytest.fixture
 def plan_with(catalog):
     def make(**sections):
-        merged = {**BASE, **{key: {**BASE.get(key, {}), **value} for key, value in sections.items()}}
-        return pinned_plan(plan_file.loads(yaml.safe_dump(merged)), catalog)
+        return pinned_plan(request_of(laid_over(BASE, sections)), catalog)
 
     return make
 

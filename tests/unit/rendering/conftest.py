@@ -1,6 +1,5 @@
 """Plans to render: the examples, and small ones written in a test."""
 
-import copy
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from launcher.planning.pin import pinned_plan
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
 from launcher.rendering.names import symbolic_names
-from tests.plans import ROOT, request_of
+from tests.plans import ROOT, laid_over, request_of
 
 OPEN = {"llama31-8b-sft"}
 """Examples that leave a choice, which the launcher makes."""
@@ -28,15 +27,6 @@ BASE = {
 }
 
 
-def merged(base, extra):
-    """A copy of a mapping with another laid over it, level by level."""
-    result = copy.deepcopy(base)
-    for key, value in extra.items():
-        deeper = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if deeper else value
-    return result
-
-
 @pytest.fixture(scope="session")
 def shellcheck():
     """What shellcheck (of this environment) says of a script; "" when it is content."""
@@ -49,7 +39,7 @@ def plan_of(catalog):
     """The plan of BASE with more keys laid over it."""
 
     def make(**extra):
-        return pinned_plan(request_of(merged(BASE, extra)), catalog)
+        return pinned_plan(request_of(laid_over(BASE, extra)), catalog)
 
     return make
 

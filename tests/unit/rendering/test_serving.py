@@ -17,8 +17,8 @@ from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_pin import pinned_serving
 from launcher.rendering.serving import COMPILE_FILE, ENDPOINT_FILE, render_serving
 from launcher.rendering.serving_kubernetes import PLUGIN_FILE, SERVICE_FILE
-from tests.plans import request_of
-from tests.unit.rendering.conftest import ROOT, merged
+from tests.plans import laid_over, request_of
+from tests.unit.rendering.conftest import ROOT
 
 FILES = {path.stem: path for path in sorted((ROOT / "examples/serve/pinned").glob("*.yaml"))}
 KUBERNETES = "1.34"
@@ -47,7 +47,7 @@ def serving_bundle(catalog):
     """The files of an example by its name, or of BASE with more keys laid over it."""
 
     def make(name=None, **extra):
-        request = plan_file.load(FILES[name]) if name else request_of(merged(BASE, extra))
+        request = plan_file.load(FILES[name]) if name else request_of(laid_over(BASE, extra))
         plan = pinned_serving(request, catalog, BedrockCatalog(), load_serving())
         return render_serving(ServingDeployment(plan=plan, catalog=catalog, images=load_images()), load_serving())
 

@@ -1,14 +1,13 @@
 """What is refused of jobs for Kubernetes before anything is deployed, with the way to do it by hand."""
 
 import pytest
-import yaml
 
-from launcher import plan_file
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.workflow.deploy.eks import api, refuse_job, unreached, ways_in
+from tests.plans import request_of
 
 BASE = {"slipway": 1, "name": "small", "workload": {"train": {"hours": 1}}, "purchase": {"option": "on-demand"}}
 TARGET = {"kind": "eks", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2}
@@ -20,7 +19,7 @@ OUTPUTS = {
 
 
 def plan(**sections):
-    return pinned_plan(plan_file.loads(yaml.safe_dump({**BASE, "target": TARGET, **sections})), load())
+    return pinned_plan(request_of({**BASE, "target": TARGET, **sections}), load())
 
 
 def test_a_job_that_could_not_be_sent_is_refused_with_the_way_by_hand():

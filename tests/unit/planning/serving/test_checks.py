@@ -3,22 +3,20 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
-from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
-from tests.plans import NOW
+from tests.plans import NOW, request_of
 
 CATALOG = load()
 GOOD = {"model": "llama-3.1-8b", "requests_per_s": 1}
 
 
 def price(serve, **sections):
-    text = yaml.safe_dump({"slipway": 1, "name": "x", "workload": {"serve": serve}, **sections})
-    return price_request(Path("plan.yaml"), plan_file.loads(text), CATALOG, NOW, PriceOptions())
+    request = request_of({"slipway": 1, "name": "x", "workload": {"serve": serve}, **sections})
+    return price_request(Path("plan.yaml"), request, CATALOG, NOW, PriceOptions())
 
 
 def codes(serve, **sections):
