@@ -24,7 +24,7 @@ TITLES = {
     "checkpoint_losses": "What interruptions cost a training under the agent",
     "plan_speed": "How long `slipway plan` takes",
     "ledger_speed": "How long `slipway ledger` takes over a hundred thousand runs",
-    "kubernetes_status": "How long it takes to ask a large Kubernetes cluster how one job stands",
+    "kubernetes_status": "How long it takes to ask a large Kubernetes cluster how one job is doing",
     "price_file": "What it takes to read a price file of a large region",
     "recompute": "Quotes worked out a second time by an independent program",
     "scaling": "What a measurement on few machines says of many",
@@ -46,8 +46,8 @@ AIMS = {
     "80 MiB; with `--all` at most 59 times (5 s where the import takes 0.085 s) and 150 MiB. Processor time.",
     "ledger_speed": "Aim: 100,000 runs listed in less than two seconds.",
     "kubernetes_status": "Aim: less than a second on a cluster of 500 nodes and 2,000 pods.",
-    "price_file": "Aims: at most 120 MiB beside what stands anyway, and at most 1.5 times the time a MiB of a tenth of "
-    "the file; at most 1.05 times its bytes though the connection is cut; nothing is sent of an unchanged file.",
+    "price_file": "Aims: at most 120 MiB beside what is in use anyway, and at most 1.5 times the time a MiB of a tenth "
+    "of the file; at most 1.05 times its bytes though the connection is cut; nothing is sent of an unchanged file.",
     "recompute": "Aim: low, middle and high within 0.5 % of what a program makes of the plan file and the price files "
     "alone.",
     "scaling": "Aim: at least as many of the larger counts within a quarter as without the measurement and as at a "

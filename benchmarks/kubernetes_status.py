@@ -1,4 +1,4 @@
-"""How long it takes to ask a large cluster how one job stands.
+"""How long it takes to ask a large cluster how one job is doing.
 
     python -m benchmarks.kubernetes_status [--nodes N] [--pods N] [--runs N] [--json]
 
@@ -7,7 +7,7 @@ processes, the import of the official client among it; the fastest counts.
 
     nodes     nodes of the cluster
     pods      pods on it, 16 a job
-    asked_s   seconds of a process that says how one job stands and why
+    asked_s   seconds of a process that says how one job is doing and why
     alone_s   the same of a cluster with that job alone
 """
 
@@ -30,7 +30,7 @@ A_JOB = 16
 
 
 def facts(address: str, token: str) -> JobFacts | None:
-    """How the first job stands."""
+    """How the first job is doing."""
     connection = to_endpoint(Endpoint(name="large", address=address, authority=None, token=lambda: token))
     jobs = KubernetesJobs(connection=connection, namespace="default", kind="Job")
     return jobs.facts(Submitted(job="job-0", key="job-0", folder="default"))

@@ -182,7 +182,7 @@ def served(path: Path, cut: int) -> Iterator[tuple[str, list[int]]]:
 
 
 def read(address: str, cache: Path) -> dict[str, float]:
-    """Read the file as a refresh does; without an address nothing is read, for the memory that stands anyway."""
+    """Read the file as a refresh does; without an address nothing is read, for the memory that is in use anyway."""
     interest = Interest(types=frozenset(WANTED), ml_types=frozenset(), usage_types=usage_types(), units=item_units())
     files = PublicFiles(cache, Addresses(price_list=address), interest)
     begun = time.process_time()

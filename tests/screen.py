@@ -1,4 +1,4 @@
-"""What stands on a terminal's screen after all that was written to it."""
+"""What is on a terminal's screen after all that was written to it."""
 
 import re
 

@@ -82,7 +82,7 @@ class NodeGroup(Construct):
             context: what was rendered.
             cluster: the control plane.
             role_arn: of its machines.
-            subnet_id: where they stand; one, since EFA does not cross zones.
+            subnet_id: where they are; one, since EFA does not cross zones.
             security_group_ids: theirs beside those of the context, the cluster's own among them: EKS adds none to a
                 launch template.
             tags: of machines and volumes, which carry none of the stack's by themselves.

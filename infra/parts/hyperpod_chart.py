@@ -30,7 +30,7 @@ _INTERFACES = (
 
 
 class HyperPodChart(Construct):
-    """The chart, installed. Its API may be private: the function stands where the nodes do.
+    """The chart, installed. Its API may be private: the function is where the nodes are.
 
     Attributes:
         function: what installs it.

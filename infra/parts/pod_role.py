@@ -11,7 +11,7 @@ from launcher.model.kubernetes import SERVICE_ACCOUNT
 
 
 def trusted_by_pods() -> iam.IPrincipal:
-    """Who takes on a pod's role; EKS tags sessions with where a pod stands (EKS user guide, EKS Pod Identities)."""
+    """Who takes on a pod's role; EKS tags sessions with where a pod is (EKS user guide, EKS Pod Identities)."""
     return iam.SessionTagsPrincipal(
         iam.ServicePrincipal(
             "pods.eks.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}

@@ -19,7 +19,7 @@ def young_interval_s(*, checkpoint_s: float, mtbf_s: float) -> float:
     """Young's interval, sqrt(2 C M) (Young 1974).
 
     Args:
-        checkpoint_s: C, seconds that the work stands still for one checkpoint, > 0.
+        checkpoint_s: C, seconds that the work waits for one checkpoint, > 0.
         mtbf_s: M, mean seconds between interruptions of the whole job, > 0 (infinity: never).
 
     Raises:
@@ -39,7 +39,7 @@ def daly_interval_s(*, checkpoint_s: float, mtbf_s: float) -> float:
     for cheap checkpoints: the work between two checkpoints, without the checkpoint itself.
 
     Args:
-        checkpoint_s: C, seconds that the work stands still for one checkpoint, > 0.
+        checkpoint_s: C, seconds that the work waits for one checkpoint, > 0.
         mtbf_s: M, mean seconds between interruptions of the whole job, > 0 (infinity: never).
 
     Raises:
@@ -66,7 +66,7 @@ def overhead_fraction(*, checkpoint_s: float, interval_s: float, mtbf_s: float, 
     is that over T, minus 1. A run of 100 h with a fraction of 0.04 takes 104 h. Without interruptions C / tau is left.
 
     Args:
-        checkpoint_s: C, seconds that the work stands still for one checkpoint, >= 0.
+        checkpoint_s: C, seconds that the work waits for one checkpoint, >= 0.
         interval_s: tau, seconds of work between checkpoints, > 0.
         mtbf_s: M, mean seconds between interruptions of the whole job, > 0 (infinity: never).
         restart_s: R, seconds from an interruption until the work goes on from its checkpoint, >= 0.

@@ -79,7 +79,7 @@ class Session:
         Args:
             spec: The job.
             environment: The agent's.
-            place: Where this agent stands; None: the scheduler's variables say it.
+            place: Where this agent is; None: the scheduler's variables say it.
             notices: What has been heard of an end so far; None: nobody has listened yet.
             board: Where the job's nodes tell each other things; None: in the folder of the events.
 

@@ -284,7 +284,7 @@ def _failure(session: Session, stack: StackState, failed: list[dict[str, Any]]) 
     )
     return DeploymentFailedError(
         f"stack {stack.name} could not be removed:\n{said}",
-        hint="remove what stands in the way and run it again; the whole story: aws cloudformation "
+        hint="remove what is in the way and run it again; the whole story: aws cloudformation "
         f"describe-stack-events --region {session.region} --stack-name {stack.name}",
     )
 

@@ -197,7 +197,7 @@ def _fate(
 
 
 def _at(properties: Any, path: str) -> Any:
-    """What stands at a path; of a list, what stands there in each of its items."""
+    """What is at a path; of a list, what is there in each of its items."""
     head, _, rest = path.partition("/")
     if isinstance(properties, list):
         return [_at(each, path) for each in properties]

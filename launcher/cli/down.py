@@ -51,7 +51,7 @@ def down(
 ) -> None:
     """Remove a cluster and its network, or an endpoint; keep checkpoints, and say what stays and what that costs.
 
-    Of a plan whose jobs go to a Kubernetes cluster that stands (target.cluster), its jobs go and the cluster stays.
+    Of a plan whose jobs go to a Kubernetes cluster that exists (target.cluster), its jobs go and the cluster stays.
     """
     from launcher.catalog.load import load
     from launcher.workflow.deploy.down import subject
@@ -105,7 +105,7 @@ def _stacks_down(
 def _jobs_down(
     plan: Plan, environment: dict[str, str], *, yes: bool, dry_run: bool, checkpoints: bool, json: bool
 ) -> None:
-    """What a plan has put on a cluster that stands."""
+    """What a plan has put on a cluster that exists."""
     from launcher.cli.console import Narrator
     from launcher.workflow.run.standing_down import remove_jobs, survey_jobs
 

@@ -31,7 +31,7 @@ def runs(*, json: options.Json = False) -> None:
 
 
 def _status(folder: RunFolder) -> str:
-    """How a run stands by its folder: what its report says, or the command that made it."""
+    """How a run is doing by its folder: what its report says, or the command that made it."""
     from launcher.records.documents import parse_report
     from launcher.workflow.run.status import NOT_SUBMITTED, status_of
 

@@ -24,7 +24,7 @@ def cheapest_line(found: Sweep) -> str:
     """The answer: the point with the least total."""
     best = found.cheapest
     if best is None or best.best is None or best.best.usd is None:
-        return "No point has a total: the reasons stand in the table."
+        return "No point has a total: the reasons are in the table."
     serves = found.request.workload.serve is not None
     text = (
         f"Cheapest:  {point_words(best.values)}: ${words.dollars(best.best.usd.mid)} {'a month' if serves else 'a run'}"

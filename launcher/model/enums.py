@@ -182,7 +182,7 @@ class Level(StrEnum):
 
 
 class Basis(StrEnum):
-    """What stands behind a number from outside."""
+    """What is behind a number from outside."""
 
     LISTED = "listed"
     DERIVED = "derived"

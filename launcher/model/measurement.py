@@ -13,7 +13,7 @@ class Measurement:
 
     `model` is what the plan calls it; `params_b` and `active_params_b` are billions of parameters. `accelerators` are
     the chips of all nodes, `tokens_per_s` their rate together once warm: the middle over all that was measured, low and
-    high as single stretches of it lay. Seconds: `step_s` of a step, `checkpoint_write_s` that the job stood still for a
+    high as single stretches of it lay. Seconds: `step_s` of a step, `checkpoint_write_s` that the job waited for a
     checkpoint, `restore_s` to read one back, `boot_s` from the submission to the first attempt; None where nothing says
     them. `running_h` are the hours of all attempts, `interruptions` how many of them ended because machines went,
     `restart_s` seconds from such an end to the next attempt with its checkpoint read back, over `restarts` of them; the

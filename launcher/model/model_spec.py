@@ -58,7 +58,7 @@ class ModelSpec:
     license: str = ""
     license_basis: str = ""
     basis: str = ""
-    """Of Basis: what stands behind the dimensions."""
+    """Of Basis: what the dimensions rest on."""
     source: str = ""
     count_source: str = ""
     note: str = ""

@@ -38,7 +38,7 @@ class Removal:
 
     `stacks` are the names of those that go, in the order of their going, and the state of each; `instances` the
     cluster's running machines by type before it went. `endpoint` says that it is one. Of a plan whose jobs went to a
-    cluster that stands, `on` is that cluster, and `jobs` are those that go, with the state of each.
+    cluster that exists, `on` is that cluster, and `jobs` are those that go, with the state of each.
     """
 
     cluster: str

@@ -15,7 +15,7 @@ class TrainingEstimate:
     model's own FLOPs take (6N + 12 L h s per token, as it is published), a fraction. `steady_hours` is tokens over
     `tokens_per_s`; `expected_hours` adds evaluation, data and checkpoint stalls, failures and restarts, and on Neuron
     the first compilation, but no spot interruptions. The slow rate gives the high hours. `checkpoint_gb` is one
-    checkpoint in GB (1e9 bytes), `checkpoint_write_s` how long the job stands still to write it.
+    checkpoint in GB (1e9 bytes), `checkpoint_write_s` how long the job waits to write it.
     """
 
     tokens_per_s: Range

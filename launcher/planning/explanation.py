@@ -59,7 +59,7 @@ def _flops(shape: TrainingShape) -> Assumption:
 
 
 def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
-    """What the plan or the data leave open, and what stands in for it."""
+    """What the plan or the data leave open, and what replaces it."""
     chip = shape.accelerator
     if shape.layers is None or shape.hidden is None:
         yield Assumption(
@@ -194,7 +194,7 @@ def _checkpoint(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEs
     steps = (
         f"{trained} x {per_parameter.mid:g} bytes = {estimate.checkpoint_gb:.4g} GB",
         f"over {_nodes(shape.nodes)} at {speed:g} GB/s each, and {fixed:g} s to begin and end",
-        f"written in {write.mid:.3g} s ({write.low:.3g} to {write.high:.3g}), during which the job stands still",
+        f"written in {write.mid:.3g} s ({write.low:.3g} to {write.high:.3g}), during which the job waits",
     )
     return Assumption(
         name="checkpoint size",

@@ -41,7 +41,7 @@ def checkpoint_bytes(shape: TrainingShape, facts: TrainingFacts) -> float:
 
 
 def checkpoint_write_s(shape: TrainingShape, facts: TrainingFacts) -> Range:
-    """Seconds the job stands still for one checkpoint, every node writing its part at the same time."""
+    """Seconds the job waits for one checkpoint, every node writing its part at the same time."""
     rate = facts.constants["checkpoint_gb_per_s_per_node"]
     fixed = facts.constants["checkpoint_fixed_s"]
     gb_per_node = checkpoint_bytes(shape, facts) / 1e9 / shape.nodes

@@ -1,4 +1,4 @@
-"""What HyperPod clusters with EKS take and what they refuse: those that a plan makes, and jobs for those that stand."""
+"""What HyperPod clusters with EKS take and what they refuse: those that a plan makes, and jobs for those that exist."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,7 @@
 """Runs of the ledger as rows of FOCUS 1.0, the FinOps Open Cost and Usage Specification.
 
 Columns and allowed values: FinOps-Open-Cost-and-Usage-Spec/FOCUS_Spec 1.0; held by focus-validator 1.0.0 in the tests.
-That release of the validator asks for five columns under the names they had in FOCUS 0.5 (`OLD_NAMES`): they stand at
+That release of the validator asks for five columns under the names they had in FOCUS 0.5 (`OLD_NAMES`): they are at
 the end, with the same values. A run that reaches over the end of a month is a row in each, since a row belongs to one
 billing period. A run of the sandbox cost nothing, and its row says so.
 """

@@ -154,7 +154,7 @@ def chart_values(plan: Plan, facts: InstanceType) -> str:
 
 
 def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
-    """The control plane, the nodes, their script, and the chart's values; nothing of a cluster that stands."""
+    """The control plane, the nodes, their script, and the chart's values; nothing of a cluster that exists."""
     if plan.request.target.cluster is not None:
         return []
     nodes = nodes_context(plan, instances=instances, names=names)

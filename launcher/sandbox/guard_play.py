@@ -1,7 +1,7 @@
 """The guard of a cluster in the sandbox, as it would be called in an account: its own code, on a clock that runs fast.
 
 Five minutes pass in a second, so that a sum of dollars is used up while somebody watches. When the guard has told the
-job to save, the clock stands still until the job has left, since saving takes the time that it takes; then one more
+job to save, the clock waits until the job has left, since saving takes the time that it takes; then one more
 call comes after the time that the guard gives it, which ends the machines. Emulated: the calls by the schedule, with
 the deployed function's variables. Not emulated: Lambda, and the calls for events.
 """

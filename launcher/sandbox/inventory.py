@@ -1,4 +1,4 @@
-"""What was deployed into a sandbox, what stands behind each resource, and what does not stand behind it."""
+"""What was deployed into a sandbox, what is behind each resource, and what is not."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -209,7 +209,7 @@ class Sandbox:
         return tuple(self._call("stacks"))
 
     def resources(self) -> tuple[Resource, ...]:
-        """Every resource that was deployed, and what stands behind it."""
+        """Every resource that was deployed, and what is behind it."""
         return resources_of(self._call("ledger"))
 
     def not_emulated(self, stacks: Collection[str] | None = None) -> tuple[NotEmulated, ...]:

@@ -20,7 +20,7 @@ class JobSource(Protocol):
     """What is asked for jobs: Slurm on a head node, or a Kubernetes API."""
 
     def facts(self, job: Submitted) -> JobFacts | None:
-        """How a job stands; None where it is forgotten.
+        """How a job is doing; None where it is forgotten.
 
         Raises:
             SchedulerError: it cannot be asked.

@@ -227,7 +227,7 @@ def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
     """Look at every file before the first is packed.
 
     Raises:
-        ImpossibleError: with everything that stands against it.
+        ImpossibleError: with everything that is against it.
     """
     found: list[Finding] = []
     sizes: dict[str, int] = {}
@@ -255,7 +255,7 @@ def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
 
 
 def _judged(root: Path, name: str) -> tuple[tuple[str, str] | None, int]:
-    """What stands against one file, with the way out, and its size."""
+    """What is against one file, with the way out, and its size."""
     path = root / name
     try:
         name.encode("utf-8")

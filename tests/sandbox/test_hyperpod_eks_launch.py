@@ -56,4 +56,4 @@ def test_the_operators_job_is_interrupted_once_and_finishes_as_if_nothing_had_be
     assert (kept["scheduler"], kept["head_node"]["kind"]) == ("kubernetes", "HyperPodPyTorchJob")
     assert kept["folder"] == f"hyperpod-slipway/{kept['job']}"
     assert any("EC2 takes ip-10-0-" in line for line in told)
-    assert any("a small one of the sandbox's own stands in its place" in each for each in report.not_emulated)
+    assert any("a small one of the sandbox's own takes its place" in each for each in report.not_emulated)

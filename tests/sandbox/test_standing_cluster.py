@@ -1,4 +1,4 @@
-"""Jobs go to a Kubernetes cluster that stands: several at a time, with nothing provisioned for them, and back out."""
+"""Jobs go to a Kubernetes cluster that exists: several at a time, with nothing provisioned for them, and back out."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -104,7 +104,7 @@ def test_two_runs_are_on_one_cluster_at_a_time_and_provision_nothing(account):
         done = {name: each.result() for name, each in zip(told, runs, strict=True)}
     for name, (folder, report) in done.items():
         assert (report.status, report.scheduler, report.stacks) == (RunStatus.SUCCEEDED, "kubernetes", ())
-        assert any("cluster team stands: nothing is provisioned" in line for line in told[name])
+        assert any("cluster team exists: nothing is provisioned" in line for line in told[name])
         assert "the other is there" in (folder.logs / "attempt-1.log").read_text()
         assert not (folder.path / "cdk.out").exists()
         kept = folder.read_json(FILE)

@@ -123,7 +123,7 @@ def _is_of(found: StoredText | None, whole: Manifest) -> bool:
 
 
 def _difference(found: StoredText | None, whole: Manifest) -> str:
-    """What stands in a manifest's place, in words; empty if its content is the same."""
+    """What is in a manifest's place, in words; empty if its content is the same."""
     try:
         there = manifests.parse(found.text if found is not None else "")
     except ManifestError as error:

@@ -5,7 +5,7 @@ measured, and Daly's optimum for it written to the file that the trainer reads a
 (SLIPWAY_CHECKPOINT_INTERVAL_FILE). An interval shorter than an upload would only make a queue, so it is not shorter.
 
 Every checkpoint that is whole in the store adds a line to the metrics: `checkpoint_step`, `checkpoint_seconds` (to
-write it on the node), `upload_seconds`, `checkpoint_bytes`. A trainer that knows how long its work stood still may say
+write it on the node), `upload_seconds`, `checkpoint_bytes`. A trainer that knows how long its work waited may say
 so itself, as `checkpoint_seconds` in a line of its own; that then counts.
 """
 
@@ -77,7 +77,7 @@ class Pace:
                 self._set(self._interval_s)
 
     def reported(self, seconds: float) -> None:
-        """The trainer says how long it stood still for a checkpoint: it knows, and what was seen counts no more."""
+        """The trainer says how long it waited for a checkpoint: it knows, and what was seen counts no more."""
         with self._lock:
             if not self._reported:
                 self._reported = True

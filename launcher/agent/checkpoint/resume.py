@@ -95,7 +95,7 @@ class Resumption:
 
         Raises:
             AgentError: The store cannot be read, after some patience (a start from step 0 would lose what is in it), or
-                another agent or node stands in the way.
+                another agent or node is in the way.
         """
         if self.peers.part == 0:
             self._claim()

@@ -9,7 +9,7 @@ from launcher.agent.errors import JobSpecError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where this agent stands in its job.
+    """Where this agent is in its job.
 
     Attributes:
         attempt: From 1.

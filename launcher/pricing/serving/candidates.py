@@ -164,7 +164,7 @@ def _laid_out(
 
 
 def _lies_with_the_layout(candidate: ServingCandidate) -> bool:
-    """Whether all that stands against a candidate may be gone with another layout."""
+    """Whether all that is against a candidate may be gone with another layout."""
     return bool(candidate.refusals) and all(each.path in OF_THE_LAYOUT for each in candidate.refusals)
 
 

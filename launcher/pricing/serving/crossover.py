@@ -114,7 +114,7 @@ def _turn(contest: _Contest) -> float | None:
 
 
 def _below(contest: _Contest) -> float | None:
-    """The most requests under the shape's with which Bedrock is cheaper: it is where machines stand idle."""
+    """The most requests under the shape's with which Bedrock is cheaper: it is where machines are idle."""
     idle = min(month(each, scaled(contest.shape, 0.0), contest.end) for each in contest.candidates)
     first = max(1.0, float((idle + contest.upkeep_usd) / contest.per_request)) / contest.base
     factor = 1.0

@@ -8,7 +8,7 @@ from launcher.model.workload import ServingWorkload
 
 
 def refusals(serve: ServingWorkload, load: Fleet | None) -> Iterator[Finding]:
-    """A load that needs more instances than there may be, ever or by the clock; nothing stands against Bedrock."""
+    """A load that needs more instances than there may be, ever or by the clock; nothing is against Bedrock."""
     most = serve.max_instances
     if load is not None and most is not None and load.instances.most > most:
         message = f"the busiest hour needs {load.instances.most} instances, max_instances is {most}"

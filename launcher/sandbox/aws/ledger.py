@@ -14,7 +14,7 @@ NOTHING = "nothing"
 class Entry:
     """One resource of one stack.
 
-    `model` says what stands behind it: "moto", "sandbox" (a model of this package) or "nothing" (accepted, not made).
+    `model` says what is behind it: "moto", "sandbox" (a model of this package) or "nothing" (accepted, not made).
     `reason` says why it is nothing. `ignored` are the properties of the template that were never looked at.
     """
 

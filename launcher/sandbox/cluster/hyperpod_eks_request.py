@@ -125,6 +125,6 @@ def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Pro
             facts.zone for subnet in network_of(request, group)["Subnets"] if (facts := account.aws.subnet(subnet))
         }
         if len(zones) > 1:
-            yield Problem(path=path, message=f"a group stands in one zone, got {', '.join(sorted(zones))}")
+            yield Problem(path=path, message=f"a group is in one zone, got {', '.join(sorted(zones))}")
         yield from machine_problems(request, group, account.aws, path)
         yield from file_problems(group, account, path)

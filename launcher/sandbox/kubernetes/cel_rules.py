@@ -25,8 +25,8 @@ def broken(schema: Mapping[str, Any], value: Any, old: Any, path: str, shown: st
 
     Args:
         schema: of the place.
-        value: what stands there, defaults filled in.
-        old: what stood there before; None for what is new, where rules about a change are left out.
+        value: what is there, defaults filled in.
+        old: what was there before; None for what is new, where rules about a change are left out.
         path: of the value.
         shown: the kind of value, as messages say it.
     """

@@ -38,7 +38,7 @@ def refusals(
     operators: tuple[str, ...] | None = None,
     kinds: tuple[Kind, ...] | None = None,
 ) -> list[str]:
-    """What stands against a document on its way into a cluster; empty where it is taken.
+    """What is against a document on its way into a cluster; empty where it is taken.
 
     Args:
         document: an object, as a template renders it.

@@ -51,7 +51,7 @@ def broken_rules(
     Args:
         schema: the structural schema.
         value: what is judged.
-        old: what stood there before, None for a new object.
+        old: what was there before, None for a new object.
         judge_template: what is wrong with a pod template, with paths from the template on.
         path: of the value.
     """

@@ -80,7 +80,7 @@ class KubernetesJobs:
         return None if found is None else Submitted(job=name, key=key, folder=folder)
 
     def facts(self, job: Submitted) -> JobFacts | None:
-        """How a job stands; None where it is not there any more.
+        """How a job is doing; None where it is not there any more.
 
         Raises:
             SchedulerError: the cluster does not answer.

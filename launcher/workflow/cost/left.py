@@ -87,7 +87,7 @@ def telling_what_is_left(
 def telling_of_earlier(
     earlier: Sequence[Plan], environment: Mapping[str, str], catalog: Catalog, tell: Callable[[str], None]
 ) -> Iterator[None]:
-    """A story after whose end the clusters of its earlier attempts stand: whatever its end, each is told.
+    """A story after whose end the clusters of its earlier attempts are left: whatever its end, each is told.
 
     Args:
         earlier: plans whose clusters were made and left, read when the block ends.

@@ -108,7 +108,7 @@ def _chart_in_sandbox(options: DeployOptions) -> Mapping[str, bytes]:
     if found is not None:
         options.tell("HyperPod's chart is in the cache: the sandbox renders it")
         return found
-    options.tell("HyperPod's chart is not in the cache: a small one of the sandbox's own stands in its place")
+    options.tell("HyperPod's chart is not in the cache: a small one of the sandbox's own takes its place")
     return stand_ins()
 
 

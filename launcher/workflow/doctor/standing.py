@@ -1,4 +1,4 @@
-"""A Kubernetes cluster that stands and takes a plan's jobs: asked itself, as a launch will ask it."""
+"""A Kubernetes cluster that exists and takes a plan's jobs: asked itself, as a launch will ask it."""
 
 from collections.abc import Iterator
 
@@ -42,5 +42,5 @@ def _entry(cluster: str) -> str:
     return f"aws eks create-access-entry --cluster-name {cluster} --principal-arn YOUR_ROLE, by who may"
 
 
-STANDING = (Examination("cluster", "the cluster that stands takes the job", standing_cluster),)
+STANDING = (Examination("cluster", "the cluster that exists takes the job", standing_cluster),)
 """What a job asks of the cluster that it names."""

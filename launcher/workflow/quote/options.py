@@ -36,7 +36,7 @@ class PriceOptions:
 
 
 def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
-    """Go on only with a request that nothing stands against.
+    """Go on only with a request that nothing is against.
 
     Raises:
         ImpossibleError: something does; with every finding.

@@ -23,7 +23,7 @@ def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
     """Go on only with a candidate that is a SageMaker endpoint which can be made.
 
     Raises:
-        ImpossibleError: it is Bedrock's or pods of a cluster, or something stands against it, with every finding.
+        ImpossibleError: it is Bedrock's or pods of a cluster, or something is against it, with every finding.
     """
     plan = quoted.plan
     if plan.place.option is PurchaseOption.BEDROCK:

@@ -70,7 +70,7 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: Dep
 
 
 def _standing_handle(plan: Plan, session: Session, target: DeployTarget) -> ClusterHandle:
-    """A Kubernetes cluster that stands, held against the plan; nothing is provisioned.
+    """A Kubernetes cluster that exists, held against the plan; nothing is provisioned.
 
     Raises:
         ImpossibleError: it is not there, or lacks what the job needs, with every reason.
@@ -85,7 +85,7 @@ def _standing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
         raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=hint) from problem
     facts = context.instances[plan.place.instance_type]
     refuse_unless_well(plan, checks(plan, facts, looked), tell)
-    tell(f"cluster {plan.cluster_name} stands: nothing is provisioned, and its own cost is in no line of the quote")
+    tell(f"cluster {plan.cluster_name} exists: nothing is provisioned, and its own cost is in no line of the quote")
     context.approve()
     way = found.head_node
     if target.box is not None:

@@ -63,7 +63,8 @@ class Fallback:
 
     `candidates` prices the plan file anew with every zone; `requote` gives the quote of a digest on prices that may be
     deployed on, or raises; `asking` shows it and gives the options whose question is about it. `left` are the plans
-    whose clusters were made, got no machines, and stand: however the launch ends, it says so, with what they cost.
+    whose clusters were made, got no machines, and are still there: however the launch ends, it says so, with what
+    they cost.
     """
 
     options: LaunchOptions

@@ -161,7 +161,7 @@ def _plugins(asked: PodSubmission, bundle: Bundle) -> Iterator[dict[str, Any]]:
     plan = asked.quoted.plan
     files = bundle.files
     if plan.request.target.cluster is not None:
-        # A job for a cluster that stands brings no plugins, but for one whose own plan has not run a job yet.
+        # A job for a cluster that exists brings no plugins, but for one whose own plan has not run a job yet.
         lacking = asked.own and not target_of(plan.place.target).managed
         files = tuple(plugin_files(asked.instances[plan.place.instance_type])) if lacking else ()
     for each in files:

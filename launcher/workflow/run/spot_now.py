@@ -55,7 +55,7 @@ def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | Non
 
 
 def _asked(name: str, zone: str | None, nodes: int, session: Session) -> SpotNow:
-    """What EC2 says; of an open zone the dearest, since where the machines stand is not known here."""
+    """What EC2 says; of an open zone the dearest, since where the machines are is not known here."""
     now = datetime.now(UTC)
     try:
         rates = spot_history.spot(session, [name], now).rates

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster that stands: the way to its API, what it has, and whether a plan's job can run there."""
+"""A Kubernetes cluster that exists: the way to its API, what it has, and whether a plan's job can run there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

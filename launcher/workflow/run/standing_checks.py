@@ -1,4 +1,4 @@
-"""Whether a job can run on a Kubernetes cluster that stands: one check for each thing it needs, the fix with each."""
+"""Whether a job can run on a Kubernetes cluster that exists: one check for each thing it needs, the fix with each."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""The story of `down` on a cluster that stands: what a plan's jobs put there goes, and the cluster stays."""
+"""The story of `down` on a cluster that exists: what a plan's jobs put there goes, and the cluster stays."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -43,7 +43,7 @@ class JobThere:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsThere:
-    """What a plan has on a cluster that stands, before anything is done."""
+    """What a plan has on a cluster that exists, before anything is done."""
 
     plan: Plan
     standing: Standing
@@ -52,7 +52,7 @@ class JobsThere:
 
 
 def joined_plan(text: str, root: Path, catalog: Catalog) -> Plan | None:
-    """The plan whose jobs go to a Kubernetes cluster that stands, by its file or its name; None for any other.
+    """The plan whose jobs go to a Kubernetes cluster that exists, by its file or its name; None for any other.
 
     Of a name, and of a file that leaves something open, the newest run folder has everything pinned.
 
@@ -131,7 +131,7 @@ def _kept(connection: Connection, plan: Plan, found: Standing) -> Iterator[Kept]
     yield Kept(
         kind=KeptKind.CLUSTER,
         name=plan.cluster_name,
-        reason="it stood before this plan and is not its to take down",
+        reason="it was there before this plan and is not its to take down",
     )
     if connection.find(f"/api/v1/namespaces/{namespace}/serviceaccounts/{SERVICE_ACCOUNT}") is not None:
         yield Kept(

@@ -98,7 +98,7 @@ def _left(name: str, folder: RunFolder) -> RunState:
 
 
 def status_of(folder: RunFolder, report: Report | None) -> str:
-    """How a run that submitted nothing stands by its folder.
+    """How a run that submitted nothing is doing by its folder.
 
     It is "killed" where the command that made the folder is gone and has not said how it ended.
     """

@@ -1,4 +1,4 @@
-"""What stands between an agent and S3 in tests: it passes requests on, or does to them what goes wrong on a network."""
+"""What is between an agent and S3 in tests: it passes requests on, or does to them what goes wrong on a network."""
 
 import threading
 from http.client import HTTPConnection

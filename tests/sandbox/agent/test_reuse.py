@@ -15,7 +15,7 @@ def step_in(path):
 
 @pytest.fixture
 def killed(node, bucket, front):
-    """The agent and its command were killed; of what stands on the node, nothing above step 3 is in the store."""
+    """The agent and its command were killed; of what is on the node, nothing above step 3 is in the store."""
     front.rule = lambda method, path: 503 if method == "PUT" and step_in(path) > 3 else None
     node.job(600, 0.3, 100_000)
     agent = node.start()

@@ -1,4 +1,4 @@
-"""What is read of a cluster that stands, and what of it refuses a job or warns of it."""
+"""What is read of a cluster that exists, and what of it refuses a job or warns of it."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What HyperPod with EKS refuses and remarks: of clusters that are made, and of jobs for those that stand."""
+"""What HyperPod with EKS refuses and remarks: of clusters that are made, and of jobs for those that exist."""
 
 from dataclasses import replace
 

@@ -125,7 +125,7 @@ class TestRead:
 
 
 def change(document, path, value):
-    """Set, or with None remove, what stands at a path."""
+    """Set, or with None remove, what is at a path."""
     *way, last = path
     for step in way:
         document = document[step]

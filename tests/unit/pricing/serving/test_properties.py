@@ -40,7 +40,7 @@ places = st.sampled_from(
 
 
 def months(target=None, **serve):
-    """The month of every way to buy every type of SOME and of Bedrock that nothing stands against."""
+    """The month of every way to buy every type of SOME and of Bedrock that nothing is against."""
     return {
         (each.place.instance_type, each.place.option, each.place.term_years): each.usd
         for each in candidates(target, **serve)

@@ -1,4 +1,4 @@
-"""Scheduled scaling in the bill: what stands by the clock is paid for by the clock."""
+"""Scheduled scaling in the bill: what runs by the clock is paid for by the clock."""
 
 import pytest
 
