@@ -33,7 +33,7 @@ def start(
     made = staying.start(os.environ, scheduler=scheduler, port=port)
     slurm = "Slurm's own daemons" if made.scheduler == "slurm" else "a local scheduler in Slurm's place"
     output.result([f"  the sandbox runs: http://localhost:{made.port}; clusters with Slurm have {slurm}"])
-    output.say("\n  next: slipway launch examples/tiny-gpt.yaml --sandbox")
+    output.say("\n  next: slipway launch FILE --sandbox")
     output.say("  next: slipway sandbox stop")
 
 

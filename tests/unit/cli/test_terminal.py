@@ -4,10 +4,15 @@ import os
 import pty
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 
-from tests.plans import ROOT
+from launcher.cli.quote_brief import page
+from launcher.model.finding import warning
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
+from tests.plans import NOW, ROOT
 from tests.screen import rows
 
 PLAN = """
@@ -53,15 +58,35 @@ def here(tmp_path):
 TERMINAL = {"TERM": "xterm", "COLUMNS": "80", "LINES": "200", "NO_COLOR": ""}
 
 
+def soft_rows(shown):
+    """How many rows of 80 columns a screen has: the terminal breaks what is wider."""
+    return sum(max(1, -(-len(each) // 80)) for each in rows(shown))
+
+
 @pytest.mark.long
 def test_a_launch_asks_in_at_most_25_lines(here):
     shown, code = typed(["launch", "plan.yaml", "--sandbox"], answer=b"n\n", folder=here, **TERMINAL)
     before = shown.split("[y/N]")[0]
     assert code == 7
-    assert len(rows(before)) <= 25
+    assert soft_rows(before) <= 25
     for word in ("Total to finish", "off: ", "$55.04 an hour", "slipway quote plan.yaml --pick 1"):
         assert word in before
     assert "assumptions" not in before
+
+
+def test_what_is_shown_of_a_quote_leaves_room_for_the_changes_and_a_pipe_has_all_of_it(monkeypatch):
+    priced = price(ROOT / "examples" / "hyperpod-eks" / "p5en-spot.yaml", NOW, PriceOptions(sandbox=True))
+    quoted = replace(priced.quote(1), findings=(*priced.quote(1).findings, warning("a", "", "long " * 60, "fix " * 20)))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    shown = page(quoted, 1, 80, priced)
+    assert len(shown) <= 14
+    assert max(map(len, shown)) <= 80
+    assert sum(each.endswith(" …") for each in shown) >= 3
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+    told = " ".join(" ".join(page(quoted, 1, 80, priced)).split())
+    assert "…" not in told
+    for policy in quoted.policies:
+        assert policy.name in told
 
 
 @pytest.mark.long
