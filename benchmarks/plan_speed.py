@@ -80,7 +80,7 @@ def measure(runs: int) -> dict[str, Any]:
     (base_s, _), (imports_s, _), *plans = best
     told = [(name, count, most) for (name, _, most), count in zip(PLANS, considered, strict=True)]
     told += [(name, considered[-1], most) for name, _, most in EVERYTHING]
-    commands = [
+    commands: list[dict[str, Any]] = [
         {
             "name": name,
             "considered": count,
@@ -93,8 +93,9 @@ def measure(runs: int) -> dict[str, Any]:
         for (name, count, most), (seconds, mib) in zip(told, (*plans, *whole), strict=True)
     ]
     largest = commands[len(PLANS) - 1]
-    own = {"name": f"{largest['name']}, to its own imports", "ratio": round(plans[-1][0] / imports_s, 2)}
-    commands.insert(len(PLANS), {**largest, **own, "most": MOST_OF_IMPORTS})
+    ratio = round(plans[-1][0] / imports_s, 2)
+    own = largest | {"name": f"{largest['name']}, to its own imports", "ratio": ratio, "most": MOST_OF_IMPORTS}
+    commands.insert(len(PLANS), own)
     return {"base_s": round(base_s, 3), "imports_s": round(imports_s, 3), "runs": runs, "commands": commands}
 
 
