@@ -55,7 +55,7 @@ def down(
     """
     from launcher.catalog.load import load
     from launcher.workflow.deploy.down import subject
-    from launcher.workflow.run.standing_down import joined_plan
+    from launcher.workflow.run.existing_down import joined_plan
 
     environment = options.environment(sandbox=sandbox)
     catalog = load(overlay=options.price_cache(), today=options.now().date())
@@ -107,7 +107,7 @@ def _jobs_down(
 ) -> None:
     """What a plan has put on a cluster that exists."""
     from launcher.cli.console import Narrator
-    from launcher.workflow.run.standing_down import remove_jobs, survey_jobs
+    from launcher.workflow.run.existing_down import remove_jobs, survey_jobs
 
     if checkpoints:
         message = f"--checkpoints deletes the store of a cluster, and {plan.cluster_name} stays"

@@ -40,7 +40,7 @@ def _sides(found: ServingComparison) -> list[tuple[int, Quote]]:
 def _crossovers(found: ServingComparison, width: int) -> list[str]:
     """The utilisation at which each machine costs what Bedrock does."""
     told = sorted((each for each in found.crossovers if each.utilisation is not None), key=_share)
-    pinned = [each for each in told if each.draft.place.instance_type in (found.request.target.instance_type or ())]
+    pinned = [each for each in told if each.candidate.place.instance_type in (found.request.target.instance_type or ())]
     told = sorted([*pinned, *(each for each in told if each not in pinned)][:MOST_ROWS], key=_share)
     rate = usd_per_request(found.hosted)
     if not told or rate is None:
@@ -68,7 +68,7 @@ def _share(each: Crossover) -> float:
 
 
 def _row(each: Crossover) -> list[str]:
-    place, price, estimate = each.draft.place, each.draft.offer.price, each.draft.estimate
+    place, price, estimate = each.candidate.place, each.candidate.offer.price, each.candidate.estimate
     share = each.utilisation or 0.0
     return [
         words.machines(place).partition(" × ")[2],

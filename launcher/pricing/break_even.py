@@ -50,9 +50,9 @@ def _is_below(candidate: TrainingCandidate, rate: float, target: float) -> bool:
     size = JobSize(hours=hours, checkpoint_interval_s=told.interval_s)
     start = start_hours(candidate.place, candidate.work)
     billed = hours + start + tail_hours(candidate.place, request, hours + start)
-    compute, around = float(price.usd) * candidate.place.nodes * billed, candidate.rest.around_usd(size)
-    if around is not None and compute + around[1] < target:
+    compute, other = float(price.usd) * candidate.place.nodes * billed, candidate.rest.other_usd(size)
+    if other is not None and compute + other[1] < target:
         return True
-    if around is not None and compute + around[0] >= target:
+    if other is not None and compute + other[0] >= target:
         return False
     return compute + float(candidate.rest.total_usd(size)) < target

@@ -29,7 +29,7 @@ class Rest:
         self._near = self._floor if not self._unpriced else _Floor(self._priced)
         self._totals: dict[JobSize, Decimal] = {}
         self._missing: dict[JobSize, Decimal] = {}
-        self._told: dict[JobSize, RestSummary] = {}
+        self._summaries: dict[JobSize, RestSummary] = {}
 
     def total_usd(self, size: JobSize) -> Decimal:
         """What the priced lines come to."""
@@ -41,7 +41,7 @@ class Rest:
         """No more than what the lines are ranked at, priced or not, and less by what rounding takes."""
         return self._floor.usd(size)
 
-    def around_usd(self, size: JobSize) -> tuple[float, float] | None:
+    def other_usd(self, size: JobSize) -> tuple[float, float] | None:
         """Two plain numbers that `total_usd` lies between, to compare it with another sum without adding it up.
 
         None for a job so long that quantities are cut off.
@@ -61,12 +61,12 @@ class Rest:
 
     def summary(self, size: JobSize) -> "RestSummary":
         """What the lines say beside their dollars."""
-        if size not in self._told:
+        if size not in self._summaries:
             there = tuple([bool(each.quantity(size)) for each in self._priced])
             if there not in self._dates:
                 self._dates[there] = self._dates_of(there)
-            self._told[size] = RestSummary(dates=self._dates[there], unpriced=components(self._unpriced, size))
-        return self._told[size]
+            self._summaries[size] = RestSummary(dates=self._dates[there], unpriced=components(self._unpriced, size))
+        return self._summaries[size]
 
     def _dates_of(self, there: tuple[bool, ...]) -> tuple[tuple[date, str], ...]:
         """The dates of the priced lines of which there is something, the oldest first."""

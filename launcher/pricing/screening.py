@@ -52,12 +52,13 @@ def best_candidates(
     groups: Iterable[CandidateGroup],
     estimator: Estimator,
     context: PricingContext,
-    draft: Callable[[Place], AnyCandidate],
+    candidate_of: Callable[[Place], AnyCandidate],
 ) -> list[AnyCandidate]:
     """The best candidate of every type and purchase option: the cheapest that has a rate, or else the smallest.
 
-    A plan that names its targets gets one of each; where any will do, the dearer one is folded away. `draft` prices a
-    place whole, which is done for those alone whose compute and least rest could still be part of the least total.
+    A plan that names its targets gets one of each; where any will do, the dearer one is folded away. `candidate_of`
+    prices a place whole, which is done for those alone whose compute and least rest could still be part of the least
+    total.
     """
     named = context.request.target.kind is not None
     rows: dict[tuple[str, str, str], list[tuple[Row, CandidateGroup]]] = {}
@@ -74,18 +75,18 @@ def best_candidates(
         known = context.bill.rest(place, estimator.work(place.instance_type, row.nodes))
         return known.least_usd(JobSize(row.hours, row.interval_s))
 
-    return [_best(found, draft, rest, discounted) for found in rows.values() if found]
+    return [_best(found, candidate_of, rest, discounted) for found in rows.values() if found]
 
 
 def _best(
     rows: list[tuple[Row, CandidateGroup]],
-    draft: Callable[[Place], AnyCandidate],
+    candidate_of: Callable[[Place], AnyCandidate],
     rest: Callable[[Row, Place], float],
     discounted: float,
 ) -> AnyCandidate:
-    """The best of the rows by the whole bill, as if each had been drafted.
+    """The best of the rows by the whole bill, as if each had been priced whole.
 
-    Rows are drafted in the order of the least that they can come to, their compute and the least of their `rest`, until
+    Rows are priced in the order of the least that they can come to, their compute and the least of their `rest`, until
     that is more than the best. What is refused for another reason than its hours limits nothing: a dearer place may be
     possible.
     """
@@ -96,7 +97,7 @@ def _best(
     for least, place in _by_least(rows, rest, discounted):
         if least > limit:
             break
-        each = draft(place)
+        each = candidate_of(place)
         this = order(each)
         if first is None or this < first:
             best, first = each, this

@@ -129,10 +129,10 @@ def price_training(
 
 
 def _candidates(resolution: Resolution, context: PricingContext, *, everything: bool) -> Iterable[TrainingCandidate]:
-    def draft(place: Place) -> TrainingCandidate:
+    def candidate_of(place: Place) -> TrainingCandidate:
         work = resolution.estimator.work(place.instance_type, place.nodes)
         return training_candidate(place, work, context, place_findings(context.request, place, context.catalog))
 
     if everything:
-        return map(draft, all_places(resolution.groups))
-    return best_candidates(resolution.groups, resolution.estimator, context, draft)
+        return map(candidate_of, all_places(resolution.groups))
+    return best_candidates(resolution.groups, resolution.estimator, context, candidate_of)

@@ -112,7 +112,7 @@ class TrainingCandidate:
 def training_candidate(
     place: Place, work: Work, context: PricingContext, against: tuple[Finding, ...] = ()
 ) -> TrainingCandidate:
-    """The draft of one place; `against` is what keeps a cluster from being built there."""
+    """The candidate of one place; `against` is what keeps a cluster from being built there."""
     found = offer(place, context.request, context.catalog, context.rules.today)
     spot_hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
     cost = charge(place, work, context.request, spot_hazard, context.now)

@@ -152,9 +152,9 @@ def _price_flips(found: Port) -> Iterator[str]:
         yield f"{found.break_even_run:,} runs or more"
     elif found.pays and found.break_even_run is not None and found.break_even_run > 1:
         yield f"fewer than {found.break_even_run:,} runs"
-    around = found.usd / found.runs + found.upkeep_usd_per_month / Decimal(repr(found.runs_per_month))
-    even = found.gpu_run.mid - around
+    other = found.usd / found.runs + found.upkeep_usd_per_month / Decimal(repr(found.runs_per_month))
+    even = found.gpu_run.mid - other
     if even > 0:
         yield f"a run on Trainium at ${even:,.2f} against ${found.trainium_run.mid:,.2f} here: there both cost the same"
     else:
-        yield f"GPU runs dearer than ${around:,.2f}: below that no price of Trainium pays for the port and its upkeep"
+        yield f"GPU runs dearer than ${other:,.2f}: below that no price of Trainium pays for the port and its upkeep"

@@ -177,11 +177,11 @@ class Server:
         return self._registry.cluster(args["cluster"]).scheduler.environment(args["path"])
 
     def _busy(self, args: Mapping[str, Any]) -> bool:
-        with _told():
+        with _scheduler_errors():
             return self._registry.cluster(args["cluster"]).scheduler.busy(args["node"])
 
     def _jobs(self, args: Mapping[str, Any]) -> list[dict[str, Any]]:
-        with _told():
+        with _scheduler_errors():
             return self._registry.cluster(args["cluster"]).scheduler.jobs()
 
     def _lose_node(self, args: Mapping[str, Any]) -> None:
@@ -236,7 +236,7 @@ class Server:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _scheduler_errors() -> Iterator[None]:
     """Have a caller told of a scheduler that does not answer.
 
     Raises:

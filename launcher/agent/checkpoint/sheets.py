@@ -196,7 +196,7 @@ class Hand:
         Raises:
             StoreError: The store cannot be read; the first node takes that sheet back in time.
         """
-        number, takers = _told(self._peers.first().get("tagging"))
+        number, takers = _handed_out(self._peers.first().get("tagging"))
         if number <= self._seen or self._peers.part not in takers:
             return None
         self._seen = number
@@ -214,7 +214,7 @@ class Hand:
         self._store.write_text(sheet.key, replace(sheet, keys=(), done=True).to_json())
 
 
-def _told(value: object) -> tuple[int, list[int]]:
+def _handed_out(value: object) -> tuple[int, list[int]]:
     """The number and the nodes that the first node has said; 0 and none where it has not."""
     match value:
         case [int(number), list(takers)]:

@@ -1,4 +1,4 @@
-"""From a serving draft to its quote: the month's range, what it rests on, policies, findings and the gate's word."""
+"""From a serving candidate to its quote: the month's range, what it rests on, policies, findings, the gate's word."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -34,7 +34,7 @@ SOON_DAYS = 365
 
 
 def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
-    """The quote of a serving draft: a month of it.
+    """The quote of a serving candidate: a month of it.
 
     Args:
         candidate: the candidate.

@@ -107,19 +107,19 @@ def _judge(
     namespace = workload["metadata"]["namespace"]
     queue, problem = _queue_of(cluster, namespace, workload["spec"]["queueName"])
     if queue is None:
-        _told(cluster, workload, _RESERVED, held=False, reason="Inadmissible", message=problem)
+        _set_condition(cluster, workload, _RESERVED, held=False, reason="Inadmissible", message=problem)
         return
     problem = _lacks(cluster, workload, queue)
     if problem and _may_preempt(queue) and _make_room(cluster, workload, queue, jobs):
         return
     if problem:
         text = f"couldn't assign flavors to pod set {problem}"
-        _told(cluster, workload, _RESERVED, held=False, reason="Pending", message=text)
+        _set_condition(cluster, workload, _RESERVED, held=False, reason="Pending", message=text)
         return
     name = queue["metadata"]["name"]
     admission = {"clusterQueue": name}
     for kind, text in ((_RESERVED, f"Quota reserved in ClusterQueue {name}"), (_ADMITTED, "The workload is admitted")):
-        _told(cluster, workload, kind, held=True, reason=kind, message=text, admission=admission)
+        _set_condition(cluster, workload, kind, held=True, reason=kind, message=text, admission=admission)
     _set_flag(cluster, place, job, held=False)
     cluster.event(job, "Normal", "Started", f"Admitted by clusterQueue {name}", source="kueue")
 
@@ -209,9 +209,9 @@ def _make_room(cluster: Cluster, workload: Object, queue: Object, jobs: Mapping[
         name = workload["metadata"]["name"]
         text = f"Preempted to accommodate a workload (UID: {workload['metadata']['uid']}, {name}) due to prioritization"
         place, job = jobs[each["metadata"]["labels"][UID_LABEL]]
-        _told(cluster, each, _EVICTED, held=True, reason="Preempted", message=text)
+        _set_condition(cluster, each, _EVICTED, held=True, reason="Preempted", message=text)
         for kind in (_RESERVED, _ADMITTED):
-            _told(cluster, each, kind, held=False, reason="Pending", message=text, admission={})
+            _set_condition(cluster, each, kind, held=False, reason="Pending", message=text, admission={})
         _set_flag(cluster, place, job, held=True)
         cluster.event(job, "Normal", "Stopped", text, source="kueue")
     return True
@@ -228,7 +228,7 @@ def _set_flag(cluster: Cluster, place: tuple[str, str, str], job: Object, *, hel
     )
 
 
-def _told(
+def _set_condition(
     cluster: Cluster,
     workload: Object,
     kind: str,
@@ -261,4 +261,5 @@ def _finish(cluster: Cluster) -> None:
     over = {each["metadata"]["uid"] for _, each in _queued(cluster) if is_over(each)}
     for each in cluster.every(_GROUP, "workloads", VERSION):
         if each["metadata"]["labels"][UID_LABEL] in over and not _is(each, "Finished"):
-            _told(cluster, each, "Finished", held=True, reason="JobFinished", message="Job finished successfully")
+            message = "Job finished successfully"
+            _set_condition(cluster, each, "Finished", held=True, reason="JobFinished", message=message)

@@ -16,10 +16,10 @@ from launcher.workflow.doctor.billing import BILLING
 from launcher.workflow.doctor.capacity import CAPACITY
 from launcher.workflow.doctor.examination import Examination, Subject, examine
 from launcher.workflow.doctor.existing import EXISTING
+from launcher.workflow.doctor.existing_kubernetes import EXISTING_KUBERNETES
 from launcher.workflow.doctor.key import KEYS
 from launcher.workflow.doctor.quotas import QUOTAS
 from launcher.workflow.doctor.rights import RIGHTS
-from launcher.workflow.doctor.standing import STANDING
 
 PLAN_EXAMINATIONS: tuple[Examination, ...] = (
     *ACCOUNT,
@@ -29,7 +29,7 @@ PLAN_EXAMINATIONS: tuple[Examination, ...] = (
     *EXISTING,
     *KEYS,
     *ARTEFACTS,
-    *STANDING,
+    *EXISTING_KUBERNETES,
 )
 
 JOB_EXAMINATIONS: tuple[Examination, ...] = (CONTAINER_IMAGE, DATA)

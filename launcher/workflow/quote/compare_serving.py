@@ -29,7 +29,7 @@ class Crossover(NamedTuple):
     """
 
     rank: int
-    draft: ServingCandidate
+    candidate: ServingCandidate
     utilisation: float | None
 
 

@@ -19,8 +19,8 @@ from launcher.workflow.deploy.deployment import DeployTarget
 from launcher.workflow.deploy.existing_cluster import cluster_for
 from launcher.workflow.deploy.steps import Deployed
 from launcher.workflow.deploy.targets import cluster_of
-from launcher.workflow.run import standing
-from launcher.workflow.run.standing_checks import checks, refuse_unless_well
+from launcher.workflow.run import existing
+from launcher.workflow.run.existing_checks import checks, refuse_unless_well
 
 UNREACHED = "is its API private? launch from within its network, or name the context of a tunnel in target.context"
 LOCAL = "local"
@@ -58,7 +58,7 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: Dep
         target.context.approve()
         return found
     if plan.request.target.cluster is not None and target_of(plan.place.target).pods:
-        return _standing_handle(plan, session, target)
+        return _existing_handle(plan, session, target)
     done = cluster_for(folder, quoted, bundle, target.context)
     return ClusterHandle(
         head_node=_head_node(plan, done, session, target),
@@ -69,7 +69,7 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: Dep
     )
 
 
-def _standing_handle(plan: Plan, session: Session, target: DeployTarget) -> ClusterHandle:
+def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> ClusterHandle:
     """A Kubernetes cluster that exists, held against the plan; nothing is provisioned.
 
     Raises:
@@ -77,9 +77,9 @@ def _standing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
         SlipwayError: it cannot be asked.
     """
     context, tell = target.context, target.context.tell
-    found = standing.find(plan, session)
+    found = existing.find(plan, session)
     try:
-        looked = standing.looked_at(plan, found, context.environment)
+        looked = existing.looked_at(plan, found, context.environment)
     except SchedulerError as problem:
         hint = problem.hint or UNREACHED
         raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=hint) from problem
@@ -108,7 +108,7 @@ def scheduler_of(plan: Plan) -> str:
 def _head_node(plan: Plan, done: Deployed, session: Session, target: DeployTarget) -> HeadNode:
     """What takes the jobs of a cluster that slipway deployed."""
     if target.box is not None:
-        role, mark = done.training.get(standing.ROLE), _mark(target)
+        role, mark = done.training.get(existing.ROLE), _mark(target)
         return HeadNode(via=SANDBOX, host=done.cluster_name, instance=mark, region=plan.place.region, role=role)
     return cluster_of(plan).head_node(plan, done.training, session)
 
@@ -129,7 +129,7 @@ def handle_over_ssh(plan: Plan, session: Session) -> ClusterHandle:
     """
     target, outputs = plan.request.target, _outputs(plan, session)
     if outputs is None:
-        standing.refuse_without_store(plan)
+        existing.refuse_without_store(plan)
     via = "local" if target.ssh_host == LOCAL else "ssh"
     return ClusterHandle(
         head_node=HeadNode(via=via, host=target.ssh_host, region=plan.place.region),

@@ -9,7 +9,7 @@ import yaml
 from launcher.model.job import JobState
 from launcher.sandbox.kubernetes.judge import refusals
 from launcher.sandbox.kubernetes.kinds import defined, shipped
-from launcher.submit.kubernetes import standing as read
+from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 

@@ -20,7 +20,7 @@ RESTS = [each.rest for priced in (SPOT, FAR) if isinstance(each := priced.candid
 )
 def test_the_sum_lies_between_two_plain_numbers(hours: float, interval_s: float | None, rest: Rest) -> None:
     size = JobSize(hours=hours, checkpoint_interval_s=interval_s)
-    around = rest.around_usd(size)
+    around = rest.other_usd(size)
     if around is not None:
         low, high = around
         assert low <= float(rest.total_usd(size)) <= high

@@ -15,10 +15,10 @@ def crossing(found, option, *, kind="sagemaker-endpoint", years=None):
     """The crossover utilisation of the inf2.48xlarge bought one way."""
     rate = usd_per_request(found.hosted)
     for each in found.crossovers:
-        place = each.draft.place
+        place = each.candidate.place
         same = (place.instance_type, place.option, place.term_years) == ("inf2.48xlarge", option, years)
         if same and place.target == kind:
-            assert utilisation(each.draft, rate) == each.utilisation
+            assert utilisation(each.candidate, rate) == each.utilisation
             return each
     raise AssertionError(option)
 
@@ -33,7 +33,7 @@ def test_bedrock_costs_1_54_per_million_output_tokens(priced):
 def test_an_endpoint_on_inf2_loses_at_every_utilisation(compared):
     found = compared(target=PINNED)
     each = crossing(found, "on-demand")
-    assert each.draft.estimate.tokens_per_s.mid == 1226.1
+    assert each.candidate.estimate.tokens_per_s.mid == 1226.1
     assert each.utilisation == pytest.approx(2.29, abs=0.01)
 
 
@@ -45,7 +45,7 @@ def test_ec2_on_demand_loses_too(compared):
 def test_the_3_year_rate_of_ec2_crosses_at_about_82_percent(compared):
     found = compared(target={**PINNED, "kind": "eks"})
     each = crossing(found, "reserved", kind="eks", years=3)
-    assert each.draft.offer.price.usd == Decimal("5.60791")
+    assert each.candidate.offer.price.usd == Decimal("5.60791")
     assert each.utilisation == pytest.approx(0.82, abs=0.01)
 
 

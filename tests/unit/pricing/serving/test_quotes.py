@@ -178,7 +178,7 @@ def test_an_open_layout_gives_whole_chips_to_a_container(priced):
 def test_the_place_that_is_shown_has_the_image(priced):
     only = {"target": {"instance_type": "inf2.8xlarge", "region": "any"}, "purchase": {"option": "on-demand"}}
     everything = priced(options=PriceOptions(everything=True), **only).candidates
-    assert {"image-not-in-region"} <= {each.code for draft in everything for each in draft.refusals}
+    assert {"image-not-in-region"} <= {each.code for candidate in everything for each in candidate.refusals}
     assert not priced(**only).candidates[0].refusals
 
 

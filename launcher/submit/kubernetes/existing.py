@@ -50,7 +50,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingCluster:
+class DescribedCluster:
     """A cluster as it is.
 
     `nodes` are those of the wanted type, `types` how many there are of every type where there are none of it.
@@ -71,7 +71,7 @@ class StandingCluster:
     role: str | None
 
 
-def describe(connection: Connection, *, instance_type: str, namespace: str, priority: str | None) -> StandingCluster:
+def describe(connection: Connection, *, instance_type: str, namespace: str, priority: str | None) -> DescribedCluster:
     """Read a cluster.
 
     Args:
@@ -85,7 +85,7 @@ def describe(connection: Connection, *, instance_type: str, namespace: str, prio
     """
     version = str(connection.ask("GET", "/version").get("gitVersion", ""))
     nodes = _nodes(connection, instance_type)
-    return StandingCluster(
+    return DescribedCluster(
         version=version,
         nodes=nodes,
         types=_types(connection) if not nodes else {},

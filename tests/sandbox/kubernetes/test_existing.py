@@ -9,11 +9,11 @@ from launcher.model.enums import Operator
 from launcher.planning.pin import pinned_plan
 from launcher.records.submission import HeadNode
 from launcher.rendering.names import symbolic_names
-from launcher.submit.kubernetes import standing as read
+from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
-from launcher.workflow.run.standing import Looked, Standing, chosen
-from launcher.workflow.run.standing_checks import checks
+from launcher.workflow.run.existing import ExistingCluster, Looked, chosen
+from launcher.workflow.run.existing_checks import checks
 from tests.plans import request_of
 
 pytest.importorskip("kubernetes")
@@ -66,12 +66,12 @@ def examined(connection, catalog):
         found = read.describe(
             connection, instance_type=plan.place.billed_name, namespace="slipway", priority=plan.request.target.priority
         )
-        where = Standing(
+        where = ExistingCluster(
             head_node=HeadNode(via="eks", host="platform"), names=symbolic_names(plan), own=own, eks="platform"
         )
         operator = chosen(plan, found.operators)
         rights = read.missing_rights(connection, "slipway", operator)
-        looked = Looked(standing=where, cluster=found, operator=operator, missing_rights=rights, lent=lent)
+        looked = Looked(existing=where, cluster=found, operator=operator, missing_rights=rights, lent=lent)
         every = checks(plan, catalog.instance_types[plan.place.instance_type], looked)
         return {each.name: (each.result, each.got) for each in every if each.result is not Outcome.OK}
 

@@ -8,19 +8,19 @@ from launcher.model.target import target_of
 from launcher.submit.jobs import SchedulerError
 from launcher.submit.kubernetes.connection import RefusedError
 from launcher.workflow.doctor.examination import Examination, Subject
-from launcher.workflow.run import standing
-from launcher.workflow.run.standing_checks import checks
+from launcher.workflow.run import existing
+from launcher.workflow.run.existing_checks import checks
 
 
-def standing_cluster(subject: Subject) -> Iterator[Check]:
+def existing_cluster(subject: Subject) -> Iterator[Check]:
     """Whether the cluster is there, lets the caller in, and has what the job needs."""
     plan = subject.plan
     if plan is None or plan.request.target.cluster is None or not target_of(plan.place.target).pods:
         return
     name, asked = "cluster", f"{plan.cluster_name} is there and lets the caller in"
     try:
-        found = standing.find(plan, subject.session("cloudformation", "eks"))
-        looked = standing.looked_at(plan, found, subject.environment)
+        found = existing.find(plan, subject.session("cloudformation", "eks"))
+        looked = existing.looked_at(plan, found, subject.environment)
     except RefusedError as refused:
         yield failed(name, asked, refused.message, _entry(plan.cluster_name) if refused.code == _UNKNOWN else "")
         return
@@ -42,5 +42,5 @@ def _entry(cluster: str) -> str:
     return f"aws eks create-access-entry --cluster-name {cluster} --principal-arn YOUR_ROLE, by who may"
 
 
-STANDING = (Examination("cluster", "the cluster that exists takes the job", standing_cluster),)
+EXISTING_KUBERNETES = (Examination("cluster", "the cluster that exists takes the job", existing_cluster),)
 """What a job asks of the cluster that it names."""

@@ -19,9 +19,9 @@ from launcher.records.submission import CONTEXT, EKS, HeadNode
 from launcher.rendering.kubernetes_job import namespace_of, operator_of
 from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
 from launcher.sandbox.processes import MARK
-from launcher.submit.kubernetes import standing as read
+from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.connection import Connection
-from launcher.submit.kubernetes.standing import StandingCluster
+from launcher.submit.kubernetes.existing import DescribedCluster
 from launcher.workflow.deploy.readback.training import COMPLETE
 from launcher.workflow.run.reach import connection_to
 
@@ -33,7 +33,7 @@ _ACTIVE = "ACTIVE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ExistingCluster:
     """A cluster that a plan names, found: the way to its API and what the job's files refer to.
 
     `own` says that Slipway deployed it; `eks` is its name in EKS, None where only a context leads to it.
@@ -47,22 +47,22 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """A standing cluster that was looked at.
+    """A cluster that exists and that was looked at.
 
     `operator` is what runs the job there, `missing_rights` what the caller may not do of it; `lent` says whether pods
     of the job's service account get a role, None where nobody could ask. `group` is the node group of jobs and the type
     of its machines, in a cluster that Slipway deployed with one.
     """
 
-    standing: Standing
-    cluster: StandingCluster
+    existing: ExistingCluster
+    cluster: DescribedCluster
     operator: Operator
     missing_rights: tuple[str, ...]
     lent: bool | None
     group: tuple[NodeGroupState, str] | None = None
 
 
-def find(plan: Plan, session: Session) -> Standing:
+def find(plan: Plan, session: Session) -> ExistingCluster:
     """The cluster that a plan names: one that Slipway deployed, else one of EKS, or what a context leads to.
 
     Args:
@@ -81,11 +81,11 @@ def find(plan: Plan, session: Session) -> Standing:
     if target.context is not None and MARK not in session.environment:
         way = HeadNode(via=CONTEXT, host=target.context, region=session.region)
         name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session, sure=False)
-        return Standing(head_node=way, names=names, own=stack is not None, eks=name)
+        return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name)
     name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session)
     role = stack.outputs.get(ROLE) if stack is not None else None
     way = HeadNode(via=EKS, host=name, region=session.region, role=role)
-    return Standing(head_node=way, names=names, own=stack is not None, eks=name)
+    return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name)
 
 
 def refuse_without_store(plan: Plan) -> None:
@@ -146,7 +146,7 @@ def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
     return found.name
 
 
-def look(plan: Plan, standing: Standing, connection: Connection, session: Session) -> Looked:
+def look(plan: Plan, existing: ExistingCluster, connection: Connection, session: Session) -> Looked:
     """Read what a job needs of a cluster.
 
     Raises:
@@ -162,15 +162,15 @@ def look(plan: Plan, standing: Standing, connection: Connection, session: Sessio
     )
     operator = chosen(plan, cluster.operators)
     missing = read.missing_rights(connection, namespace, operator)
-    lent = True if cluster.role is not None else _lent(standing, session, namespace)
-    group = _group(standing, session) if standing.own and not target_of(plan.place.target).managed else None
-    return Looked(standing=standing, cluster=cluster, operator=operator, missing_rights=missing, lent=lent, group=group)
+    lent = True if cluster.role is not None else _lent(existing, session, namespace)
+    group = _group(existing, session) if existing.own and not target_of(plan.place.target).managed else None
+    return Looked(existing=existing, cluster=cluster, operator=operator, missing_rights=missing, lent=lent, group=group)
 
 
-def _group(standing: Standing, session: Session) -> tuple[NodeGroupState, str] | None:
+def _group(existing: ExistingCluster, session: Session) -> tuple[NodeGroupState, str] | None:
     """The node group of jobs, and the type of its machines; None where nobody may look."""
     try:
-        state = node_groups.describe_group(session, str(standing.eks), WORKERS)
+        state = node_groups.describe_group(session, str(existing.eks), WORKERS)
         made = node_groups.describe_template(session, state.template) if state.template is not None else None
     except AwsError as problem:
         if forbidden(problem):
@@ -189,28 +189,28 @@ def chosen(plan: Plan, served: tuple[Operator, ...]) -> Operator:
     return able[0] if able else operator_of(plan)
 
 
-def _lent(standing: Standing, session: Session, namespace: str) -> bool | None:
+def _lent(existing: ExistingCluster, session: Session, namespace: str) -> bool | None:
     """Whether Pod Identity lends the job's pods a role."""
-    if standing.eks is None:
+    if existing.eks is None:
         return None
     try:
-        return bool(eks.lent_roles(session, standing.eks, namespace, SERVICE_ACCOUNT))
+        return bool(eks.lent_roles(session, existing.eks, namespace, SERVICE_ACCOUNT))
     except AwsError as problem:
         # A context may lead to a cluster that EKS does not know here.
-        if forbidden(problem) or standing.head_node.via == CONTEXT:
+        if forbidden(problem) or existing.head_node.via == CONTEXT:
             return None
         raise
 
 
-def looked_at(plan: Plan, standing: Standing, environment: Mapping[str, str]) -> Looked:
+def looked_at(plan: Plan, existing: ExistingCluster, environment: Mapping[str, str]) -> Looked:
     """The same, with a connection of its own.
 
     Raises:
         SlipwayError: the cluster cannot be asked.
     """
     session = Session(environment=environment, region=plan.place.region)
-    connection = connection_to(standing.head_node, environment)
+    connection = connection_to(existing.head_node, environment)
     try:
-        return look(plan, standing, connection, session)
+        return look(plan, existing, connection, session)
     finally:
         connection.close()

@@ -17,14 +17,14 @@ from launcher.records.submission import FILE
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
 from launcher.workflow.doctor.diagnosis import subject_of
-from launcher.workflow.doctor.standing import standing_cluster
+from launcher.workflow.doctor.existing_kubernetes import existing_cluster
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
+from launcher.workflow.run.existing_down import joined_plan, remove_jobs, survey_jobs
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
-from launcher.workflow.run.standing_down import joined_plan, remove_jobs, survey_jobs
 
 pytest.importorskip("kubernetes")
-pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("standing-cluster")]
+pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("existing-cluster")]
 
 REGION = "us-east-2"
 TARGET = {"kind": "eks", "region": REGION, "instance_type": "p5.48xlarge", "nodes": 2}
@@ -85,7 +85,7 @@ class Account:
 @pytest.fixture(scope="module")
 def account(tmp_path_factory):
     """A sandbox with the EKS cluster `team` of two nodes, deployed by a plan without a job."""
-    root = tmp_path_factory.mktemp("standing")
+    root = tmp_path_factory.mktemp("existing")
     with Sandbox(region=REGION, scheduler="local") as sandbox:
         made = Account(sandbox, root)
         made.deploy("team")
@@ -137,7 +137,7 @@ def test_the_doctor_asks_the_cluster_what_the_launch_will(account):
     plan = joined_plan("examined", account.root, load())
     environment = account.sandbox.process_environment({})
     subject = subject_of(plan, REGION, catalog=load(), environment=environment, now=datetime.now(UTC))
-    found = {each.name: each for each in standing_cluster(subject)}
+    found = {each.name: each for each in existing_cluster(subject)}
     assert found["cluster"].got.startswith("EKS cluster slipway-team, Kubernetes v1.")
     assert {each.result for each in found.values()} == {Outcome.OK}
     assert found["pods' role"].got == "one is lent to them; what it may do shows when they start"

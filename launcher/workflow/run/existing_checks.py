@@ -14,8 +14,8 @@ from launcher.model.plan import Plan
 from launcher.model.target import target_of
 from launcher.rendering import kubernetes_pod as pod
 from launcher.rendering.kubernetes_job import namespace_of
-from launcher.submit.kubernetes.standing import Node, short
-from launcher.workflow.run.standing import Looked
+from launcher.submit.kubernetes.existing import Node, short
+from launcher.workflow.run.existing import Looked
 
 _TO_KARPENTER = {"capacity-block": "reserved"}
 """What Karpenter calls a way of buying that EKS calls otherwise."""
@@ -74,7 +74,7 @@ def _rights(plan: Plan, looked: Looked) -> Iterator[Check]:
     fix = (
         "aws eks associate-access-policy --policy-arn"
         " arn:aws:eks::aws:cluster-access-policy/AmazonEKSEditPolicy --access-scope"
-        f" type=namespace,namespaces={namespace} --cluster-name {looked.standing.eks or 'CLUSTER'}"
+        f" type=namespace,namespaces={namespace} --cluster-name {looked.existing.eks or 'CLUSTER'}"
         " --principal-arn YOUR_ROLE; a namespace that is not there somebody else has to make"
     )
     yield failed("cluster rights", asked, f"not allowed: {', '.join(looked.missing_rights)}", fix)
@@ -136,7 +136,7 @@ def _there(nodes: Sequence[Node], types: Mapping[str, int]) -> str:
 def _devices(plan: Plan, facts: InstanceType, looked: Looked) -> Iterator[Check]:
     """What the nodes show to pods: chips, EFA interfaces and huge pages, as many as a pod asks for."""
     nodes = looked.cluster.nodes
-    if not nodes or (looked.standing.own and not target_of(plan.place.target).managed):
+    if not nodes or (looked.existing.own and not target_of(plan.place.target).managed):
         # What is not there cannot be looked at; on a cluster of Slipway's own the plugins come with the job.
         return
     wanted = {}
@@ -226,11 +226,11 @@ def _notices(plan: Plan, looked: Looked) -> Iterator[Check]:
 def _role(plan: Plan, looked: Looked) -> Iterator[Check]:
     """Whether the job's pods have a role that reads and writes its store."""
     namespace = namespace_of(plan)
-    asked = f"pods of {namespace}/{SERVICE_ACCOUNT} have a role for {looked.standing.names.store_uri}"
+    asked = f"pods of {namespace}/{SERVICE_ACCOUNT} have a role for {looked.existing.names.store_uri}"
     if looked.lent:
         yield ok("pods' role", asked, "one is lent to them; what it may do shows when they start")
         return
-    name = looked.standing.eks or "CLUSTER"
+    name = looked.existing.eks or "CLUSTER"
     fix = (
         f"aws eks create-pod-identity-association --cluster-name {name} --namespace {namespace}"
         f" --service-account {SERVICE_ACCOUNT} --role-arn ROLE"

@@ -22,9 +22,9 @@ from launcher.rendering.kubernetes_job import namespace_of
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.kubernetes.connection import Connection
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served
-from launcher.workflow.run import standing
+from launcher.workflow.run import existing
+from launcher.workflow.run.existing import ExistingCluster
 from launcher.workflow.run.reach import connection_to
-from launcher.workflow.run.standing import Standing
 
 PATIENCE_S, LOOK_S = 600.0, 1.0
 """How long a job's pods may take to leave: longer than a grace period that holds a large checkpoint."""
@@ -46,7 +46,7 @@ class JobsThere:
     """What a plan has on a cluster that exists, before anything is done."""
 
     plan: Plan
-    standing: Standing
+    existing: ExistingCluster
     jobs: tuple[JobThere, ...]
     removal: Removal
 
@@ -93,7 +93,7 @@ def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
     Raises:
         SlipwayError: the cluster is not there, or cannot be asked.
     """
-    found = standing.find(plan, Session(environment=environment, region=plan.place.region))
+    found = existing.find(plan, Session(environment=environment, region=plan.place.region))
     with closing(connection_to(found.head_node, environment)) as connection:
         jobs = tuple(_jobs(connection, plan))
         kept = tuple(_kept(connection, plan, found))
@@ -107,7 +107,7 @@ def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
         jobs=tuple((each.submitted.folder, each.state) for each in jobs),
         on=plan.cluster_name,
     )
-    return JobsThere(plan=plan, standing=found, jobs=jobs, removal=removal)
+    return JobsThere(plan=plan, existing=found, jobs=jobs, removal=removal)
 
 
 def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
@@ -125,7 +125,7 @@ def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
             yield JobThere(kind=kind.kind, submitted=job, state=state)
 
 
-def _kept(connection: Connection, plan: Plan, found: Standing) -> Iterator[Kept]:
+def _kept(connection: Connection, plan: Plan, found: ExistingCluster) -> Iterator[Kept]:
     """What stays: the cluster, what others may use there too, and what the jobs have written."""
     namespace = namespace_of(plan)
     yield Kept(
@@ -169,7 +169,7 @@ def remove_jobs(
         SchedulerError: the cluster does not answer, or refuses.
         DeploymentFailedError: something holds a job back; the same command looks again.
     """
-    with closing(connection_to(found.standing.head_node, environment)) as connection:
+    with closing(connection_to(found.existing.head_node, environment)) as connection:
         for each in found.jobs:
             tell(f"deleting {each.kind} {each.submitted.folder}")
             jobs = KubernetesJobs(connection=connection, namespace=namespace_of(found.plan), kind=each.kind)
