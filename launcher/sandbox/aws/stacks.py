@@ -283,6 +283,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
                 if stack.status != "REVIEW_IN_PROGRESS":
                     raise AlreadyExistsException(f"Stack [{stack.name}] already exists")
                 del self.stacks[stack.stack_id]
+                self._forget_change_sets(stack.stack_id)
             if not creates and self.get_stack(named["stack_name"]).status in _DEAD_ENDS:
                 status = self.get_stack(named["stack_name"]).status
                 text = f"Stack:{named['stack_name']} is in {status} state and can not be updated."
@@ -373,6 +374,12 @@ class EmulatedCloudFormation(CloudFormationBackend):
         if stack.carry_out_deletion():
             self._withdraw(stack)
             self.deleted_stacks[stack.stack_id] = self.stacks.pop(stack.stack_id)
+            self._forget_change_sets(stack.stack_id)
+
+    def _forget_change_sets(self, stack_id: str) -> None:
+        """A stack's change sets go with it: the CDK gives those of the next stack of its name the same name."""
+        for arn in [arn for arn, each in self.change_sets.items() if each.stack_id == stack_id]:
+            del self.change_sets[arn]
 
     def _publish(self, stack: EmulatedStack) -> None:
         self._withdraw(stack)

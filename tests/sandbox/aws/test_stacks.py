@@ -114,6 +114,29 @@ class TestStacks:
             assert [each["LogicalResourceId"] for each in found] == [name]
             cloudformation.delete_stack(StackName=name)
 
+    def test_a_stack_is_made_again_under_a_deleted_ones_name_by_a_change_set_of_the_same_name(self, cloudformation):
+        """As the CDK does after `cdk destroy`: the first one's change set went with it."""
+        body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
+        ids = []
+        for _ in range(2):
+            change = {"StackName": "again-and-again", "ChangeSetName": "cdk-deploy-change-set"}
+            cloudformation.create_change_set(**change, ChangeSetType="CREATE", TemplateBody=body)
+            cloudformation.execute_change_set(**change)
+            (made,) = cloudformation.describe_stacks(StackName="again-and-again")["Stacks"]
+            assert made["StackStatus"] == "CREATE_COMPLETE"
+            ids.append(made["StackId"])
+            cloudformation.delete_stack(StackName="again-and-again")
+        assert ids[0] != ids[1]
+
+    def test_a_change_set_of_a_deleted_stack_is_not_found(self, cloudformation):
+        body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
+        change = {"StackName": "gone-stack", "ChangeSetName": "first"}
+        arn = cloudformation.create_change_set(**change, ChangeSetType="CREATE", TemplateBody=body)["Id"]
+        cloudformation.execute_change_set(**change)
+        cloudformation.delete_stack(StackName="gone-stack")
+        with pytest.raises(ClientError, match="ChangeSetNotFound"):
+            cloudformation.execute_change_set(ChangeSetName=arn)
+
     def test_a_circle_is_refused_before_anything_is_made(self, cloudformation):
         first = {"Type": "AWS::SNS::Topic", "DependsOn": "B"}
         template = json.dumps({"Resources": {"A": first, "B": {"Type": "AWS::SNS::Topic", "DependsOn": "A"}}})
