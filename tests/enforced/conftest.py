@@ -97,7 +97,9 @@ def golden_policies():
     """
 
     def documents(example, prefix, references):
-        stack = json.loads((ROOT / "tests/golden/infra" / example / "training.json").read_text(encoding="utf-8"))
+        path = ROOT / "tests/golden/infra" / f"{example}.json"
+        path = path if path.exists() else path.with_suffix("") / "training.json"
+        stack = json.loads(path.read_text(encoding="utf-8"))
         (found,) = (
             each["Properties"]
             for key, each in stack["Resources"].items()

@@ -53,11 +53,20 @@ def things(enforced):
 # ------------------------------------------------------------------------------------------------------------- a node
 
 
-@pytest.fixture(scope="module")
-def node(enforced, golden_policies):
-    """What a node's jobs may do, as the stack of an example gives it."""
-    documents = golden_policies("p5-spot", "NodePolicy", {"slipway-p5-spot-checkpoints": STORE})
-    return enforced.user("node", documents)
+STORES = {
+    "p5-spot": "slipway-p5-spot-checkpoints",
+    "hyperpod-p5-plan": "slipway-p5-plan-checkpoints",
+    "eks-p5-block": "slipway-p5-eks-checkpoints",
+    "hyperpod-eks-p5en-spot": "slipway-p5en-hyperpod-checkpoints",
+}
+"""An example of each kind of cluster, and the stack of its store."""
+
+
+@pytest.fixture(scope="module", params=STORES)
+def node(request, enforced, golden_policies):
+    """What the jobs of a node or a pod may do, as the stack of an example gives it."""
+    documents = golden_policies(request.param, "NodePolicy", {STORES[request.param]: STORE})
+    return enforced.user(f"node-{request.param}", documents)
 
 
 @pytest.fixture
@@ -67,8 +76,10 @@ def store(node, monkeypatch):
     return lambda uri=f"s3://{BUCKET}/jobs/a": Store(uri, timeout_s=60)
 
 
-def test_the_agent_writes_once_reads_and_lists(store):
+def test_the_agent_writes_once_reads_and_lists(enforced, store):
     mine = store()
+    for key in (*mine.sizes(), "claim.json"):
+        enforced.owner.client("s3").delete_object(Bucket=BUCKET, Key=f"jobs/a/{key}")
     assert mine.put_new("step-2/manifest.json", b'{"step": 2}') is True
     assert mine.put_new("step-2/manifest.json", b'{"step": 3}') is False
     assert mine.read_bytes("step-2/manifest.json") == b'{"step": 2}'

@@ -1,0 +1,181 @@
+"""The guards of HyperPod, EKS and endpoints under the roles that their stacks give them.
+
+ministack has no SageMaker, and takes every call of EKS for one on the cluster, whatever it is on
+(core/iam_actions.extract_resource_arn): what a guard does there is asked of its simulation, which evaluates the same
+policies by the same code, on the ARN that the Service Authorization Reference gives the call. It takes no context, so
+that HyperPod's statement, which holds for machines of the plan's tag alone, is held once without its condition, and
+refuses with it. All else is called.
+"""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from botocore.exceptions import ClientError
+
+from launcher.aws import identity
+from tests.enforced.conftest import ID, REGION
+from tests.infra.guard_modules import guard_module
+from tests.infra.iam import fits, formats
+
+pytestmark = pytest.mark.iam
+
+HYPERPOD, HYPERPOD_EKS = "hyperpod-p5-plan", "hyperpod-eks-p5en-spot"
+EKS, ENDPOINT = "eks-p5-block", "serving-asynchronous-inf2"
+GUARDS = {
+    HYPERPOD: ("hyperpod", "HyperPodGuard", "HYPERPOD"),
+    HYPERPOD_EKS: ("hyperpod_eks", "HyperPodEksGuard", "HYPERPOD_EKS"),
+    EKS: ("eks", "EksGuard", "EKS"),
+    ENDPOINT: ("endpoint", "EndpointGuard", "HYPERPOD"),
+}
+"""The module, the class and the variable of each example's guard."""
+TOPIC = f"arn:aws:sns:{REGION}:{ID}:slipway-guarded"
+LOG = f"arn:aws:logs:{REGION}:{ID}:log-group:slipway-guarded-guard:*"
+TAGGED = "aws:ResourceTag/slipway:cluster"
+CLUSTER = {
+    HYPERPOD: f"arn:aws:sagemaker:us-east-2:{ID}:cluster/abcdef123456",
+    HYPERPOD_EKS: f"arn:aws:sagemaker:us-west-2:{ID}:cluster/abcdef123456",
+}
+GROUP = f"arn:aws:eks:us-east-2:{ID}:nodegroup/slipway-p5-eks/workers/8131d980-7fb5-11ee-9589-0a6424944f95"
+QUEUED = f"arn:aws:sagemaker:us-east-2:{ID}:endpoint/slipway-summaries-inf2"
+COPIES = f"arn:aws:sagemaker:us-east-2:{ID}:inference-component/slipway-summaries-inf2"
+DOES = [
+    (EKS, "eks:DescribeNodegroup", GROUP),
+    (EKS, "eks:UpdateNodegroupConfig", GROUP),
+    (ENDPOINT, "sagemaker:DescribeEndpoint", QUEUED),
+    (ENDPOINT, "sagemaker:DeleteEndpoint", QUEUED),
+    (ENDPOINT, "sagemaker:ListInferenceComponents", "*"),
+    (ENDPOINT, "sagemaker:DeleteInferenceComponent", COPIES),
+    (HYPERPOD, "cloudwatch:GetMetricStatistics", "*"),
+]
+"""What its own code calls (templates/guard), where no statement needs context."""
+DOES_TO_ITS_OWN = [
+    (example, action, CLUSTER[example])
+    for example in (HYPERPOD, HYPERPOD_EKS)
+    for action in ("sagemaker:ListClusterNodes", "sagemaker:BatchDeleteClusterNodes")
+]
+MAY_NOT = [
+    (EKS, "eks:UpdateNodegroupConfig", GROUP.replace("workers", "system")),
+    (EKS, "eks:UpdateNodegroupConfig", GROUP.replace("slipway-p5-eks", "slipway-other")),
+    (EKS, "eks:DeleteNodegroup", GROUP),
+    (EKS, "eks:DeleteCluster", f"arn:aws:eks:us-east-2:{ID}:cluster/slipway-p5-eks"),
+    (EKS, "ec2:TerminateInstances", f"arn:aws:ec2:us-east-2:{ID}:instance/i-00000000"),
+    (ENDPOINT, "sagemaker:DeleteEndpoint", QUEUED.replace("summaries", "other")),
+    (ENDPOINT, "sagemaker:UpdateEndpoint", QUEUED),
+    (ENDPOINT, "sagemaker:InvokeEndpoint", QUEUED),
+    (HYPERPOD, "sagemaker:DeleteCluster", CLUSTER[HYPERPOD]),
+    (HYPERPOD, "sagemaker:UpdateCluster", CLUSTER[HYPERPOD]),
+    (HYPERPOD, "ssm:StartSession", CLUSTER[HYPERPOD]),
+    (HYPERPOD_EKS, "sagemaker:UpdateCluster", CLUSTER[HYPERPOD_EKS]),
+    (HYPERPOD_EKS, "eks:DeleteCluster", f"arn:aws:eks:us-west-2:{ID}:cluster/slipway-p5en-hyperpod"),
+    (HYPERPOD, "iam:PassRole", f"arn:aws:iam::{ID}:role/slipway-p5-plan-MachineRole"),
+]
+
+
+@pytest.fixture(scope="module")
+def stack(enforced):
+    """The id of the guards' own stack."""
+    enforced.owner.client("sns").create_topic(Name="slipway-guarded")
+    body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
+    stacks = enforced.owner.client("cloudformation")
+    return stacks.create_stack(StackName="slipway-guarded-training", TemplateBody=body)["StackId"]
+
+
+@pytest.fixture(scope="module")
+def documents(golden_policies, stack):
+    """The policies of an example's guard."""
+    references = {"GuardrailsTopic": TOPIC, "GuardrailsGuardLog": LOG, "AWS::StackId": stack}
+    return lambda example: golden_policies(example, "GuardrailsGuardRole", references)
+
+
+@pytest.fixture(scope="module")
+def users(enforced, documents):
+    """The environment of each guard."""
+    return {example: enforced.user(f"guard-{example}", documents(example)) for example in GUARDS}
+
+
+@pytest.fixture
+def simulated(enforced, users):
+    """Whether IAM's simulation allows a guard an action."""
+
+    def ask(example, action, arn, name=None):
+        user = f"arn:aws:iam::{ID}:user/{name or f'guard-{example}'}"
+        (found,) = identity.simulated(enforced.owner, user, [action], [arn])
+        return found.allowed
+
+    return ask
+
+
+@pytest.fixture(params=GUARDS)
+def guard(request, users, boto, stack):
+    """Each guard's own code, with clients under its role."""
+    module, kind, variable = GUARDS[request.param]
+    settings = {
+        "CLUSTER": "guarded",
+        variable: "slipway-guarded",
+        "STACK": stack,
+        "TOPICS": TOPIC,
+        "AWS_REGION": REGION,
+        "PREPAID": "false",
+        "IDLE_MINUTES": "60",
+    }
+    with guard_module(module) as loaded:
+        own = loaded.Settings.of(settings)
+        yield getattr(loaded, kind)(own, lambda service: boto(users[request.param], service), datetime.now(UTC))
+
+
+def test_it_reads_its_age_and_tells_under_its_role(guard):
+    assert guard.deployed_at() <= datetime.now(UTC)
+    guard.tell("nodes stopped", "its time is over")
+
+
+def test_that_of_eks_sees_its_nodes_under_its_role(users, boto):
+    with guard_module("eks") as loaded:
+        settings = {"CLUSTER": "p5-eks", "EKS": "slipway-p5-eks", "STACK": "x", "TOPICS": "", "AWS_REGION": REGION}
+        settings |= {"PREPAID": "false", "IDLE_MINUTES": "60"}
+        own = loaded.Settings.of(settings)
+        assert loaded.EksGuard(own, lambda service: boto(users[EKS], service), datetime.now(UTC)).nodes() == []
+
+
+@pytest.mark.parametrize("example", GUARDS)
+def test_none_does_anything_else(users, boto, example):
+    client = lambda service: boto(users[example], service)  # noqa: E731 - a name for one call
+    for call in (
+        lambda: client("sns").publish(TopicArn=TOPIC.replace("guarded", "payroll"), Message="x"),
+        lambda: client("cloudformation").delete_stack(StackName="slipway-guarded-training"),
+        lambda: client("ec2").terminate_instances(InstanceIds=["i-00000000"]),
+        lambda: client("iam").list_users(),
+        lambda: client("s3").list_buckets(),
+    ):
+        with pytest.raises(ClientError, match="not authorized"):
+            call()
+
+
+@pytest.mark.parametrize("example,action,arn", [*DOES, *DOES_TO_ITS_OWN])
+def test_the_calls_that_are_simulated_are_on_what_they_can_be_on(example, action, arn):
+    forms = formats(action)
+    assert (arn == "*") == (not forms) or any(fits(arn, form) for form in forms), example
+
+
+@pytest.mark.parametrize("example,action,arn", DOES)
+def test_its_calls_are_allowed(simulated, example, action, arn):
+    assert simulated(example, action, arn)
+
+
+@pytest.mark.parametrize("call", DOES_TO_ITS_OWN)
+def test_hyperpod_is_stopped_by_the_plans_tag_alone(enforced, simulated, documents, call):
+    example, action, arn = call
+    assert not simulated(example, action, arn), "without the tag nothing is allowed"
+    name = f"{example}-{action.partition(':')[2]}"
+    bare = documents(example)
+    for document in bare.values():
+        for each in document["Statement"]:
+            if TAGGED in each.get("Condition", {}).get("StringEquals", {}):
+                del each["Condition"]
+    enforced.user(name, bare)
+    assert simulated(example, action, arn, name)
+
+
+@pytest.mark.parametrize("example,action,arn", MAY_NOT)
+def test_what_it_has_no_business_with_is_refused(simulated, example, action, arn):
+    assert not simulated(example, action, arn)
