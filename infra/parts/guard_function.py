@@ -14,6 +14,7 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from infra.parts.budget_stop import BudgetStop
+from infra.parts.guard_folder import GuardFolder
 from launcher.catalog.assets import asset
 from launcher.model.monitoring import GUARD_MEMORY_MB
 from launcher.model.sizing import LOG_RETENTION_DAYS
@@ -29,7 +30,7 @@ class GuardSettings:
     Times in hours and minutes, money in dollars; `ttl_h` and `usd_per_node_hour` None where there is none. `prepaid`
     nodes are never stopped; `ends_at` is when their service takes them back, where it says so to nobody. `key_arn` is
     what the topic is encrypted with; None: SNS's own way. `stop` is the sum at which it ends the job, None where there
-    is none.
+    is none; `folder` its own in the store, None where no job leaves word.
     """
 
     cluster: str
@@ -44,6 +45,7 @@ class GuardSettings:
     ends_at: datetime | None = None
     key_arn: str | None = None
     stop: BudgetStop | None = None
+    folder: GuardFolder | None = None
 
 
 class Rights(NamedTuple):
@@ -126,6 +128,8 @@ class GuardFunction(Construct):
             found["USD_PER_NODE_HOUR"] = format(settings.usd_per_node_hour, "f")
         if settings.ends_at is not None:
             found["ENDS_AT"] = settings.ends_at.isoformat()
+        if settings.folder is not None:
+            found["FOLDER_URI"] = settings.folder.uri
         return found if settings.stop is None else {**found, **settings.stop.variables}
 
     @staticmethod
@@ -148,7 +152,8 @@ class GuardFunction(Construct):
             *rights.stop,
             iam.PolicyStatement(sid="Tell", actions=["sns:Publish"], resources=list(settings.topics)),
             *(settings.stop.statements if settings.stop is not None else ()),
-            *_key_use(settings.key_arn, stored=settings.stop is not None and settings.stop.place is not None),
+            *(settings.folder.statements if settings.folder is not None else ()),
+            *_key_use(settings.key_arn, stored=settings.folder is not None),
             iam.PolicyStatement(
                 sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]
             ),

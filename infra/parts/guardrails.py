@@ -13,6 +13,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from infra.parts.budget_stop import StopPlace, budget_stop, words
+from infra.parts.guard_folder import GuardFolder
 from infra.parts.guard_function import GuardFunction, GuardSettings, Rights
 from infra.parts.limits import Limits
 from launcher.model.budget_stop import exempt
@@ -64,6 +65,7 @@ class Guardrails(Construct):
         limits: Limits,
         own: TargetGuard,
         stop: StopPlace | None = None,
+        folder: GuardFolder | None = None,
     ) -> None:
         """Make the guardrails of a plan's cluster.
 
@@ -74,10 +76,12 @@ class Guardrails(Construct):
             limits: money.
             own: what the target has of its own.
             stop: where a job hears that its budget is used up; None for what has no job.
+            folder: the guard's own in the store; None for what has no job.
         """
         super().__init__(scope, id_)
         self._plan = plan
         self._stop = budget_stop(plan, limits, stop)
+        self._folder = folder
         self._dimensions = [cloudwatch.CfnAlarm.DimensionProperty(name="Cluster", value=plan.cluster_name)]
         self.topic = sns.CfnTopic(self, "Topic", display_name=f"slipway {plan.cluster_name}")
         self._topic_policy()
@@ -87,6 +91,10 @@ class Guardrails(Construct):
         own.announce(plan, self)
         if stop is not None:
             CfnOutput(Stack.of(self), OUTPUTS["stop_uri"], value=stop.uri, description="Tells jobs to save and leave")
+        if folder is not None:
+            CfnOutput(
+                Stack.of(self), OUTPUTS["word_uri"], value=folder.word_uri, description="Jobs leave word for people"
+            )
         self._alarms(limits)
         if limits.max_usd is not None:
             self._budget(limits.max_usd)
@@ -153,6 +161,7 @@ class Guardrails(Construct):
             usd_per_node_hour=limits.usd_per_node_hour,
             key_arn=plan.request.storage.kms_key_arn,
             stop=self._stop,
+            folder=self._folder,
         )
         self._function = GuardFunction(
             self, "Guard", settings=settings, rights=own.rights(plan, self), namespace=NAMESPACE

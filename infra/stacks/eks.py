@@ -12,6 +12,7 @@ from infra.parts.dashboard import Dashboard, eks_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.eks_cluster import ControlSubnets, EksCluster
 from infra.parts.eks_nodes import NodeGroup, node_role
+from infra.parts.guard_folder import guard_folder
 from infra.parts.guardrails import Guardrails, guardrail_words
 from infra.parts.limits import Limits
 from infra.parts.node_policy import OWN_PATH, NodePolicy
@@ -98,7 +99,8 @@ class EksStack(PlanStack):
         policy, role_arn = pods_policy(self, plan, catalog, under)
         lend(self, cluster=self.cluster.resource, role_arn=role_arn, namespaces=NAMESPACES)
         stop = stop_place(plan, under.store_uri, under.store)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=eks_guard, stop=stop)
+        folder = guard_folder(under.store_uri, under.store)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=eks_guard, stop=stop, folder=folder)
         dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=eks_widgets(plan))
         self._outputs(plan, under, group_id=group_id, policy=policy.arn)
         CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")

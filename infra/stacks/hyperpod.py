@@ -11,6 +11,7 @@ from infra.parts import hyperpod_guard
 from infra.parts.budget_stop import stop_place
 from infra.parts.dashboard import Dashboard, hyperpod_widgets
 from infra.parts.efa import NodeSecurityGroup
+from infra.parts.guard_folder import guard_folder
 from infra.parts.guardrails import NAMESPACE, Guardrails, guardrail_words
 from infra.parts.hyperpod_cluster import HyperPodCluster
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
@@ -89,7 +90,10 @@ class HyperPodStack(PlanStack):
         lustre.file_system.node.add_dependency(*group.rules)
         self.cluster.resource.node.add_dependency(*group.rules, lustre, role)
         stop = stop_place(plan, network.store_uri, network.store)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=hyperpod_guard, stop=stop)
+        folder = guard_folder(network.store_uri, network.store)
+        guardrails = Guardrails(
+            self, "Guardrails", plan=plan, limits=limits, own=hyperpod_guard, stop=stop, folder=folder
+        )
         document = None if self.session_log is None else self.session_log.document
         connect = self.cluster.connect_command(plan.place.region, document)
         own = hyperpod_widgets(plan, self.cluster.cluster_id, connect)

@@ -18,6 +18,7 @@ from infra.parts.budget_stop import stop_place
 from infra.parts.dashboard import Dashboard, hyperpod_eks_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.eks_cluster import EksCluster
+from infra.parts.guard_folder import guard_folder
 from infra.parts.guardrails import Guardrails, guardrail_words
 from infra.parts.hyperpod_chart import HyperPodChart
 from infra.parts.hyperpod_cluster import HyperPodCluster
@@ -208,7 +209,10 @@ class HyperPodEksStack(PlanStack):
     def _watch(self, plan: Plan, names: ClusterNames, limits: Limits) -> None:
         """Guardrails, dashboard, and what the launcher and a person need after a deployment."""
         stop = stop_place(plan, self._under.store_uri, self._under.store)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=hyperpod_guard, stop=stop)
+        folder = guard_folder(self._under.store_uri, self._under.store)
+        guardrails = Guardrails(
+            self, "Guardrails", plan=plan, limits=limits, own=hyperpod_guard, stop=stop, folder=folder
+        )
         own = hyperpod_eks_widgets(plan, self.cluster.cluster_id)
         dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)
         for each in fields(ClusterNames):

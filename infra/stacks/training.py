@@ -12,6 +12,7 @@ from infra.parts import parallelcluster_guard
 from infra.parts.budget_stop import stop_place
 from infra.parts.dashboard import Dashboard, parallelcluster_widgets
 from infra.parts.efa import NodeSecurityGroup
+from infra.parts.guard_folder import guard_folder
 from infra.parts.guardrails import Guardrails, guardrail_words
 from infra.parts.limits import Limits
 from infra.parts.node_policy import PATH, NodePolicy
@@ -99,7 +100,10 @@ class TrainingStack(PlanStack):
         # Nodes that started without the rules would have no EFA until somebody restarts them.
         self.cluster.resource.node.add_dependency(*group.rules)
         stop = stop_place(plan, network.store_uri, network.store)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=parallelcluster_guard, stop=stop)
+        folder = guard_folder(network.store_uri, network.store)
+        guardrails = Guardrails(
+            self, "Guardrails", plan=plan, limits=limits, own=parallelcluster_guard, stop=stop, folder=folder
+        )
         head_node = self.cluster.resource.get_att_string("headNode.instanceId")
         connect = self._connect(plan, head_node)
         own = parallelcluster_widgets(plan, connect, head_node)

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ def utc_now() -> str:
     """The time now, ISO with milliseconds and Z."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
+
+NEWER = "a newer checkpoint is whole"
+"""Why a checkpoint was dropped, where nothing is lost by it."""
 
 ROUTINE = frozenset(
     {
@@ -50,16 +54,24 @@ class EventLog:
         self._fields = fields
         self._lock = threading.Lock()
         self._broken = self._torn = False
+        self._listener: Callable[[Mapping[str, Any]], None] | None = None
         self._end_a_torn_line()
+
+    def tell(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
+        """Have somebody hear every event from now on."""
+        self._listener = listener
 
     def append(self, event: str, **fields: Any) -> None:
         """Write one event. A log that cannot be written is said once and does not stop the job."""
-        line = json.dumps({"time": utc_now(), "event": event, **self._fields, **fields}) + "\n"
+        document = {"time": utc_now(), "event": event, **self._fields, **fields}
+        line = json.dumps(document) + "\n"
         words = " ".join(f"{name}={_brief(value)}" for name, value in fields.items() if value is not None)
         with self._lock:
             if event not in self._unprinted:
                 _say(f"[slipway] {event} {words}".rstrip())
             self._write(line.encode())
+        if self._listener is not None:
+            self._listener(document)
 
     def _write(self, line: bytes) -> None:
         try:

@@ -33,6 +33,7 @@ _SELDOM = frozenset(
         "restart",
         "stop_uri",
         "timeout_s",
+        "word_uri",
     }
 )
 _URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()=/-]*)?")
@@ -106,6 +107,7 @@ class JobSpec:
         stop_uri: `s3://bucket/key` of the object that the guard in the account writes when the budget is used up: the
             job saves and leaves for good. None: nobody writes one.
         quoted: What is known of the job's quote, dollars by name (`forecast.QUOTED`). None: nothing.
+        word_uri: `s3://bucket/prefix` where the guard looks for what people must hear of; None: it does not.
     """
 
     run: str
@@ -127,6 +129,7 @@ class JobSpec:
     hung_minutes: float | None = None
     stop_uri: str | None = None
     quoted: Mapping[str, float] | None = None
+    word_uri: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a job that cannot be run.
@@ -267,6 +270,7 @@ _JOB_KEYS: dict[str, _Kind] = {
     "hung_minutes": _number,
     "stop_uri": str,
     "quoted": _figures,
+    "word_uri": str,
 }
 _CHECKPOINT_KEYS: dict[str, _Kind] = {
     "uri": str,
@@ -351,7 +355,7 @@ def _job_problems(spec: JobSpec) -> list[str]:
     )
     problems.extend(
         f"{name}: got {value!r}; it must be s3://bucket/{form}"
-        for name, form in (("journal", "prefix"), ("stop_uri", "key"))
+        for name, form in (("journal", "prefix"), ("stop_uri", "key"), ("word_uri", "prefix"))
         if (value := getattr(spec, name)) is not None and not _URI.fullmatch(value)
     )
     if not spec.leave_before_s >= 0:

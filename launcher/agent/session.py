@@ -32,7 +32,7 @@ from launcher.agent.node.placement import Placement, placement
 from launcher.agent.node.process import Command, start_failure_code
 from launcher.agent.node.progress import Metrics
 from launcher.agent.node.step_daemon import StepDaemon
-from launcher.agent.store import stop_watch
+from launcher.agent.store import stop_watch, word
 from launcher.agent.store.objects import Store
 from launcher.agent.supervision import AttemptServices, Outcome, Supervision
 
@@ -133,7 +133,7 @@ class Session:
             on_trouble=lambda text: self._log.append("store-trouble", error=f"the budget's stop is not seen: {text}"),
         )
         try:
-            with self._scratch:
+            with self._scratch, word.kept(None if place.part else spec.word_uri, spec.name, self._log):
                 found = self._attempt()
         except AgentError as error:
             found = ending.stopped(error)

@@ -43,6 +43,8 @@ JOURNAL_FOLDER = ".runs"
 """Beside it: what happens to jobs whose nodes share no folder."""
 BUDGET_FOLDER = ".budget"
 """Beside them: the word of a cluster's guard to its job that the budget is used up."""
+GUARD_FOLDER, WORD_FOLDER = ".guard", "trouble"
+"""Beside them: each guard's own folder (templates/guard/trouble.py), and in it what jobs want people to hear."""
 STAGED_DAYS, RESENT_DAYS = 30, 14
 """Days until such an archive expires, and until one that is there already is sent anew: the difference is the time for
 which a job may at least wait in its queue."""

@@ -220,6 +220,7 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
             hung_minutes=plan.request.guardrails.hung_minutes or None,
             stop_uri=names.stop_uri,
             quoted=job.quoted,
+            word_uri=names.word_uri,
         )
     except JobSpecError as refusal:
         found = [error("job-refused", "run", problem) for problem in refusal.problems]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from launcher.model.budget_stop import is_joined, stops_at
-from launcher.model.monitoring import BUDGET_FOLDER
+from launcher.model.monitoring import BUDGET_FOLDER, GUARD_FOLDER, WORD_FOLDER
 from launcher.model.plan import Plan
 from launcher.planning.networks import subnet_id
 
@@ -17,7 +17,8 @@ class ClusterNames:
     `store_uri` is the folder in S3 that the cluster's nodes may write to, `s3://bucket/prefix`; `node_setup_uri` the
     nodes' set-up script and `node_metrics_uri` what it makes report of the accelerators, None where nodes need neither;
     `session_log_policy_arn` lets machines that people enter write the log of their sessions, None where none is kept.
-    `stop_uri` is where its guard tells a job that the budget is used up, None where it does not. HyperPod alone has
+    `stop_uri` is where its guard tells a job that the budget is used up, None where it does not, `word_uri` where a job
+    tells the guard what people must hear of. HyperPod alone has
     `role_arn`, the role of its machines, `lifecycle_uri`, the folder of their scripts in S3, the two names of its file
     system, and `eks_arn`, the control plane that its nodes join.
     """
@@ -30,6 +31,7 @@ class ClusterNames:
     node_metrics_uri: str | None = None
     session_log_policy_arn: str | None = None
     stop_uri: str | None = None
+    word_uri: str | None = None
     role_arn: str | None = None
     lifecycle_uri: str | None = None
     lustre_dns_name: str | None = None
@@ -46,6 +48,7 @@ OUTPUTS: Mapping[str, str] = {
     "node_metrics_uri": "NodeMetricsUri",
     "session_log_policy_arn": "SessionLogPolicyArn",
     "stop_uri": "StopUri",
+    "word_uri": "WordUri",
 }
 """The training stack's output for each name."""
 HYPERPOD_OUTPUTS: Mapping[str, str] = {
@@ -85,6 +88,7 @@ def symbolic_names(plan: Plan) -> ClusterNames:
         node_policy_arn=f"arn:aws:iam::000000000000:policy/parallelcluster/{cluster}",
         store_uri=store_uri,
         stop_uri=f"{store_uri.rstrip('/')}/{BUDGET_FOLDER}/stop.json" if stops else None,
+        word_uri=f"{store_uri.rstrip('/')}/{GUARD_FOLDER}/{WORD_FOLDER}",
         node_setup_uri=f"s3://{cluster}-assets/node.sh",
         node_metrics_uri=f"s3://{cluster}-assets/metrics.py",
         session_log_policy_arn=(
@@ -115,6 +119,7 @@ def deployed_names(outputs: Mapping[str, str]) -> ClusterNames:
         node_metrics_uri=outputs.get(OUTPUTS["node_metrics_uri"]),
         session_log_policy_arn=outputs.get(OUTPUTS["session_log_policy_arn"]),
         stop_uri=outputs.get(OUTPUTS["stop_uri"]),
+        word_uri=outputs.get(OUTPUTS["word_uri"]),
         **{name: outputs.get(output) for name, output in HYPERPOD_OUTPUTS.items()},
     )
 

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from botocore.exceptions import ClientError
+from trouble import THERE
 
 DOLLARS = "Dollars"
 """What the cluster has cost since the last look, at the quoted rates."""
-THERE = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
 GO_ON = "To go on: raise budget.stop_at_usd in the plan file and launch it again"
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 from budget import DOLLARS, GO_ON, Sum, said_at
+from trouble import Folder
 
 Node = Mapping[str, Any]
 """An instance as EC2 describes it."""
@@ -69,7 +70,8 @@ rules, which let only this cluster's through."""
 class Settings:
     """What the guard is told: names, limits (None: no limit), and the quoted rate in dollars per node-hour.
 
-    `name` is the cluster's in its service; `ends` the moment at which the service takes the instances back.
+    `name` is the cluster's in its service; `ends` the moment at which the service takes the instances back; `folder`
+    where jobs leave word for people, None where there are none.
     """
 
     cluster: str
@@ -83,6 +85,7 @@ class Settings:
     usd_per_node_hour: float | None
     ends: datetime | None
     sum: Sum | None = None
+    folder: str | None = None
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> "Settings":
@@ -101,6 +104,7 @@ class Settings:
             usd_per_node_hour=float(rate) if rate else None,
             ends=datetime.fromisoformat(ends) if ends else None,
             sum=Sum.of(variables),
+            folder=variables.get("FOLDER_URI"),
         )
 
 
@@ -145,6 +149,8 @@ class Guard:
         if not self.settings.prepaid and self.all_idle(nodes):
             minutes = round(self.settings.idle.total_seconds() / 60)
             self.stop(f"its {len(nodes)} nodes have done nothing for {minutes} minutes", len(nodes))
+        if self.settings.folder is not None:
+            Folder(self.client("s3"), self.settings.folder).pass_on(self.now, self.tell)
 
     def nodes(self) -> list[Node]:
         """The running compute nodes, as EC2 describes them."""

@@ -21,5 +21,5 @@ def guard_module(name: str) -> Iterator[ModuleType]:
     try:
         yield found
     finally:
-        for each in ("guard", "budget", name):
+        for each in ("guard", "budget", "trouble", name):
             sys.modules.pop(each, None)

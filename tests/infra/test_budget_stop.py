@@ -17,7 +17,7 @@ RATES = {"usd_per_hour": "110.08", "usd_per_hour_beside": "1.25"}
 
 
 def plan(kind="parallelcluster", option="on-demand"):
-    more = "network: {api_cidrs: [198.51.100.0/24]}\n" if kind == "eks" else ""
+    more = "network: {api_cidrs: [198.51.100.0/24]}\n" if kind.endswith("eks") else ""
     return PLAN.format(kind=kind, more=more, option=option)
 
 
@@ -39,6 +39,23 @@ def test_the_guard_is_told_the_sum_and_may_tell_the_job(synthesised, kind):
     (tells,) = [each for each in statements if each.get("Sid") == "TellJob"]
     assert tells["Action"] == ["s3:GetObject", "s3:PutObject"]
     assert "/.budget/*" in str(tells["Resource"])
+
+
+@pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "hyperpod-eks", "eks"])
+def test_every_guard_reads_what_its_jobs_say_in_a_folder_of_its_own(synthesised, kind):
+    made = synthesised(plan(kind).replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
+    (function,) = [
+        each
+        for each in made.resources("training", "AWS::Lambda::Function").values()
+        if "FOLDER_URI" in each.get("Environment", {}).get("Variables", {})
+    ]
+    folder = function["Environment"]["Variables"]["FOLDER_URI"]["Fn::Join"][1]
+    assert made.template("training")["Outputs"]["WordUri"]["Value"]["Fn::Join"][1] == [*folder, "/trouble"]
+    roles = made.resources("training", "AWS::IAM::Role").values()
+    may = {each.get("Sid"): each for role in roles for policy in role.get("Policies", []) for each in _of(policy)}
+    assert may["PassOnWords"]["Action"] == ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
+    assert "/jobs/.guard/" in str(may["PassOnWords"]["Resource"])
+    assert "jobs/.guard/" in str(may["FindWords"]["Condition"]["StringLike"]["s3:prefix"])
 
 
 def _of(policy):

@@ -29,6 +29,10 @@ signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
 folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
 step = int(resume.rpartition("-")[2]) if resume else 0
 begun = step
+odd = folder / f"tmp-{step + 1}"
+odd.mkdir()
+os.mkfifo(odd / "pipe")
+odd.rename(folder / f"step-{step + 1}")
 while not stop and step < begun + 4000:
     time.sleep(0.05)
     step += 1
@@ -47,6 +51,7 @@ target: {target}
 purchase: {{option: on-demand, price_overrides: {{"{billed}/on-demand": "60"}}}}
 checkpoint: {{interval: 30, keep: 3, grace_seconds: 20}}
 budget: {{stop_at_usd: {usd}}}
+guardrails: {{notify: ["{people}"]}}
 {more}run: {{command: [{python}, train.py], workdir: work}}
 """
 TARGETS = {
@@ -79,7 +84,8 @@ def launch(root, box, kind, usd):
     target, billed, more = TARGETS[kind]
     python = "python3" if kind == "eks" else json.dumps(sys.executable)
     name = f"stop-{kind[:8]}"
-    text = PLAN.format(name=name, target=target, billed=billed, usd=usd, more=more, python=python)
+    people = queue(box)["QueueArn"]
+    text = PLAN.format(name=name, target=target, billed=billed, usd=usd, more=more, python=python, people=people)
     (root / "plan.yaml").write_text(text)
     (root / "work").mkdir(exist_ok=True)
     (root / "work" / "train.py").write_text(TRAINER)
@@ -94,9 +100,31 @@ def launch(root, box, kind, usd):
     return name, told, caught.value
 
 
+def session_of(box):
+    return Session(environment=box.process_environment({}), region="us-east-2")
+
+
+def queue(box):
+    """Where people hear what is announced; it is there when its cluster is made."""
+    sqs = session_of(box).client("sqs")
+    url = sqs.create_queue(QueueName="people")["QueueUrl"]
+    return {**sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"], "url": url}
+
+
+def told_people(box):
+    """What was announced since the last call: subjects with their words."""
+    sqs, found = session_of(box).client("sqs"), {}
+    while got := sqs.receive_message(QueueUrl=queue(box)["url"], MaxNumberOfMessages=10).get("Messages"):
+        for each in got:
+            body = json.loads(each["Body"])
+            found.setdefault(body["Subject"], []).append(body["Message"])
+            sqs.delete_message(QueueUrl=queue(box)["url"], ReceiptHandle=each["ReceiptHandle"])
+    return found
+
+
 def dollars(box, cluster):
     """What the guard has counted, in dollars: the clock of the meter."""
-    session = Session(environment=box.process_environment({}), region="us-east-2")
+    session = session_of(box)
     now = datetime.now(UTC)
     answer = session.client("cloudwatch").get_metric_statistics(
         Namespace="Slipway",
@@ -129,6 +157,9 @@ def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_p
     assert saved == attempt.last_step > 0
     assert any("stopped at the budget" in line for line in report_page.page(report, 100))
     assert 0 < dollars(box, name) < 60
+    # Nodes have no right to publish: their guard has told what one could not store.
+    (dropped,) = told_people(box)[f"slipway {name}: checkpoint dropped"]
+    assert f"job {name}, attempt 1, step 1: step-1 holds 'pipe', a FIFO" in dropped
     assert box.nodes(f"slipway-{name}") == () or all(
         each.partition == "system" for each in box.nodes(f"slipway-{name}")
     )

@@ -17,7 +17,7 @@ from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.upload import Identity, Sender, hold
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import ManifestError, StoreError, TakenOverError, UnusableCheckpointError
-from launcher.agent.events import EventLog
+from launcher.agent.events import NEWER, EventLog
 from launcher.agent.manifest import Manifest
 from launcher.agent.node.peers import Peers
 from launcher.agent.store.objects import Store
@@ -212,7 +212,7 @@ class Uploader(threading.Thread):
         if first.get("ended"):
             self._drop_below(None, "the first node has ended")
         elif isinstance(whole, int):
-            self._drop_below(whole, "a newer checkpoint is whole")
+            self._drop_below(whole, NEWER)
         sending = first.get("sending")
         if not isinstance(sending, int):
             return None
@@ -310,7 +310,7 @@ class Uploader(threading.Thread):
             pending = sorted(self._uncommitted.items(), reverse=True) if self._backoff.left_s <= 0 else []
         for step, delivered in pending:
             if self._last_whole is not None and step < self._last_whole:
-                self._drop(step, "a newer checkpoint is whole")
+                self._drop(step, NEWER)
                 continue
             try:
                 whole = self._made_whole(delivered)
@@ -360,7 +360,7 @@ class Uploader(threading.Thread):
         self._log.append("checkpoint-uploaded", **figures(whole, sent_bytes))
         self._reports.whole(whole)
         self._peers.say(whole=whole.step)
-        self._drop_below(whole.step, "a newer checkpoint is whole")
+        self._drop_below(whole.step, NEWER)
         self._sender.remember(whole.files)
         self._tagging.retention.committed(kept(whole))
         self._tagging.wake()

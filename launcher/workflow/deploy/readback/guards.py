@@ -7,6 +7,7 @@ from launcher.model.budget_stop import stops_at
 from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import JOBS_METRIC, is_prepaid
 from launcher.model.idle import idle_minutes
+from launcher.model.monitoring import WORD_FOLDER
 from launcher.model.target import target_of
 from launcher.rendering.names import OUTPUTS
 from launcher.workflow.deploy.readback.reading import Reading
@@ -54,6 +55,7 @@ def guard(reading: Reading) -> None:
     (name,) = (each.physical_id for each in reading.found if GUARD in each.logical_id and each.type == FUNCTION)
     state = functions.describe(reading.session, name)
     limits, stop = plan.request.guardrails, stops_at(plan.request, plan.place.option)
+    words = reading.main.outputs.get(OUTPUTS["word_uri"])
     per_node = (reading.usd_per_hour / plan.place.nodes).quantize(RATE_PLACES) if reading.usd_per_hour else None
     wanted = {
         "CLUSTER": plan.cluster_name,
@@ -62,6 +64,7 @@ def guard(reading: Reading) -> None:
         "PREPAID": "true" if is_prepaid(plan.place.option) else "false",
         "STOP_AT_USD": None if stop is None else format(stop.normalize(), "f"),
         "STOP_URI": reading.main.outputs.get(OUTPUTS["stop_uri"]),
+        "FOLDER_URI": None if words is None else words.removesuffix(f"/{WORD_FOLDER}"),
     }
     if reading.deployed_now:
         wanted["USD_PER_NODE_HOUR"] = None if per_node is None else format(per_node, "f")

@@ -1,0 +1,51 @@
+"""A guard's own folder in the store: where jobs leave word for people, and where it marks what it has told."""
+
+from typing import NamedTuple
+
+from aws_cdk import Aws, Fn
+from aws_cdk import aws_iam as iam
+
+from infra.parts.node_policy import StoreAccess
+from launcher.model.monitoring import GUARD_FOLDER, WORD_FOLDER
+
+
+class GuardFolder(NamedTuple):
+    """The folder of one guard: where it is, and the bucket, prefix and objects as a policy names them."""
+
+    uri: str
+    bucket_arn: str
+    prefix: str
+    objects_arn: str
+
+    @property
+    def word_uri(self) -> str:
+        """Where jobs leave word."""
+        return f"{self.uri}/{WORD_FOLDER}"
+
+    @property
+    def statements(self) -> tuple[iam.PolicyStatement, ...]:
+        """What the guard may do there (templates/guard/trouble.py)."""
+        return (
+            iam.PolicyStatement(
+                sid="FindWords",
+                actions=["s3:ListBucket"],
+                resources=[self.bucket_arn],
+                conditions={"StringLike": {"s3:prefix": [f"{self.prefix}/*"]}},
+            ),
+            iam.PolicyStatement(
+                sid="PassOnWords",
+                actions=["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+                resources=[self.objects_arn],
+            ),
+        )
+
+
+def guard_folder(store_uri: str, store: StoreAccess) -> GuardFolder:
+    """The folder of a stack's guard; a stack of the same name that is made anew has another."""
+    folder = f"{GUARD_FOLDER}/{Fn.select(2, Fn.split('/', Aws.STACK_ID))}"
+    return GuardFolder(
+        uri=f"{store_uri.rstrip('/')}/{folder}",
+        bucket_arn=store.bucket_arn,
+        prefix=f"{store.prefix}/{folder}" if store.prefix else folder,
+        objects_arn=store.objects(folder),
+    )

@@ -1,0 +1,112 @@
+# ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
+"""A guard's own folder in the store: what jobs want people to hear, and what the guard has told already.
+
+Nodes have no right to publish. Below `trouble/` they leave one object for each thing that people must hear of
+(launcher/agent/store/word.py); the guard tells it and removes it. Below `told/` it leaves a mark of what it must not
+tell twice, written under the condition that there is none, so that two calls at once tell it once.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from botocore.exceptions import ClientError
+
+THERE = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
+"""What S3 answers to a condition that does not hold."""
+MOST = 20
+"""Of what jobs say, told at one look; the rest waits for the next."""
+LONGEST = 4096
+"""Bytes of one object: nodes may write anything."""
+WORDS = 300
+
+
+class Said(NamedTuple):
+    """One thing that a job wants people to hear."""
+
+    key: str
+    words: str
+
+
+class Folder:
+    """The folder of one guard, `s3://bucket/prefix`."""
+
+    def __init__(self, s3: Any, uri: str) -> None:
+        """Nothing is asked yet."""
+        self.s3 = s3
+        self.bucket, _, self.prefix = uri.removeprefix("s3://").partition("/")
+
+    def pass_on(self, now: datetime, tell: Callable[[str, str], None]) -> None:
+        """Tell people what jobs have left for them; a store that does not answer is asked at the next look."""
+        try:
+            said = self.said()
+            if said:
+                text = "checkpoints are not in the store:\n" + "\n".join(each.words for each in said)
+                # Where the store removes nothing, the mark alone keeps it from being told at every look.
+                name = sha256("\n".join(each.key for each in said).encode()).hexdigest()
+                self.once(name, now, lambda: tell("checkpoint dropped", text))
+                for each in said:
+                    self.s3.delete_object(Bucket=self.bucket, Key=each.key)
+        except ClientError as refusal:
+            print(f"what jobs say is not passed on: {refusal}")  # noqa: T201 - the function's log
+
+    def said(self) -> list[Said]:
+        """What jobs have left, oldest first.
+
+        Raises:
+            ClientError: the store does not answer.
+        """
+        listed = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=f"{self.prefix}/trouble/").get("Contents", [])
+        found = sorted(listed, key=lambda each: each["LastModified"])[:MOST]
+        return [Said(each["Key"], words_of(self.text(each["Key"]))) for each in found]
+
+    def text(self, key: str) -> str:
+        """The beginning of an object."""
+        body = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"]
+        return str(body.read(LONGEST).decode(errors="replace"))
+
+    def once(self, name: str, now: datetime, tell: Callable[[], None]) -> bool:
+        """Tell what was not told under this name; whether it was told now. What could not be told is not marked.
+
+        Raises:
+            ClientError: the store takes no mark, and nothing was told; or what `tell` raises.
+        """
+        key = f"{self.prefix}/told/{name}.json"
+        body = json.dumps({"schema": "slipway.told/1", "at": now.isoformat()}).encode()
+        try:
+            self.s3.put_object(Bucket=self.bucket, Key=key, Body=body, ContentType="application/json", IfNoneMatch="*")
+        except ClientError as refusal:
+            if refusal.response["Error"]["Code"] not in THERE:
+                raise
+            return False
+        try:
+            tell()
+        except Exception:
+            self.s3.delete_object(Bucket=self.bucket, Key=key)
+            raise
+        return True
+
+
+def words_of(text: str) -> str:
+    """What an object says, in a line.
+
+    >>> words_of('{"job": "tiny", "attempt": 2, "what": "step 30", "reason": "step-30 holds a FIFO", "at": "noon"}')
+    'job tiny, attempt 2, step 30: step-30 holds a FIFO (noon)'
+    """
+    try:
+        document = json.loads(text)
+        job, attempt, what, reason, at = (plain(document[key]) for key in ("job", "attempt", "what", "reason", "at"))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return f"what is no word of a job's agent: {plain(text)}"
+    return f"job {job}, attempt {attempt}, {what}: {reason} ({at})"
+
+
+def plain(value: Any) -> str:
+    """A value without what could break a line of mail, and not too long."""
+    return "".join(_printable(str(value)))[:WORDS]
+
+
+def _printable(text: str) -> Iterator[str]:
+    return (each if each.isprintable() else " " for each in text)

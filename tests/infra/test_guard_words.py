@@ -1,0 +1,140 @@
+"""What jobs want people to hear, in the guard's code, on an AWS that moto plays: told once, whatever nodes wrote."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from tests.infra.guard_account import NOW, aws, client, guard_of, module
+
+pytestmark = pytest.mark.xdist_group("guard")
+__all__ = ["aws", "guard_of", "module"]
+
+BUCKET, FOLDER = "slipway-tiny-checkpoints", "jobs/.guard/stack"
+LOOK = timedelta(minutes=5)
+DROPPED = "slipway tiny: checkpoint dropped"
+
+
+class DeletesNothing:
+    """S3, whose bucket lets nobody delete."""
+
+    def __init__(self, s3):
+        self.s3 = s3
+
+    def __getattr__(self, name):
+        return getattr(self.s3, name)
+
+    def delete_object(self, **_):
+        raise self.s3.exceptions.ClientError({"Error": {"Code": "AccessDenied"}}, "DeleteObject")
+
+
+@pytest.fixture
+def store(aws):
+    client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
+    return client("s3")
+
+
+@pytest.fixture
+def look(store, guard_of):
+    """One look of the guard's, as the schedule has it."""
+
+    def look(step=0, guard=None, **variables):
+        made = guard_of(now=NOW + step * LOOK, FOLDER_URI=f"s3://{BUCKET}/{FOLDER}", **variables)
+        (guard or (lambda each: each))(made).watch()
+
+    return look
+
+
+def word(store, number, reason="step-30 holds 'x', a FIFO", body=None):
+    """What a job's agent leaves (tests/sandbox/agent/test_word.py has its own hand)."""
+    document = {"schema": "slipway.trouble/1", "at": "2026-11-20T10:00:00.000Z", "job": "tiny", "attempt": 1}
+    text = json.dumps({**document, "what": "step 30", "reason": reason}) if body is None else body
+    store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/trouble/run-1-{number}.json", Body=text)
+
+
+def left(store):
+    return [each["Key"] for each in store.list_objects_v2(Bucket=BUCKET, Prefix=FOLDER).get("Contents", [])]
+
+
+def test_people_are_told_what_was_dropped_and_why_and_once(aws, store, look):
+    word(store, 1)
+    word(store, 2, reason="the disk is on fire")
+    look()
+    ((subject, text),) = aws.messages
+    assert subject == DROPPED
+    assert "job tiny, attempt 1, step 30: step-30 holds 'x', a FIFO (2026-11-20T10:00:00.000Z)" in text
+    assert "the disk is on fire" in text
+    look(1)
+    assert aws.messages == []
+    assert not any("/trouble/" in key for key in left(store))
+
+
+def test_what_comes_later_is_told_later(aws, store, look):
+    word(store, 1)
+    look()
+    assert len(aws.messages) == 1
+    word(store, 2, reason="another")
+    look(1)
+    ((_, text),) = aws.messages
+    assert "another" in text
+    assert "FIFO" not in text
+
+
+def test_nothing_said_is_nothing_told(aws, store, look):
+    look()
+    assert (aws.messages, left(store)) == ([], [])
+
+
+def test_a_store_that_removes_nothing_has_it_told_once_all_the_same(aws, store, look):
+    word(store, 1)
+
+    def refusing(guard):
+        guard.client = lambda _: DeletesNothing(store)
+        return guard
+
+    look(0, refusing)
+    look(1, refusing)
+    assert [subject for subject, _ in aws.messages] == [DROPPED]
+    assert any("/trouble/" in key for key in left(store))
+
+
+def test_what_could_not_be_told_is_told_at_the_next_look(aws, store, look):
+    word(store, 1)
+    look(0, TOPICS="arn:aws:sns:us-east-2:123456789012:no-such-topic")
+    look(1)
+    assert [subject for subject, _ in aws.messages] == [DROPPED]
+
+
+@pytest.mark.parametrize("body", ["", "{", "[]", '{"job": "x"}', "[" * 5000, b"\xff\xfe", "9" * 100_000])
+def test_whatever_a_node_writes_there_is_told_in_a_short_line(aws, store, look, body):
+    word(store, 1, body=body)
+    look()
+    ((subject, text),) = aws.messages
+    assert subject == DROPPED
+    assert "what is no word of a job's agent" in text
+    assert len(text) < 600
+    assert not any("/trouble/" in key for key in left(store))
+
+
+def test_a_flood_is_told_in_pieces(aws, store, look):
+    for number in range(50):
+        word(store, number)
+    for step in range(3):
+        look(step)
+    assert sum(text.count("a FIFO") for _, text in aws.messages) == 50
+
+
+def test_lines_and_controls_in_it_break_no_message(aws, store, look):
+    word(store, 1, reason="a\nSubject: you have won\x1b[2J" + "x" * 5000)
+    look()
+    ((_, text),) = aws.messages
+    assert text.count("\n") == 1
+    assert "\x1b" not in text
+    assert len(text) < 600
+
+
+def test_a_store_that_does_not_answer_keeps_no_node_alive(aws, guard_of):
+    aws.nodes(2)
+    guard = guard_of(age_h=9.0, TTL_HOURS="8", FOLDER_URI="s3://not-there/x")
+    guard.watch()
+    assert aws.fleet == "STOP_REQUESTED"

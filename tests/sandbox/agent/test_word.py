@@ -1,0 +1,84 @@
+"""Word to the guard of what people must hear: what the agent leaves in the store, and what it keeps to itself."""
+
+import json
+
+import pytest
+
+from launcher.agent.events import NEWER, EventLog
+from launcher.agent.store import word
+from tests.sandbox.agent.conftest import BUCKET, PREFIX
+
+FOLDER = ".guard/stack/trouble"
+URI = f"s3://{BUCKET}/{PREFIX}{FOLDER}"
+FIFO = 'cd "$SLIPWAY_CHECKPOINT_DIR"; mkdir tmp; mkfifo tmp/x; mv tmp step-3'
+
+
+def words(bucket):
+    return [json.loads(bucket.read(key)) for key in bucket.all_keys() if key.startswith(FOLDER)]
+
+
+def test_a_checkpoint_that_cannot_be_stored(node, bucket):
+    node.job(command=("bash", "-c", FIFO), word_uri=URI)
+    assert node.run() == 74
+    (said,) = words(bucket)
+    assert (said["schema"], said["job"], said["attempt"], said["what"]) == ("slipway.trouble/1", "tiny", 1, "step 3")
+    assert said["reason"] == node.events("checkpoint-dropped")[0]["reason"]
+
+
+def test_it_is_there_while_the_command_runs(node, bucket):
+    node.job(command=("bash", "-c", f"{FIFO}; exec sleep 60"), word_uri=URI)
+    agent = node.start()
+    node.wait_until(lambda: words(bucket))
+    agent.terminate()
+    assert agent.wait() == 143
+    assert len(words(bucket)) == 1
+
+
+def test_a_store_that_took_nothing_is_tried_again_at_the_end(node, bucket, front):
+    front.rule = lambda method, path: 503 if method == "PUT" and FOLDER in path else None
+    node.job(command=("bash", "-c", f"{FIFO}; until [ -e ../../../../go ]; do sleep 0.1; done"), word_uri=URI)
+    agent = node.start()
+    node.wait_for("checkpoint-dropped")
+    assert words(bucket) == []
+    front.rule = lambda *_: None
+    (node.folder / "go").touch()
+    assert agent.wait() == 74
+    assert len(words(bucket)) == 1
+
+
+def test_of_two_nodes_the_first_says_it_once(node, bucket):
+    script = (
+        'cd "$SLIPWAY_CHECKPOINT_DIR"; mkdir tmp; echo w >tmp/data; [ $SLURM_NODEID = 0 ] || mkfifo tmp/x; '
+        "mv tmp step-3; sleep 2"
+    )
+    node.job(command=("bash", "-c", script), word_uri=URI)
+    common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
+    agents = [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
+    assert [agent.wait(timeout=90) for agent in agents] == [74, 74]
+    (said,) = words(bucket)
+    assert "its part cannot be used: step-3 holds 'x', a FIFO" in said["reason"]
+
+
+class TestWhatIsSaid:
+    @pytest.fixture
+    def log(self, tmp_path):
+        return EventLog(tmp_path / "events.jsonl", run="r", attempt=2, node="n")
+
+    def test_what_a_newer_one_stands_for_is_not(self, store, bucket, log):
+        with word.kept(URI, "tiny", log):
+            log.append("checkpoint-dropped", step=1, reason=NEWER)
+            log.append("checkpoint-uploaded", step=2)
+            log.append("checkpoint-dropped", folder="step-9", reason="half written")
+        (said,) = words(bucket)
+        assert (said["what"], said["reason"]) == ("step-9", "half written")
+
+    def test_not_without_end(self, store, bucket, log):
+        with word.kept(URI, "tiny", log):
+            for step in range(word.MOST + 5):
+                log.append("checkpoint-dropped", step=step, reason="odd")
+        assert len(words(bucket)) == word.MOST
+
+    def test_nobody_looks_and_nothing_is_written(self, store, bucket, log):
+        with word.kept(None, "tiny", log):
+            log.append("checkpoint-dropped", step=1, reason="odd")
+        assert words(bucket) == []
