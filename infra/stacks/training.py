@@ -99,8 +99,10 @@ class TrainingStack(PlanStack):
         )
         # Nodes that started without the rules would have no EFA until somebody restarts them.
         self.cluster.resource.node.add_dependency(*group.rules)
-        stop = stop_place(plan, network.store_uri, network.store)
-        folder = guard_folder(network.store_uri, network.store)
+        stop, folder = (
+            stop_place(plan, network.store_uri, network.store),
+            guard_folder(network.store_uri, network.store),
+        )
         guardrails = Guardrails(
             self, "Guardrails", plan=plan, limits=limits, own=parallelcluster_guard, stop=stop, folder=folder
         )

@@ -21,12 +21,19 @@ MOST = 20
 LONGEST = 4096
 """Bytes of one object: nodes may write anything."""
 WORDS = 300
+SUBJECTS = {
+    "checkpoint-dropped": ("checkpoint dropped", "checkpoints are not in the store"),
+    "forecast": ("cost forecast", "jobs will not cost what they were quoted"),
+}
+"""Subject and first line for each event of a job's agent."""
+OTHERWISE = ("word of a job", "jobs want this to be heard")
 
 
 class Said(NamedTuple):
     """One thing that a job wants people to hear."""
 
     key: str
+    event: str
     words: str
 
 
@@ -41,16 +48,25 @@ class Folder:
     def pass_on(self, now: datetime, tell: Callable[[str, str], None]) -> None:
         """Tell people what jobs have left for them; a store that does not answer is asked at the next look."""
         try:
-            said = self.said()
-            if said:
-                text = "checkpoints are not in the store:\n" + "\n".join(each.words for each in said)
-                # Where the store removes nothing, the mark alone keeps it from being told at every look.
-                name = sha256("\n".join(each.key for each in said).encode()).hexdigest()
-                self.once(name, now, lambda: tell("checkpoint dropped", text))
-                for each in said:
-                    self.s3.delete_object(Bucket=self.bucket, Key=each.key)
+            found = self.said()
+            for event in sorted({each.event for each in found}):
+                self.tell_all([each for each in found if each.event == event], now, tell)
         except ClientError as refusal:
             print(f"what jobs say is not passed on: {refusal}")  # noqa: T201 - the function's log
+
+    def tell_all(self, said: list[Said], now: datetime, tell: Callable[[str, str], None]) -> None:
+        """Tell things of one kind in one message, and remove them.
+
+        Raises:
+            ClientError: the store does not answer, or nobody could be told.
+        """
+        subject, begin = SUBJECTS.get(said[0].event, OTHERWISE)
+        text = "\n".join((f"{begin}:", *(each.words for each in said)))
+        # Where the store removes nothing, the mark alone keeps it from being told at every look.
+        name = sha256("\n".join(each.key for each in said).encode()).hexdigest()
+        self.once(name, now, lambda: tell(subject, text))
+        for each in said:
+            self.s3.delete_object(Bucket=self.bucket, Key=each.key)
 
     def said(self) -> list[Said]:
         """What jobs have left, oldest first.
@@ -60,7 +76,7 @@ class Folder:
         """
         listed = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=f"{self.prefix}/trouble/").get("Contents", [])
         found = sorted(listed, key=lambda each: each["LastModified"])[:MOST]
-        return [Said(each["Key"], words_of(self.text(each["Key"]))) for each in found]
+        return [Said(each["Key"], *parsed(self.text(each["Key"]))) for each in found]
 
     def text(self, key: str) -> str:
         """The beginning of an object."""
@@ -89,18 +105,19 @@ class Folder:
         return True
 
 
-def words_of(text: str) -> str:
-    """What an object says, in a line.
+def parsed(text: str) -> tuple[str, str]:
+    """The event of an object, and what it says in a line.
 
-    >>> words_of('{"job": "tiny", "attempt": 2, "what": "step 30", "reason": "step-30 holds a FIFO", "at": "noon"}')
-    'job tiny, attempt 2, step 30: step-30 holds a FIFO (noon)'
+    >>> parsed('{"event": "forecast", "job": "tiny", "attempt": 2, "what": null, "reason": "too dear", "at": "noon"}')
+    ('forecast', 'job tiny, attempt 2: too dear (noon)')
     """
     try:
         document = json.loads(text)
-        job, attempt, what, reason, at = (plain(document[key]) for key in ("job", "attempt", "what", "reason", "at"))
+        event, job, attempt, reason, at = (plain(document[key]) for key in ("event", "job", "attempt", "reason", "at"))
+        what = f", {plain(document['what'])}" if document["what"] is not None else ""
     except (ValueError, TypeError, KeyError, RecursionError):
-        return f"what is no word of a job's agent: {plain(text)}"
-    return f"job {job}, attempt {attempt}, {what}: {reason} ({at})"
+        return "", f"what is no word of a job's agent: {plain(text)}"
+    return event, f"job {job}, attempt {attempt}{what}: {reason} ({at})"
 
 
 def plain(value: Any) -> str:

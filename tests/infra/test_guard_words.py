@@ -45,10 +45,11 @@ def look(store, guard_of):
     return look
 
 
-def word(store, number, reason="step-30 holds 'x', a FIFO", body=None):
+def word(store, number, reason="step-30 holds 'x', a FIFO", body=None, event=None):
     """What a job's agent leaves (tests/sandbox/agent/test_word.py has its own hand)."""
     document = {"schema": "slipway.trouble/1", "at": "2026-11-20T10:00:00.000Z", "job": "tiny", "attempt": 1}
-    text = json.dumps({**document, "what": "step 30", "reason": reason}) if body is None else body
+    about = {"event": "checkpoint-dropped", "what": "step 30"} if event is None else {"event": event, "what": None}
+    text = json.dumps({**document, **about, "reason": reason}) if body is None else body
     store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/trouble/run-1-{number}.json", Body=text)
 
 
@@ -78,6 +79,18 @@ def test_what_comes_later_is_told_later(aws, store, look):
     ((_, text),) = aws.messages
     assert "another" in text
     assert "FIFO" not in text
+
+
+def test_each_kind_has_a_message_of_its_own(aws, store, look):
+    word(store, 1)
+    word(store, 2, reason="$120 at the end, the budget is $100", event="forecast")
+    look()
+    found = dict(aws.messages)
+    assert set(found) == {DROPPED, "slipway tiny: cost forecast"}
+    assert found["slipway tiny: cost forecast"].endswith(
+        "jobs will not cost what they were quoted:\n"
+        "job tiny, attempt 1: $120 at the end, the budget is $100 (2026-11-20T10:00:00.000Z)"
+    )
 
 
 def test_nothing_said_is_nothing_told(aws, store, look):
@@ -110,7 +123,7 @@ def test_whatever_a_node_writes_there_is_told_in_a_short_line(aws, store, look, 
     word(store, 1, body=body)
     look()
     ((subject, text),) = aws.messages
-    assert subject == DROPPED
+    assert subject == "slipway tiny: word of a job"
     assert "what is no word of a job's agent" in text
     assert len(text) < 600
     assert not any("/trouble/" in key for key in left(store))

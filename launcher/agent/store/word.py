@@ -15,6 +15,8 @@ from launcher.agent.events import NEWER, EventLog
 from launcher.agent.store.objects import Store
 
 SCHEMA = "slipway.trouble/1"
+TOLD = frozenset({"checkpoint-dropped", "forecast"})
+"""The events that people must hear of; templates/guard/trouble.py has the words for each."""
 MOST = 20
 """Objects of one attempt: who has read so many of them knows; the log has the others."""
 _AGAIN_S, _AT_THE_END_S = 10.0, 5.0
@@ -22,7 +24,7 @@ _TIMEOUT_S = 5.0
 
 
 class Word(threading.Thread):
-    """Writes one object for each checkpoint that was dropped and that no newer one stands for; tried until it works."""
+    """Writes one object for each event that people must hear of, and tries until it works."""
 
     def __init__(self, uri: str, job: str) -> None:
         """Prepare the thread.
@@ -40,14 +42,15 @@ class Word(threading.Thread):
         self._no_more = False
 
     def hear(self, event: Mapping[str, Any]) -> None:
-        """Take an event of the log, where it is one that people must hear of."""
-        if event["event"] != "checkpoint-dropped" or event["reason"] == NEWER:
+        """Take an event of the log, where people must hear of it; a checkpoint that a newer one stands for is none."""
+        if event["event"] not in TOLD or event["reason"] == NEWER:
             return
         document = {
             "schema": SCHEMA,
             "at": event["time"],
             "job": self._job,
             "attempt": event["attempt"],
+            "event": event["event"],
             "what": f"step {event['step']}" if "step" in event else event.get("folder"),
             "reason": event["reason"],
         }

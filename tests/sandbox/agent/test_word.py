@@ -72,6 +72,12 @@ class TestWhatIsSaid:
         (said,) = words(bucket)
         assert (said["what"], said["reason"]) == ("step-9", "half written")
 
+    def test_a_forecast_is(self, store, bucket, log):
+        with word.kept(URI, "tiny", log):
+            log.append("forecast", kind="budget", reason="$120 at the end")
+        (said,) = words(bucket)
+        assert (said["event"], said["what"], said["reason"]) == ("forecast", None, "$120 at the end")
+
     def test_not_without_end(self, store, bucket, log):
         with word.kept(URI, "tiny", log):
             for step in range(word.MOST + 5):
