@@ -4,8 +4,11 @@ from launcher.cli import words
 from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, align_points, render
 from launcher.model.commitment_choice import CommitmentChoice, CommitmentOption
+from launcher.model.enums import Payment
 
 SHOWN = 10
+UPFRONT = {Payment.NO_UPFRONT: "none", Payment.PARTIAL_UPFRONT: "partial", Payment.ALL_UPFRONT: "all"}
+"""How much of a commitment is paid when it is made."""
 
 
 def page(found: CommitmentChoice, width: int, *, everything: bool) -> list[str]:
@@ -33,7 +36,9 @@ def _answer(found: CommitmentChoice) -> list[str]:
         return [demand, f"Commit to nothing: {why}.{more}"]
     saved = words.dollars(choice.saving_usd)
     term = f"{choice.term_years} year{'s' if choice.term_years > 1 else ''}"
-    what = f"a {choice.instrument} of ${words.dollars(choice.usd_per_hour)} an hour for {term}"
+    article = "an" if choice.instrument.startswith("ec2") else "a"
+    instrument = "a reservation" if choice.instrument == "reserved" else f"{article} {choice.instrument}"
+    what = f"{instrument} of ${words.dollars(choice.usd_per_hour)} an hour for {term}"
     return [demand, f"Commit to {what}, 75 % of the floor: it saves ${saved} over the term."]
 
 
@@ -41,15 +46,15 @@ def _table(shown: tuple[CommitmentOption, ...], width: int) -> list[str]:
     columns = [
         Column(title="#", right=True),
         Column(title="instrument"),
-        Column(title="covers", yields=2),
+        Column(title="covers", yields=1),
         Column(title="years", right=True),
-        Column(title="paid", yields=3),
-        Column(title="level", yields=1),
+        Column(title="upfront"),
+        Column(title="level", yields=4),
         Column(title="$/h", right=True),
         Column(title="commitment $", right=True),
         Column(title="saves $", right=True),
-        Column(title="used", right=True),
-        Column(title="even at", right=True),
+        Column(title="used", right=True, yields=2),
+        Column(title="even at", right=True, yields=3),
     ]
     rows = [_row(number, each) for number, each in enumerate(shown, start=1)]
     for column in (6, 7, 8):
@@ -64,7 +69,7 @@ def _row(number: int, each: CommitmentOption) -> list[str]:
         each.instrument,
         each.covers,
         str(each.term_years),
-        each.payment.value.replace("-", " "),
+        UPFRONT[each.payment],
         each.level,
         words.dollars(each.usd_per_hour),
         words.dollars(each.commitment_usd),

@@ -35,7 +35,8 @@ def page(found: Portfolio, width: int) -> list[str]:
     """The whole page."""
     total = found.usd_per_month
     spread = words.between(words.dollars(total.low), words.dollars(total.high))
-    text = f"{len(found.members)} plans: ${words.dollars(total.mid)} a month" + (f" ({spread})" if spread else "")
+    plans = "1 plan" if len(found.members) == 1 else f"{len(found.members)} plans"
+    text = f"{plans}: ${words.dollars(total.mid)} a month" + (f" ({spread})" if spread else "")
     if found.unpriced:
         text += f", without {', '.join(found.unpriced)}, which has no price"
     lines = ["", *wrapped(f"  {text}, each on its best option.", width), "", *_plans(found, width)]
