@@ -99,17 +99,14 @@ class TrainingStack(PlanStack):
         )
         # Nodes that started without the rules would have no EFA until somebody restarts them.
         self.cluster.resource.node.add_dependency(*group.rules)
-        stop, folder = (
-            stop_place(plan, network.store_uri, network.store),
-            guard_folder(network.store_uri, network.store),
-        )
-        guardrails = Guardrails(
-            self, "Guardrails", plan=plan, limits=limits, own=parallelcluster_guard, stop=stop, folder=folder
-        )
+        stop = stop_place(plan, network.store_uri, network.store)
+        folder = guard_folder(network.store_uri, network.store)
+        own = parallelcluster_guard
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=own, stop=stop, folder=folder)
         head_node = self.cluster.resource.get_att_string("headNode.instanceId")
         connect = self._connect(plan, head_node)
-        own = parallelcluster_widgets(plan, connect, head_node)
-        dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)
+        widgets = parallelcluster_widgets(plan, connect, head_node)
+        dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=widgets)
         self._outputs(plan, names, connect)
         self._guard_outputs(plan, limits, topic=guardrails.topic.ref, dashboard=dashboard.url)
 
