@@ -1,4 +1,4 @@
-"""Where refreshed prices are kept."""
+"""Where a person's own things and refreshed prices are kept."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -8,6 +8,18 @@ from urllib.parse import urlsplit
 PRICED_BY = ("", "_EC2", "_PRICING", "_SAVINGSPLANS", "_SAGEMAKER")
 """Ends of AWS_ENDPOINT_URL: of every service, and of those that are asked for prices."""
 OF_AWS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
+
+
+def own_folder(environment: Mapping[str, str]) -> Path:
+    """Where Slipway keeps what is a person's own, whatever AWS they ask; it need not exist.
+
+    >>> str(own_folder({"HOME": "/home/me", "AWS_ENDPOINT_URL": "http://127.0.0.1:5000"}))
+    '/home/me/.cache/slipway'
+    """
+    stated = Path(environment.get("XDG_CACHE_HOME", ""))
+    # A relative path is to be ignored (XDG base directory specification).
+    home = Path(environment["HOME"]) if environment.get("HOME") else Path.home()
+    return (stated if stated.is_absolute() else home / ".cache") / "slipway"
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
@@ -20,10 +32,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     >>> str(cache_folder({"HOME": "/home/me", "AWS_ENDPOINT_URL": "http://127.0.0.1:5000"}))
     '/home/me/.cache/slipway/endpoints/f9413619c309/prices'
     """
-    stated = Path(environment.get("XDG_CACHE_HOME", ""))
-    # A relative path is to be ignored (XDG base directory specification).
-    home = Path(environment["HOME"]) if environment.get("HOME") else Path.home()
-    own = (stated if stated.is_absolute() else home / ".cache") / "slipway"
+    own = own_folder(environment)
     asked = [environment.get(f"AWS_ENDPOINT_URL{each}", "") for each in PRICED_BY]
     others = [each for each in asked if each and not (urlsplit(each).hostname or "").endswith(OF_AWS)]
     if others:

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from launcher.model.errors import AwsError, ImpossibleError
-from launcher.records.cache_folder import cache_folder
+from launcher.records.cache_folder import cache_folder, own_folder
 from launcher.records.shape import hold
 from launcher.sandbox import processes
 from launcher.sandbox.control import ControlClient, ControlError
@@ -62,7 +63,7 @@ class StayingSandbox:
 
 def place(environment: Mapping[str, str]) -> Path:
     """The file that says where a person's sandbox is; it need not exist."""
-    return cache_folder(environment).parent / "sandbox.json"
+    return own_folder(environment) / "sandbox.json"
 
 
 def find(environment: Mapping[str, str]) -> StayingSandbox | None:
@@ -136,7 +137,16 @@ def stop(environment: Mapping[str, str]) -> StayingSandbox | None:
                 left = ", ".join(map(str, sorted(processes.marked(processes.MARK, found.mark)))) or "none"
                 raise AwsError(f"the sandbox does not end within {_END_S:g} s; its processes: {left}")
             time.sleep(_LOOK_S)
+        _forget_prices(environment, found.port)
         return found
+
+
+def _forget_prices(environment: Mapping[str, str], port: int) -> None:
+    """Remove what commands have read as the prices of a sandbox: its port may be another one's tomorrow."""
+    own = {name: environment[name] for name in ("HOME", "XDG_CACHE_HOME") if name in environment}
+    for host in ("localhost", "127.0.0.1"):
+        kept = cache_folder(own | {"AWS_ENDPOINT_URL": f"http://{host}:{port}"})
+        shutil.rmtree(kept.parent, ignore_errors=True)
 
 
 @contextmanager

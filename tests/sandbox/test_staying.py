@@ -13,6 +13,7 @@ import pytest
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobState
+from launcher.records.cache_folder import cache_folder
 from launcher.sandbox import processes, staying
 from launcher.sandbox.sandbox import Sandbox
 from tests.sandbox.slurm_jobs import jobs_on
@@ -64,10 +65,18 @@ def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
     with pytest.raises(ImpossibleError, match="runs already"):
         staying.start(own)
     assert left_of(found)
-    ended = slipway("sandbox", "stop", folder=tmp_path, environment=own)
+
+    # Somebody who asks it by its address as if it were AWS: its prices are kept apart, and go with it.
+    by_address = own | {"AWS_ENDPOINT_URL": first.endpoint}
+    prices = cache_folder(by_address)
+    prices.mkdir(parents=True)
+    (prices / "sources.csv").touch()
+    assert prices != cache_folder(own)
+    ended = slipway("sandbox", "stop", folder=tmp_path, environment=by_address)
     assert ended.returncode == 0, ended.stderr
     assert left_of(found) == []
     assert not staying.place(own).exists()
+    assert not prices.exists()
     assert slipway("sandbox", "stop", folder=tmp_path, environment=own).returncode == 5
 
 

@@ -8,7 +8,7 @@ from launcher.aws.feeds.download import Downloads
 from launcher.catalog.hyperpod_chart import ChartPins, PinnedFile, chart_pins
 from launcher.cdk.chart import packed_chart, unpacked_layer
 from launcher.model.errors import AwsError, ImpossibleError
-from launcher.records.cache_folder import cache_folder
+from launcher.records.cache_folder import own_folder
 
 NAMED = "SLIPWAY_HYPERPOD_CHART"
 """A folder with the pinned files, for networks that do not reach their publishers."""
@@ -18,8 +18,7 @@ Tell = Callable[[str], None]
 
 def kept_in(environment: Mapping[str, str]) -> Path:
     """Where fetched files are kept; whose AWS is asked makes no difference."""
-    own = {name: environment[name] for name in ("HOME", "XDG_CACHE_HOME") if name in environment}
-    return cache_folder(own).parent / "hyperpod-chart"
+    return own_folder(environment) / "hyperpod-chart"
 
 
 def chart_and_layer(environment: Mapping[str, str], tell: Tell) -> dict[str, bytes]:

@@ -22,6 +22,8 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import asked, price_request
 
 MOST_POINTS = 64
+UNPRICED = ("security.",)
+"""Sections whose keys change no price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,11 +141,11 @@ def _axis(text: str) -> Axis:
 
 
 def _key(name: str, plain: Mapping[str, Any]) -> str:
-    """The dotted key that a name means."""
+    """The dotted key that a name means; what changes no price is meant by its whole key alone."""
     every = list(_leaves(plain))
     if name in every:
         return name
-    ends = [each for each in every if each.rpartition(".")[2] == name]
+    ends = [each for each in every if each.rpartition(".")[2] == name and not each.startswith(UNPRICED)]
     if len(ends) == 1:
         return ends[0]
     if ends:
