@@ -18,6 +18,8 @@ from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.agent.manifest import parse
 from launcher.agent.node.process import signal_group
 from launcher.agent.store.objects import Store
+from launcher.aws.objects import Objects
+from launcher.aws.session import Session
 from launcher.sandbox.aws import buckets
 from tests.sandbox.agent.children import ROOT, Nursery
 from tests.sandbox.agent.front import Front
@@ -285,6 +287,13 @@ def store(bucket, endpoint, monkeypatch):
     for name, value in {**KEYS, "AWS_ENDPOINT_URL": endpoint}.items():
         monkeypatch.setenv(name, value)
     return Store(f"s3://{BUCKET}/{PREFIX}")
+
+
+@pytest.fixture
+def objects(bucket, endpoint):
+    """The same store as the launcher reads it."""
+    session = Session(environment={**os.environ, **KEYS, "AWS_ENDPOINT_URL": endpoint}, region="us-east-1")
+    return Objects.at(session, f"s3://{BUCKET}/{PREFIX}")
 
 
 @pytest.fixture

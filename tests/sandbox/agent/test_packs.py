@@ -1,7 +1,6 @@
 """Many small files travel in packs: the manifest lists each of them, and what comes back is what was there."""
 
 import json
-import os
 import random
 from dataclasses import replace
 
@@ -15,12 +14,9 @@ from launcher.agent.checkpoint.upload import Identity, Sender
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import ManifestError, UnusableCheckpointError
 from launcher.agent.manifest import parse
-from launcher.aws.objects import Objects
-from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.workflow.run import checkpoints_transfer
 from launcher.workflow.run.checkpoints import chosen, survey
-from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
 
 IDENTITY = Identity(run="r1", attempt=1, session="r1.a1", part=0, parts=1)
 
@@ -143,11 +139,6 @@ class TestManySmallFiles:
 
 
 class TestByHand:
-    @pytest.fixture
-    def objects(self, store, endpoint):
-        session = Session(environment={**os.environ, **KEYS, "AWS_ENDPOINT_URL": endpoint}, region="us-east-1")
-        return Objects.at(session, f"s3://{BUCKET}/{PREFIX}")
-
     def test_it_is_verified_and_restored(self, store, objects, tmp_path):
         folder = folder_of_many(tmp_path / "up", 3)
         stored(store, folder)

@@ -20,6 +20,7 @@ from launcher.agent.events import EventLog
 from launcher.agent.manifest import Manifest, StoredFile, commit_key, commit_places
 from launcher.agent.node.peers import Peers, in_folder
 from launcher.agent.node.placement import Placement
+from launcher.workflow.run.checkpoints import chosen, survey
 from tests.sandbox.agent.conftest import BUCKET, PREFIX
 
 MANY = 5000
@@ -97,8 +98,8 @@ def whole(bucket, step, *, keys=()):
     return manifest
 
 
-def test_of_two_commits_of_a_step_that_counts_which_the_store_has_had_last(bucket, store):
-    """Whatever the clocks of their nodes said."""
+def test_of_two_commits_of_a_step_that_counts_which_the_store_has_had_last(bucket, store, objects):
+    """Whatever the clocks of their nodes said; for the agent that restores, and for who lists and restores by hand."""
     late = whole(bucket, 3)
     written = store.get_text(commit_key(3)).written_s
     other = replace(late, run="r2", written_at="1999-01-01T00:00:00.000Z")
@@ -109,6 +110,21 @@ def test_of_two_commits_of_a_step_that_counts_which_the_store_has_had_last(bucke
         bucket.write(key, other.to_json().encode())
     newest, _ = commit.whole_checkpoint(store, 3, store.sizes())
     assert newest.run == "r2"
+    (seen,) = survey(objects)
+    assert (seen.whole, seen.run) == (True, "r2")
+
+
+@pytest.mark.parametrize("bad", ["cut", "missing"])
+def test_of_two_commits_of_a_step_that_counts_which_is_whole(bucket, store, objects, bad):
+    """Though the store has had the other one last."""
+    first = whole(bucket, 3)
+    gone = replace(first.files[0], key="step-3/r2.a1/0-beef/data")
+    text = replace(first, run="r2", files=(gone,)).to_json()
+    bucket.write(commit_places(3, "r2.a1")[1], (text if bad == "missing" else text[:-20]).encode())
+    newest, _ = commit.whole_checkpoint(store, 3, store.sizes())
+    (seen,) = survey(objects)
+    assert newest.run == seen.run == "r1"
+    assert chosen((seen,), 3) is seen
 
 
 def keeping(store, *, keep=1, newest=None):
