@@ -68,7 +68,10 @@ meeting.mkdir(parents=True, exist_ok=True)
 first, state = 0, rank
 if resume:
     first = int(resume.rpartition("-")[2])
-    state = Path(resume, f"shard-{rank}").read_text()
+    state, known = Path(resume, f"shard-{rank}").read_text(), rank
+    for step in range(1, first + 1):
+        known = hashlib.sha256(f"{known} {step}".encode()).hexdigest()
+    assert state == known, "torn"
 
 def together(step):
     # Whether a rank was told to stop: a word of each, read by all.
@@ -176,7 +179,7 @@ class Job:
         self.environment |= {"SLIPWAY_PYTHON": sys.executable, "SLIPWAY_SANDBOX": "1"}
         self.id, self.nodes = None, 2
 
-    def prepare(self, *, nodes=2, hold=0, grace=20, **run):
+    def prepare(self, *, nodes=2, hold=0, grace=20, steps=STEPS, **run):
         """Render the job of a plan, with the command that trains."""
         self.nodes = nodes
         text = PLAN.format(nodes=nodes, grace=grace, uri=f"{BUCKET}/{PREFIX}", run=json.dumps(run))
@@ -186,7 +189,7 @@ class Job:
             if file.path.startswith("job."):
                 (self.folder / file.path).write_text(file.text)
         spec = json.loads((self.folder / "job.json").read_text())
-        spec["command"] = [sys.executable, "train.py", str(STEPS), str(hold)]
+        spec["command"] = [sys.executable, "train.py", str(steps), str(hold)]
         (self.folder / "job.json").write_text(json.dumps(spec))
 
     def in_the_middle_of_a_step(self, **words):
@@ -211,7 +214,7 @@ class Job:
         found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         return [e for e in found if e["event"] == name and attempt in (None, e["attempt"])]
 
-    def back(self):
+    def back(self, attempt=2):
         """Put into the queue again, and let start without the wait that Slurm adds."""
         until(lambda: self.state() is JobState.PENDING, self.told)
 
@@ -219,7 +222,7 @@ class Job:
 
         def started():
             nonlocal again_at
-            if self.events("attempt-started", attempt=2):
+            if self.events("attempt-started", attempt=attempt):
                 return True
             # Not at every look, for every release puts the start off; and an early one may have had no effect.
             if time.monotonic() >= again_at:

@@ -1,0 +1,48 @@
+"""A job on two nodes of a real Slurm that loses a node, a rank or its place, again and again, at random moments.
+
+As in `test_kills`: after every blow the bucket is looked at without the agent's help. Nothing that was committed is
+torn or goes away, no life begins below the newest commit of the one before it, and the trainer refuses a state that is
+not the one its steps lead to.
+"""
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+from tests.attack.test_kills import Bucket
+from tests.sandbox.agent.daemons import until
+from tests.sandbox.agent.test_slurm_job import agent, cluster, job  # noqa: F401  fixtures
+
+pytestmark = [pytest.mark.slurm, pytest.mark.long, pytest.mark.xdist_group("slurm")]
+WAYS = ("a node is lost", "a rank is killed", "put back by hand")
+
+
+@pytest.mark.parametrize("blows", [2, pytest.param(40, marks=pytest.mark.slow)])
+def test_of_a_job_on_two_nodes(job, cluster, bucket, seed, blows, capsys):  # noqa: F811, PLR0917  the fixtures
+    rng, seen, stored, ways = random.Random(seed), Bucket(bucket), {}, Counter()
+    job.prepare(steps=10**6, grace=2, retries=blows)
+    job.submit()
+    for attempt in range(1, blows + 1):
+        for part in (0, 1):
+            until(lambda number=attempt, part=part: job.events("command-started", number, part), job.told)
+        begun = [max([each["step"] for each in job.events("restored", attempt, part)], default=0) for part in (0, 1)]
+        assert begun[0] == begun[1] >= max(stored, default=0)
+        time.sleep(rng.uniform(0.0, 5.0))
+        ways[way := rng.choice(WAYS)] += 1
+        if way == "a node is lost":
+            cluster.take(rng.choice(cluster.scheduler.nodes(job.id)), job.id)
+        elif way == "a rank is killed":
+            os.kill(job.events("command-started", attempt, rng.choice((0, 1)))[0]["pid"], signal.SIGKILL)
+        else:
+            cluster.slurm.run("scontrol", "requeue", job.id)
+        job.back(attempt + 1)
+        before, stored = stored, seen.whole()
+        assert set(before) <= set(stored)
+    assert stored
+    assert "torn" not in job.output()
+    with capsys.disabled():
+        print(f"\n{blows} blows under Slurm, seed {seed}: {dict(ways)}")  # noqa: T201
