@@ -160,7 +160,7 @@ class Target:
         return lustre_gib or self.least_shared_gib
 
 
-_EC2, _SAGEMAKER = "ec2.amazonaws.com", "sagemaker.amazonaws.com"
+_EC2, SAGEMAKER = "ec2.amazonaws.com", "sagemaker.amazonaws.com"
 _CONTROL_PLANE = RoleUse(key="control_plane", service="eks.amazonaws.com", needs=("control-plane",))
 _PODS = RoleUse(key="pods", service="pods.eks.amazonaws.com", needs=("jobs", "pods"))
 _EC2_PLANS = (SavingsPlanKind.COMPUTE, SavingsPlanKind.EC2_INSTANCE)
@@ -248,7 +248,7 @@ _ROWS = (
         resumes_jobs=True,
         policies=("network", "hyperpod"),
         roles=(
-            RoleUse(key="nodes", service=_SAGEMAKER, needs=("jobs", "machine-of-hyperpod"), entered=True, pulls=True),
+            RoleUse(key="nodes", service=SAGEMAKER, needs=("jobs", "machine-of-hyperpod"), entered=True, pulls=True),
         ),
     ),
     Target(
@@ -260,7 +260,7 @@ _ROWS = (
         savings_plans=(SavingsPlanKind.SAGEMAKER,),
         sagemaker=HOSTING,
         policies=("endpoint",),
-        roles=(RoleUse(key="nodes", service=_SAGEMAKER, needs=("containers",)),),
+        roles=(RoleUse(key="nodes", service=SAGEMAKER, needs=("containers",)),),
         guard=Guard(
             module="endpoint",
             variable="ENDPOINT",
@@ -341,7 +341,7 @@ _ROWS = (
         roles=(
             RoleUse(
                 key="nodes",
-                service=_SAGEMAKER,
+                service=SAGEMAKER,
                 needs=("machine-of-hyperpod", "pods-of-hyperpod", "images"),
                 entered=True,
             ),

@@ -96,7 +96,7 @@ def symbolic_names(plan: Plan) -> ClusterNames:
             if plan.request.security.session_log
             else None
         ),
-        role_arn=f"arn:aws:iam::000000000000:role/{cluster}",
+        role_arn=plan.request.security.roles.nodes or f"arn:aws:iam::000000000000:role/{cluster}",
         lifecycle_uri=f"s3://{cluster}-assets/lifecycle",
         lustre_dns_name=f"fs-00000000000000000.fsx.{plan.place.region}.amazonaws.com",
         lustre_mount_name="fsx00000",

@@ -73,12 +73,10 @@ def needed_actions(
 def render_role(permissions: Permissions, request: PlanRequest, role: NamedRole, account: Account) -> RenderedPolicy:
     """The policy of a role, to be attached to it by whoever keeps it."""
     whole = account_of(request, account)
-    parts = [permissions.policy(part) for part in needs(request, role)]
     statements = [
         policy_statement(each, actions, whole, facts.name)
-        for facts in parts
+        for facts in map(permissions.policy, needs(request, role))
         for each, actions in sorted_actions(permissions, facts)
         if whole.resources(each)
     ]
-    holds = f"{role.name}: {'; '.join(facts.holds for facts in parts)}"
-    return rendered_policy(f"role_{role.use.key}", holds, statements)
+    return rendered_policy(f"role_{role.use.key}", f"what role {role.name} needs as {role.path}", statements)

@@ -50,7 +50,12 @@ def formats(action):
 
 
 def fits(arn, form):
-    """Whether an ARN, itself perhaps with wildcards, can be of a format: both may stand for the same resource."""
+    """Whether an ARN, itself perhaps with wildcards, can be of a format: both may stand for the same resource.
+
+    The service is compared by itself: a wildcard at an end could stand for the whole of another ARN.
+    """
+    if arn != "*" and arn.split(":")[2] != form.split(":")[2]:
+        return False
     return _meet(re.sub(r"\$\{[^}]*\}", "*", form), arn)
 
 

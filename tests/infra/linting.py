@@ -1,13 +1,15 @@
-"""cfn-lint over the templates of an assembly."""
+"""cfn-lint, and the Service Authorization Reference, over the templates of an assembly."""
 
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.infra.template_policies import policy_complaints
+
 
 def complaints(folder, region):
-    """What cfn-lint has against the templates in a folder, for the region that they are for."""
+    """What they have against the templates in a folder, for the region that they are for."""
     files = [str(path) for path in sorted(folder.glob("*.template.json"))]
     assert files
     # W6001: the training stack's outputs repeat ids of the other stacks, so that the launcher reads one stack.
@@ -18,4 +20,5 @@ def complaints(folder, region):
     )
     # 2, 4, 8 and their sums are findings; without a word on either stream nothing was looked at in error.
     assert not answer.stderr, answer.stderr
-    return json.loads(answer.stdout)
+    policies = [each for path in files for each in policy_complaints(json.loads(Path(path).read_text("utf-8")))]
+    return [*json.loads(answer.stdout), *policies]

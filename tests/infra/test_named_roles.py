@@ -12,7 +12,14 @@ from launcher.catalog.permissions import load_permissions
 from launcher.model.enums import TargetKind
 from launcher.model.named_role import named_roles
 from launcher.model.target import TARGETS
-from launcher.rendering.policies import BOUNDARY, PERSON, TARGET_POLICIES, Account, render_policy
+from launcher.rendering.policies import (
+    BOUNDARY,
+    PERSON,
+    TARGET_POLICIES,
+    Account,
+    execution_policies,
+    render_policy,
+)
 from launcher.rendering.role_policies import needed_actions, render_role
 from tests.infra.iam import ACCOUNT, actions, allows, listed, misplaced, unknown_actions
 from tests.infra.registry import schemas
@@ -113,7 +120,12 @@ def test_control_plane_and_pods_get_them(stacks, kind):
 
 # --------------------------------------------------------------------------------------------------- who may give them
 
-GIVEN = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None, lists={"roles": tuple(ROLES.values())})
+GIVEN = Account(
+    id=ACCOUNT,
+    qualifier="hnb659fds",
+    boundary_arn=None,
+    lists={"roles": tuple(ROLES.values()), "machines": (ROLES["nodes"],)},
+)
 FREE = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
 
 
@@ -234,6 +246,20 @@ def test_machines_of_a_parallelcluster_need_what_its_own_source_gives_them(key, 
     lacking = given - wanted("parallelcluster", key)
     # The zone's records are taken away by a function with a role of its own.
     assert {each for each in lacking if each.partition(":")[0] not in CONDITIONAL} <= {"route53:ListResourceRecordSets"}
+
+
+def test_policies_stay_short_enough_with_the_longest_names_of_roles():
+    longest = f"arn:aws-us-gov:iam::{ACCOUNT}:role/{'r' * 64}"
+    account = Account(
+        id=ACCOUNT,
+        partition="aws-us-gov",
+        qualifier="q" * 10,
+        boundary_arn=f"arn:aws-us-gov:iam::{ACCOUNT}:policy/{'b' * 128}",
+        data_buckets=("d" * 63,) * 3,
+        lists={"roles": (longest,) * 3, "machines": (longest,)},
+    )
+    for name in (*execution_policies(), PERSON, BOUNDARY):
+        assert render_policy(PERMISSIONS, name, account).characters <= 6144, name
 
 
 def test_each_part_has_a_name_of_its_own():

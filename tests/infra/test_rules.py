@@ -1,9 +1,15 @@
-"""The rules of others: CDK's own validation, cdk-nag, cfn-lint, CloudFormation's limits."""
+"""The rules of others: CDK's own validation, cdk-nag, cfn-lint, IAM's reference, CloudFormation's limits."""
 
 import json
 import re
 
+import pytest
+
+from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES, HYPERPOD_FILES, PLAN_FILES
 from tests.infra.linting import complaints
+from tests.infra.serving.conftest import FILES as ENDPOINTS
+from tests.infra.template_policies import policy_complaints
+from tests.plans import ROOT
 
 ACCEPTED = (
     (
@@ -72,6 +78,60 @@ def test_cfn_lint_finds_what_is_wrong(tmp_path):
     wrong = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"Nonsense": 1}}}}
     (tmp_path / "x.template.json").write_text(json.dumps(wrong))
     assert [each["Rule"]["Id"] for each in complaints(tmp_path, "us-east-2")] == ["E3002"]
+
+
+@pytest.mark.parametrize(
+    "action,resource,wrong",
+    [
+        ("s3:GetObjects", "*", "no such action"),
+        ("s3:GetObject", {"Fn::GetAtt": ["Log", "Arn"]}, "not on"),
+        ("s3:GetObject", {"Fn::GetAtt": ["Store", "Arn"]}, "not on"),
+        ("s3:GetObject", {"Fn::Join": ["", [{"Fn::GetAtt": ["Store", "Arn"]}, "/jobs/*"]]}, None),
+        (
+            "sagemaker:ListClusterNodes",
+            {"Fn::Sub": "arn:aws:sagemaker:us-east-2:${AWS::AccountId}:endpoint/x"},
+            "not on",
+        ),
+    ],
+)
+def test_a_policy_that_iam_would_never_apply_is_seen(action, resource, wrong):
+    document = {"Statement": [{"Effect": "Allow", "Action": action, "Resource": resource}]}
+    template = {
+        "Resources": {
+            "Store": {"Type": "AWS::S3::Bucket"},
+            "Log": {"Type": "AWS::Logs::LogGroup"},
+            "Role": {"Type": "AWS::IAM::ManagedPolicy", "Properties": {"PolicyDocument": document}},
+        }
+    }
+    assert [found.startswith(wrong) for _, found, _ in policy_complaints(template)] == ([True] if wrong else [])
+
+
+FURTHER = {path.parent.name: path for path in sorted((ROOT / "examples").glob("*/plan.yaml"))}
+"""Plans with a trainer of their own beside them."""
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_the_examples_with_a_trainer_hold_to_them_too(synthesised, plan_at, name):
+    made = synthesised(plan_at(FURTHER[name]), usd_per_hour="21.960000")
+    assert [each for each in made.violations if accepted(*each) is None] == []
+    assert complaints(made.folder, made.plan.place.region) == []
+
+
+WITHOUT_STACKS = {
+    "kubernetes/": "jobs for clusters that exist",
+    "open/": "a choice is left, which the launcher makes",
+    "serve/pinned/llama31-8b-eks.yaml": "manifests alone",
+    "serve/": "a choice is left, or Bedrock serves it",
+}
+
+
+def test_every_example_is_held_to_them_or_has_no_stack():
+    folder = ROOT / "examples"
+    held = {*PLAN_FILES.values(), *EKS_FILES.values(), *HYPERPOD_FILES.values(), *HYPERPOD_EKS_FILES.values()}
+    held |= {*FURTHER.values(), *ENDPOINTS.values()}
+    for path in folder.rglob("*.yaml"):
+        reasons = [each for each in WITHOUT_STACKS if str(path.relative_to(folder)).startswith(each)]
+        assert path in held or reasons, path
 
 
 def test_templates_stay_far_from_the_limits(assembly):

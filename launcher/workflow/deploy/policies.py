@@ -8,7 +8,7 @@ from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.named_role import NamedRole, named_roles
 from launcher.model.request import DEFAULT_QUALIFIER, PlanRequest
-from launcher.model.target import target_of
+from launcher.model.target import SAGEMAKER, target_of
 from launcher.rendering.policies import (
     BOUNDARY,
     DOCTOR,
@@ -78,7 +78,10 @@ def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPoli
         qualifier=qualifier or DEFAULT_QUALIFIER,
         boundary_arn=boundary,
         data_buckets=tuple(sorted(buckets)),
-        lists={"roles": tuple(sorted({each.arn for each in named.values()}))},
+        lists={
+            "roles": tuple(sorted({each.arn for each in named.values()})),
+            "machines": tuple(sorted({each.arn for each in named.values() if each.use.service == SAGEMAKER})),
+        },
     )
     permissions, names = load_permissions(), execution_policies(targets)
     return AccountPolicies(

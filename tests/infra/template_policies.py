@@ -1,0 +1,88 @@
+"""The policies in a template, held against the Service Authorization Reference: every action there is, on its own kind.
+
+What refers to another resource is given an ARN of that resource's kind, so that a statement on the wrong resource is
+seen; what is joined with text is a wildcard there.
+"""
+
+from tests.infra.iam import ACCOUNT, fits, formats, listed, unknown_actions
+
+_PLACE = f"us-east-2:{ACCOUNT}"
+ARNS = {
+    "AWS::CloudWatch::Alarm": f"arn:aws:cloudwatch:{_PLACE}:alarm:x",
+    "AWS::EKS::Cluster": f"arn:aws:eks:{_PLACE}:cluster/x",
+    "AWS::IAM::Role": f"arn:aws:iam::{ACCOUNT}:role/x",
+    "AWS::Lambda::Function": f"arn:aws:lambda:{_PLACE}:function:x",
+    "AWS::Logs::LogGroup": f"arn:aws:logs:{_PLACE}:log-group:x:*",
+    "AWS::S3::Bucket": "arn:aws:s3:::x",
+    "AWS::SNS::Topic": f"arn:aws:sns:{_PLACE}:x",
+}
+"""An ARN of each kind of resource that a policy of ours refers to."""
+PSEUDO = {
+    "AWS::AccountId": ACCOUNT,
+    "AWS::Partition": "aws",
+    "AWS::Region": "us-east-2",
+    "AWS::StackId": f"arn:aws:cloudformation:{_PLACE}:stack/x/y",
+}
+DOCUMENTS = {
+    "AWS::IAM::ManagedPolicy": ("PolicyDocument",),
+    "AWS::IAM::Policy": ("PolicyDocument",),
+    "AWS::IAM::Role": ("AssumeRolePolicyDocument",),
+    "AWS::S3::BucketPolicy": ("PolicyDocument",),
+    "AWS::SNS::TopicPolicy": ("PolicyDocument",),
+}
+
+
+def policies(template):
+    """Every policy of a template, with the logical id of what has it."""
+    for key, resource in template["Resources"].items():
+        properties = resource.get("Properties", {})
+        for name in DOCUMENTS.get(resource["Type"], ()):
+            yield key, properties[name]
+        if resource["Type"] == "AWS::IAM::Role":
+            for each in properties.get("Policies", ()):
+                yield key, each["PolicyDocument"]
+
+
+def policy_complaints(template):
+    """What is wrong with the policies of a template: logical id, statement, action."""
+    found = []
+    for key, document in policies(template):
+        found += [(key, "no such action", action) for action in unknown_actions(document)]
+        for each in document["Statement"]:
+            arns = [text(value, template) for value in listed(each.get("Resource", []))]
+            for action in listed(each["Action"]):
+                if arns and arns != ["*"] and not placed(action, arns):
+                    found.append((key, f"not on {', '.join(arns)}", action))
+    return found
+
+
+def placed(action, arns):
+    """Whether some of a statement's resources can be an action's own; of a pattern, any of its actions'."""
+    service, _, name = action.partition(":")
+    if "*" in name:
+        return any(arn.split(":")[2] == service for arn in arns)
+    return any(fits(arn, form) for arn in arns for form in formats(action))
+
+
+def text(value, template):
+    """A template's value as the ARN that it may be."""
+    if isinstance(value, str):
+        return value
+    ((name, of),) = value.items()
+    if name == "Fn::Join":
+        return of[0].join(text(part, template) for part in of[1])
+    if name == "Fn::Sub":
+        return of.replace("${AWS::AccountId}", ACCOUNT)
+    return _alone(name, of, template)
+
+
+def _alone(name, of, template):
+    """What a reference stands for; an import is of the resource that its export's name says."""
+    key = of[0] if isinstance(of, list) else of
+    if name == "Fn::ImportValue":
+        return ARNS["AWS::S3::Bucket"] if "Bucket" in key and "Arn" in key else "*"
+    if key in PSEUDO:
+        return PSEUDO[key]
+    kind = template["Resources"].get(key, {}).get("Type")
+    is_arn = (name == "Ref" and kind == "AWS::SNS::Topic") or (isinstance(of, list) and "Arn" in of[1])
+    return ARNS[kind] if is_arn else "*"
