@@ -120,7 +120,8 @@ def entry_of_line(line: str) -> LedgerEntry | None:
         (name, run, origin, begun, ended, status, simulated, monthly, target, instance_type, nodes, region, option,
          quoted, rate, hours, used, billed, tokens, epochs, interruptions, lost, tags) = line.split("\t")
         # fmt: on
-        return LedgerEntry(
+        # As a tuple: its own way in would take each field by its name once more.
+        found = (
             name,
             run,
             origin,
@@ -135,9 +136,9 @@ def entry_of_line(line: str) -> LedgerEntry | None:
             region,
             option,
             _span(quoted) if quoted else None,
-            Decimal(rate) if rate else None,
+            _usd(rate) if rate else None,
             float(hours),
-            Decimal(used) if used else None,
+            _usd(used) if used else None,
             Decimal(billed) if billed else None,
             int(tokens) if tokens else None,
             float(epochs) if epochs else None,
@@ -145,6 +146,7 @@ def entry_of_line(line: str) -> LedgerEntry | None:
             float(lost),
             _tags(tags) if tags else {},
         )
+        return tuple.__new__(LedgerEntry, found)
     except (ArithmeticError, TypeError, ValueError):
         return None
 
@@ -157,6 +159,10 @@ def _span(text: str) -> UsdRange:
     """A quote; the runs of one plan have the same one."""
     low, mid, high = text.split(" ")
     return UsdRange(low=Decimal(low), mid=Decimal(mid), high=Decimal(high))
+
+
+_usd = lru_cache(maxsize=65536)(Decimal)
+"""Dollars; the runs of one plan have the same rate, and many the same hours."""
 
 
 @lru_cache(maxsize=4096)

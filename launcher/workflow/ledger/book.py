@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 
 from launcher.model.errors import UnreadableInputError
@@ -26,7 +26,8 @@ def folder_ledger(root: Path) -> Ledger:
     unread: list[tuple[str, str]] = []
     for name, run, path, stamp in _folders(root / RUNS):
         key = f"{name}/{run}"
-        entry = entry_of_line(known[key][1]) if key in known and known[key][0] == stamp else None
+        listed = known.get(key)
+        entry = entry_of_line(listed[1]) if listed is not None and listed[0] == stamp else None
         if entry is None:
             # Loaded where a folder is read alone: that takes a third of the time of a listing from the index.
             from launcher.workflow.ledger.entries import entry_of
@@ -60,6 +61,10 @@ def _folders(runs: Path) -> Iterator[tuple[str, str, str, str]]:
         plans = [(each.name, each.path) for each in names if each.is_dir()]
     for name, path in plans:
         with os.scandir(path) as found:
-            for each in found:
-                if each.is_dir(follow_symlinks=False):
-                    yield name, each.name, each.path, str(each.stat(follow_symlinks=False).st_mtime_ns)
+            folders = [each for each in found if each.is_dir(follow_symlinks=False)]
+        # In the order of their names, which are moments: what is nearly sorted is sorted in a third of the time.
+        for each in sorted(folders, key=_NAME, reverse=True):
+            yield name, each.name, each.path, str(each.stat(follow_symlinks=False).st_mtime_ns)
+
+
+_NAME = attrgetter("name")
