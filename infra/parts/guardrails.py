@@ -315,9 +315,10 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     prepaid = is_prepaid(plan.place.option)
     bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
     guard, serve = guard_of(plan), plan.request.workload.serve
-    said = []
+    said: list[str] = []
     if prepaid:
-        said.append(f"the {bought} is prepaid: its nodes are never stopped")
+        told = f"; where they do nothing for {minutes:g} minutes, people are told once a day"
+        said.append(f"the {bought} is prepaid: its nodes are never stopped{told * bool(minutes and guard.idle)}")
     if settings.ttl_h is None:
         said.append("no time to live (guardrails.ttl_h)")
     elif prepaid:

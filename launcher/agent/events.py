@@ -16,6 +16,8 @@ def utc_now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+FORECAST = "forecast"
+"""The event of a job that will cost more than its budget, or other than it was quoted."""
 NEWER = "a newer checkpoint is whole"
 """Why a checkpoint was dropped, where nothing is lost by it."""
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from launcher.model.hyperpod import is_prepaid
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.monitoring import (
@@ -95,8 +94,7 @@ def metrics(
         of_cluster = len(guard_metrics(rated=True, stops=stops)) + head.metrics
         reports = HEAD_NODE_REPORTS_PER_HOUR if head.metrics else 0
         cluster_calls = GUARD_CALLS_PER_HOUR * (GUARD_REQUESTS + stops) + reports
-        # Only a fleet that may be stopped is looked at for idleness.
-        if guard is not None and not is_prepaid(place.option):
+        if guard is not None:
             calls += GUARD_CALLS_PER_HOUR * (guard.metrics_a_look + guard.metrics_a_node * place.nodes)
     if not of_nodes and not of_cluster:
         return

@@ -146,11 +146,17 @@ class Guard:
         self.measure(len(nodes), began)
         self.watch_sum(len(nodes))
         self.watch_time(began, len(nodes))
-        if not self.settings.prepaid and self.all_idle(nodes):
+        folder = None if self.settings.folder is None else Folder(self.client("s3"), self.settings.folder)
+        if self.all_idle(nodes):
             minutes = round(self.settings.idle.total_seconds() / 60)
-            self.stop(f"its {len(nodes)} nodes have done nothing for {minutes} minutes", len(nodes))
-        if self.settings.folder is not None:
-            Folder(self.client("s3"), self.settings.folder).pass_on(self.now, self.tell)
+            idle = f"its {len(nodes)} nodes have done nothing for {minutes} minutes"
+            if not self.settings.prepaid:
+                self.stop(idle, len(nodes))
+            elif folder is not None:
+                rate, go_on = self.settings.usd_per_node_hour, self.settings.cluster
+                folder.tell_idle(self.now, self.tell, idle, None if rate is None else rate * len(nodes), go_on)
+        if folder is not None:
+            folder.pass_on(self.now, self.tell)
 
     def nodes(self) -> list[Node]:
         """The running compute nodes, as EC2 describes them."""

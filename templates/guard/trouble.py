@@ -68,6 +68,25 @@ class Folder:
         for each in said:
             self.s3.delete_object(Bucket=self.bucket, Key=each.key)
 
+    def tell_idle(
+        self, now: datetime, tell: Callable[[str, str], None], idle: str, usd_per_hour: float | None, cluster: str
+    ) -> None:
+        """Tell people of reserved machines that nobody uses, once a day.
+
+        Args:
+            now: the moment.
+            tell: takes a subject and a text.
+            idle: what is idle and for how long, in words.
+            usd_per_hour: what they cost by the quote; None where the guard was not told.
+            cluster: which plans name that want them.
+        """
+        costs = "at a rate that the guard was not told" if usd_per_hour is None else f"${usd_per_hour:,.2f} an hour"
+        text = f"{idle}: {costs}, paid for whatever runs. A plan with target.cluster: {cluster} uses them."
+        try:
+            self.once(f"idle-{now:%Y-%m-%d}", now, lambda: tell("reserved nodes idle", text))
+        except ClientError as refusal:
+            print(f"idle nodes are not told of: {refusal}")  # noqa: T201 - the function's log
+
     def said(self) -> list[Said]:
         """What jobs have left, oldest first.
 

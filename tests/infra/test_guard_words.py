@@ -70,6 +70,25 @@ def test_people_are_told_what_was_dropped_and_why_and_once(aws, store, look):
     assert not any("/trouble/" in key for key in left(store))
 
 
+def test_reserved_nodes_that_do_nothing_are_told_once_a_day_with_their_price(aws, store, look):
+    def idle(guard):
+        guard.all_idle = lambda _: True
+        guard.nodes = lambda: [{}, {}]
+        return guard
+
+    block = {"PREPAID": "true", "USD_PER_NODE_HOUR": "31.464"}
+    look(0, idle, **block)
+    ((subject, text),) = aws.messages
+    assert subject == "slipway tiny: reserved nodes idle"
+    assert "its 2 nodes have done nothing for 60 minutes: $62.93 an hour, paid for whatever runs" in text
+    assert aws.fleet == "RUNNING"
+    look(1, idle, **block)
+    assert aws.messages == []
+    look(288, idle, PREPAID="true")
+    ((_, text),) = aws.messages
+    assert "at a rate that the guard was not told" in text
+
+
 def test_what_comes_later_is_told_later(aws, store, look):
     word(store, 1)
     look()

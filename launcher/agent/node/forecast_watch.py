@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from launcher.agent.events import EventLog
+from launcher.agent.events import FORECAST, EventLog
 from launcher.agent.forecast import HOUR_S, LINES, Point, beyond, hours_of_earlier, left_hours, point_of
 
-FORECAST = "forecast"
-"""The event; its `kind` says what is beyond what, its `reason` says it in words."""
 HOLDS_S = 600.0
 """For so long a forecast has to be beyond: the first steps compile and fill caches."""
 _MOST_BYTES = 16 << 20
