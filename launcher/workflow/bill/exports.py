@@ -18,12 +18,11 @@ from typing import IO, NamedTuple
 from launcher.aws.objects import Objects, StoredObject
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.workflow.bill.parquet import parquet_lines
 
-SUFFIXES = (".csv", ".csv.gz", ".csv.zip", ".zip")
+SUFFIXES = (".csv", ".csv.gz", ".csv.zip", ".zip", ".parquet")
 PERIOD = re.compile(r"BILLING_PERIOD=(\d{4}-\d{2})|(\d{8})-\d{8}")
 """The folder of a billing period: of a data export, and of the older report."""
-NO_PARQUET = "Parquet is not read: that would take a library of 40 MB"
-"""Size of the wheel of pyarrow."""
 
 
 class ExportFile(NamedTuple):
@@ -44,10 +43,6 @@ def export_files(place: str, environment: Mapping[str, str], region: str) -> tup
     found = _stored(place, environment, region) if place.startswith("s3://") else _on_disk(Path(place))
     good = [each for each in found if each.name.lower().endswith(SUFFIXES)]
     if not good:
-        parquet = [each for each in found if each.name.lower().endswith(".parquet")]
-        if parquet:
-            hint = "make an export of Format TEXT_OR_CSV and Compression GZIP"
-            raise UnreadableInputError(f"{place} holds {len(parquet)} Parquet files; {NO_PARQUET}", hint=hint)
         raise UnreadableInputError(f"{place} holds no export: expected {', '.join(SUFFIXES)}")
     return _newest_versions(good)
 
@@ -96,7 +91,7 @@ def opened(file: ExportFile) -> Iterator[Iterable[str]]:
     """The lines of a file, unpacked.
 
     Raises:
-        UnreadableInputError: it is damaged.
+        UnreadableInputError: it is damaged, or a Parquet file where pyarrow is not installed.
     """
     with TemporaryFile() as kept:
         file.fetch(kept)
@@ -109,6 +104,8 @@ def opened(file: ExportFile) -> Iterator[Iterable[str]]:
             elif name.endswith(".zip"):
                 with zipfile.ZipFile(kept) as packed, packed.open(packed.namelist()[0]) as inner:
                     yield TextIOWrapper(inner, encoding="utf-8", newline="")
+            elif name.endswith(".parquet"):
+                yield parquet_lines(kept, file.name)
             else:
                 yield TextIOWrapper(kept, encoding="utf-8", newline="")
         except (EOFError, IndexError, OSError, zipfile.BadZipFile) as problem:
@@ -146,7 +143,7 @@ def _stored(place: str, environment: Mapping[str, str], region: str) -> list[Exp
     if not bucket:
         raise UnreadableInputError(f"{place} names no bucket", hint="s3://BUCKET/PREFIX")
     session = Session(environment=environment, region=region)
-    if key.lower().endswith((*SUFFIXES, ".parquet")):
+    if key.lower().endswith(SUFFIXES):
         folder, _, name = key.rpartition("/")
         store = Objects.at(session, f"s3://{bucket}/{folder}")
         found = store.find(name)

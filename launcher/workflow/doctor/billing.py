@@ -6,6 +6,7 @@ from launcher.aws import data_exports
 from launcher.aws.cost_tags import ACTIVE, tag_states
 from launcher.aws.data_exports import DataExport
 from launcher.model.diagnosis import Check, advice, failed, ok, unknown
+from launcher.workflow.bill.parquet import INSTALL, readable
 from launcher.workflow.doctor.examination import Examination, Subject
 
 COST_TAGS = ("slipway:cluster", "slipway:plan")
@@ -32,8 +33,8 @@ def cost_tags(subject: Subject) -> Iterator[Check]:
 
 TABLES = ("COST_AND_USAGE_REPORT", "FOCUS_1_0", "FOCUS_1_2")
 """How the tables are called that `report --billed --export` reads."""
-READ = "TEXT_OR_CSV"
-"""The format of files that it reads."""
+READ, PARQUET = "TEXT_OR_CSV", "PARQUET"
+"""The formats of files that it reads."""
 NO_EXPORT = "none: report --billed asks Cost Explorer, which has days and not hours, and no fee of a reservation"
 NEW_EXPORT = "aws bcm-data-exports create-export: table COST_AND_USAGE_REPORT, Format TEXT_OR_CSV, Compression GZIP"
 
@@ -54,7 +55,9 @@ def _export(each: DataExport, asked: str) -> Check:
     if each.status != data_exports.HEALTHY:
         why = each.reason.lower().replace("_", " ") or "no reason is given"
         return advice("bill export", asked, f"{each.name} is {each.status.lower()}: {why}", NEW_EXPORT)
-    if each.file_format != READ:
+    if each.file_format == PARQUET and not readable():
+        return advice("bill export", asked, f"{each.name} writes {PARQUET}, which takes pyarrow to read", INSTALL)
+    if each.file_format not in (READ, PARQUET):
         return advice("bill export", asked, f"{each.name} writes {each.file_format}, which is not read", NEW_EXPORT)
     return ok("bill export", asked, f"{each.name}: report NAME --billed --export {each.place}")
 

@@ -5,6 +5,8 @@ import gzip
 import io
 import json
 import os
+import subprocess
+import sys
 import time
 import zipfile
 from datetime import UTC, datetime
@@ -21,6 +23,7 @@ from launcher.workflow.bill.quoted import quoted_lines
 from launcher.workflow.bill.reconcile import reconcile
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[3]
 NISE = HERE / "nise_cur.csv"
 ALL = Period(datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
 TAG = ("slipway:cluster", "nised")
@@ -54,6 +57,66 @@ def test_a_generated_report_is_reconciled_to_the_cent(quotes):
     head = next(each for each in paid.lines if each.line.names == ("head node m6i.xlarge",))
     assert (head.quantity, head.usd) == (24, Decimal("4.608"))
     assert {each.usage_type for each in paid.unquoted} >= {"Requests-Tier2", "USE1-EBS:VolumeUsage"}
+
+
+IN_PARQUET = """
+import json, sys
+sys.path.append(sys.argv[1])
+from pathlib import Path
+import pyarrow.csv as table, pyarrow.parquet as parquet, pyarrow as pa
+from datetime import UTC, datetime
+from launcher.model.bill import Period
+from launcher.model.errors import SlipwayError
+from launcher.records.bill_rows import RowReader
+from launcher.workflow.bill.exports import export_files, opened
+
+folder = Path(sys.argv[2])
+whole = table.read_csv(sys.argv[3])
+period = Period(datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
+
+def read(place):
+    reader, found = RowReader(tag=("slipway:cluster", "nised"), period=period), []
+    for each in export_files(str(place), {}, "us-east-1"):
+        with opened(each) as lines:
+            found += reader.rows(lines, each.name)
+    return found
+
+# As the older report has it: a column a tag.
+parquet.write_table(whole, folder / "older.parquet")
+same = read(folder / "older.parquet") == read(sys.argv[3])
+# As CUR 2.0 has it: other names, moments as timestamps, and all tags in one map column.
+tag = "resourceTags/user:slipway:cluster"
+tags = [[("user_slipway_cluster", value)] if value else [] for value in whole[tag].to_pylist()]
+kept = {}
+for name in whole.column_names:
+    if name.startswith("resourceTags/"):
+        continue
+    group, _, own = name.partition("/")
+    snake = "".join("_" + each.lower() if each.isupper() else each for each in f"{group}_{own[:1].lower()}{own[1:]}")
+    kept[snake] = whole[name]
+kept["resource_tags"] = pa.array(tags, pa.map_(pa.string(), pa.string()))
+parquet.write_table(pa.table(kept), folder / "newer.parquet", compression="snappy")
+data = (folder / "older.parquet").read_bytes()
+(folder / "cut.parquet").write_bytes(data[: len(data) // 2])
+try:
+    read(folder / "cut.parquet")
+    refused = ""
+except SlipwayError as problem:
+    refused = problem.message
+print(json.dumps({"same": same, "newer": read(folder / "newer.parquet") == read(sys.argv[3]), "refused": refused}))
+"""
+
+
+@pytest.mark.focus
+def test_parquet_is_read_as_the_csv_of_the_same_rows(tmp_path):
+    """With the pyarrow that the FOCUS validator brings, in a process of its own."""
+    (packages,) = (ROOT / ".venv-focus").glob("lib/python*/site-packages")
+    command = [sys.executable, "-c", IN_PARQUET, packages, tmp_path, NISE]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["same"], found["newer"]) == (True, True)
+    assert found["refused"].startswith("cannot read cut.parquet: ")
 
 
 @pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
@@ -176,7 +239,7 @@ def test_a_cell_that_cannot_be_read_is_named(tmp_path, change, said):
     assert said in refusal.value.message
 
 
-def test_what_is_no_export_is_refused_with_what_is(tmp_path):
+def test_what_is_no_export_is_refused_with_what_is(tmp_path, monkeypatch):
     def refusal(make):
         path = tmp_path / "x"
         for each in path.glob("*") if path.is_dir() else ():
@@ -188,7 +251,8 @@ def test_what_is_no_export_is_refused_with_what_is(tmp_path):
         assert found.value.exit_code == 2
         return f"{found.value.message} {found.value.hint}"
 
-    assert "Parquet is not read" in refusal(lambda path: (path / "a.parquet").write_bytes(b"PAR1"))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install pyarrow" in refusal(lambda path: (path / "a.parquet").write_bytes(b"PAR1"))
     assert "holds no export" in refusal(lambda path: None)
     assert "no column" in refusal(lambda path: (path / "a.csv").write_text("a,b\n1,2\n"))
     assert "cannot read a.csv.gz" in refusal(lambda path: (path / "a.csv.gz").write_bytes(b"no gzip"))

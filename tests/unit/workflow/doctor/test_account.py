@@ -1,5 +1,7 @@
 """The doctor on credentials, region, bootstrap, rights and advice."""
 
+import sys
+
 import pytest
 
 from launcher.model.diagnosis import Outcome
@@ -162,7 +164,8 @@ def exported(account, *pairs):
     account.canned["bcm-data-exports.GetExport"] = lambda sent: {"Export": known[sent["ExportArn"]]}
 
 
-def test_exports_of_the_bill_are_told_and_stop_nothing(account, examined, plan):
+def test_exports_of_the_bill_are_told_and_stop_nothing(account, examined, plan, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     exported(account, an_export("no-bill", table="CARBON_EMISSIONS"))
     (none,) = named(examined(plan(), billing=True), "bill export")
     assert (none.result, "Cost Explorer" in none.got) == (Outcome.ADVICE, True)
@@ -174,6 +177,7 @@ def test_exports_of_the_bill_are_told_and_stop_nothing(account, examined, plan):
     assert [each.result for each in (broken, parquet)] == [Outcome.ADVICE, Outcome.ADVICE]
     assert "insufficient permission" in broken.got
     assert "PARQUET" in parquet.got
+    assert parquet.fix == "pip install pyarrow"
 
 
 @pytest.mark.parametrize("name", ["ce.ListCostAllocationTags", "bcm-data-exports.ListExports"])

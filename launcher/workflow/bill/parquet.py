@@ -1,0 +1,85 @@
+"""Parquet files of a billing export as lines of CSV, as the same export would have them in its other format.
+
+AWS Data Exports writes a map column (tags) into CSV as JSON, and moments as ISO in UTC (user guide, table dictionary).
+pyarrow is loaded when a Parquet file is met, where somebody has installed it.
+"""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from typing import IO, Any
+
+from launcher.model.errors import UnreadableInputError
+
+ROWS = 10_000
+"""Read at once: a month of a large account does not fit into memory."""
+INSTALL = "pip install pyarrow"
+"""No requirement and no extra: a wheel of 40 MB, for those alone whose bill is exported in this format."""
+
+
+def readable() -> bool:
+    """Whether the library is installed."""
+    return find_spec("pyarrow") is not None
+
+
+def parquet_lines(file: IO[bytes], name: str) -> Iterator[str]:
+    """The lines of CSV of a Parquet file, its columns first.
+
+    Raises:
+        UnreadableInputError: the file is damaged, or pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as problem:
+        hint = f"{INSTALL}, or make an export of Format TEXT_OR_CSV and Compression GZIP"
+        raise UnreadableInputError(f"{name} is a Parquet file, and reading one takes pyarrow", hint=hint) from problem
+    try:
+        table = parquet.ParquetFile(file)
+        names = table.schema_arrow.names
+        yield from _written([names])
+        for batch in table.iter_batches(batch_size=ROWS):
+            columns = [batch.column(index).to_pylist() for index in range(len(names))]
+            yield from _written([_cell(each) for each in row] for row in zip(*columns, strict=True))
+    except (OSError, pa.ArrowException) as problem:
+        raise UnreadableInputError(f"cannot read {name}: {problem}") from problem
+
+
+class _Line:
+    """What csv writes a row to."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        """Keep a row."""
+        self.text = text
+        return len(text)
+
+
+def _written(rows: Iterable[list[str]]) -> Iterator[str]:
+    """Rows as lines of CSV."""
+    line = _Line()
+    writer = csv.writer(line)
+    for row in rows:
+        writer.writerow(row)
+        yield line.text
+
+
+def _cell(value: Any) -> str:
+    """A value as the CSV of the same export has it.
+
+    >>> _cell(None), _cell(datetime(2026, 11, 20, 10, tzinfo=UTC)), _cell([("team", "speech")])
+    ('', '2026-11-20T10:00:00Z', '{"team": "speech"}')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, list | dict):
+        pairs = value.items() if isinstance(value, dict) else value
+        return json.dumps({str(key): each for key, each in pairs}, default=str) if value else ""
+    return str(value)
