@@ -5,6 +5,7 @@ file's hash. Written for Python 3.6 and later, so that a node with an old one ge
 annotations stand in quotes, and nothing is imported from elsewhere.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -95,8 +96,9 @@ def cache_roots() -> "list[Path]":
     roots = [
         Path(os.environ.get(CACHE_VARIABLE, "")),
         Path(home, *([] if os.environ.get("XDG_CACHE_HOME") else [".cache"]), "slipway-agent"),
-        Path(tempfile.gettempdir(), f"slipway-agent-{os.getuid()}"),
     ]
+    with contextlib.suppress(OSError):  # where nothing can be written there is none, and it may be unpacked already
+        roots.append(Path(tempfile.gettempdir(), f"slipway-agent-{os.getuid()}"))
     return [root for root in roots if root.is_absolute()]
 
 
@@ -116,6 +118,7 @@ def is_complete(folder: Path, entries: "list[zipfile.ZipInfo]") -> bool:
 
 if __name__ == "__main__":
     code = start(Path(sys.argv[0]), sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # of a log on a full disk: the code counts
+            stream.flush()
     os._exit(code)  # a transfer that was given up may still hang in a thread; the node does not wait for it

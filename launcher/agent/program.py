@@ -1,6 +1,7 @@
 """The agent's command line: `slipway-agent.pyz run --config job.json`."""
 
 import argparse
+import contextlib
 import os
 import platform
 import sys
@@ -34,5 +35,6 @@ def main(arguments: Sequence[str], *, build: str = "source") -> int:
         return int(session.run())
     except AgentError as error:
         # In one write, however Python buffers: the agents of other nodes write into the same log.
-        sys.stderr.write("".join(f"slipway-agent: {line}\n" for line in str(error).splitlines()))
+        with contextlib.suppress(OSError):  # of a log on a full disk: the code counts
+            sys.stderr.write("".join(f"slipway-agent: {line}\n" for line in str(error).splitlines()))
         return error.exit_code

@@ -5,13 +5,17 @@ books, its log, its event file, the trainer's checkpoint and the restore alike. 
 refuses what is signed at another time than its own; and it jumps, by hours and years, in a process that runs.
 """
 
+import os
 import random
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from launcher.agent import exits
+from launcher.agent.build import build
 from tests.attack.test_kills import TRAINER, Bucket
 from tests.sandbox.agent.conftest import ROOT
 
@@ -46,8 +50,24 @@ def test_a_full_disk(node, bucket, seed, rounds, capsys):
     assert node.restored(rounds + 2) >= max(stored)
     assert "torn" not in "".join(node.output())
     assert not [line for line in node.output() if "agent" in line and line.startswith("  File")]
+    assert set(codes) <= {0, 1, 70, 74}  # 1 is the trainer's own
     with capsys.disabled():
         print(f"\n{rounds} full disks, seed {seed}: exit codes {dict(sorted(codes.items()))}")  # noqa: T201
+
+
+@pytest.mark.parametrize("single", [True, False], ids=["the single file", "the source"])
+def test_the_code_of_an_agent_whose_log_takes_nothing_more(tmp_path, single):
+    """The batch script goes by it: what was interrupted is to come back though the disk is full."""
+    file = tmp_path / "agent.pyz"
+    program = [sys.executable, str(file)] if single else [sys.executable, "-m", "launcher.agent"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    if single:
+        build(file)
+        subprocess.run([*program, "--version"], env=environment, check=True, capture_output=True)
+    with (tmp_path / "log").open("w") as log:
+        words = ["prlimit", "--fsize=0", *program, "run", "--config", "nothing"]
+        left = subprocess.run(words, env=environment, stdout=log, stderr=log, check=False)
+    assert (left.returncode, (tmp_path / "log").read_text()) == (exits.BAD_JOB, "")
 
 
 def test_a_clock_that_s3_does_not_believe(node, bucket, front):
