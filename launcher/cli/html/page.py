@@ -24,8 +24,12 @@ p{margin:.3rem 0;overflow-wrap:anywhere}
 .lead{font-size:1.1rem}.soft,figcaption,footer{color:var(--soft);font-size:.9rem}
 figure{margin:0;overflow-x:auto}svg{width:100%;min-width:34rem;height:auto;display:block}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums}
-#candidates td:not(:last-child),#points td:not(:last-child),#attempts td,#runs td,#groups td{white-space:nowrap}
-#candidates td:last-child,#points td:last-child{min-width:14rem}
+#candidates td:not(:last-child),#points td:not(:last-child),#bill td:not(:last-child),
+#attempts td,#runs td,#groups td{white-space:nowrap}
+#candidates td:last-child,#points td:last-child{min-width:min(30rem,85vw)}
+#bill td:last-child{min-width:min(20rem,85vw)}
+@media screen and (min-width:64rem){.scroll:has(#candidates,#points,#runs,#bill){width:max-content;min-width:100%;
+max-width:min(calc(100vw - 3rem),110rem);margin-left:50%;transform:translateX(-50%)}}
 #facts td{overflow-wrap:anywhere}caption{text-align:left;color:var(--soft);font-size:.9rem}
 th,td{padding:.3rem .5rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 .n{text-align:right;white-space:nowrap}
@@ -41,7 +45,10 @@ text{fill:var(--ink);font:13px system-ui,sans-serif}.tick{fill:var(--soft);font-
 .line.c{stroke:var(--c);stroke-dasharray:2 4}.line.d{stroke:var(--d)}
 .band{fill:var(--a);opacity:.14;stroke:none}.band.b{fill:var(--b)}.band.c{fill:var(--c)}
 .mark{stroke:var(--soft);stroke-dasharray:3 3}.mark.bad{stroke:var(--bad);stroke-width:2}.mark.save{opacity:.35}
-@media print{body{max-width:none;font-size:11pt}label,th button::after{display:none}figure,tr{break-inside:avoid}}
+@media print{body{max-width:none;font-size:11pt}label,th button::after{display:none}figure,tr{break-inside:avoid}
+.scroll,figure{overflow:visible}svg{min-width:0}table{font-size:8pt}th,td{padding:.2rem .25rem}
+#candidates td:last-child,#points td:last-child,#bill td:last-child{min-width:8rem;overflow-wrap:anywhere}
+.n,td{white-space:normal!important}}
 """
 SCRIPT = """
 "use strict";

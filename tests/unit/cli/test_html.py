@@ -124,6 +124,21 @@ def test_a_page_is_one_file_that_names_no_host(pages, name):
     assert "NaN" not in text.partition("<script>")[0]
 
 
+@pytest.mark.browser
+@pytest.mark.parametrize("name,table", [("plan", "candidates"), ("quote", "bill"), ("sweep", "points")])
+def test_a_wide_screen_and_paper_show_a_table_whole(browser, pages, name, table):
+    hidden = """key => {
+        const table = document.getElementById(key), box = table.parentElement.getBoundingClientRect();
+        return Math.max(table.getBoundingClientRect().right - box.right, box.right - innerWidth, -box.left);
+    }"""
+    for width, media in ((1400, "screen"), (720, "print")):
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.emulate_media(media=media)
+        page.goto(pages[name].as_uri())
+        assert page.evaluate(hidden, table) < 1
+        page.close()
+
+
 def test_what_a_plan_or_a_run_says_is_no_markup(pages):
     assert "vpc &lt;b&gt;: yes" in pages["report"].read_text(encoding="utf-8")
 
