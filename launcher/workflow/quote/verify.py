@@ -1,6 +1,6 @@
 """The stories of `quote --verify-with-aws`, its lines through AWS's own calculator, and of `quote --credits`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -12,6 +12,7 @@ from launcher.aws.credits import FoundCredits
 from launcher.aws.identity import caller
 from launcher.aws.price_calculator import RATE_TYPE, Answered, Usage
 from launcher.aws.price_list import Product
+from launcher.catalog.bill import usage_types
 from launcher.catalog.billed import is_usage_type
 from launcher.model.bill import QuotedLine
 from launcher.model.enums import PurchaseOption
@@ -52,13 +53,13 @@ def verify(
     say(f"asking the Price List for {sum(not each for each in reasons.values())} usage types of {region}")
     for number, line in enumerate(lines):
         if not reasons[number]:
-            found = known.product(line)
-            if found is None:
-                reasons[number] = NOT_LISTED
-            else:
-                usage_type, operation = found.attributes["usagetype"], found.attributes.get("operation", "")
+            found = known.billed(line)
+            if len(found) == 1:
+                ((usage_type, operation),) = found
                 amount = line.quantity or Decimal(0)
                 usages.append(Usage(f"line{number}", line.services[0], usage_type, operation, amount))
+            else:
+                reasons[number] = _not_one(found)
     if not usages:
         listed = "; ".join(dict.fromkeys(each for each in reasons.values() if each))
         raise ImpossibleError("AWS's calculator can be asked about no line of this quote", hint=listed)
@@ -92,9 +93,16 @@ class _Listed:
         self._region = region
         self._known: dict[str, list[Product]] = {}
 
-    def product(self, line: QuotedLine) -> Product | None:
-        """The product that a line is billed as; None where the list has none."""
-        return next((each for each in self._candidates(line) if _is_billed_as(each, line.usage_type)), None)
+    def billed(self, line: QuotedLine) -> Sequence[tuple[str, str]]:
+        """The usage types with their operations that a line may be billed as; one where the list tells it from others.
+
+        Several products share a usage type, at prices of their own; the catalog's attributes tell those apart that it
+        has an item of.
+        """
+        found = [each.attributes for each in self._candidates(line) if _is_billed_as(each, line.usage_type)]
+        items = [each for each in usage_types() if each.service == line.services[0] and each.name == line.usage_type]
+        exact = [each for each in found if any(item.matches(each) for item in items)]
+        return sorted({(each["usagetype"], each.get("operation", "")) for each in exact or found})
 
     def _candidates(self, line: QuotedLine) -> Iterable[Product]:
         kind, _, machine = line.usage_type.partition(":")
@@ -110,6 +118,18 @@ class _Listed:
                 found = price_list.bill_products(self._session, key, self._region)
             self._known[key] = found
         return self._known[key]
+
+
+def _not_one(found: Sequence[tuple[str, str]]) -> str:
+    """Why a line is asked about under none of what the list has for it.
+
+    >>> _not_one([("A", "x"), ("A", "y")])
+    'the Price List has it as A x, A y, which cost apart: which of them it is, is not known'
+    """
+    if not found:
+        return NOT_LISTED
+    listed = ", ".join(f"{usage_type} {operation}".strip() for usage_type, operation in found)
+    return f"the Price List has it as {listed}, which cost apart: which of them it is, is not known"
 
 
 def _is_billed_as(product: Product, usage_type: str) -> bool:

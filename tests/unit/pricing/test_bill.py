@@ -163,9 +163,9 @@ def test_metrics_are_counted_of_the_cluster_and_of_every_node(priced):
     assert one["CloudWatch requests"].quantity == pytest.approx((12 * 2 + 60) * 10.5 / 1000 + of_node)
 
 
-def test_a_blocks_fleet_is_not_looked_at_for_idleness(priced):
+def test_a_blocks_fleet_is_looked_at_for_idleness_too(priced):
     block = lines(priced({"purchase": {"option": "capacity-block"}}))
-    assert block["CloudWatch requests"].quantity == pytest.approx((84 * 10.5 + 60 * 10.15) / 1000)
+    assert block["CloudWatch requests"].quantity == pytest.approx((84 * 10.5 + 96 * 10.15) / 1000)
 
 
 def test_a_job_on_a_cluster_that_exists_pays_for_its_own_metrics(priced):

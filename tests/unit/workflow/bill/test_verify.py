@@ -106,6 +106,27 @@ def test_a_quote_that_aws_prices_alike_holds(account, plan, slipway, monkeypatch
     assert reasons["dashboard"] == "its usage type is not known"
 
 
+def test_a_usage_type_of_several_operations_is_named_and_not_asked_about(account, plan, slipway):
+    """As the load balancers share LoadBalancerUsage, and zonal and regional gateways their hours."""
+    path = plan()
+    Calculator(account, rates_of(slipway, path))
+
+    def two(sent):
+        answer = products(sent)
+        both = [json.loads(each) for each in answer["PriceList"]]
+        for each in [each for each in both if each["product"]["attributes"].get("operation") == "NatGateway"]:
+            other = json.loads(json.dumps(each))
+            other["product"]["attributes"]["operation"] = "RegionalNatGateway"
+            both.append(other)
+        return answer | {"PriceList": [json.dumps(each) for each in both]}
+
+    account.canned["pricing.GetProducts"] = two
+    found = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
+    gateway = next(each for each in found["lines"] if each["names"][0] == "NAT gateway")
+    assert gateway["aws_usd"] is None
+    assert f"{NAT} NatGateway, {NAT} RegionalNatGateway, which cost apart" in gateway["reason"]
+
+
 @pytest.mark.parametrize("apart, code", [(1.009, 0), (1.02, 5), (0.98, 5)])
 def test_more_than_one_percent_apart_ends_with_5(account, plan, slipway, apart, code):
     path = plan()
