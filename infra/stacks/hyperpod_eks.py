@@ -28,11 +28,12 @@ from infra.parts.limits import Limits
 from infra.parts.pinned_asset import pinned_asset
 from infra.parts.pod_role import lend, lend_to, trusted_by_pods
 from infra.parts.session_log import session_log
+from infra.parts.task_governance import TaskGovernance
 from infra.stacks.eks import control_subnets, pods_policy
 from infra.stacks.plan_stack import PlanStack
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.catalog.load import Catalog
-from launcher.model.eks import CERTIFICATES, NAMESPACES, OPERATOR, OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, WORKERS
+from launcher.model.eks import CERTIFICATES, GOVERNANCE, OPERATOR, OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, WORKERS
 from launcher.model.finding import Finding
 from launcher.model.hyperpod import ADDED_A_CALL
 from launcher.model.plan import Plan
@@ -42,6 +43,8 @@ from launcher.rendering.hyperpod_eks import (
     FOR_THE_OPERATOR,
     chart_values,
     control_context,
+    governance_context,
+    namespaces_of,
     node_script,
     nodes_context,
     nodes_request,
@@ -106,7 +109,7 @@ class HyperPodEksStack(PlanStack):
             description=f"Slipway: HyperPod cluster with EKS {plan.cluster_name}",
         )
         self.own_synthesizer.bind(self)
-        self._catalog, self._under = catalog, under
+        self._plan, self._catalog, self._under = plan, catalog, under
         # HyperPod's machines have no other group that could let them out.
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=under.vpc_id, way_out=True)
         group_id = group.group.attr_group_id
@@ -129,7 +132,7 @@ class HyperPodEksStack(PlanStack):
         # Named by their keys, the scripts of a cluster that exists are no garbage to `cdk gc`.
         self.cluster.resource.add_metadata("slipway:lifecycle", list(lifecycle.keys))
         self._in_order(group, chart)
-        lend(self, cluster=self.control.resource, role_arn=role_arn, namespaces=NAMESPACES)
+        lend(self, cluster=self.control.resource, role_arn=role_arn, namespaces=namespaces_of(plan))
         self._watch(plan, names, limits)
 
     def _chart(self, plan: Plan, group_id: str) -> HyperPodChart:
@@ -184,6 +187,9 @@ class HyperPodEksStack(PlanStack):
         chart.function.node.add_dependency(*group.rules)
         nodes.node.add_dependency(*group.rules, *before, chart.resource)
         addons[OPERATOR[0]].node.add_dependency(addons[CERTIFICATES[0]], self._operator())
+        governed = governance_context(self._plan)
+        if governed is not None:
+            TaskGovernance(self, "Governance", context=governed, cluster=self.cluster, addon=addons[GOVERNANCE[0]])
 
     def _operator(self) -> eks.CfnPodIdentityAssociation:
         """The role of HyperPod's training operator, lent by a resource of its own.

@@ -82,6 +82,33 @@ class TrainingPlanState:
     fee_usd: Decimal | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaState:
+    """What a team has of a cluster: its state, and instances by SageMaker type."""
+
+    status: str
+    cluster_arn: str
+    team: str
+    instances: Mapping[str, int]
+
+
+def describe_quota(session: Session, arn: str) -> QuotaState:
+    """The state of a team's quota.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe compute quota {arn}"):
+        found = session.client("sagemaker").describe_compute_quota(ComputeQuotaId=arn.rpartition("/")[2])
+    shares = found.get("ComputeQuotaConfig", {}).get("ComputeQuotaResources", ())
+    return QuotaState(
+        status=str(found["Status"]),
+        cluster_arn=str(found.get("ClusterArn", "")),
+        team=str(found["ComputeQuotaTarget"]["TeamName"]),
+        instances={str(each["InstanceType"]): int(each.get("Count", 0)) for each in shares},
+    )
+
+
 def describe_cluster(session: Session, name: str) -> PodState:
     """The state of a cluster.
 

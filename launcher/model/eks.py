@@ -25,8 +25,6 @@ CERTIFICATES, OPERATOR, GOVERNANCE = (
 Seen in one account in 2026-10, for 1.31 to 1.36, and certificates with the versions above.
 """
 NODE_MONITOR = "eks-node-monitoring-agent"
-HYPERPOD_ADDONS = (*(each for each in ADDONS if each[0] != NODE_MONITOR), CERTIFICATES, OPERATOR)
-"""Add-ons of a HyperPod cluster's control plane: HyperPod watches its nodes itself."""
 NEEDS_NODES = frozenset({"coredns", NODE_MONITOR, CERTIFICATES[0], OPERATOR[0], GOVERNANCE[0]})
 OPERATOR_NAMESPACE, OPERATOR_ACCOUNT = "aws-hyperpod", "hp-training-operator-controller-manager"
 """The service account of HyperPod's training operator, and where it is (developer guide, training operator)."""
@@ -45,6 +43,11 @@ CAPACITY_TYPES = {
     PurchaseOption.SAVINGS_PLAN: "ON_DEMAND",
     PurchaseOption.RESERVED: "ON_DEMAND",
 }
+PRIORITIES = (("inference", 90), ("experimentation", 80), ("training", 70), ("fine-tuning", 50))
+"""The classes of a governed cluster's jobs and their weights, as AWS's own example has them.
+
+awslabs/awsome-distributed-ai, task governance, README.
+"""
 UNSUPPORTED_ZONES = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 """Where EKS puts no control plane (EKS user guide, VPC and subnet requirements)."""
 
@@ -90,3 +93,18 @@ def interfaces(facts: InstanceType, layout: EfaLayout) -> tuple[Interface, ...]:
         return (first, *(Interface(card, device, "efa") for card, device in others))
     beside = (Interface(0, 1, "efa-only"),) if everywhere else ()
     return (Interface(0, 0, "interface"), *beside, *(Interface(card, device, "efa-only") for card, device in others))
+
+
+def hyperpod_addons(*, governed: bool) -> tuple[tuple[str, str], ...]:
+    """Add-ons of a HyperPod cluster's control plane, with versions: HyperPod watches its nodes itself.
+
+    >>> [name for name, _ in hyperpod_addons(governed=True)][-1]
+    'amazon-sagemaker-hyperpod-taskgovernance'
+    """
+    own = tuple(each for each in ADDONS if each[0] != NODE_MONITOR)
+    return (*own, CERTIFICATES, OPERATOR, *((GOVERNANCE,) if governed else ()))
+
+
+def priority_class(name: str) -> str:
+    """What task governance calls the class of a priority, in Kubernetes."""
+    return f"{name}-priority"

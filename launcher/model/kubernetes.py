@@ -1,5 +1,6 @@
 """Jobs on Kubernetes: the words that their files, their submission and the checks of a cluster share."""
 
+import re
 from typing import NamedTuple
 
 from launcher.model.enums import Operator
@@ -11,6 +12,28 @@ EFA = "vpc.amazonaws.com/efa"
 HUGE_PAGES = "hugepages-2Mi"
 PLAN_LABEL, JOB_LABEL, RUN_ANNOTATION = "slipway/plan", "slipway/job", "slipway/run"
 """On a job and on its pods: the plan's name, the job's name, and the key of its submission."""
+
+
+_TEAM_QUEUE = re.compile(r"(hyperpod-ns-(.+))-localqueue")
+"""HyperPod's task governance makes one for each team, in the team's namespace (SageMaker developer guide)."""
+
+
+class TeamQueue(NamedTuple):
+    """A queue of HyperPod's task governance: the team that has it, and the namespace that goes with it."""
+
+    team: str
+    namespace: str
+    name: str
+
+
+def team_queue(queue: str | None) -> TeamQueue | None:
+    """What a queue of task governance says of itself by its name; None for every other.
+
+    >>> team_queue("hyperpod-ns-research-localqueue")
+    TeamQueue(team='research', namespace='hyperpod-ns-research', name='hyperpod-ns-research-localqueue')
+    """
+    found = _TEAM_QUEUE.fullmatch(queue or "")
+    return None if found is None else TeamQueue(team=found[2], namespace=found[1], name=found[0])
 
 
 class JobKind(NamedTuple):

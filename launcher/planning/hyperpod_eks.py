@@ -1,18 +1,28 @@
 """What HyperPod clusters with EKS take and what they refuse: those that a plan makes, and jobs for those that exist."""
 
+import re
 from collections.abc import Iterator, Mapping
 
 from launcher.catalog.load import Catalog
+from launcher.model.eks import PRIORITIES, priority_class
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.hyperpod import deep_health_checks, is_prepaid
 from launcher.model.instance_type import InstanceType
+from launcher.model.kubernetes import team_queue
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.sizing import head_node
 from launcher.planning.eks import two_zones
 from launcher.planning.hyperpod import capacity_refusals, way_out
 
+_TEAM = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+"""A team's name: as the registry has it (ComputeQuotaTarget), short enough for its queue's name as a label."""
+GOVERNANCE_REGIONS = ("us-east-1", "eu-central-1", "ap-south-1")
+"""Where CloudFormation's registry has both types of task governance, as cfn-lint 1.58.0 carries it.
+
+The CDK's reference says 15 regions of one of them (2.277, CfnComputeQuota); of the other the registry has seven.
+"""
 Locations = tuple[tuple[str, str | None], ...]
 HEALTH_MONITOR_REGIONS = (
     *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "sa-east-1"),
@@ -70,6 +80,12 @@ def _of_own_clusters(request: PlanRequest, place: Place, instances: Mapping[str,
             "deep health checks run before instances take jobs; an hour is counted for them, and two in the high case"
         )
         yield info("hyperpod-health-checks", "target.kind", message)
+    if request.target.queue is not None:
+        message = (
+            "task governance has not been set up by Slipway in an account: that its quota of whole instances lets in"
+            " pods that ask for EFA interfaces and huge pages is not confirmed"
+        )
+        yield warning("task-governance-unconfirmed", "target.queue", message, "without target.queue no job waits")
     if request.guardrails.ttl_h is None and not is_prepaid(place.option):
         message = (
             "nothing sees that its nodes are idle, and no time to live ends them: they are billed until"
@@ -106,9 +122,7 @@ def _own(request: PlanRequest, place: Place, instances: Mapping[str, InstanceTyp
     for path, value, hint in given:
         if value:
             yield error("eks-unused", path, f"pods in HyperPod have no use for it, got {value}", hint)
-    if target.queue is not None:
-        message = f"a cluster that is made for the job has no Kueue, got {target.queue}"
-        yield error("queue-without-cluster", "target.queue", message, "name the cluster that has it in target.cluster")
+    yield from _governance(request, place)
     system = head_node(place.nodes, storage.head_node)
     if system in instances and not instances[system].ml:
         message = f"HyperPod has no ml.{system} for the cluster's own pods"
@@ -117,6 +131,31 @@ def _own(request: PlanRequest, place: Place, instances: Mapping[str, InstanceTyp
         message = f"HyperPod's chart has no health monitor for {place.region}"
         yield error("no-health-monitor", "target.region", message, f"one of {', '.join(HEALTH_MONITOR_REGIONS)}")
     yield from two_zones(request, place)
+
+
+def _governance(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """A queue that task governance does not make in a cluster of one's own, or not there."""
+    target, classes = request.target, tuple(priority_class(name) for name, _ in PRIORITIES)
+    if target.queue is None:
+        return
+    made = team_queue(target.queue)
+    if made is None or not _TEAM.fullmatch(made.team):
+        message = f"the cluster that is made for the job has the queue of one team, got {target.queue}"
+        hint = (
+            "hyperpod-ns-TEAM-localqueue, TEAM of up to 40 small letters, digits and hyphens; or name the cluster that"
+            " has the queue in target.cluster"
+        )
+        yield error("no-team-queue", "target.queue", message, hint)
+    if place.region not in GOVERNANCE_REGIONS:
+        message = f"CloudFormation is not known to set up task governance in {place.region}"
+        hint = (
+            f"one of {', '.join(GOVERNANCE_REGIONS)}; or make the cluster without target.queue, set task governance up"
+            " by hand, and name cluster and queue in the next plan"
+        )
+        yield error("no-task-governance", "target.region", message, hint)
+    if target.priority is not None and target.priority not in classes:
+        message = f"the cluster that is made for the job has other priority classes, got {target.priority}"
+        yield error("no-such-priority", "target.priority", message, f"one of {', '.join(classes)}")
 
 
 def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import deep_health_checks, ml_name
 from launcher.model.instance_type import InstanceType
+from launcher.model.kubernetes import team_queue
 from launcher.model.plan import Plan
 from launcher.planning.hyperpod_eks import refusals
 from launcher.rendering import kubernetes_job
@@ -24,14 +25,16 @@ from launcher.rendering.engine import rendered
 from launcher.rendering.hyperpod import ENTRY_POINT, LIFECYCLE_FOLDER, machine_findings
 from launcher.rendering.hyperpod_eks_contexts import (
     ChartContext,
+    GovernanceContext,
     HyperPodEksContext,
     NodeScriptContext,
     PodGroupContext,
+    PriorityContext,
 )
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import is_nvidia
 
-NODES_FILE, VALUES_FILE = "hyperpod.yaml", "chart-values.yaml"
+NODES_FILE, VALUES_FILE, GOVERNANCE_FILE = "hyperpod.yaml", "chart-values.yaml", "governance.yaml"
 FOR_THE_OPERATOR = Tag(key="SageMaker", value="true")
 """AWS's policy for the training operator is for clusters with this tag alone (developer guide, training operator)."""
 
@@ -51,12 +54,13 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
 def control_context(plan: Plan) -> EksContext:
     """The control plane: its nodes are HyperPod's, so that it has no groups of its own and no monitor beside theirs."""
     context = cluster_context(plan, groups=())
+    addons = eks.hyperpod_addons(governed=team_queue(plan.request.target.queue) is not None)
     return EksContext(
         name=context.name,
         version=context.version,
         public_cidrs=context.public_cidrs,
         log_types=context.log_types,
-        addons=tuple(Tag(key=name, value=version) for name, version in eks.HYPERPOD_ADDONS),
+        addons=tuple(Tag(key=name, value=version) for name, version in addons),
         groups=(),
     )
 
@@ -153,15 +157,44 @@ def chart_values(plan: Plan, facts: InstanceType) -> str:
     return rendered("hyperpod/chart-values.yaml.j2", context)
 
 
+def governance_context(plan: Plan) -> GovernanceContext | None:
+    """Task governance of a plan's cluster; None where its jobs wait in no queue."""
+    queue = team_queue(plan.request.target.queue)
+    if queue is None:
+        return None
+    return GovernanceContext(
+        name=cluster_name(plan),
+        team=queue.team,
+        instance_type=ml_name(plan.place.instance_type),
+        count=plan.place.nodes,
+        priorities=tuple(PriorityContext(name=name, weight=weight) for name, weight in eks.PRIORITIES),
+        tags=tags(plan),
+    )
+
+
+def namespaces_of(plan: Plan) -> tuple[str, ...]:
+    """The namespaces whose jobs are lent the pods' role: Slipway's own, and that of the team's queue."""
+    queue = team_queue(plan.request.target.queue)
+    return eks.NAMESPACES if queue is None else (*eks.NAMESPACES, queue.namespace)
+
+
+def governance_text(context: GovernanceContext) -> str:
+    """The text of the requests that set it up."""
+    return rendered("hyperpod/governance.yaml.j2", context)
+
+
 def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
     """The control plane, the nodes, their script, and the chart's values; nothing of a cluster that exists."""
     if plan.request.target.cluster is not None:
         return []
     nodes = nodes_context(plan, instances=instances, names=names)
     script = f"{LIFECYCLE_FOLDER}/{ENTRY_POINT}"
+    governed = governance_context(plan)
+    shared = [] if governed is None else [RenderedFile(path=GOVERNANCE_FILE, text=governance_text(governed))]
     return [
         RenderedFile(path=CLUSTER_FILE, text=rendered("eks/cluster.yaml.j2", control_context(plan))),
         RenderedFile(path=NODES_FILE, text=nodes_text(nodes)),
         RenderedFile(path=VALUES_FILE, text=chart_values(plan, instances[plan.place.instance_type])),
+        *shared,
         RenderedFile(path=script, text=node_script(plan), executable=True),
     ]

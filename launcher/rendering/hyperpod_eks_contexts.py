@@ -64,3 +64,26 @@ class ChartContext:
     nvidia: bool
     neuron: bool
     efa: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityContext:
+    """A priority of jobs: its name, and how much it weighs, 0 to 100."""
+
+    name: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GovernanceContext:
+    """Task governance of a HyperPod cluster (templates/hyperpod/governance.yaml.j2).
+
+    One team has all `count` instances of the jobs' type; `name` is that of the policy and of the quota.
+    """
+
+    name: str
+    team: str
+    instance_type: str
+    count: int
+    priorities: tuple[PriorityContext, ...]
+    tags: tuple[Tag, ...]

@@ -14,7 +14,7 @@ from launcher.model.enums import Operator
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
-from launcher.model.kubernetes import SERVICE_ACCOUNT
+from launcher.model.kubernetes import SERVICE_ACCOUNT, team_queue
 from launcher.model.monitoring import JOURNAL_FOLDER
 from launcher.model.plan import Plan
 from launcher.model.target import target_of
@@ -35,8 +35,6 @@ IN_A_POD = NodeView(
     folder="${SLIPWAY_ROOT}/job", scratch="${SLIPWAY_ROOT}/scratch", contained=True, slurm=False, imds=False
 )
 """What a pod gives the agent. Only pods on the host's network reach the metadata service: notice is a signal."""
-QUEUES = re.compile(r"(hyperpod-ns-.+)-localqueue")
-"""HyperPod's task governance makes one for each team's namespace (SageMaker developer guide, task governance)."""
 LOG_PATTERN = r'"step": ?\d+|step[= ]\d+'
 """A line of progress: the JSON line of SLIPWAY_METRICS, where a trainer prints it too, or `step=N`."""
 INTERRUPTIONS = 100
@@ -99,9 +97,9 @@ def namespace_of(plan: Plan) -> str:
     itself in namespaces of its own alone (sagemaker-hyperpod-cli@011ca92, job-auto-restart).
     """
     space, _, queue = (plan.request.target.queue or "").rpartition("/")
-    governed = QUEUES.fullmatch(queue)
+    governed = team_queue(queue)
     if space or governed is not None:
-        return space or str(governed and governed[1])
+        return space or str(governed and governed.namespace)
     return "hyperpod-slipway" if target_of(plan.place.target).resumes_jobs else "slipway"
 
 

@@ -18,6 +18,20 @@ def schemas():
     return {each["typeName"]: each for each in found}
 
 
+def _providers():
+    return Path(cfnlint.__file__).parent / "data/schemas/providers"
+
+
+def regions():
+    """The regions whose registry cfn-lint carries."""
+    return {each.stem for each in _providers().glob("*.json")}
+
+
+def types_in(region):
+    """The resource types of a region's registry."""
+    return set(json.loads((_providers() / f"{region}.json").read_text(encoding="utf-8")))
+
+
 def handlers(resource_type):
     """The handlers (create, delete, list, read, update) that need each action, as their first letters."""
     found = {}

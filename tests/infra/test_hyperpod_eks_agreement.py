@@ -32,6 +32,13 @@ def deployed(templates, quote):
     up_h = quote["hours"]["mid"] + OVERHEAD_H
     groups = groups_of(templates)
     workers = groups["workers"]
+    shares = [
+        (each["InstanceType"], each["Count"])
+        for quota in resources(templates, "AWS::SageMaker::ComputeQuota")
+        for each in quota["ComputeQuotaConfig"]["ComputeQuotaResources"]
+    ]
+    # What a team may use is what is paid for.
+    assert shares in ([], [(workers["InstanceType"], workers["InstanceCount"])])
     how = "spot" if "CapacityRequirements" in workers else "training-plan" if "TrainingPlanArn" in workers else ""
     made = {
         f"{workers['InstanceCount']} x {workers['InstanceType']} {how}": None,

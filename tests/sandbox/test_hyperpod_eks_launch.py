@@ -1,4 +1,4 @@
-"""A priced launch on HyperPod with EKS in the sandbox: chart, nodes, two pods, a node taken, resumed, finished."""
+"""A priced launch on HyperPod with EKS in the sandbox: a team's queue, two pods, a node taken, resumed, finished."""
 
 from datetime import UTC, datetime
 
@@ -18,7 +18,8 @@ PLAN = f"""
 slipway: 1
 name: hyperpodded
 workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, hours: 0.5}}}}
-target: {{kind: hyperpod-eks, region: us-east-2, instance_type: p5.48xlarge, nodes: 2}}
+target: {{kind: hyperpod-eks, region: us-east-1, instance_type: p5.48xlarge, nodes: 2,
+  queue: hyperpod-ns-research-localqueue, priority: training-priority}}
 network: {{api_cidrs: [198.51.100.0/24]}}
 purchase: {{option: spot}}
 checkpoint: {{interval: 30, keep: 3, grace_seconds: 20}}
@@ -54,6 +55,6 @@ def test_the_operators_job_is_interrupted_once_and_finishes_as_if_nothing_had_be
     assert f"ends with {undisturbed()}" in log
     kept = folder.read_json(FILE)
     assert (kept["scheduler"], kept["head_node"]["kind"]) == ("kubernetes", "HyperPodPyTorchJob")
-    assert kept["folder"] == f"hyperpod-slipway/{kept['job']}"
+    assert kept["folder"] == f"hyperpod-ns-research/{kept['job']}", "the team's, which the quota makes"
     assert any("EC2 takes ip-10-0-" in line for line in told)
     assert any("a small one of the sandbox's own takes its place" in each for each in report.not_emulated)

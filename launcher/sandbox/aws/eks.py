@@ -71,6 +71,13 @@ class Hosts(Protocol):
             ClusterFailedError: the cluster refuses an object.
         """
 
+    def put(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
+        """Create objects, or have those that are there be as they are here.
+
+        Raises:
+            ClusterFailedError: the cluster refuses one.
+        """
+
     def has_chart(self, name: str) -> bool:
         """Whether HyperPod's chart is installed in a cluster."""
 

@@ -20,6 +20,7 @@ from launcher.sandbox.aws import (
     scaling,
     security_groups,
     stacks,
+    task_governance,
     training_plans,
 )
 from launcher.sandbox.aws.compute_fleet import Fleets
@@ -32,6 +33,7 @@ from launcher.sandbox.aws.parallelcluster import Clusters, ParallelCluster
 from launcher.sandbox.aws.placeholder import METADATA, NOTHING_MADE
 from launcher.sandbox.aws.published import PublishedStacks
 from launcher.sandbox.aws.resources import Resources
+from launcher.sandbox.aws.task_governance import TaskGovernance
 from launcher.sandbox.endpoint.model_server import Conduct
 from launcher.sandbox.kubernetes.hosted import Resizable
 
@@ -66,6 +68,7 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct) -> None:
             *Endpoints(conduct).models(),
             HyperPod(clusters, clusters).model(),
             HyperPodChart(clusters).model(),
+            *TaskGovernance(clusters).models(),
             METADATA,
         )
     }
@@ -85,4 +88,5 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct) -> None:
     file_systems.install()
     hyperpod_calls.install(clusters, clusters)
     eks_calls.install(clusters)
+    task_governance.install()
     training_plans.install()

@@ -306,6 +306,17 @@ class Registry:
             with self._lock:
                 self._charted.add(name)
 
+    def put(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
+        """Have objects be in an EKS cluster.
+
+        Raises:
+            ClusterFailedError: it refuses one.
+        """
+        try:
+            self._hosted(name).put(objects)
+        except RefusedError as refused:
+            raise ClusterFailedError(f"{name}: {refused}") from refused
+
     def has_chart(self, name: str) -> bool:
         """Whether HyperPod's chart is installed in an EKS cluster."""
         with self._lock:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.sandbox.kubernetes import kinds, patches, selectors, structure
-from launcher.sandbox.kubernetes.held_jobs import held_back
+from launcher.sandbox.kubernetes.held_jobs import held_back, refuse_unqueued
 from launcher.sandbox.kubernetes.judge import judge
 from launcher.sandbox.kubernetes.kinds import Kind, Kinds
 from launcher.sandbox.kubernetes.pod_defaults import with_job_defaults, with_pod_defaults
@@ -50,7 +50,8 @@ class Api:
         if metadata.get("namespace", namespace) != namespace:
             text = "the namespace of the provided object does not match the namespace sent on the request"
             raise RefusedError("BadRequest", text)
-        if kind.namespaced and self.objects.find(self.kinds.at("", "v1", "namespaces"), "", namespace) is None:
+        space = self.objects.find(self.kinds.at("", "v1", "namespaces"), "", namespace) if kind.namespaced else None
+        if kind.namespaced and space is None:
             raise RefusedError("NotFound", f'namespaces "{namespace}" not found')
         if "resourceVersion" in metadata:
             raise RefusedError("BadRequest", "resourceVersion should not be set on objects to be created")
@@ -61,6 +62,7 @@ class Api:
         if any(each.plural == "localqueues" for each in self.kinds):
             made = held_back(made)
         judge(kind, made, None)
+        refuse_unqueued(made, {} if space is None else space["metadata"].get("labels", {}))
         if kind.schema is not None:
             made = structure.with_defaults(kind.schema, made)
         if kind.kind == "CustomResourceDefinition":

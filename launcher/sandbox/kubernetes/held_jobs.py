@@ -1,15 +1,54 @@
-"""Jobs that are held back: what Kueue's webhook does to a new one that names a queue, and the flag that it sets."""
+"""Jobs that are held back: what Kueue's webhook and HyperPod's policy do to a new one, and the flag that holds it."""
 
+from collections.abc import Mapping
+
+from launcher.sandbox.kubernetes.statuses import RefusedError
 from launcher.sandbox.kubernetes.store import Object
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+JOBS = frozenset({"Job", "PyTorchJob", "HyperPodPyTorchJob"})
+"""The kinds that Kueue looks after here. Pods of such jobs, which may have the label too, it leaves to them."""
+_GOVERNED = {
+    "sagemaker.amazonaws.com/activate-quota": "Enabled",
+    "sagemaker.amazonaws.com/sagemaker-managed-queue": "true",
+}
+_POLICY, _OWNER = "hyperpod-task-governance-admission-policy", "sagemaker.amazonaws.com/"
+_ASKED = JOBS | {"Pod", "Deployment", "StatefulSet"}
 
 
 def held_back(document: Object) -> Object:
     """A new job as the webhook leaves it: suspended, where it names a queue."""
-    if QUEUE_LABEL not in document.get("metadata", {}).get("labels", {}) or "spec" not in document:
+    labels = document.get("metadata", {}).get("labels", {})
+    if document.get("kind") not in JOBS or QUEUE_LABEL not in labels or "spec" not in document:
         return document
     return suspended(document, held=True)
+
+
+def refuse_unqueued(document: Object, namespace: Mapping[str, str]) -> None:
+    """Go on with what names a queue, or stands where none has to be named.
+
+    As the policy of HyperPod's task governance has it (awslabs/ai-on-sagemaker-hyperpod, pre-flight checks, and one
+    account of 2026-10): pods are asked too, unless they are those of HyperPod's training operator.
+
+    Args:
+        document: a new object.
+        namespace: the labels of where it would stand.
+
+    Raises:
+        RefusedError: it names no queue where each has to.
+    """
+    metadata = document.get("metadata", {})
+    owners = (str(each.get("apiVersion", "")) for each in metadata.get("ownerReferences", ()))
+    asked = document.get("kind") in _ASKED and namespace.items() >= _GOVERNED.items()
+    exempt = any(each.startswith(_OWNER) for each in owners)
+    if asked and not exempt and not metadata.get("labels", {}).get(QUEUE_LABEL):
+        text = f"The label '{QUEUE_LABEL}' is either missing or does not have a value set."
+        raise RefusedError("Invalid", f"ValidatingAdmissionPolicy '{_POLICY}' denied request: {text}")
+
+
+def governed_namespace(name: str) -> Object:
+    """The namespace of a team, as task governance makes it."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(_GOVERNED)}}
 
 
 def suspended(job: Object, *, held: bool) -> Object:

@@ -177,6 +177,15 @@ class HostedKubernetes:
         with self._lock:
             self._words += [word] if word else []
 
+    def put(self, objects: Sequence[Mapping[str, Any]]) -> None:
+        """Create objects, or have those that are there be as they are here.
+
+        Raises:
+            RefusedError: the cluster does not take one.
+        """
+        for each in objects:
+            manifests.put(self._kubernetes.api, each)
+
     def leave(self, group: str) -> None:
         """Have the machines of a node group go, with what runs on them."""
         with self._lock:

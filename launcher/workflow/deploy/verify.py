@@ -32,6 +32,7 @@ READERS: Readers = (
     (training.endpoint_group, ("AWS::EC2::SecurityGroup",)),
     (training.cluster, ("Custom::PclusterCluster",)),
     (hyperpod.cluster, ("AWS::SageMaker::Cluster",)),
+    (hyperpod.quotas, ("AWS::SageMaker::ComputeQuota",)),
     (hyperpod.file_systems, ("AWS::FSx::FileSystem",)),
     (hyperpod.data_links, ("AWS::FSx::DataRepositoryAssociation",)),
     (eks.cluster, ("AWS::EKS::Cluster",)),

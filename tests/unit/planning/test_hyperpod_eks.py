@@ -63,3 +63,37 @@ def test_the_quote_counts_what_nothing_ends():
         workload={"train": {"hours": 5}}, target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"}
     )
     assert tail_hours(place, request, 5.0) == 1.0, "who has the cluster has its nodes"
+
+
+QUEUE = "hyperpod-ns-research-localqueue"
+
+
+def test_a_teams_queue_is_made_and_what_nobody_has_confirmed_of_it_is_said():
+    request, place = asked(target={"region": "us-east-1", "queue": QUEUE, "priority": "training-priority"})
+    assert refused(request, place) == []
+    assert "task-governance-unconfirmed" in codes(remarks(request, place, CATALOG.instance_types))
+
+
+@pytest.mark.parametrize(
+    "target, refusal",
+    [
+        ({"queue": "gpus"}, "no-team-queue"),
+        ({"queue": f"hyperpod-ns-research/{QUEUE}"}, "no-team-queue"),
+        ({"queue": f"hyperpod-ns-{'t' * 41}-localqueue"}, "no-team-queue"),
+        ({"queue": "hyperpod-ns--localqueue"}, "no-team-queue"),
+        ({"queue": QUEUE, "priority": "high"}, "no-such-priority"),
+        ({"queue": QUEUE, "priority": "training"}, "no-such-priority"),
+        ({"queue": QUEUE, "region": "us-east-2"}, "no-task-governance"),
+    ],
+)
+def test_a_queue_that_task_governance_does_not_make_is_refused(target, refusal):
+    request, place = asked(target={"region": "us-east-1", **target})
+    assert refused(request, place) == [refusal]
+
+
+def test_any_queue_goes_where_the_cluster_stands():
+    request, place = asked(
+        target={"cluster": "research", "queue": "team-a/gpus", "priority": "high"},
+        checkpoint={"uri": "s3://own-bucket/x"},
+    )
+    assert refused(request, place) == []

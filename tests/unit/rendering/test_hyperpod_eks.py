@@ -25,7 +25,12 @@ def bundle(request, catalog):
 def test_golden(bundle, golden):
     plan, made = bundle
     for each in made.files:
-        if each.path in ("cluster.yaml", "hyperpod.yaml", "chart-values.yaml") or each.path.startswith("lifecycle/"):
+        if each.path in (
+            "cluster.yaml",
+            "hyperpod.yaml",
+            "chart-values.yaml",
+            "governance.yaml",
+        ) or each.path.startswith("lifecycle/"):
             golden(f"rendering/hyperpod-eks/{plan.name}/{each.path}", each.text.replace(plan.digest, "<digest>"))
 
 

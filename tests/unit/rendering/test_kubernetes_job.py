@@ -172,14 +172,17 @@ class TestRequests:
 
 
 class TestQueue:
-    def test_task_governance_has_a_namespace_for_each_queue(self, context_of, on_kubernetes):
+    @pytest.mark.parametrize("operator", list(Operator))
+    def test_task_governance_has_a_namespace_for_each_queue(self, context_of, on_kubernetes, operator):
         target = {"queue": "hyperpod-ns-vision-localqueue", "priority": "training-priority"}
         plan = on_kubernetes(managed=True, target=target)
         assert namespace_of(plan) == "hyperpod-ns-vision"
-        (document,) = documents(context_of(plan, Operator.PYTORCHJOB))
-        labels = document["metadata"]["labels"]
-        assert labels["kueue.x-k8s.io/queue-name"] == "hyperpod-ns-vision-localqueue"
-        assert labels["kueue.x-k8s.io/priority-class"] == "training-priority"
+        document = documents(context_of(plan, operator))[-1]
+        # Its admission policy asks pods for the label too.
+        for labelled in (document, *pods(document)):
+            labels = labelled["metadata"]["labels"]
+            assert labels["kueue.x-k8s.io/queue-name"] == "hyperpod-ns-vision-localqueue"
+            assert labels["kueue.x-k8s.io/priority-class"] == "training-priority"
         for pod in pods(document):
             wanted = pod["metadata"]["annotations"]["kueue.x-k8s.io/podset-preferred-topology"]
             assert wanted == "topology.k8s.aws/network-node-layer-3"

@@ -7,7 +7,8 @@ from launcher.aws import node_groups
 from launcher.catalog.load import load
 from launcher.model import eks
 from launcher.model.hyperpod import is_prepaid
-from launcher.model.kubernetes import SERVICE_ACCOUNT
+from launcher.model.kubernetes import SERVICE_ACCOUNT, team_queue
+from launcher.rendering.hyperpod_eks import namespaces_of
 from launcher.workflow.deploy.readback.reading import Reading
 
 ACTIVE = "ACTIVE"
@@ -52,7 +53,8 @@ def templates(reading: Reading) -> None:
 def addons(reading: Reading) -> None:
     """The add-ons, in their versions."""
     hyperpod = bool(reading.ids("AWS::SageMaker::Cluster"))
-    for name, version in eks.HYPERPOD_ADDONS if hyperpod else eks.ADDONS:
+    governed = team_queue(reading.plan.request.target.queue) is not None
+    for name, version in eks.hyperpod_addons(governed=governed) if hyperpod else eks.ADDONS:
         found = access.addon_version(reading.session, reading.main.outputs["ClusterName"], name)
         reading.checks.equal(f"add-on {name}", (ACTIVE, version), found)
 
@@ -66,7 +68,7 @@ def entries(reading: Reading) -> None:
 
 def lent(reading: Reading) -> None:
     """The role that pods of the jobs are lent, in each namespace."""
-    for namespace in eks.NAMESPACES:
+    for namespace in namespaces_of(reading.plan):
         name = reading.main.outputs["ClusterName"]
         found = access.lent_roles(reading.session, name, namespace, SERVICE_ACCOUNT)
         reading.checks.equal(f"role lent to pods in {namespace}", 1, len(found))

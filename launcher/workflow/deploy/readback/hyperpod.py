@@ -5,6 +5,7 @@ from launcher.aws.hyperpod import PodState
 from launcher.model import eks
 from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import CONTROLLER, LOGIN, WORKERS, ml_name
+from launcher.model.kubernetes import team_queue
 from launcher.model.sizing import LOGIN_NODE, head_node
 from launcher.model.target import target_of
 from launcher.rendering.cluster import queue_name
@@ -12,6 +13,7 @@ from launcher.workflow.deploy.readback.reading import Reading
 
 IN_SERVICE = "InService"
 AVAILABLE = "AVAILABLE"
+QUOTA_IN_FORCE = ("Created", "Updated")
 DATA_FOLDER = "/data"
 """Where the training data are in the file system (infra/parts/hyperpod_lustre.py)."""
 CHANGES = frozenset(("NEW", "CHANGED", "DELETED"))
@@ -55,6 +57,17 @@ def _nodes_now(state: PodState, planned: int) -> int:
     """The workers that there are to be: a guard may have deleted them, and a launch makes them again."""
     workers = state.groups.get(WORKERS)
     return 0 if workers is not None and not workers.wanted else planned
+
+
+def quotas(reading: Reading) -> None:
+    """What the team of the plan's queue has: every instance of the jobs' type."""
+    checks, place, queue = reading.checks, reading.plan.place, team_queue(reading.plan.request.target.queue)
+    for each in reading.ids("AWS::SageMaker::ComputeQuota"):
+        state = hyperpod.describe_quota(reading.session, each)
+        checks.holds("quota is in force", state.status in QUOTA_IN_FORCE)
+        checks.equal("quota's cluster", reading.main.outputs["ClusterArn"], state.cluster_arn)
+        checks.equal("quota's team", None if queue is None else queue.team, state.team)
+        checks.equal("quota's instances", {ml_name(place.instance_type): place.nodes}, dict(state.instances))
 
 
 def _slurm(reading: Reading, state: PodState) -> None:

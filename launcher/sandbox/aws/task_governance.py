@@ -1,0 +1,207 @@
+"""AWS::SageMaker::ClusterSchedulerConfig and ComputeQuota: HyperPod's task governance, which moto lacks.
+
+Emulated: the check of both requests against SageMaker's model; priority classes, and for a team a namespace that takes
+nothing without a queue, a queue for all of the cluster, and the team's own; DescribeComputeQuota. What they are called
+and how they are labelled is as one account had it in 2026-10. The queue covers whatever pods can ask of the instances:
+of EFA interfaces and huge pages that is assumed. Not emulated: borrowing, fair shares, the topology, and that what a
+quota has made goes before its cluster.
+"""
+
+import secrets
+import string
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.sagemaker.exceptions import ResourceNotFound
+from moto.sagemaker.models import sagemaker_backends
+from moto.sagemaker.responses import SageMakerResponse
+
+from launcher.catalog.load import load
+from launcher.model.eks import priority_class
+from launcher.sandbox.aws.api_shape import complaints
+from launcher.sandbox.aws.eks import Hosts, devices_of, room_of
+from launcher.sandbox.aws.hyperpod import PodCluster
+from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.parallelcluster import ClusterFailedError
+from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
+from launcher.sandbox.kubernetes.held_jobs import governed_namespace
+from launcher.sandbox.kubernetes.kueue import VERSION
+from launcher.sandbox.kubernetes.pod_rules import quantity
+
+_QUEUES = f"kueue.x-k8s.io/{VERSION}"
+_CHARACTERS = string.ascii_lowercase + string.digits
+_MADE: defaultdict[tuple[str, str], dict[str, dict[str, Any]]] = defaultdict(dict)
+"""The quotas of an account in a region, as they were asked for, by id."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGovernance:
+    """The models, over what runs the clusters' Kubernetes."""
+
+    hosts: Hosts
+
+    def models(self) -> tuple[Model, ...]:
+        """They."""
+        return (
+            Model(
+                type="AWS::SageMaker::ClusterSchedulerConfig",
+                make=self._make_policy,
+                change=self._change_policy,
+                remove=_nothing,
+            ),
+            Model(
+                type="AWS::SageMaker::ComputeQuota",
+                make=self._make_quota,
+                change=self._change_quota,
+                remove=_forget_quota,
+            ),
+        )
+
+    def _make_policy(self, wanted: Wanted) -> Made:
+        self._put_policy(wanted)
+        return _made(wanted, "cluster-scheduler-config", "ClusterSchedulerConfig")
+
+    def _change_policy(self, wanted: Wanted, before: Made) -> Made:
+        self._put_policy(wanted)
+        return before
+
+    def _put_policy(self, wanted: Wanted) -> None:
+        cluster = _cluster(wanted, "ClusterSchedulerConfig")
+        classes = wanted.need("SchedulerConfig").get("PriorityClasses", ())
+        self._put(cluster, [_class(each) for each in classes])
+
+    def _make_quota(self, wanted: Wanted) -> Made:
+        self._put_quota(wanted)
+        made = _made(wanted, "compute-quota", "ComputeQuota")
+        _keep(wanted, made)
+        return made
+
+    def _change_quota(self, wanted: Wanted, before: Made) -> Made:
+        self._put_quota(wanted)
+        _keep(wanted, before)
+        return before
+
+    def _put_quota(self, wanted: Wanted) -> None:
+        cluster = _cluster(wanted, "ComputeQuota")
+        config, types = wanted.need("ComputeQuotaConfig"), {each["InstanceType"] for each in cluster.groups.values()}
+        asked = config.get("ComputeQuotaResources", ())
+        strange = sorted({each["InstanceType"] for each in asked} - types)
+        if strange:
+            raise ResourceRefusedError(f"the cluster has no {', '.join(strange)}; it has {', '.join(sorted(types))}")
+        self._put(cluster, list(_of_team(wanted.need("ComputeQuotaTarget")["TeamName"], config)))
+
+    def _put(self, cluster: PodCluster, objects: list[dict[str, Any]]) -> None:
+        """Have objects be in a cluster.
+
+        Raises:
+            ResourceRefusedError: it does not take one: without the add-on it has no such kinds.
+        """
+        try:
+            self.hosts.put(str(eks_name(cluster.request)), objects)
+        except ClusterFailedError as problem:
+            raise ResourceRefusedError(str(problem)) from problem
+
+
+def _cluster(wanted: Wanted, what: str) -> PodCluster:
+    """The cluster that a request is about.
+
+    Raises:
+        ResourceRefusedError: the request is not as SageMaker has it, or there is no such cluster with EKS.
+    """
+    found = complaints("sagemaker", (f"Create{what}", f"Update{what}"), dict(wanted.properties))
+    if found:
+        raise ResourceRefusedError("; ".join(found))
+    wanted.need("Name")
+    arn = wanted.need("ClusterArn")
+    for each in sagemaker_backends[wanted.account_id][wanted.region_name].clusters.values():
+        if isinstance(each, PodCluster) and each.arn == arn and eks_name(each.request) is not None:
+            return each
+    raise ResourceRefusedError(f"no HyperPod cluster with EKS has the ARN {arn}")
+
+
+def _made(wanted: Wanted, kind: str, name: str) -> Made:
+    id_ = "".join(secrets.choice(_CHARACTERS) for _ in range(12))
+    arn = f"arn:aws:sagemaker:{wanted.region_name}:{wanted.account_id}:{kind}/{id_}"
+    return Made(physical_resource_id=arn, attributes={f"{name}Arn": arn, f"{name}Id": id_, "Status": "Created"})
+
+
+def _keep(wanted: Wanted, made: Made) -> None:
+    _MADE[wanted.account_id, wanted.region_name][made.attributes["ComputeQuotaId"]] = {
+        **{key: value for key, value in wanted.properties.items() if key != "Tags"},
+        "ComputeQuotaArn": made.physical_resource_id,
+        "ComputeQuotaId": made.attributes["ComputeQuotaId"],
+        "ComputeQuotaVersion": 1,
+        "Status": "Created",
+    }
+
+
+def _forget_quota(wanted: Wanted, made: Made) -> None:
+    _MADE[wanted.account_id, wanted.region_name].pop(made.attributes["ComputeQuotaId"], None)
+
+
+def _nothing(_wanted: Wanted, _made: Made) -> None:
+    """It goes with its cluster."""
+
+
+def _class(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A priority class: its name has an ending that nobody asked for."""
+    metadata = {"name": priority_class(given["Name"])}
+    return {"apiVersion": _QUEUES, "kind": "WorkloadPriorityClass", "metadata": metadata, "value": given["Weight"]}
+
+
+def _of_team(team: str, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The namespace of a team, its share of the cluster, and its queue."""
+    space = f"hyperpod-ns-{team}"
+    yield governed_namespace(space)
+    flavors = [_flavor(each) for each in config.get("ComputeQuotaResources", ())]
+    groups = [
+        {"coveredResources": [each["name"] for each in flavor["resources"]], "flavors": [flavor]} for flavor in flavors
+    ]
+    preempts = config.get("PreemptTeamTasks", "LowerPriority")
+    yield {
+        "apiVersion": _QUEUES,
+        "kind": "ClusterQueue",
+        "metadata": {"name": f"{space}-clusterqueue"},
+        "spec": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}},
+            "preemption": {"withinClusterQueue": preempts},
+            "resourceGroups": groups,
+        },
+    }
+    yield {
+        "apiVersion": _QUEUES,
+        "kind": "LocalQueue",
+        "metadata": {"name": f"{space}-localqueue", "namespace": space},
+        "spec": {"clusterQueue": f"{space}-clusterqueue"},
+    }
+
+
+def _flavor(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What pods can ask of so many instances of a type."""
+    facts = load().instance_types.get(asked["InstanceType"].removeprefix("ml."))
+    efa = 0 if facts is None else facts.efa_interfaces
+    each = {**room_of(facts, efa), **devices_of(facts, efa)}
+    quotas = [{"name": name, "nominalQuota": str(int(quantity(one) * asked["Count"]))} for name, one in each.items()]
+    return {"name": asked["InstanceType"], "resources": quotas}
+
+
+def describe_compute_quota(response: Any) -> ActionResult:
+    """A quota by its id.
+
+    Raises:
+        ResourceNotFound: there is none.
+    """
+    backend, id_ = response.sagemaker_backend, response._get_param("ComputeQuotaId")  # noqa: SLF001  as moto reads
+    found = _MADE[backend.account_id, backend.region_name].get(id_)
+    if found is None:
+        raise ResourceNotFound(message=f"Could not find compute quota '{id_}'.")
+    return ActionResult(found)
+
+
+def install() -> None:
+    """Give the call to moto's SageMaker."""
+    call = describe_compute_quota
+    setattr(SageMakerResponse, call.__name__, call)

@@ -1,0 +1,189 @@
+"""HyperPod's task governance in the sandbox: what a team's quota makes, what its namespace and SageMaker refuse."""
+
+from datetime import UTC, datetime
+
+import boto3
+import pytest
+from moto import mock_aws
+from moto.sagemaker.models import sagemaker_backends
+
+from launcher.model.job import JobState
+from launcher.sandbox.aws import task_governance
+from launcher.sandbox.aws.hyperpod import PodCluster
+from launcher.sandbox.aws.model import ResourceRefusedError, Wanted
+from launcher.sandbox.kubernetes import manifests
+from launcher.sandbox.kubernetes.statuses import RefusedError
+from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
+from launcher.submit.kubernetes.jobs import KubernetesJobs
+
+pytest.importorskip("kubernetes")
+
+ACCOUNT, REGION, SPACE = "123456789012", "us-east-1", "hyperpod-ns-research"
+ARN = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:cluster/abcdefghijkl"
+EKS_ARN = f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/slipway-x"
+POLICY = {
+    "Name": "slipway-x",
+    "ClusterArn": ARN,
+    "SchedulerConfig": {"FairShare": "Enabled", "PriorityClasses": [{"Name": "training", "Weight": 70}]},
+}
+QUOTA = {
+    "Name": "slipway-x",
+    "ClusterArn": ARN,
+    "ComputeQuotaTarget": {"TeamName": "research"},
+    "ComputeQuotaConfig": {
+        "ComputeQuotaResources": [{"InstanceType": "ml.p5.48xlarge", "Count": 1}],
+        "PreemptTeamTasks": "LowerPriority",
+        "ResourceSharingConfig": {"Strategy": "Lend"},
+    },
+}
+
+
+class Hosts:
+    """Puts what is asked for into one cluster."""
+
+    def __init__(self, cluster):
+        self._api = cluster.api
+
+    def put(self, name, objects):
+        assert name == "slipway-x"
+        for each in objects:
+            manifests.put(self._api, each)
+
+
+@pytest.fixture
+def models(cluster):
+    request = {
+        "ClusterName": "slipway-x",
+        "Orchestrator": {"Eks": {"ClusterArn": EKS_ARN}},
+        "InstanceGroups": [{"InstanceGroupName": "workers", "InstanceType": "ml.p5.48xlarge", "InstanceCount": 2}],
+    }
+    with mock_aws():
+        task_governance.install()
+        sagemaker_backends[ACCOUNT][REGION].clusters["slipway-x"] = PodCluster(
+            request=request,
+            region_name=REGION,
+            account_id=ACCOUNT,
+            cluster_id="abcdefghijkl",
+            tags=[],
+            creation_time=datetime.now(UTC),
+        )
+        made = task_governance.TaskGovernance(Hosts(cluster)).models()
+        yield {each.type.rpartition("::")[2]: each for each in made}
+
+
+def wanted(kind, properties):
+    return Wanted(
+        type=f"AWS::SageMaker::{kind}",
+        logical_id="X",
+        name="x",
+        stack_id="s",
+        properties=properties,
+        account_id=ACCOUNT,
+        region_name=REGION,
+    )
+
+
+@pytest.fixture
+def governed(models):
+    models["ClusterSchedulerConfig"].make(wanted("ClusterSchedulerConfig", POLICY))
+    return models["ComputeQuota"].make(wanted("ComputeQuota", QUOTA))
+
+
+@pytest.fixture
+def jobs(cluster):
+    token = cluster.tokens.own
+    made = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
+    yield KubernetesJobs(connection=made, namespace=SPACE, kind="Job")
+    made.close()
+
+
+@pytest.fixture
+def two_nodes(cluster):
+    for number in (1, 2):
+        cluster.add_node(f"n{number}", allocatable={"nvidia.com/gpu": "8"})
+
+
+def of_the_queue(job, name, *, pods=True, priority=None, gpus="8"):
+    made = job("sleep 60", name=name, gpus=gpus)
+    labels = {"kueue.x-k8s.io/queue-name": f"{SPACE}-localqueue"}
+    labels |= {} if priority is None else {"kueue.x-k8s.io/priority-class": priority}
+    made["metadata"]["namespace"] = SPACE
+    made["metadata"]["labels"].update(labels)
+    if pods:
+        made["spec"]["template"]["metadata"]["labels"].update(labels)
+    return made
+
+
+@pytest.mark.usefixtures("two_nodes", "governed")
+def test_a_quota_is_a_queue_in_a_namespace_of_the_teams_own(jobs, job, until):
+    first = jobs.submit([of_the_queue(job, "first", priority="training-priority")], "k")
+    until(lambda: jobs.facts(first).state is JobState.RUNNING)
+    second = jobs.submit([of_the_queue(job, "second", priority="training-priority")], "k")
+    until(lambda: jobs.facts(second).reason.startswith(f"quota: queue {SPACE}-localqueue has not let it in"))
+    jobs.cancel(first)
+    until(lambda: jobs.facts(second).state is JobState.RUNNING)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_a_changed_quota_is_the_queues_at_once(models, governed, jobs, job, until):
+    both = [jobs.submit([of_the_queue(job, name)], "k") for name in ("first", "second")]
+    until(lambda: any(jobs.facts(each).state is JobState.RUNNING for each in both))
+    config = {**QUOTA["ComputeQuotaConfig"], "ComputeQuotaResources": [{"InstanceType": "ml.p5.48xlarge", "Count": 2}]}
+    models["ComputeQuota"].change(wanted("ComputeQuota", {**QUOTA, "ComputeQuotaConfig": config}), governed)
+    until(lambda: all(jobs.facts(each).state is JobState.RUNNING for each in both))
+
+
+def test_a_job_that_names_no_queue_is_refused_there(cluster, governed, job):
+    kind = next(each for each in cluster.api.kinds if each.kind == "Job")
+    made = job("true", name="free")
+    with pytest.raises(RefusedError, match="queue-name' is either missing or does not have a value set"):
+        cluster.api.create(kind, SPACE, made)
+    cluster.api.create(kind, "default", made)
+
+
+def test_a_job_whose_pods_name_none_is_let_in_and_never_has_any(cluster, governed, jobs, job, until):
+    """What one account showed in 2026-10: quota is reserved, the job let in, each of its pods refused."""
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
+    jobs.submit([of_the_queue(job, "bare", pods=False)], "k")
+    kind = next(each for each in cluster.api.kinds if each.kind == "Job")
+    until(lambda: cluster.api.objects.find(kind, SPACE, "bare")["spec"]["suspend"] is False)
+    pods = next(each for each in cluster.api.kinds if each.kind == "Pod")
+    assert cluster.api.objects.every(pods, SPACE)[0] == []
+
+
+def test_what_was_made_can_be_read(governed):
+    client = boto3.client("sagemaker", region_name=REGION, aws_access_key_id="a", aws_secret_access_key="b")
+    found = client.describe_compute_quota(ComputeQuotaId=governed.attributes["ComputeQuotaId"])
+    assert (found["ClusterArn"], found["Status"]) == (ARN, "Created")
+    assert found["ComputeQuotaTarget"] == {"TeamName": "research"}
+
+
+@pytest.mark.parametrize(
+    "kind, properties, why",
+    [
+        ("ComputeQuota", {**QUOTA, "ClusterArn": ARN.replace("abc", "xyz")}, "no HyperPod cluster with EKS"),
+        ("ComputeQuota", {**QUOTA, "Namespace": SPACE}, "Namespace"),
+        ("ComputeQuota", {**QUOTA, "ComputeQuotaTarget": {"TeamName": "a_b"}}, "does not match pattern"),
+        (
+            "ComputeQuota",
+            {
+                **QUOTA,
+                "ComputeQuotaConfig": {"ComputeQuotaResources": [{"InstanceType": "ml.p4d.24xlarge", "Count": 1}]},
+            },
+            "the cluster has no ml.p4d.24xlarge; it has ml.p5.48xlarge",
+        ),
+        (
+            "ClusterSchedulerConfig",
+            {**POLICY, "SchedulerConfig": {"PriorityClasses": [{"Name": "Training", "Weight": 70}]}},
+            "does not match pattern",
+        ),
+        (
+            "ClusterSchedulerConfig",
+            {**POLICY, "SchedulerConfig": {"PriorityClasses": [{"Name": "training", "Weight": 101}]}},
+            "more than the maximum of 100",
+        ),
+    ],
+)
+def test_what_sagemaker_refuses_is_refused(models, kind, properties, why):
+    with pytest.raises(ResourceRefusedError, match=why):
+        models[kind].make(wanted(kind, properties))
