@@ -1,8 +1,10 @@
 """The guard's Lambda function: its code, what it may do, and what may call it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from types import MappingProxyType
 from typing import NamedTuple
 
 from aws_cdk import Aws, RemovalPolicy
@@ -49,10 +51,14 @@ class GuardSettings:
 
 
 class Rights(NamedTuple):
-    """What the guard may do beside what every guard may: actions that look, and statements that stop."""
+    """What the guard may do beside what every guard may: actions that look, and statements that stop.
+
+    `variables` tell it what it needs for that.
+    """
 
     look: tuple[str, ...]
     stop: tuple[iam.PolicyStatement, ...]
+    variables: Mapping[str, str] = MappingProxyType({})
 
 
 class GuardFunction(Construct):
@@ -96,7 +102,9 @@ class GuardFunction(Construct):
             timeout=60,
             memory_size=GUARD_MEMORY_MB,
             logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=log.ref),
-            environment=lambda_.CfnFunction.EnvironmentProperty(variables=self._variables(settings)),
+            environment=lambda_.CfnFunction.EnvironmentProperty(
+                variables={**self._variables(settings), **rights.variables}
+            ),
         )
 
     def call_by(self, rule: events.CfnRule) -> None:

@@ -11,13 +11,14 @@ from infra.parts.eks_cluster import EksCluster
 from infra.parts.pinned_asset import PinnedAsset
 from launcher.catalog.assets import asset
 from launcher.catalog.hyperpod_chart import ChartPins
+from launcher.model.monitoring import CHART_MEMORY_MB
 from launcher.model.sizing import LOG_RETENTION_DAYS
 
 RELEASE, NAMESPACE = "hyperpod-dependencies", "kube-system"
 """As AWS's own guide installs it."""
 KIND = "Custom::HyperPodChart"
 _RUNTIME = "python3.14"
-_SECONDS, _MEMORY_MB = 900, 1024
+_SECONDS = 900
 _INTERFACES = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:CreateNetworkInterface",
@@ -97,12 +98,20 @@ class HyperPodChart(Construct):
             runtime=_RUNTIME,
             architectures=["x86_64"],
             role=role.role_arn,
-            description=f"Slipway: installs HyperPod's chart into {self._cluster.name}",
+            description=f"Slipway: installs HyperPod's chart into {self._cluster.name}, counts its pods for the guard",
             timeout=_SECONDS,
-            memory_size=_MEMORY_MB,
+            memory_size=CHART_MEMORY_MB,
             layers=[helm.ref],
             logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=log.ref),
             vpc_config=place,
+            # Where it counts pods.
+            environment=lambda_.CfnFunction.EnvironmentProperty(
+                variables={
+                    "CLUSTER_NAME": self._cluster.resource.ref,
+                    "CLUSTER_ENDPOINT": self._cluster.resource.attr_endpoint,
+                    "CLUSTER_AUTHORITY": self._cluster.resource.attr_certificate_authority_data,
+                }
+            ),
         )
 
     def _release(self, values: str) -> CfnResource:

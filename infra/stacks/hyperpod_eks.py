@@ -13,7 +13,6 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
-from infra.parts import hyperpod_guard
 from infra.parts.budget_stop import stop_place
 from infra.parts.dashboard import Dashboard, hyperpod_eks_widgets
 from infra.parts.efa import NodeSecurityGroup
@@ -22,6 +21,7 @@ from infra.parts.guard_folder import guard_folder
 from infra.parts.guardrails import Guardrails, guardrail_words
 from infra.parts.hyperpod_chart import HyperPodChart
 from infra.parts.hyperpod_cluster import HyperPodCluster
+from infra.parts.hyperpod_eks_guard import HyperPodEksGuard
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
 from infra.parts.hyperpod_role import HyperPodRole
 from infra.parts.limits import Limits
@@ -133,7 +133,7 @@ class HyperPodEksStack(PlanStack):
         self.cluster.resource.add_metadata("slipway:lifecycle", list(lifecycle.keys))
         self._in_order(group, chart)
         lend(self, cluster=self.control.resource, role_arn=role_arn, namespaces=namespaces_of(plan))
-        self._watch(plan, names, limits)
+        self._watch(plan, names, limits, chart)
 
     def _chart(self, plan: Plan, group_id: str) -> HyperPodChart:
         """HyperPod's chart, from files that are laid into the assembly before it is deployed."""
@@ -212,13 +212,12 @@ class HyperPodEksStack(PlanStack):
             account=OPERATOR_ACCOUNT,
         )
 
-    def _watch(self, plan: Plan, names: ClusterNames, limits: Limits) -> None:
+    def _watch(self, plan: Plan, names: ClusterNames, limits: Limits, chart: HyperPodChart) -> None:
         """Guardrails, dashboard, and what the launcher and a person need after a deployment."""
         stop = stop_place(plan, self._under.store_uri, self._under.store)
         folder = guard_folder(self._under.store_uri, self._under.store)
-        guardrails = Guardrails(
-            self, "Guardrails", plan=plan, limits=limits, own=hyperpod_guard, stop=stop, folder=folder
-        )
+        own_guard = HyperPodEksGuard(chart.function.attr_arn)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=own_guard, stop=stop, folder=folder)
         own = hyperpod_eks_widgets(plan, self.cluster.cluster_id)
         dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)
         for each in fields(ClusterNames):

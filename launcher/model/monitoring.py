@@ -10,6 +10,8 @@ GUARD_EVERY_MINUTES = 5
 GUARD_AFTER_SLURM_MINUTES = 15
 """That the guard waits past the idle time, since Slurm stops nodes first where it can (templates/guard/guard.py)."""
 GUARD_MEMORY_MB = 256
+CHART_MEMORY_MB = 1024
+"""Of the function that installs HyperPod's chart, and counts pods for the guard."""
 GUARD_METRICS = ("RunningNodes", "NodeHours")
 """Custom metrics that the guard reports of a cluster."""
 SPEND_METRIC = "EstimatedSpend"

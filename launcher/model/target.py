@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
-from launcher.model.monitoring import DNS_ZONES, HEAD_NODE_ALARMS, HEAD_NODE_METRICS, IDLE_METRICS
+from launcher.model.monitoring import CHART_MEMORY_MB, DNS_ZONES, HEAD_NODE_ALARMS, HEAD_NODE_METRICS, IDLE_METRICS
 
 CLUSTER, HOSTING = "cluster", "hosting"
 """What SageMaker bills machines as: those of HyperPod, those of an endpoint (catalog, prices/sagemaker.csv)."""
@@ -58,8 +58,10 @@ class Guard:
     kinds of event that are announced whatever the plan buys; `spot_notices` says whether EC2's notices of
     interruptions reach the account. `stops` says what it does at the end of the time to live, `idle` what it takes
     for idleness (empty: it stops nothing for idleness), and `metrics_a_look`, `metrics_a_node` how many values it
-    asks for at each look. `alone` says that nothing but the guard stops idle nodes, and `trial_hours` what the service
-    takes, billed, to try machines before they get jobs: middle and high, assumed where AWS publishes no time.
+    asks for at each look; `own_metrics` are those that it reports beside every guard's, and `asks_mb` is the memory
+    of a function that it calls at each look to hear what there is to do (0: none). `alone` says that nothing but the
+    guard stops idle nodes, and `trial_hours` what the service takes, billed, to try machines before they get jobs:
+    middle and high, assumed where AWS publishes no time.
     """
 
     module: str
@@ -70,6 +72,8 @@ class Guard:
     idle: str = ""
     metrics_a_look: int = 0
     metrics_a_node: int = 0
+    own_metrics: int = 0
+    asks_mb: int = 0
     alone: bool = False
     trial_hours: tuple[float, float] = (0.0, 0.0)
 
@@ -328,8 +332,14 @@ _ROWS = (
             module="hyperpod_eks",
             variable="HYPERPOD_EKS",
             events=("SageMaker HyperPod Cluster Node Health Event", "SageMaker HyperPod Cluster State Change"),
-            # EC2 shows nobody its machines, and no queue is asked: time alone stops them.
+            # EC2 shows nobody its machines: a function in the cluster's network counts what its pods ask for.
+            idle="workers without a pod that asks for chips",
+            alone=True,
             trial_hours=(1.0, 2.0),
+            # It writes the count and reads it back.
+            metrics_a_look=2,
+            own_metrics=1,
+            asks_mb=CHART_MEMORY_MB,
         ),
         spot_like_ec2=True,
         logs_sessions=True,

@@ -7,7 +7,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.eks import PRIORITIES, priority_class
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
-from launcher.model.hyperpod import deep_health_checks, is_prepaid
+from launcher.model.hyperpod import deep_health_checks
 from launcher.model.instance_type import InstanceType
 from launcher.model.kubernetes import team_queue
 from launcher.model.plan import Place
@@ -86,14 +86,6 @@ def _of_own_clusters(request: PlanRequest, place: Place, instances: Mapping[str,
             " pods that ask for EFA interfaces and huge pages is not confirmed"
         )
         yield warning("task-governance-unconfirmed", "target.queue", message, "without target.queue no job waits")
-    if request.guardrails.ttl_h is None and not is_prepaid(place.option):
-        message = (
-            "nothing sees that its nodes are idle, and no time to live ends them: they are billed until"
-            f" slipway down {request.name}"
-        )
-        yield warning(
-            "hyperpod-eks-idle", "guardrails.ttl_h", message, "guardrails: {ttl_h: 24}, or as long as it takes"
-        )
 
 
 def _unused(request: PlanRequest) -> Iterator[Finding]:

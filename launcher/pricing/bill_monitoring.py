@@ -41,7 +41,8 @@ class Watch(NamedTuple):
 def monitoring_lines(prices: Prices, request: PlanRequest, target: Target) -> Iterator[Line]:
     """What watches a cluster of its own, and what its head node sets beside that."""
     head = target.head or NO_HEAD_NODE
-    found = list(watch(prices, request, own_alarms=head.alarms))
+    asks_mb = 0 if target.guard is None else target.guard.asks_mb
+    found = list(watch(prices, request, own_alarms=head.alarms, asks_mb=asks_mb))
     if head.composite_alarms:
         item = "cloudwatch.composite-alarm"
         line = prices.line(f"composite alarm of the {head.name}", "other", item, "alarm-month")
@@ -50,7 +51,7 @@ def monitoring_lines(prices: Prices, request: PlanRequest, target: Target) -> It
         yield each.line.while_up(each.number * PER_MONTH)
 
 
-def watch(prices: Prices, request: PlanRequest, *, own_alarms: int) -> Iterator[Watch]:
+def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int = 0) -> Iterator[Watch]:
     """What the guardrails of every target are: alarms, a dashboard, the guard, an AWS Budget.
 
     The launcher passes on the quoted rate, so the alarm on spending exists wherever there is a budget.
@@ -59,6 +60,7 @@ def watch(prices: Prices, request: PlanRequest, *, own_alarms: int) -> Iterator[
         prices: the region's prices.
         request: the plan.
         own_alarms: alarms that the target has beside those of the guardrails.
+        asks_mb: memory of the function that the guard calls at each look; 0 for none.
     """
     budgeted = request.budget.max_usd is not None
     count = len(alarms(budgeted=budgeted, rated=True)) + own_alarms
@@ -66,7 +68,7 @@ def watch(prices: Prices, request: PlanRequest, *, own_alarms: int) -> Iterator[
     yield Watch(prices.line(name, "other", "cloudwatch.alarm", "alarm-month"), count)
     dashboard = Line("dashboard", "other", "dashboard-month", prices.past_allowance("cloudwatch.dashboard"))
     yield Watch(dashboard, DASHBOARDS)
-    yield Watch(Line("guard and its messages", "other", "function-month", _guard_price(prices)), 1)
+    yield Watch(Line("guard and its messages", "other", "function-month", _guard_price(prices, asks_mb)), 1)
     if budgeted:
         yield Watch(prices.line("AWS Budget", "other", "budgets.budget", "budget-month"), 1)
 
@@ -95,6 +97,7 @@ def metrics(
         reports = HEAD_NODE_REPORTS_PER_HOUR if head.metrics else 0
         cluster_calls = GUARD_CALLS_PER_HOUR * (GUARD_REQUESTS + stops) + reports
         if guard is not None:
+            of_cluster += guard.own_metrics
             calls += GUARD_CALLS_PER_HOUR * (guard.metrics_a_look + guard.metrics_a_node * place.nodes)
     if not of_nodes and not of_cluster:
         return
@@ -109,13 +112,13 @@ def _while_up(line: Line, of_cluster: float, of_nodes: float, start_up_h: float)
     return line._replace(once=of_cluster * CLUSTER_OVERHEAD_H + of_nodes * start_up_h, an_hour=of_cluster + of_nodes)
 
 
-def _guard_price(prices: Prices) -> Price | Unpriced:
-    """A month of the guard: its calls, their time in memory, and what it tells people."""
+def _guard_price(prices: Prices, asks_mb: int) -> Price | Unpriced:
+    """A month of the guard: its calls and those of what it asks, their time in memory, and what it tells people."""
     calls = GUARD_CALLS_PER_HOUR * HOURS_PER_MONTH
     parts = (
-        (calls / 1e6, prices.catalog.bill_item("lambda.requests", prices.region)),
+        (calls * (1 + bool(asks_mb)) / 1e6, prices.catalog.bill_item("lambda.requests", prices.region)),
         (
-            calls * GUARD_SECONDS * GUARD_MEMORY_MB / 1024,
+            calls * GUARD_SECONDS * (GUARD_MEMORY_MB + asks_mb) / 1024,
             prices.catalog.bill_item("lambda.duration-x86", prices.region),
         ),
         (MESSAGES_PER_HOUR * HOURS_PER_MONTH / 1e6, prices.past_allowance("sns.requests")),

@@ -28,7 +28,7 @@ def tail_hours(place: Place, request: PlanRequest, busy_h: float, *, slow: bool 
     minutes = idle_minutes(request)
     if minutes is None or _time_alone(place, request):
         tail = NEVER_H
-    elif _guarded_alone(place):
+    elif _guarded_alone(place, request):
         looks = GUARD_EVERY_MINUTES if slow else GUARD_EVERY_MINUTES / 2
         tail = (minutes + GUARD_AFTER_SLURM_MINUTES + looks) / 60
     else:
@@ -43,10 +43,10 @@ def _time_alone(place: Place, request: PlanRequest) -> bool:
     return guard is not None and not guard.idle and request.target.cluster is None
 
 
-def _guarded_alone(place: Place) -> bool:
-    """Whether nothing but the guard stops idle nodes."""
+def _guarded_alone(place: Place, request: PlanRequest) -> bool:
+    """Whether nothing but the guard stops idle nodes of a cluster that the plan makes."""
     guard = target_of(place.target).guard
-    return guard is not None and guard.alone
+    return guard is not None and guard.alone and request.target.cluster is None
 
 
 def tail_line(place: Place, request: PlanRequest, hours: float) -> Assumption:
@@ -57,7 +57,7 @@ def tail_line(place: Place, request: PlanRequest, hours: float) -> Assumption:
         source = f"nothing looks for idle nodes of {target_of(place.target).title}; somebody is taken to, once a day"
     elif minutes is None:
         source += " 0: nothing stops them, and somebody is taken to look once a day"
-    elif _guarded_alone(place):
+    elif _guarded_alone(place, request):
         source += f", the guard's {GUARD_AFTER_SLURM_MINUTES} minutes more and half of its {GUARD_EVERY_MINUTES}"
     if request.guardrails.ttl_h is not None:
         source += "; at most until guardrails.ttl_h"

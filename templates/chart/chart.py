@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""Installs a chart into an EKS cluster: what CloudFormation calls for Custom::HyperPodChart.
+"""Installs a chart into an EKS cluster: what CloudFormation calls for Custom::HyperPodChart, and later its guard.
 
 The chart lies in S3, pinned by its digest, and helm in the function's layer: nothing is fetched from anywhere else.
 Nodes need not be there yet, so that nothing is waited for. What was installed goes with its cluster. Standard library
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import pods
 from botocore.signers import RequestSigner
 
 HELM = os.environ.get("HELM_PROGRAM", "/opt/helm/helm")
@@ -35,8 +36,13 @@ class ChartError(Exception):
     """The chart cannot be installed."""
 
 
-def handler(event: Mapping[str, Any], _context: object) -> None:
-    """What Lambda calls. Whatever happens is answered: CloudFormation waits an hour for those that say nothing."""
+def handler(event: Mapping[str, Any], _context: object) -> dict[str, int] | None:
+    """What Lambda calls: for CloudFormation, or for the guard, which asks how many pods need the cluster's machines.
+
+    Whatever happens is answered: CloudFormation waits an hour for those that say nothing.
+    """
+    if "RequestType" not in event:
+        return {"pods": pods.working(pods.api(token_for(os.environ["CLUSTER_NAME"], boto3.client)))}
     try:
         if event["RequestType"] != "Delete":
             install(event["ResourceProperties"], boto3.client, time.sleep)
@@ -44,6 +50,7 @@ def handler(event: Mapping[str, Any], _context: object) -> None:
     except Exception as problem:
         answer(event, "FAILED", f"{type(problem).__name__}: {problem}")
         raise
+    return None
 
 
 def answer(event: Mapping[str, Any], status: str, reason: str) -> None:

@@ -35,6 +35,8 @@ class HyperPodGuard(Guard):
     prepaid = "the nodes of a training plan are left"
     waits = "jobs go back into the queue and wait"
     costs_on = "Controller, file system and network"
+    queued = QUEUED
+    """The metric that says how much there is to do."""
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
         """Use `client(service)` to reach AWS."""
@@ -75,7 +77,7 @@ class HyperPodGuard(Guard):
             return False
         answer = self.cloudwatch.get_metric_statistics(
             Namespace=NAMESPACE,
-            MetricName=QUEUED,
+            MetricName=self.queued,
             Dimensions=[{"Name": "Cluster", "Value": self.settings.cluster}],
             StartTime=self.now - window,
             EndTime=self.now,

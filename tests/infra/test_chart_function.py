@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import io
 import json
+import sys
 import threading
 import zipfile
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -39,11 +40,14 @@ def function(tmp_path, monkeypatch):
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.setenv(name, REGION)
     monkeypatch.setenv("HELM_PROGRAM", str(helm))
+    # As Lambda has it: beside what it imports.
+    monkeypatch.syspath_prepend(str(asset("templates/chart")))
     spec = importlib.util.spec_from_file_location("chart_function", asset("templates/chart/chart.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     with mock_aws():
         yield module
+    sys.modules.pop("pods", None)
 
 
 @pytest.fixture
@@ -156,3 +160,32 @@ def test_nothing_keeps_a_stack_from_being_deleted(function, answers, tmp_path):
     function.handler(event("Delete", gone, answers.url), None)
     assert answers.got[0]["Status"] == "SUCCESS"
     assert not (tmp_path / "told").exists()
+
+
+def test_the_guard_is_told_how_many_pods_there_are_and_cloudformation_nothing(function, monkeypatch):
+    """What calls without a request of CloudFormation's is the guard."""
+    asked = []
+
+    class Api(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append((self.path, self.headers["Authorization"]))
+            spec = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}
+            body = json.dumps({"items": [{"metadata": {}, "spec": spec}], "metadata": {}}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Api) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("CLUSTER_NAME", CLUSTER)
+        monkeypatch.setenv("CLUSTER_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("CLUSTER_AUTHORITY", base64.b64encode(b"").decode())
+        assert function.handler({}, None) == {"pods": 1}
+        server.shutdown()
+    ((path, token),) = asked
+    assert path.startswith("/api/v1/pods?fieldSelector=")
+    assert token.startswith("Bearer k8s-aws-v1.")

@@ -333,12 +333,30 @@ class TestRights:
         ]
         assert namespaces[1] - namespaces[0] == {"hyperpod-ns-research"}
 
-    def test_the_guard_knows_time_alone(self, spot, planned):
+    def test_the_guard_asks_what_stands_in_the_network_what_pods_there_are(self, spot):
+        key = key_of(spot, "AWS::Lambda::Function", Handler="chart.handler")
+        assert variables(spot)["PODS_FUNCTION"] == {"Fn::GetAtt": [key, "Arn"]}
+        told = spot.resources("training", "AWS::Lambda::Function")[key]["Environment"]["Variables"]
+        own = key_of(spot, "AWS::EKS::Cluster")
+        assert told == {
+            "CLUSTER_NAME": {"Ref": own},
+            "CLUSTER_ENDPOINT": {"Fn::GetAtt": [own, "Endpoint"]},
+            "CLUSTER_AUTHORITY": {"Fn::GetAtt": [own, "CertificateAuthorityData"]},
+        }
+        roles = spot.resources("training", "AWS::IAM::Role")
+        (policy,) = next(each for name, each in roles.items() if name.startswith("GuardrailsGuard"))["Policies"]
+        (may,) = [each for each in policy["PolicyDocument"]["Statement"] if each["Sid"] == "CountPods"]
+        assert (may["Action"], may["Resource"]) == ("lambda:InvokeFunction", {"Fn::GetAtt": [key, "Arn"]})
+
+    def test_the_guard_knows_time_and_idleness(self, spot, planned):
         told = variables(spot)
         assert (told["HYPERPOD_EKS"], told["TTL_HOURS"]) == ("slipway-p5en-hyperpod", "48")
         assert functions(spot)["Guardrails"]["Handler"] == "hyperpod_eks.handler"
         assert set(rules(spot)) == {"Schedule", "NodeHealth", "State"}
-        assert "nothing looks for idle nodes" in spot.template("training")["Outputs"]["WhatGuards"]["Value"]
+        assert (
+            "workers without a pod that asks for chips for 5 minutes stop"
+            in (spot.template("training")["Outputs"]["WhatGuards"]["Value"])
+        )
         assert variables(planned)["PREPAID"] == "true"
 
 

@@ -20,6 +20,8 @@ from tests.infra.counted import (
 )
 
 DECIDED = "system|control plane|EBS"
+COUNT_METRICS, COUNT_REQUESTS = 1, 2
+"""Of pods, which the guard of workers that may go writes and reads back."""
 
 
 @pytest.fixture(scope="module")
@@ -39,18 +41,23 @@ def deployed(templates, quote):
     ]
     # What a team may use is what is paid for.
     assert shares in ([], [(workers["InstanceType"], workers["InstanceCount"])])
-    how = "spot" if "CapacityRequirements" in workers else "training-plan" if "TrainingPlanArn" in workers else ""
+    bought = {"CapacityRequirements": "spot", "TrainingPlanArn": "training-plan"}
+    how = next((word for key, word in bought.items() if key in workers), "on-demand")
     made = {
         f"{workers['InstanceCount']} x {workers['InstanceType']} {how}": None,
         f"system node {groups['system']['InstanceType']}": groups["system"]["InstanceCount"] * up_h,
         "control plane": len(resources(templates, "AWS::EKS::Cluster")) * up_h,
         **by_the_hour(templates, up_h),
     }
-    if how == "spot":
-        trial = HEALTH_H if workers.get("OnStartDeepHealthChecks") else 0
+    trial = HEALTH_H if workers.get("OnStartDeepHealthChecks") else 0
+    if how != "training-plan":
         made["start-up of the machines"] = workers["InstanceCount"] * (START_UP_H + trial)
-    made["custom metrics"] = GUARD_METRICS * up_h / MONTH_H
-    made["CloudWatch requests"] = GUARD_CALLS_AN_HOUR * GUARD_REQUESTS * up_h / 1000
+    functions = resources(templates, "AWS::Lambda::Function")
+    looks = any(each["Environment"]["Variables"].get("PREPAID") == "false" for each in functions)
+    made["custom metrics"] = (GUARD_METRICS + looks * COUNT_METRICS) * up_h / MONTH_H
+    nodes_up_h = looks * (quote["hours"]["mid"] + START_UP_H)
+    requests = GUARD_REQUESTS * up_h + COUNT_REQUESTS * nodes_up_h
+    made["CloudWatch requests"] = GUARD_CALLS_AN_HOUR * requests / 1000
     return made
 
 

@@ -1,11 +1,19 @@
-"""The guard of HyperPod with EKS as Lambda runs it: nobody tells it of idleness, and its words are of pods."""
+"""The guard of HyperPod with EKS as Lambda runs it: idle is what no pod needs, and its words are of pods."""
 
+import io
+import json
+from datetime import timedelta
+
+import boto3
 import pytest
+from botocore.response import StreamingBody
+from botocore.stub import Stubber
 
 from tests.infra.guard_modules import guard_module
 from tests.infra.test_hyperpod_guard import LISTED, NOW, Account, aws, node  # noqa: F401 - `aws` is a fixture
 
 pytestmark = pytest.mark.xdist_group("guard")
+FUNCTION = "arn:aws:lambda:us-east-2:123456789012:function:slipway-tiny-chart"
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +23,7 @@ def module():
 
 
 def guard(module, account: Account, **limits):
+    function = getattr(account, "function", None)
     told = {
         "CLUSTER": "tiny",
         "HYPERPOD_EKS": "slipway-tiny",
@@ -25,20 +34,84 @@ def guard(module, account: Account, **limits):
         "IDLE_MINUTES": "5",
         **limits,
     }
-    clients = {"sagemaker": account.sagemaker, "cloudwatch": account.cloudwatch}
+    clients = {"sagemaker": account.sagemaker, "cloudwatch": account.cloudwatch, "lambda": function}
     return module.HyperPodEksGuard(
-        module.Settings.of(told), lambda service: clients.get(service) or module.boto3.client(service), NOW
+        module.Settings.of(told),
+        lambda service: clients.get(service) or module.boto3.client(service),
+        NOW,
+        asks=FUNCTION,
     )
+
+
+@pytest.fixture
+def counts(aws):  # noqa: F811 - the fixture
+    """Have the function in the cluster's network answer; None: it fails."""
+    aws.function = boto3.client("lambda")
+    with Stubber(aws.function) as stub:
+
+        def answer(pods):
+            said = json.dumps({"errorMessage": "timed out"} if pods is None else {"pods": pods}).encode()
+            found = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(said), len(said))}
+            if pods is None:
+                found["FunctionError"] = "Unhandled"
+            stub.add_response("invoke", found, {"FunctionName": FUNCTION, "Payload": b"{}"})
+
+        yield answer
+        stub.assert_no_pending_responses()
+
+
+def earlier(account, *pods):
+    """What was counted every five minutes until now."""
+    for step, count in enumerate(reversed(pods)):
+        account.cloudwatch.put_metric_data(
+            Namespace="Slipway",
+            MetricData=[
+                {
+                    "MetricName": "WorkingPods",
+                    "Dimensions": [{"Name": "Cluster", "Value": "tiny"}],
+                    "Timestamp": NOW - timedelta(minutes=5 * (step + 1)),
+                    "Value": count,
+                }
+            ],
+        )
 
 
 def test_its_name_is_its_own_variable(module, aws):  # noqa: F811 - the fixture
     assert guard(module, aws).settings.name == LISTED["ClusterName"]
 
 
-def test_a_silent_queue_is_no_idleness(module, aws):  # noqa: F811 - the fixture
-    """Slurm's controller would be believed: nobody reports pods, and deleting what works loses work."""
+@pytest.mark.parametrize(
+    "before, now, idle",
+    [
+        ((0, 0, 0), 0, True),
+        ((0, 0, 0), 1, False),
+        ((0, 2, 0), 0, False),
+        # Of a window of twenty minutes two values at least: a cluster that did not answer is not idle.
+        ((), 0, False),
+        ((0, 0, 0), None, False),
+    ],
+)
+def test_it_is_idle_when_no_pod_has_needed_a_machine_for_long(module, aws, counts, before, now, idle):  # noqa: F811, PLR0917
+    earlier(aws, *before)
+    counts(now)
+    assert guard(module, aws).all_idle([node(1)]) is idle
+
+
+def test_a_queue_of_slurms_says_nothing_of_pods(module, aws, counts):  # noqa: F811 - the fixture
     aws.queued(*[0] * 12)
+    counts(0)
     assert not guard(module, aws).all_idle([node(1)])
+
+
+def test_young_nodes_are_not_idle(module, aws, counts):  # noqa: F811 - the fixture
+    earlier(aws, 0, 0, 0, 0)
+    counts(0)
+    assert not guard(module, aws).all_idle([node(1), node(2, age_h=0.2)])
+
+
+def test_without_nodes_or_an_idle_time_nobody_is_asked(module, aws, counts):  # noqa: F811 - the fixture
+    assert not guard(module, aws).all_idle([])
+    assert not guard(module, aws, IDLE_MINUTES="0").all_idle([node(1)])
 
 
 def test_workers_are_deleted_and_people_told_what_goes_on(module, aws):  # noqa: F811 - the fixture

@@ -1,26 +1,31 @@
 """SageMaker's calls on HyperPod clusters that moto lacks, or answers in another way than AWS.
 
 Emulated: UpdateCluster for the recovery of instances and for how many a group of workers has, up to as many as at
-first; BatchDeleteClusterNodes, which lowers the number that is wanted; DeleteCluster, which ends the cluster's Slurm;
-clusters by their ARN, and ResourceNotFound for one that is not there. Not emulated: any other change of a cluster, and
-the time that it takes.
+first; BatchDeleteClusterNodes, which lowers the number that is wanted; with EKS BatchAddClusterNodes, which raises it
+(which nodes of a group go is the sandbox's choice); DeleteCluster, which ends the cluster's Slurm; clusters by their
+ARN, and ResourceNotFound for one that is not there. Not emulated: any other change of a cluster, and the time that it
+takes.
 """
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import Any
+from typing import Any, Protocol
 
 from moto.core.responses import ActionResult
 from moto.sagemaker.exceptions import ResourceNotFound, ValidationError
 from moto.sagemaker.models import SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 
+from launcher.model.hyperpod import ADDED_A_CALL
 from launcher.sandbox.aws.eks import Hosts
 from launcher.sandbox.aws.hyperpod import PodCluster, end
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
+from launcher.sandbox.kubernetes.hosted import Resizable
 
+_MOST_GROUPS = 5
+"""Of one BatchAddClusterNodes (SageMaker API reference)."""
 _MOST_IDS = 99
 """Of one BatchDeleteClusterNodes (SageMaker developer guide, "Scaling down a SageMaker HyperPod cluster")."""
 _BY_NAME = ("describe_cluster", "describe_cluster_node", "list_cluster_nodes")
@@ -28,7 +33,11 @@ _UPDATED = frozenset(("ClusterName", "InstanceGroups", "NodeRecovery"))
 _RECOVERIES = ("Automatic", "None")
 
 
-def install(clusters: Clusters, hosts: Hosts) -> None:
+class PodHosts(Hosts, Resizable, Protocol):
+    """What runs the Kubernetes that nodes join, and has as many of them as it is told."""
+
+
+def install(clusters: Clusters, hosts: PodHosts) -> None:
     """Give the calls to moto's SageMaker, over what runs the clusters and the Kubernetes that nodes join."""
 
     def update_cluster(response: Any) -> ActionResult:
@@ -40,8 +49,12 @@ def install(clusters: Clusters, hosts: Hosts) -> None:
     def batch_delete_cluster_nodes(response: Any) -> ActionResult:
         """Delete instances by their ids."""
         pod, asked = _pod(response), response._get_params()  # noqa: SLF001  the same
-        _refuse_of_eks(pod, "BatchDeleteClusterNodes")
-        return ActionResult(_deleted(clusters, pod, asked))
+        return ActionResult(_deleted(clusters, hosts, pod, asked))
+
+    def batch_add_cluster_nodes(response: Any) -> ActionResult:
+        """Have groups bring more instances."""
+        pod, asked = _pod(response), response._get_params()  # noqa: SLF001  the same
+        return ActionResult(_added(hosts, pod, asked))
 
     def delete_cluster(response: Any) -> ActionResult:
         """Delete a cluster."""
@@ -50,7 +63,7 @@ def install(clusters: Clusters, hosts: Hosts) -> None:
         response.sagemaker_backend.clusters.pop(pod.cluster_name, None)
         return ActionResult({"ClusterArn": pod.arn})
 
-    for call in (update_cluster, batch_delete_cluster_nodes, delete_cluster):
+    for call in (update_cluster, batch_delete_cluster_nodes, batch_add_cluster_nodes, delete_cluster):
         setattr(SageMakerResponse, call.__name__, call)
     for name in _BY_NAME:
         setattr(SageMakerModelBackend, name, _by_name_or_arn(getattr(SageMakerModelBackend, name)))
@@ -140,7 +153,39 @@ def _resize(clusters: Clusters, pod: PodCluster, name: str, count: int) -> None:
     pod.groups[name]["InstanceCount"] = count
 
 
-def _deleted(clusters: Clusters, pod: PodCluster, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _added(hosts: PodHosts, pod: PodCluster, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Bring the instances that are asked for; what came of each.
+
+    Raises:
+        ValidationError: the cluster takes none this way, or has no such group.
+    """
+    name = eks_name(pod.request)
+    if name is None or pod.request.get("NodeProvisioningMode") != "Continuous":
+        raise ValidationError(message="BatchAddClusterNodes is for clusters whose NodeProvisioningMode is Continuous")
+    wanted = asked.get("NodesToAdd", ())
+    strange = sorted({each["InstanceGroupName"] for each in wanted} - pod.groups.keys())
+    if strange or not 1 <= len(wanted) <= _MOST_GROUPS:
+        there = ", ".join(pod.groups)
+        raise ValidationError(message=f"NodesToAdd: 1 to {_MOST_GROUPS} groups of {there}; got {strange or wanted}")
+    for each in wanted:
+        if not 1 <= each["IncrementTargetCountBy"] <= ADDED_A_CALL:
+            got = each["IncrementTargetCountBy"]
+            raise ValidationError(message=f"IncrementTargetCountBy: got {got}, allowed: 1 to {ADDED_A_CALL}")
+    made = []
+    for each in wanted:
+        group, more = each["InstanceGroupName"], each["IncrementTargetCountBy"]
+        try:
+            hosts.resize(name, group, pod.groups[group]["InstanceCount"] + more)
+        except ClusterFailedError as failure:
+            raise ValidationError(message=str(failure)) from failure
+        pod.groups[group]["InstanceCount"] += more
+        made += [
+            {"NodeLogicalId": pod.add(group), "InstanceGroupName": group, "Status": "Running"} for _ in range(more)
+        ]
+    return {"Successful": made, "Failed": []}
+
+
+def _deleted(clusters: Clusters, hosts: PodHosts, pod: PodCluster, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Delete the instances that can be deleted; what came of each.
 
     Raises:
@@ -157,11 +202,15 @@ def _deleted(clusters: Clusters, pod: PodCluster, asked: Mapping[str, Any]) -> d
     if not gone:
         raise ValidationError(message="; ".join(f"{each['NodeId']}: {each['Message']}" for each in failed))
     groups = [pod.nodes[each].instance_group_name for each in gone]
-    clusters.dismiss(pod.cluster_name, gone)
+    control = eks_name(pod.request)
+    if control is None:
+        clusters.dismiss(pod.cluster_name, gone)
     for name in groups:
         pod.groups[name]["InstanceCount"] -= 1
     for each in gone:
         pod.nodes.pop(each, None)
+    for name in sorted(set(groups)) if control is not None else ():
+        hosts.resize(str(control), name, pod.groups[name]["InstanceCount"])
     return {"Successful": gone, "Failed": failed}
 
 
@@ -171,5 +220,5 @@ def _undeletable(pod: PodCluster, ids: Iterable[str]) -> Iterable[dict[str, str]
         node = pod.nodes.get(each)
         if node is None:
             yield {"NodeId": each, "Code": "NodeIdNotFound", "Message": "no such instance in this cluster"}
-        elif pod.groups[node.instance_group_name]["SlurmConfig"]["NodeType"] == "Controller":
+        elif pod.groups[node.instance_group_name].get("SlurmConfig", {}).get("NodeType") == "Controller":
             yield {"NodeId": each, "Code": "InvalidNodeStatus", "Message": "Slurm's controller cannot be deleted"}

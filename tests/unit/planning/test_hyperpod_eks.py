@@ -44,21 +44,18 @@ def test_a_region_without_an_image_of_the_health_monitor_is_refused_for_clusters
     assert refused(request, replace(place, region="eu-west-3")) == []
 
 
-@pytest.mark.parametrize("guardrails, said", [({}, True), ({"ttl_h": 24}, False)])
-def test_nodes_that_only_time_ends_are_remarked_on(guardrails, said):
-    request, place = asked(guardrails=guardrails)
-    found = codes(remarks(request, place, CATALOG.instance_types))
-    assert ("hyperpod-eks-idle" in found) is said
-    assert "hyperpod-health-checks" in found
+def test_deep_health_checks_are_remarked_on():
+    request, place = asked()
+    assert codes(remarks(request, place, CATALOG.instance_types)) == ["hyperpod-health-checks"]
 
 
-def test_the_quote_counts_what_nothing_ends():
-    """Slurm's guard would end them after minutes; here it is a day, or the time to live."""
+def test_the_quote_counts_what_the_guard_takes_to_see_that_nodes_are_idle():
+    """Its idle time, the quarter of an hour more that it waits, half of what lies between two looks."""
     request, place = asked(workload={"train": {"hours": 5}})
+    assert tail_hours(place, request, 5.0) == pytest.approx((5 + 15 + 2.5) / 60)
+    assert "the guard's 15 minutes more" in tail_line(place, request, 0.4).source
+    request, place = asked(workload={"train": {"hours": 5}}, guardrails={"idle_minutes": 0})
     assert tail_hours(place, request, 5.0) == NEVER_H
-    assert "nothing looks for idle nodes" in tail_line(place, request, NEVER_H).source
-    request, place = asked(workload={"train": {"hours": 5}}, guardrails={"ttl_h": 8})
-    assert tail_hours(place, request, 5.0) == 3.0
     request, place = asked(
         workload={"train": {"hours": 5}}, target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"}
     )
@@ -79,7 +76,6 @@ def test_a_teams_queue_is_made_and_what_nobody_has_confirmed_of_it_is_said():
     [
         ({"queue": "gpus"}, "no-team-queue"),
         ({"queue": f"hyperpod-ns-research/{QUEUE}"}, "no-team-queue"),
-        ({"queue": f"hyperpod-ns-{'t' * 41}-localqueue"}, "no-team-queue"),
         ({"queue": "hyperpod-ns--localqueue"}, "no-team-queue"),
         ({"queue": QUEUE, "priority": "high"}, "no-such-priority"),
         ({"queue": QUEUE, "priority": "training"}, "no-such-priority"),

@@ -1,0 +1,158 @@
+"""Workers of HyperPod with EKS that no pod asks for: the guard's own code ends them, a launch makes them again."""
+
+import io
+import json
+import secrets
+from datetime import UTC, datetime, timedelta
+
+import boto3
+import pytest
+from botocore.response import StreamingBody
+from botocore.stub import Stubber
+from moto import mock_aws
+from moto.sagemaker.models import sagemaker_backends
+
+from launcher.aws import hyperpod
+from launcher.aws.session import Session
+from launcher.sandbox.aws import hyperpod_calls
+from launcher.sandbox.aws.hyperpod import PodCluster
+from launcher.sandbox.kubernetes.hosted import HostedKubernetes, Machines
+from tests.infra.guard_modules import guard_module
+
+pytestmark = pytest.mark.xdist_group("guard")
+
+ACCOUNT, REGION, NAME = "123456789012", "us-east-1", "slipway-x"
+NOW = datetime.now(UTC)
+KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+
+
+class Hosts:
+    """Sizes of node groups in one cluster."""
+
+    def __init__(self, hosted):
+        self._hosted = hosted
+
+    def resize(self, name, group, count):
+        assert name == NAME
+        self._hosted.resize(group, count)
+
+
+@pytest.fixture
+def hosted(tmp_path):
+    made = HostedKubernetes(NAME, tmp_path / "kube", mark=secrets.token_hex(8), environment={"PATH": "/usr/bin:/bin"})
+    for group, count in (("system", 1), ("workers", 2)):
+        made.join(
+            Machines(
+                group=group,
+                count=count,
+                instance_type="ml.p5.48xlarge",
+                capacity_type="ON_DEMAND",
+                zone="us-east-1a",
+                zone_id="use1-az1",
+                room={"cpu": "8"},
+                devices={},
+                labels={},
+                managed=False,
+            )
+        )
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def pods(hosted, monkeypatch):
+    for name, value in {**KEYS, "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION}.items():
+        monkeypatch.setenv(name, value)
+    own = {"LifeCycleConfig": {"SourceS3Uri": "s3://b/x", "OnCreate": "on_create.sh"}, "ExecutionRole": "arn:x"}
+    groups = [
+        {"InstanceGroupName": name, "InstanceType": "ml.p5.48xlarge", "InstanceCount": count, **own}
+        for name, count in (("system", 1), ("workers", 2))
+    ]
+    request = {
+        "ClusterName": NAME,
+        "Orchestrator": {"Eks": {"ClusterArn": f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{NAME}"}},
+        "NodeProvisioningMode": "Continuous",
+        "InstanceGroups": groups,
+    }
+    with mock_aws():
+        hyperpod_calls.install(None, Hosts(hosted))
+        made = PodCluster(
+            request=request,
+            region_name=REGION,
+            account_id=ACCOUNT,
+            cluster_id="abcdefghijkl",
+            tags=[],
+            creation_time=NOW - timedelta(hours=5),
+        )
+        for each in groups:
+            for _ in range(each["InstanceCount"]):
+                made.add(each["InstanceGroupName"])
+        sagemaker_backends[ACCOUNT][REGION].clusters[NAME] = made
+        yield made
+
+
+@pytest.fixture
+def guard(pods):
+    """The guard an hour from now, with nothing counted in the last half of it; `count` is what it hears now."""
+    later = NOW + timedelta(hours=1)
+    function, cloudwatch = boto3.client("lambda"), boto3.client("cloudwatch")
+    for step in range(1, 7):
+        value = {
+            "MetricName": "WorkingPods",
+            "Dimensions": [{"Name": "Cluster", "Value": "x"}],
+            "Timestamp": later - timedelta(minutes=5 * step),
+            "Value": 0,
+        }
+        cloudwatch.put_metric_data(Namespace="Slipway", MetricData=[value])
+    topic = boto3.client("sns").create_topic(Name="slipway-x")["TopicArn"]
+    told = {"CLUSTER": "x", "HYPERPOD_EKS": NAME, "STACK": "s", "TOPICS": topic, "AWS_REGION": REGION}
+    told |= {"PREPAID": "false", "IDLE_MINUTES": "5"}
+    with guard_module("hyperpod_eks") as module, Stubber(function) as stub:
+
+        def look(count):
+            said = json.dumps({"pods": count}).encode()
+            answer = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(said), len(said))}
+            stub.add_response("invoke", answer, {"FunctionName": "f", "Payload": b"{}"})
+            clients = {"lambda": function, "cloudwatch": cloudwatch}
+            made = module.HyperPodEksGuard(
+                module.Settings.of(told), lambda name: clients.get(name) or boto3.client(name), later, asks="f"
+            )
+            nodes = made.nodes()
+            if made.all_idle(nodes):
+                made.stop("they have done nothing for 5 minutes", len(nodes))
+
+        yield look
+
+
+def names(hosted, group):
+    return {each.name for each in hosted.nodes() if each.partition == group}
+
+
+def test_workers_that_nobody_needs_go_and_come_again_with_a_launch(pods, hosted, guard, until):
+    guard(1)
+    assert len(names(hosted, "workers")) == 2, "a pod needs them"
+    guard(0)
+    until(lambda: not names(hosted, "workers"))
+    assert len(names(hosted, "system")) == 1
+    session = Session(environment=KEYS, region=REGION)
+    state = hyperpod.describe_cluster(session, NAME)
+    assert {name: (each.current, each.wanted) for name, each in state.groups.items()} == {
+        "system": (1, 1),
+        "workers": (0, 0),
+    }
+    assert hyperpod.start(session, NAME, "workers", 2)
+    until(lambda: len(names(hosted, "workers")) == 2)
+    assert not hyperpod.start(session, NAME, "workers", 2), "nothing is left to do"
+
+
+@pytest.mark.parametrize(
+    "wanted, why",
+    [
+        ([{"InstanceGroupName": "others", "IncrementTargetCountBy": 1}], "others"),
+        ([{"InstanceGroupName": "workers", "IncrementTargetCountBy": 51}], "allowed: 1 to 50"),
+    ],
+)
+def test_what_sagemaker_adds_to_no_group_is_refused(pods, wanted, why):
+    client = boto3.client("sagemaker")
+    with pytest.raises(client.exceptions.ClientError, match=why):
+        client.batch_add_cluster_nodes(ClusterName=NAME, NodesToAdd=wanted)
