@@ -1,0 +1,87 @@
+"""A cluster that a context of the kubeconfig alone leads to: found, looked at, given a job, followed, cancelled."""
+
+import pytest
+
+from launcher.aws.session import Session
+from launcher.model.enums import Operator
+from launcher.model.errors import ImpossibleError
+from launcher.model.job import JobState
+from launcher.planning.pin import pinned_plan
+from launcher.records.submission import CONTEXT, HeadNode
+from launcher.workflow.run.reach import jobs_at
+from launcher.workflow.run.standing import find, looked_at
+from tests.plans import request_of
+
+pytest.importorskip("kubernetes")
+
+PLAN = {
+    "slipway": 1,
+    "name": "tiny",
+    "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 1.0}},
+    "target": {
+        "kind": "eks",
+        "region": "us-east-2",
+        "cluster": "platform",
+        "context": "there",
+        "instance_type": "p5.48xlarge",
+        "nodes": 1,
+    },
+    "purchase": {"option": "on-demand"},
+    "checkpoint": {"uri": "s3://team-a/checkpoints"},
+}
+
+
+@pytest.fixture
+def environment(cluster, endpoint, tmp_path):
+    """An account that knows nothing of the cluster, and a kubeconfig that does."""
+    config = tmp_path / "config"
+    config.write_text(
+        f"""apiVersion: v1
+kind: Config
+clusters: [{{name: c, cluster: {{server: "{cluster.server.address}"}}}}]
+users: [{{name: u, user: {{token: {cluster.tokens.own}}}}}]
+contexts: [{{name: there, context: {{cluster: c, user: u}}}}]
+"""
+    )
+    keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+    return {**keys, "AWS_ENDPOINT_URL": endpoint, "KUBECONFIG": str(config)}
+
+
+@pytest.fixture
+def plan(catalog):
+    return lambda **target: pinned_plan(request_of({**PLAN, "target": {**PLAN["target"], **target}}), catalog)
+
+
+def test_the_context_leads_to_it_and_it_is_nobodys_stack(plan, environment):
+    found = find(plan(), Session(environment=environment, region="us-east-2"))
+    assert (found.head_node.via, found.head_node.host) == (CONTEXT, "there")
+    assert (found.own, found.eks) == (False, "platform")
+
+
+def test_what_is_there_is_read_through_it(cluster, plan, environment):
+    labels = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"}, labels=labels)
+    asked = plan()
+    found = find(asked, Session(environment=environment, region="us-east-2"))
+    looked = looked_at(asked, found, environment)
+    assert [each.name for each in looked.cluster.nodes] == ["n1"]
+    assert (looked.operator, looked.missing_rights) == (Operator.PYTORCHJOB, ())
+    assert looked.lent is None, "EKS does not know the cluster here"
+
+
+def test_a_job_is_submitted_followed_and_cancelled_through_it(cluster, environment, job, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    way = HeadNode(via=CONTEXT, host="there", region="us-east-2", kind="Job")
+    connection, jobs = jobs_at(way, environment, place="default/train", store_uri="s3://team-a/checkpoints", key="k")
+    made = jobs.submit([job("sleep 60")], "k")
+    until(lambda: jobs.facts(made).state is JobState.RUNNING)
+    jobs.cancel(made)
+    until(lambda: jobs.pods("train") == [])
+    connection.close()
+
+
+def test_a_context_that_is_not_there_is_said(plan, environment):
+    asked = plan(context="elsewhere")
+    found = find(asked, Session(environment=environment, region="us-east-2"))
+    with pytest.raises(ImpossibleError, match=r"target\.context: elsewhere"):
+        looked_at(asked, found, environment)

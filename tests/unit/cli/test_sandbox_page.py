@@ -1,0 +1,39 @@
+"""What `slipway sandbox status` says: of each cluster what schedules its jobs, and which there are."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from launcher.cli.sandbox import _page
+
+FOUND = SimpleNamespace(since="2026-11-22 10:00 UTC", port=4566)
+STACKS = [{"name": "slipway-team-training", "region": "us-east-2", "status": "CREATE_COMPLETE"}]
+
+
+def cluster(scheduler, *jobs):
+    return {"name": "slipway-team", "scheduler": scheduler, "nodes": 3, "jobs": list(jobs)}
+
+
+@pytest.mark.parametrize(
+    "scheduler, said",
+    [
+        ("slurm", "  cluster slipway-team: Slurm, 3 nodes"),
+        ("local", "  cluster slipway-team: the local scheduler in Slurm's place, 3 nodes"),
+        ("kubernetes", "  cluster slipway-team: Kubernetes, 3 nodes"),
+    ],
+)
+def test_each_cluster_says_what_schedules_its_jobs(scheduler, said):
+    assert _page(FOUND, STACKS, [cluster(scheduler)]) == [
+        "  the sandbox runs since 2026-11-22 10:00 UTC: http://localhost:4566",
+        "  slipway-team-training  us-east-2  CREATE_COMPLETE",
+        said,
+    ]
+
+
+def test_jobs_stand_below_their_cluster():
+    job = {"id": "train-1a2b3c4d", "name": "train-1a2b3c4d", "state": "RUNNING"}
+    assert _page(FOUND, STACKS, [cluster("kubernetes", job)])[-1] == "    job train-1a2b3c4d  running    train-1a2b3c4d"
+
+
+def test_an_empty_one_says_so():
+    assert _page(FOUND, [], [])[-1] == "  nothing is deployed in it"

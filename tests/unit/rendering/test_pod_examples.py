@@ -1,0 +1,96 @@
+"""Every document that any example renders for Kubernetes is one that clusters take, the oldest and the newest.
+
+The examples are found by what they hold, so that a new one is judged too.
+"""
+
+import os
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.model.enums import Operator
+from launcher.model.target import target_of
+from launcher.planning.pin import pinned_plan
+from launcher.rendering.bundle import render
+from launcher.rendering.kubernetes_job import job_context, job_manifest, namespace_manifest
+from launcher.rendering.names import symbolic_names
+from launcher.sandbox.kubernetes.judge import refusals
+from launcher.sandbox.kubernetes.kinds import defined
+from tests.plans import EXAMPLES
+from tests.unit.rendering.conftest import JOB
+
+OLDEST, SUPPORTED = "1.31", "1.36"
+"""What HyperPod's add-ons are for (one account, 2026-10); clusters of our own have a version between them."""
+NEWEST = f"1.{min(int(each.split('.')[1]) for each in (kubernetes_validate.latest_version(), SUPPORTED))}"
+"""The newest of them whose schemas there are."""
+
+
+def has_pods(path):
+    """Whether a file is a plan of a job for Kubernetes, or of a cluster of it."""
+    text = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(text, dict) or "slipway" not in text or "serve" in text.get("workload", {}):
+        return False
+    kinds = text.get("target", {}).get("kind", "any")
+    return any(target_of(each).pods for each in plan_file.load(path).target.kind or ()) and kinds != "any"
+
+
+EVERY = [path for path in sorted(EXAMPLES.rglob("*.yaml")) if has_pods(path)]
+
+
+def test_the_examples_that_are_asked_for_are_among_them():
+    """Spot on HyperPod, Trainium2 in a training plan, a Capacity Block on EKS, a job on a cluster that stands."""
+    found = {str(path.relative_to(EXAMPLES)) for path in EVERY}
+    assert found >= {
+        "hyperpod-eks/p5en-spot.yaml",
+        "hyperpod-eks/trn2-training-plan.yaml",
+        "eks/p5-capacity-block.yaml",
+        "kubernetes/p5-existing.yaml",
+    }
+
+
+@pytest.fixture(params=EVERY, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def plan(request, catalog):
+    return pinned_plan(plan_file.load(request.param), catalog)
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_every_document_is_taken(plan, catalog, version):
+    bundle = render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB)
+    files = [each for each in bundle.files if each.path.startswith("kubernetes/") and each.path.endswith(".yaml")]
+    judged = {
+        f"{each.path}: {document['kind']}": refusals(document, version=version)
+        for each in files
+        for document in yaml.safe_load_all(each.text)
+        if document
+    }
+    assert judged
+    assert {name: found for name, found in judged.items() if found} == {}
+
+
+@pytest.mark.parametrize("operator", list(Operator))
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_so_is_its_job_under_every_operator(plan, catalog, operator, version):
+    context = job_context(
+        plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB, operator=operator
+    )
+    for text in (namespace_manifest(context), job_manifest(context)):
+        for document in yaml.safe_load_all(text):
+            assert refusals(document, version=version) == []
+
+
+@pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
+def test_the_operators_own_definition_takes_it(plan, catalog):
+    """With its rules in CEL; of HyperPod's operator no definition is published."""
+    pytest.importorskip("cel")
+    path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", "kubeflow.org_pytorchjobs.yaml")
+    context = job_context(
+        plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB, operator=Operator.PYTORCHJOB
+    )
+    (document,) = yaml.safe_load_all(job_manifest(context))
+    kinds = tuple(defined(yaml.safe_load(path.read_text(encoding="utf-8"))))
+    assert refusals(document, kinds=kinds) == []
+    broken = {**document, "spec": {**document["spec"], "pytorchReplicaSpec": {}}}
+    assert refusals(broken, kinds=kinds) != []
