@@ -60,7 +60,7 @@ ACCEPTED = (
     ),
     (
         r"AwsSolutions-EKS1",
-        r"slipway-p5en-hyperpod-training/Eks/Cluster",
+        r"slipway-(p5en-hyperpod|p5-governed)-training/Eks/Cluster",
         "the plan names the ranges that reach its API over the internet",
     ),
 )
@@ -400,7 +400,7 @@ def test_the_command_that_makes_workers_again_adds_all_of_them(nodes, added):
         ({"purchase": {"option": "capacity-block"}}, "hyperpod-ec2-capacity"),
         ({"purchase": {"option": "training-plan"}}, "plan-without-arn"),
         ({"storage": {"lustre_gib": 1200}}, "eks-unused"),
-        ({"target": {"queue": "hyperpod-ns-a_b-localqueue"}}, "no-team-queue"),
+        ({"target": {"queue": "gpus"}}, "no-team-queue"),
         ({"network": {"vpc_id": "vpc-0123456789abcdef0", "subnet_ids": ["subnet-0123456789abcdef0"]}}, "one-zone"),
         ({"target": {"cluster": "research"}}, "nothing-to-build"),
     ],
