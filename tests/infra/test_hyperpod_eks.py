@@ -12,7 +12,6 @@ from infra.stacks.hyperpod_eks import start_commands
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.model import eks
 from launcher.model.errors import ImpossibleError
-from launcher.planning.hyperpod_eks import GOVERNANCE_REGIONS
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
@@ -20,7 +19,6 @@ from launcher.rendering.names import symbolic_names
 from tests.infra import test_rules
 from tests.infra.conftest import HYPERPOD_EKS_FILES
 from tests.infra.linting import complaints
-from tests.infra.registry import regions, types_in
 from tests.infra.test_guardrails import rules, variables
 from tests.infra.test_snapshots import PARTS
 from tests.infra.test_training import garbage, with_words
@@ -75,11 +73,6 @@ def pod(request, synthesised, plan_at):
 @pytest.fixture
 def spot(synthesised, plan_at):
     return synthesised(plan_at(HYPERPOD_EKS_FILES["p5en-spot"]), usd_per_hour="151.91")
-
-
-@pytest.fixture
-def governed(synthesised, plan_at):
-    return synthesised(plan_at(HYPERPOD_EKS_FILES["p5-queue"]))
 
 
 @pytest.fixture
@@ -147,23 +140,6 @@ class TestShown:
         }
         assert "NodeGroups" not in told
         assert pod.resources("training", "AWS::EKS::Nodegroup") == {}
-
-    def test_so_is_task_governance(self, governed, catalog):
-        told = yaml.safe_load(shown(governed, catalog)["governance.yaml"])
-        for kind, request in told.items():
-            made = governed.only("training", f"AWS::SageMaker::{kind}")
-            own = key_of(governed, CLUSTER)
-            assert made.pop("ClusterArn") == {"Fn::GetAtt": [own, "ClusterArn"]}
-            tags = [{each["Key"]: each["Value"] for each in side.pop("Tags")} for side in (request, made)]
-            assert tags[0].items() <= tags[1].items()
-            assert made == request
-
-    def test_without_a_queue_there_is_none(self, spot, catalog):
-        assert "governance.yaml" not in shown(spot, catalog)
-        types = {each["Type"] for each in spot.template("training")["Resources"].values()}
-        assert not {"AWS::SageMaker::ClusterSchedulerConfig", "AWS::SageMaker::ComputeQuota"} & types
-        names = {each["AddonName"] for each in spot.resources("training", "AWS::EKS::Addon").values()}
-        assert eks.GOVERNANCE[0] not in names
 
     def test_so_are_the_charts_values_and_the_script(self, pod, catalog):
         files = shown(pod, catalog)
@@ -247,15 +223,6 @@ class TestOrder:
         addon = pod.resources("training", "AWS::EKS::Addon")[key_of(pod, "AWS::EKS::Addon", AddonName=eks.OPERATOR[0])]
         assert "PodIdentityAssociations" not in addon, "the add-on refuses it inside"
 
-    def test_task_governance_comes_after_nodes_and_its_addon_and_the_quota_after_the_priorities(self, governed):
-        quota, policy = (
-            key_of(governed, f"AWS::SageMaker::{each}") for each in ("ComputeQuota", "ClusterSchedulerConfig")
-        )
-        addon = key_of(governed, "AWS::EKS::Addon", AddonName=eks.GOVERNANCE[0])
-        assert {key_of(governed, CLUSTER), addon} <= behind(governed, policy)
-        assert {policy, addon} <= behind(governed, quota)
-        assert key_of(governed, CLUSTER) in behind(governed, addon)
-
 
 class TestChart:
     def test_a_synthesis_needs_neither_chart_nor_layer_and_names_both_by_digest(self, pod):
@@ -326,13 +293,6 @@ class TestRights:
         jobs = json.dumps(machine["ManagedPolicyArns"])
         assert "NodePolicy" not in jobs, "what jobs may do is lent to their pods alone"
 
-    def test_pods_of_the_teams_namespace_are_lent_the_jobs_role(self, spot, governed):
-        namespaces = [
-            {each["Namespace"] for each in made.resources("training", "AWS::EKS::PodIdentityAssociation").values()}
-            for made in (spot, governed)
-        ]
-        assert namespaces[1] - namespaces[0] == {"hyperpod-ns-research"}
-
     def test_the_guard_asks_what_stands_in_the_network_what_pods_there_are(self, spot):
         key = key_of(spot, "AWS::Lambda::Function", Handler="chart.handler")
         assert variables(spot)["PODS_FUNCTION"] == {"Fn::GetAtt": [key, "Arn"]}
@@ -368,12 +328,6 @@ class TestOthersRules:
     def test_nothing_is_accepted_that_does_not_occur(self, spot, planned):
         found = {accepted(*each) for made in (spot, planned) for each in made.violations}
         assert found - {None} == set(range(len(ACCEPTED)))
-
-    def test_task_governance_is_for_where_cloudformation_has_it(self):
-        """Elsewhere the stack would fail after the machines are there."""
-        wanted = {"AWS::SageMaker::ClusterSchedulerConfig", "AWS::SageMaker::ComputeQuota"}
-        known = {region for region in regions() if wanted <= types_in(region)}
-        assert {each for each in known if not re.match(r"us-iso|eu-iso|eusc", each)} == set(GOVERNANCE_REGIONS)
 
     def test_cfn_lint_finds_nothing(self, pod):
         assert complaints(pod.folder, pod.plan.place.region) == []

@@ -1,0 +1,64 @@
+"""Task governance of HyperPod with EKS: what is shown is deployed, in order, for one team, where CloudFormation has it."""
+
+import re
+
+import pytest
+import yaml
+
+from launcher.model import eks
+from launcher.planning.hyperpod_eks import GOVERNANCE_REGIONS
+from tests.infra.conftest import HYPERPOD_EKS_FILES
+from tests.infra.registry import regions, types_in
+from tests.infra.test_hyperpod_eks import CLUSTER, behind, key_of, shown
+
+
+@pytest.fixture
+def governed(synthesised, plan_at):
+    return synthesised(plan_at(HYPERPOD_EKS_FILES["p5-queue"]))
+
+
+@pytest.fixture
+def spot(synthesised, plan_at):
+    return synthesised(plan_at(HYPERPOD_EKS_FILES["p5en-spot"]), usd_per_hour="151.91")
+
+
+def test_so_is_task_governance(governed, catalog):
+    told = yaml.safe_load(shown(governed, catalog)["governance.yaml"])
+    for kind, request in told.items():
+        made = governed.only("training", f"AWS::SageMaker::{kind}")
+        own = key_of(governed, CLUSTER)
+        assert made.pop("ClusterArn") == {"Fn::GetAtt": [own, "ClusterArn"]}
+        tags = [{each["Key"]: each["Value"] for each in side.pop("Tags")} for side in (request, made)]
+        assert tags[0].items() <= tags[1].items()
+        assert made == request
+
+
+def test_without_a_queue_there_is_none(spot, catalog):
+    assert "governance.yaml" not in shown(spot, catalog)
+    types = {each["Type"] for each in spot.template("training")["Resources"].values()}
+    assert not {"AWS::SageMaker::ClusterSchedulerConfig", "AWS::SageMaker::ComputeQuota"} & types
+    names = {each["AddonName"] for each in spot.resources("training", "AWS::EKS::Addon").values()}
+    assert eks.GOVERNANCE[0] not in names
+
+
+def test_task_governance_comes_after_nodes_and_its_addon_and_the_quota_after_the_priorities(governed):
+    quota, policy = (key_of(governed, f"AWS::SageMaker::{each}") for each in ("ComputeQuota", "ClusterSchedulerConfig"))
+    addon = key_of(governed, "AWS::EKS::Addon", AddonName=eks.GOVERNANCE[0])
+    assert {key_of(governed, CLUSTER), addon} <= behind(governed, policy)
+    assert {policy, addon} <= behind(governed, quota)
+    assert key_of(governed, CLUSTER) in behind(governed, addon)
+
+
+def test_pods_of_the_teams_namespace_are_lent_the_jobs_role(spot, governed):
+    namespaces = [
+        {each["Namespace"] for each in made.resources("training", "AWS::EKS::PodIdentityAssociation").values()}
+        for made in (spot, governed)
+    ]
+    assert namespaces[1] - namespaces[0] == {"hyperpod-ns-research"}
+
+
+def test_task_governance_is_for_where_cloudformation_has_it():
+    """Elsewhere the stack would fail after the machines are there."""
+    wanted = {"AWS::SageMaker::ClusterSchedulerConfig", "AWS::SageMaker::ComputeQuota"}
+    known = {region for region in regions() if wanted <= types_in(region)}
+    assert {each for each in known if not re.match(r"us-iso|eu-iso|eusc", each)} == set(GOVERNANCE_REGIONS)
