@@ -31,6 +31,8 @@ GUARDS = {
 """The module, the class and the variable of each example's guard."""
 TOPIC = f"arn:aws:sns:{REGION}:{ID}:slipway-guarded"
 LOG = f"arn:aws:logs:{REGION}:{ID}:log-group:slipway-guarded-guard:*"
+COUNTS = f"arn:aws:lambda:us-west-2:{ID}:function:slipway-guarded-chart"
+"""What stands in a cluster's network and counts its pods."""
 TAGGED = "aws:ResourceTag/slipway:cluster"
 CLUSTER = {
     HYPERPOD: f"arn:aws:sagemaker:us-east-2:{ID}:cluster/abcdef123456",
@@ -47,6 +49,7 @@ DOES = [
     (ENDPOINT, "sagemaker:ListInferenceComponents", "*"),
     (ENDPOINT, "sagemaker:DeleteInferenceComponent", COPIES),
     (HYPERPOD, "cloudwatch:GetMetricStatistics", "*"),
+    (HYPERPOD_EKS, "lambda:InvokeFunction", COUNTS),
 ]
 """What its own code calls (templates/guard), where no statement needs context."""
 DOES_TO_ITS_OWN = [
@@ -67,6 +70,7 @@ MAY_NOT = [
     (HYPERPOD, "sagemaker:UpdateCluster", CLUSTER[HYPERPOD]),
     (HYPERPOD, "ssm:StartSession", CLUSTER[HYPERPOD]),
     (HYPERPOD_EKS, "sagemaker:UpdateCluster", CLUSTER[HYPERPOD_EKS]),
+    (HYPERPOD_EKS, "lambda:InvokeFunction", COUNTS.replace("chart", "other")),
     (HYPERPOD_EKS, "eks:DeleteCluster", f"arn:aws:eks:us-west-2:{ID}:cluster/slipway-p5en-hyperpod"),
     (HYPERPOD, "iam:PassRole", f"arn:aws:iam::{ID}:role/slipway-p5-plan-MachineRole"),
 ]
@@ -84,7 +88,7 @@ def stack(enforced):
 @pytest.fixture(scope="module")
 def documents(golden_policies, stack):
     """The policies of an example's guard."""
-    references = {"GuardrailsTopic": TOPIC, "GuardrailsGuardLog": LOG, "AWS::StackId": stack}
+    references = {"GuardrailsTopic": TOPIC, "GuardrailsGuardLog": LOG, "AWS::StackId": stack, "ChartFunction": COUNTS}
     return lambda example: golden_policies(example, "GuardrailsGuardRole", references)
 
 

@@ -307,11 +307,7 @@ class Registry:
                 self._charted.add(name)
 
     def put(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Have objects be in an EKS cluster.
-
-        Raises:
-            ClusterFailedError: it refuses one.
-        """
+        """Have objects be in an EKS cluster, or raise a ClusterFailedError where it refuses one."""
         try:
             self._hosted(name).put(objects)
         except RefusedError as refused:
