@@ -21,7 +21,7 @@ from tests.infra.counted import (
 
 DECIDED = "system|control plane|EBS"
 COUNT_METRICS, COUNT_REQUESTS = 1, 2
-"""Of pods, which the guard of workers that may go writes and reads back."""
+"""Of pods, which the guard writes and reads back."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def deployed(templates, quote):
     if how != "training-plan":
         made["start-up of the machines"] = workers["InstanceCount"] * (START_UP_H + trial)
     functions = resources(templates, "AWS::Lambda::Function")
-    looks = any(each["Environment"]["Variables"].get("PREPAID") == "false" for each in functions)
+    looks = any("PODS_FUNCTION" in each["Environment"]["Variables"] for each in functions)
     made["custom metrics"] = (GUARD_METRICS + looks * COUNT_METRICS) * up_h / MONTH_H
     nodes_up_h = looks * (quote["hours"]["mid"] + START_UP_H)
     requests = GUARD_REQUESTS * up_h + COUNT_REQUESTS * nodes_up_h
