@@ -210,7 +210,7 @@ def of_watch(templates, configuration, stands_h, runs_h):
     words = queue.get("CustomActions", {}).get("OnNodeConfigured", {}).get("Args", [])
     # In a template an argument may be a join of words and tokens.
     reporting = any("--metrics=" in str(word) for word in words)
-    watched = function["Environment"]["Variables"]["PREPAID"] == "false"
+    watched = function["Environment"]["Variables"]["IDLE_MINUTES"] != "0"
     node_calls = NODE_REPORTS_AN_HOUR * reporting + calls * IDLE_VALUES * watched
     node_h = resource["MaxCount"] * runs_h
     months = stands_h / MONTH_H

@@ -35,7 +35,6 @@ def deployed(templates, quote):
     machines = named(templates, "AWS::EC2::LaunchTemplate")
     data = {name: machines[each["LaunchTemplate"]["Id"]["Ref"]]["LaunchTemplateData"] for name, each in groups.items()}
     workers, count = groups["workers"], groups["workers"]["ScalingConfig"]["DesiredSize"]
-    prepaid = workers["CapacityType"] == "CAPACITY_BLOCK"
     made = {
         f"{count} x {data['workers']['InstanceType']} {OPTIONS[workers['CapacityType']]}": None,
         f"system node {data['system']['InstanceType']}": groups["system"]["ScalingConfig"]["DesiredSize"] * up_h,
@@ -45,7 +44,7 @@ def deployed(templates, quote):
     gib = {name: each["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] for name, each in data.items()}
     made["EBS gp3 root volumes"] = (gib["system"] * up_h + gib["workers"] * count * runs) / MONTH_H
     made["custom metrics"] = GUARD_METRICS * up_h / MONTH_H
-    looks = 0 if prepaid else GUARD_CALLS_AN_HOUR * IDLE_VALUES * count
+    looks = GUARD_CALLS_AN_HOUR * IDLE_VALUES * count
     made["CloudWatch requests"] = (GUARD_CALLS_AN_HOUR * GUARD_REQUESTS * up_h + looks * runs) / 1000
     return made
 

@@ -62,7 +62,7 @@ def deployed(templates, quote):
     months = up_h / MONTH_H
     made["custom metrics"] = (GUARD_METRICS + CONTROLLER_METRICS) * months + NODE_METRICS * count * runs / MONTH_H
     calls = GUARD_CALLS_AN_HOUR * GUARD_REQUESTS + REPORTS_AN_HOUR
-    looks = REPORTS_AN_HOUR * count + (0 if planned else GUARD_CALLS_AN_HOUR)
+    looks = REPORTS_AN_HOUR * count + GUARD_CALLS_AN_HOUR
     made["CloudWatch requests"] = (calls * up_h + looks * runs) / 1000
     return made
 
