@@ -136,6 +136,11 @@ def boundary(subject: Subject) -> Iterator[Check]:
     else:
         fix = "guardrails: {notify: [you@example.com]}"
         yield advice("notifications", "guardrails.notify names somebody", "nobody is told of idle or failed nodes", fix)
+    if request.tags:
+        yield ok("tags", "tags say whose it is", ", ".join(f"{key}={value}" for key, value in request.tags.items()))
+    else:
+        got = "Slipway's own alone: the bill cannot be split by owner or cost centre"
+        yield advice("tags", "tags say whose it is", got, "tags: {owner: ..., cost-center: ...}")
     arn = request.security.permissions_boundary_arn
     if arn is not None:
         yield ok("boundary", "roles are made under a permissions boundary", arn)

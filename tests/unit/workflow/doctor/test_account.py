@@ -27,6 +27,21 @@ def test_a_ready_account_is_ready(examined, plan):
     assert "account 123456789012" in named(found, "credentials")[0].got
 
 
+def test_a_plan_without_tags_is_advised_some(examined, plan):
+    (none,) = named(examined(plan()), "tags")
+    assert (none.result, none.fix) == (Outcome.ADVICE, "tags: {owner: ..., cost-center: ...}")
+    (some,) = named(examined(plan(tagged())), "tags")
+    assert (some.result, some.got) == (Outcome.OK, "owner=vision")
+
+
+def tagged():
+    return (
+        "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\ntags: {owner: vision}\n"
+        f"target: {{kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: {REGION}, az_id: use2-az1}}\n"
+        "purchase: {option: spot}\n"
+    )
+
+
 def test_without_credentials_one_check_fails_and_the_others_are_not_known(examined, plan):
     found = examined(plan(), environment={"PATH": "/usr/bin:/bin"})
     assert [each.name for each in found.failed] == ["credentials"]
