@@ -103,7 +103,7 @@ def aws(monkeypatch):
 def guard(aws, module):
     """The guard of an endpoint at a moment; its stack was made just now by moto's clock."""
 
-    def make(*, ttl_h=None, later=timedelta(0)):
+    def make(*, ttl_h=None, later=timedelta(0), **more):
         variables = {
             "CLUSTER": "tiny",
             "HYPERPOD": NAME,
@@ -114,6 +114,7 @@ def guard(aws, module):
             "IDLE_MINUTES": "60",
             "USD_PER_NODE_HOUR": "15.58",
             **({"TTL_HOURS": ttl_h} if ttl_h else {}),
+            **more,
         }
         settings = module.Settings.of(variables)
         now = datetime.now(UTC) + later if ttl_h else NOW
@@ -175,6 +176,57 @@ def test_components_go_first_and_the_endpoint_with_the_next_call(aws, guard):
     aws.lists("Deleting")
     guard(ttl_h="24", later=timedelta(hours=25, minutes=5)).watch()
     assert aws.messages == []
+
+
+SUM = {
+    "STOP_AT_USD": "10",
+    "STOP_SETTLE_MINUTES": "5",
+    "STOP_RESERVE_MINUTES": "15",
+    "STOP_ENDING_MINUTES": "5",
+    "NODES": "2",
+    "USD_PER_HOUR_BESIDE": "0",
+}
+"""Two instances at $15.58 an hour are $2.60 a look; the reserve is three looks, $7.79."""
+
+
+class TestSum:
+    """budget.stop_at_usd of an endpoint: no job is told, the service ends as its plan says."""
+
+    def test_nothing_ends_while_the_sum_pays_for_it(self, aws, guard):
+        aws.describes(2)
+        guard(**SUM | {"STOP_AT_USD": "11"}).watch()
+        assert aws.messages == []
+
+    def test_one_that_is_never_at_none_is_deleted(self, aws, guard):
+        aws.describes(2, times=2)
+        aws.lists()
+        aws.stub.add_response("delete_endpoint", {}, {"EndpointName": NAME})
+        guard(**SUM).watch()
+        ((subject, message),) = aws.messages
+        assert subject == "slipway tiny: endpoint deleted"
+        assert "$2.60 of the $10 of budget.stop_at_usd are spent" in message
+        assert "raise budget.stop_at_usd" in message
+
+    def test_one_that_may_be_at_none_goes_there_and_stays(self, aws, guard):
+        scaling = client("application-autoscaling")
+        target = {
+            "ServiceNamespace": "sagemaker",
+            "ResourceId": f"endpoint/{NAME}/variant/main",
+            "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        }
+        scaling.register_scalable_target(**target, MinCapacity=0, MaxCapacity=4)
+        aws.describes(2)
+        guard(**SUM, STOP_TO_ZERO="true").watch()
+        (found,) = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+        assert (found["MinCapacity"], found["MaxCapacity"]) == (0, 0)
+        assert found["SuspendedState"]["DynamicScalingOutSuspended"] is True
+        ((subject, message),) = aws.messages
+        assert subject == "slipway tiny: endpoint scaled to zero"
+        assert "slipway deploy" in message
+        # It is there already: nobody is told again.
+        aws.describes(0)
+        guard(**SUM, STOP_TO_ZERO="true").watch()
+        assert aws.messages == []
 
 
 def test_it_is_deleted_once(aws, guard):
