@@ -29,7 +29,7 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     lines += wrapped(f"  off: {off or 'nothing'}", width)
     lines += [] if quoted.gate.allowed else gate_lines(quoted, width)
     lines += _findings(quoted.findings, width)
-    return [*lines, *wrapped(f"  The rest by -v, or {priced.command('quote', '--pick', str(rank))}", width)]
+    return [*lines, *wrapped(f"  The rest by -v, or {priced.command_for('quote', rank)}", width)]
 
 
 def _facts(quoted: Quote) -> Iterator[str]:

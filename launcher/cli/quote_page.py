@@ -53,7 +53,7 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
         "",
         f"  digest {quoted.digest[:12]}{expiry}",
         "",
-        f"  next: {priced.command('render', '--pick', str(rank), '-o', 'rendered')}"
+        f"  next: {priced.command_for('render', rank, '-o', 'rendered')}"
         if quoted.serving is None
         else f"  next: {priced.command('compare')}",
     ]

@@ -28,7 +28,7 @@ class PricingContext:
     rules: GateRules
     measured: tuple[Measurement, ...] = ()
     """One's own runs, of which those on spot say how often machines were taken back."""
-    flags: tuple[tuple[str, str], ...] = ()
+    flags: tuple[tuple[str, ...], ...] = ()
     """What the command line added to the plan file, as it is typed; for the commands that are named next."""
     on_demand_usd: dict[Place, Decimal | None] = field(default_factory=dict, compare=False, repr=False)
     """What the request's job comes to on demand, by place: every commitment there is held against the same total."""

@@ -19,15 +19,15 @@ from launcher.pricing.candidate import Candidate
 from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import IMPOSSIBLE, OVER_BUDGET, judge, spending_limit
 
-FLAGS = ("--region", "--prices-as-of", "--max-price-age", "--max-usd")
+FLAGS = ("--region", "--prices-as-of", "--max-price-age", "--max-usd", "--all")
 """What a command line adds to a plan file, and changes its candidates or what the gate says of them."""
 TAKES = {
     "plan": FLAGS,
     "quote": FLAGS,
     "compare": FLAGS[:3],
     "render": FLAGS[:2],
-    "spike": (FLAGS[0], *FLAGS[2:]),
-    "launch": (FLAGS[0], *FLAGS[2:]),
+    "spike": (FLAGS[0], *FLAGS[2:4]),
+    "launch": (FLAGS[0], *FLAGS[2:4]),
     "capacity": FLAGS[:1],
 }
 """Which of them a command takes."""
@@ -171,13 +171,18 @@ class PricedRequest(ABC, Generic[Candidate_co]):
             name: of a command that takes a plan file.
             words: what is to follow.
         """
-        options = [word for flag, value in self.context.flags if flag in TAKES[name] for word in (flag, value)]
+        options = [word for flag in self.context.flags if flag[0] in TAKES[name] for word in flag]
         return shlex.join(["slipway", name, self.path, *options, *words])
+
+    def command_for(self, name: str, rank: int, *words: str) -> str:
+        """The same of one candidate: by its rank, or by its digest where the command does not rank all of them."""
+        ranked = all(flag[0] != FLAGS[-1] for flag in self.context.flags) or FLAGS[-1] in TAKES[name]
+        return self.command(name, "--pick", str(rank) if ranked else self.digest(rank)[:12], *words)
 
     @property
     def next_command(self) -> str:
         """What to type next."""
-        return self.command("quote", "--pick", "1")
+        return self.command_for("quote", 1)
 
 
 Priced: TypeAlias = PricedRequest[Candidate]

@@ -53,5 +53,6 @@ def context_for(request: PlanRequest, catalog: Catalog, now: datetime, options: 
         today=now.date(), max_usd=options.max_usd, max_age_days=options.max_price_age, sandbox=options.sandbox
     )
     typed = (options.region, options.prices_as_of, options.max_price_age, options.max_usd)
-    flags = tuple((flag, str(value)) for flag, value in zip(FLAGS, typed, strict=True) if value is not None)
-    return PricingContext(request=request, catalog=catalog, now=now, rules=rules, flags=flags)
+    flags = [(flag, str(value)) for flag, value in zip(FLAGS, typed, strict=False) if value is not None]
+    every = (FLAGS[-1:],) if options.everything else ()
+    return PricingContext(request=request, catalog=catalog, now=now, rules=rules, flags=(*flags, *every))

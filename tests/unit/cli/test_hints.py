@@ -89,15 +89,33 @@ def test_the_command_that_is_named_next_keeps_what_this_one_was_given(tmp_path):
     plan = tmp_path / "my plan.yaml"
     plan.write_text("slipway: 1\nname: a\nworkload: {train: {model: llama-3.1-8b, tokens_b: 1}}\n", encoding="utf-8")
     given = PriceOptions(
-        region="us-west-2", prices_as_of=date(2026, 11, 1), max_price_age=400, max_usd=Decimal("1000.50")
+        region="us-west-2",
+        prices_as_of=date(2026, 11, 1),
+        max_price_age=400,
+        max_usd=Decimal("1000.50"),
+        everything=True,
     )
     found = price(plan, NOW, given)
-    flags = ["--region", "us-west-2", "--prices-as-of", "2026-11-01", "--max-price-age", "400", "--max-usd", "1000.50"]
+    flags = [
+        "--region",
+        "us-west-2",
+        "--prices-as-of",
+        "2026-11-01",
+        "--max-price-age",
+        "400",
+        "--max-usd",
+        "1000.50",
+        "--all",
+    ]
     assert shlex.split(found.next_command) == ["slipway", "quote", str(plan), *flags, "--pick", "1"]
     for name, takes in TAKES.items():
         more = {"render": ("-o", "out"), "spike": ("--type", "p5.48xlarge")}.get(name, ())
         words = shlex.split(found.command(name, *more))
         assert [each for each in words if each in takes] == list(takes)
         COMMANDS[name].make_context(name, words[2:])
+    # A rank of all candidates is none of another command's.
+    assert shlex.split(found.command_for("render", 3))[-2:] == ["--pick", found.digest(3)[:12]]
+    assert shlex.split(found.command_for("quote", 3))[-2:] == ["--pick", "3"]
     bare = price(plan, NOW, PriceOptions())
+    assert bare.command_for("render", 3).endswith(" --pick 3")
     assert bare.command("launch") == f"slipway launch {shlex.quote(str(plan))}"
