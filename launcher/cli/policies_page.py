@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from launcher.records.policies_document import policies_document
 from launcher.rendering.policies import MOST_CHARACTERS, RenderedPolicy, create_command
 from launcher.workflow.deploy.policies import AccountPolicies
 
@@ -58,22 +59,17 @@ def _whose(made: AccountPolicies, policy: RenderedPolicy) -> str:
     return "boundary" if policy is made.boundary else "cloudformation"
 
 
-def policies_document(made: AccountPolicies, folder: Path) -> dict[str, Any]:
+def document_of(made: AccountPolicies, folder: Path) -> dict[str, Any]:
     """The same as JSON."""
-    return {
-        "schema": "slipway.policies/1",
-        "account": made.account.id,
-        "boundary_arn": made.account.boundary_arn,
-        "policies": [
-            {
-                "name": each.file.removesuffix(".json"),
-                "arn": made.account.policy_arn(each.name),
-                "file": str(folder / each.file),
-                "characters": each.characters,
-                "for": _whose(made, each),
-                "holds": each.holds,
-            }
-            for each in made.every
-        ],
-        "commands": commands(made, folder),
-    }
+    policies = [
+        {
+            "name": each.file.removesuffix(".json"),
+            "arn": made.account.policy_arn(each.name),
+            "file": str(folder / each.file),
+            "characters": each.characters,
+            "for": _whose(made, each),
+            "holds": each.holds,
+        }
+        for each in made.every
+    ]
+    return policies_document(made.account.id, made.account.boundary_arn, policies, commands(made, folder))

@@ -39,13 +39,14 @@ def start(
 
 def status(*, json: options.Json = False) -> None:
     """Show whether it runs, and the stacks and clusters in it."""
+    from launcher.records.sandbox_document import no_sandbox_document, sandbox_document
     from launcher.sandbox import staying
     from launcher.sandbox.sandbox import Sandbox
 
     found = staying.find(os.environ)
     if found is None:
         if json:
-            output.document({"schema": "slipway.sandbox/1", "running": False})
+            output.document(no_sandbox_document())
         else:
             output.result(["  no sandbox runs"])
             output.say("\n  next: slipway sandbox start")
@@ -63,15 +64,13 @@ def status(*, json: options.Json = False) -> None:
     ]
     if json:
         output.document(
-            {
-                "schema": "slipway.sandbox/1",
-                "running": True,
-                "endpoint": box.endpoint,
-                "scheduler": found.scheduler,
-                "since": found.since,
-                "stacks": stacks,
-                "clusters": clusters,
-            }
+            sandbox_document(
+                endpoint=box.endpoint,
+                scheduler=found.scheduler,
+                since=found.since,
+                stacks=stacks,
+                clusters=clusters,
+            )
         )
         return
     output.result(_page(found, stacks, clusters))

@@ -278,16 +278,14 @@ class EmulatedCloudFormation(CloudFormationBackend):
             ValidationError: the template or its parameters cannot be used.
         """
         with _LOCK:
-            creates = named["change_set_type"] == "CREATE"
-            for stack in [stack for stack in self.stacks.values() if stack.name == named["stack_name"] and creates]:
+            name, creates = named["stack_name"], named["change_set_type"] == "CREATE"
+            for stack in [stack for stack in self.stacks.values() if stack.name == name and creates]:
                 if stack.status != "REVIEW_IN_PROGRESS":
                     raise AlreadyExistsException(f"Stack [{stack.name}] already exists")
                 del self.stacks[stack.stack_id]
                 self._forget_change_sets(stack.stack_id)
-            if not creates and self.get_stack(named["stack_name"]).status in _DEAD_ENDS:
-                status = self.get_stack(named["stack_name"]).status
-                text = f"Stack:{named['stack_name']} is in {status} state and can not be updated."
-                raise ValidationError(message=text)
+            if not creates and (status := self.get_stack(name).status) in _DEAD_ENDS:
+                raise ValidationError(message=f"Stack:{name} is in {status} state and can not be updated.")
             ids: tuple[str, str] = super().create_change_set(*positional, **named)
             change_set = self.change_sets[ids[0]]
             change_set.stack.cross_stack_resources = self.exports
