@@ -12,6 +12,9 @@ from launcher.catalog.permissions import load_permissions
 from launcher.model.enums import TargetKind
 from launcher.model.named_role import named_roles
 from launcher.model.target import TARGETS
+from launcher.planning.pin import pinned_plan
+from launcher.rendering.cluster import cluster_context, cluster_yaml
+from launcher.rendering.names import symbolic_names
 from launcher.rendering.policies import (
     BOUNDARY,
     PERSON,
@@ -23,6 +26,7 @@ from launcher.rendering.policies import (
 from launcher.rendering.role_policies import needed_actions, render_role
 from tests.infra.iam import ACCOUNT, actions, allows, listed, misplaced, unknown_actions
 from tests.infra.registry import schemas
+from tests.infra.test_pcluster import ask
 from tests.plans import ROOT, request_of
 
 PERMISSIONS = load_permissions()
@@ -280,3 +284,13 @@ def test_each_policy_is_one_that_iam_takes(kind):
         assert made.characters <= 6144
         assert unknown_actions(document) == misplaced(document) == []
         assert all(not fnmatchcase(arn, "*{*") for each in document["Statement"] for arn in each["Resource"])
+
+
+@pytest.mark.pcluster
+def test_parallelclusters_own_schema_takes_the_named_roles(catalog, tmp_path):
+    plan = pinned_plan(request_of(request("parallelcluster")), catalog)
+    file = tmp_path / "cluster.yaml"
+    context = cluster_context(plan, instances=catalog.instance_types, names=symbolic_names(plan))
+    file.write_text(cluster_yaml(context), encoding="utf-8")
+    assert file.read_text(encoding="utf-8").count("InstanceRole: ") == 3
+    assert ask("schema", [file]) == [[]]
