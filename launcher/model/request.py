@@ -107,7 +107,11 @@ class TargetRequest:
     efa_layout: EfaLayout = setting(
         EfaLayout.AUTO, Choice(words=EfaLayout), "auto: efa-only interfaces; classic: combined"
     )
-    ssh_host: str | None = setting(None, Nullable(item=Text()), "head node reached over ssh")
+    ssh_host: str | None = setting(
+        None,
+        Nullable(item=Text(pattern=r"[^\s-]\S*", form="a host name, an address, or a Host of ~/.ssh/config")),
+        "head node reached over ssh",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

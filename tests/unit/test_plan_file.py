@@ -190,6 +190,11 @@ def test_a_reservation_needs_its_id() -> None:
     assert set(problems("slipway: 1\nname: x\npurchase: {reservation: {count: 2}}\n")) == {"purchase.reservation.id"}
 
 
+@pytest.mark.parametrize("host", ["-oProxyCommand=true", "a host", ""])
+def test_a_host_of_ssh_is_a_name_and_no_option(host: str) -> None:
+    assert set(problems(f"slipway: 1\nname: x\ntarget: {{ssh_host: {host!r}}}\n")) == {"target.ssh_host"}
+
+
 def test_booleans_are_no_numbers() -> None:
     assert set(problems("slipway: 1\nname: x\nstorage: {lustre_gib: true}\n")) == {"storage.lustre_gib"}
 
