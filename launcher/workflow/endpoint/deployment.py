@@ -36,6 +36,8 @@ ROLLOUTS: Mapping[Rollout, str] = {
     Rollout.CANARY: "with a part of the requests first",
     Rollout.ROLLING: "in steps",
 }
+IMAGE_LENGTH = 60
+"""Of an image's name before a question; the stack has all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +69,13 @@ def endpoint_words(served: ServingDeployment) -> Iterator[str]:
     source = decided.model_uri or "the Hugging Face hub"
     held = f"{decided.concurrency} request{'s' if decided.concurrency != 1 else ''} at once in each"
     yield f"model from {source}: {copies}, {held}"
-    yield f"image {decided.image}"
+    image = decided.image.rpartition("/")[2]
+    yield f"image {image if len(image) <= IMAGE_LENGTH else image[:IMAGE_LENGTH] + '…'}"
     if decided.scales_to_zero:
         yield "down to no instance when nobody asks, and up again with the first request"
     if keeps_requests(served.serve, decided.mode):
         yield f"requests: a new bucket, which stays when the endpoint goes; its objects go after {KEPT_DAYS} days"
-    yield f"a new version comes {ROLLOUTS[decided.rollout]}; alarms on errors and latency take it back"
+    yield f"a new version comes {ROLLOUTS[decided.rollout]}; its alarms take it back"
 
 
 def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions) -> None:
