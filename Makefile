@@ -24,10 +24,10 @@ bin := .venv/bin
 made := .venv/.made
 pip := $(bin)/python -m pip --disable-pip-version-check
 pytest := $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup
-needs_more := aws or cdk or focus or iam or long or pcluster or server or slow or slurm or torch
+needs_more := aws or cdk or elastic or focus or iam or long or pcluster or server or slow or slurm or torch
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
-.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-focus setup-ministack setup-bench setup-browser
+.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-bench setup-browser
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -74,6 +74,7 @@ $(bin)/cdk: Makefile $(made)/venv
 
 components: setup setup-slurm setup-torch setup-browser
 	@if $(call uses,pcluster); then $(MAKE) --no-print-directory setup-pcluster; fi
+	@if [ "$(TORCH)" != 0 ] && $(call uses,elastic); then $(MAKE) --no-print-directory setup-elastic; fi
 	@if $(call uses,focus); then $(MAKE) --no-print-directory setup-focus; fi
 	@if $(call uses,iam); then $(MAKE) --no-print-directory setup-ministack; fi
 
@@ -117,6 +118,18 @@ setup-pcluster: .venv-pcluster/.made ## ParallelCluster's own validators
 	$(PYTHON) -m venv .venv-pcluster
 	.venv-pcluster/bin/python -m pip --disable-pip-version-check install --quiet aws-parallelcluster==3.16.1 \
 	    'moto[ec2,s3,iam,sts,ssm]==5.2.5'
+	@touch $@
+
+# It asks for an older torch than the examples have, and runs with theirs: it is told where that is.
+setup-elastic: setup-torch .venv-elastic/.made ## HyperPod's elastic agent, which starts trainers in pods
+
+.venv-elastic/.made: $(made)/venv
+	$(PYTHON) -m venv .venv-elastic
+	.venv-elastic/bin/python -m pip --disable-pip-version-check install --quiet fastapi==0.120.0 \
+	    'uvicorn[standard]==0.38.0' psutil==7.1.0
+	.venv-elastic/bin/python -m pip --disable-pip-version-check install --quiet --no-deps hyperpod-elastic-agent==1.1.3
+	$(bin)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
+	    "$$(.venv-elastic/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
 	@touch $@
 
 # The validator pins pandas and numpy of their time; its pandera needs what multimethod 2 no longer has.

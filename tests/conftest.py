@@ -104,17 +104,20 @@ def missing_components() -> dict[str, str]:
     path = f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin"
     absent = [name for name in SLURM_PROGRAMS if shutil.which(name, path=path) is None]
     slurm = f"not installed: {', '.join(absent)} (apt-get install slurm-wlm munge)" if absent else ""
+    without_torch = "left out by TORCH=0" if os.environ.get("TORCH") == "0" else ""
     torch = "" if importlib.util.find_spec("torch") else "not installed: torch (make setup-torch)"
     focus = (TESTS.parent / ".venv-focus" / "bin" / "focus-validator").exists()
+    elastic = (TESTS.parent / ".venv-elastic" / "bin" / "hyperpodrun").exists()
     pcluster = (TESTS.parent / ".venv-pcluster" / "bin" / "pcluster").exists()
     browser = [name for name in BROWSERS if shutil.which(name)] and importlib.util.find_spec("playwright")
     return {
         "browser": "" if browser else "not installed: chromium or playwright (make setup-browser)",
+        "elastic": without_torch or ("" if elastic else "not installed: HyperPod's elastic agent (make setup-elastic)"),
         "iam": unenforced(),
         "focus": "" if focus else "not installed: the FOCUS validator (make setup-focus)",
         "pcluster": "" if pcluster else "not installed: ParallelCluster (make setup-pcluster)",
         "slurm": "left out by SLURM=0" if os.environ.get("SLURM") == "0" else slurm,
-        "torch": "left out by TORCH=0" if os.environ.get("TORCH") == "0" else torch,
+        "torch": without_torch or torch,
     }
 
 

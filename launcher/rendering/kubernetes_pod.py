@@ -25,9 +25,9 @@ HUGE_PAGES_MIB = 5120
 """Of 2 MiB each: libfabric's; EKS's accelerated images set 5,128 pages aside (EKS user guide, machine learning with
 EFA)."""
 _HANDED_ON = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
-_OF_ELASTIC_AGENT = {"TORCHELASTIC_SIGNALS_TO_HANDLE": _HANDED_ON}
+OF_ELASTIC_AGENT = {"TORCHELASTIC_SIGNALS_TO_HANDLE": _HANDED_ON}
 """hyperpodrun has no option for it, and a SIGUSR1 that it does not handle ends it before its trainers hear of it
-(hyperpod-elastic-agent 1.1.3, driven over HTTP with PyTorch 2.13 on 2026-11-22)."""
+(hyperpod-elastic-agent 1.1.3, driven over HTTP by tests/sandbox/kubernetes/test_elastic_agent.py)."""
 TO_THE_STORE_S = 30
 """Beside the grace time and the time that a checkpoint takes to be stored: the agent's last words."""
 NEAREST = "topology.k8s.aws/network-node-layer-3"
@@ -122,7 +122,7 @@ def environment(
         "SLIPWAY_MEETING": meeting,
         "SLIPWAY_EFA": str(facts.efa_interfaces),
         **dict(_rendezvous(plan, facts)),
-        **(_OF_ELASTIC_AGENT if operator == Operator.HYPERPOD_PYTORCHJOB else {}),
+        **(OF_ELASTIC_AGENT if operator == Operator.HYPERPOD_PYTORCHJOB else {}),
         **dict(_of_chips(facts, names)),
     }
     if plan.request.run.secrets:

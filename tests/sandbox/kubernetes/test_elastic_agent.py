@@ -1,0 +1,151 @@
+"""HyperPod's elastic agent under the signal that means "save": the published program, driven over its HTTP interface.
+
+hyperpod-elastic-agent 1.1.3 asks for PyTorch below 2.12; here it runs with the tests' own, whose torchrun has an option
+of the name of one of its options: the later one replaces the other.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.rendering.kubernetes_pod import OF_ELASTIC_AGENT
+from tests.plans import ROOT
+
+pytestmark = [pytest.mark.elastic, pytest.mark.torch]
+
+HYPERPODRUN = """
+from hyperpod_elastic_agent import run
+
+torchrun = run.get_args_parser
+
+def parser():
+    found = torchrun()
+    found.conflict_handler = found._optionals.conflict_handler = "resolve"
+    return found
+
+run.get_args_parser = parser
+run.main()
+"""
+TRAINER = """
+import pathlib, signal, sys, time
+
+here = pathlib.Path(sys.argv[1])
+
+def save(*_):
+    (here / "saved").touch()
+    sys.exit(0)
+
+signal.signal(signal.SIGUSR1, save)
+(here / "started").touch()
+while True:
+    time.sleep(0.05)
+"""
+START = {
+    "rank": 0,
+    "nnodes": 1,
+    "faultCount": 0,
+    "master_addr": "127.0.0.1",
+    "rankIps": [{"rank": 0, "ip": "127.0.0.1"}],
+}
+LONG_S = 120
+
+
+class ElasticAgent:
+    """One of them with one trainer, in a process group of its own."""
+
+    def __init__(self, folder: Path, variables: dict[str, str]) -> None:
+        self.folder = folder
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        (folder / "hyperpodrun.py").write_text(HYPERPODRUN, encoding="utf-8")
+        (folder / "train.py").write_text(TRAINER, encoding="utf-8")
+        words = ["--nnodes=1", "--nproc-per-node=1", "--rdzv-backend=hyperpod", "--shutdown-timeout=60"]
+        words += ["--server-host=127.0.0.1", f"--server-port={self.port}", str(folder / "train.py"), str(folder)]
+        with (folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [str(ROOT / ".venv-elastic" / "bin" / "python"), str(folder / "hyperpodrun.py"), *words],
+                env={**os.environ, "NNODES": "1", "TMPDIR": str(folder), **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> bytes:
+        """Its answer; no body is a GET."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"content-type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            found: bytes = answer.read()
+        return found
+
+    def status(self) -> str:
+        """Its state; empty while nobody answers."""
+        try:
+            return str(json.loads(self.ask("/status"))["status"])
+        except urllib.error.URLError:
+            return ""
+
+    def until(self, what: Any) -> None:
+        """Wait for something to be true."""
+        end = time.monotonic() + LONG_S
+        while not what():
+            assert time.monotonic() < end, (self.folder / "log").read_text(encoding="utf-8")[-2000:]
+            time.sleep(0.05)
+
+    def has(self, name: str) -> bool:
+        """Whether the trainer has left this mark."""
+        return (self.folder / name).exists()
+
+
+@pytest.fixture
+def agent(request: pytest.FixtureRequest) -> Iterator[ElasticAgent]:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        found = ElasticAgent(Path(folder), request.param)
+        try:
+            found.until(lambda: found.status() == "ready")
+            found.ask("/start", {**START, "master_port": found.port + 1})
+            found.until(lambda: found.has("started"))
+            yield found
+        finally:
+            subprocess.run(["pkill", "-KILL", "-f", str(found.folder / "train.py")], check=False)
+            if found.process.poll() is None:
+                os.killpg(found.process.pid, signal.SIGKILL)
+            found.process.wait()
+
+
+@pytest.mark.parametrize("agent", [{}], indirect=True)
+def test_without_the_variable_it_dies_of_the_signal_and_its_trainer_hears_nothing(agent: ElasticAgent) -> None:
+    os.killpg(agent.process.pid, signal.SIGUSR1)
+    assert agent.process.wait(LONG_S) == -signal.SIGUSR1
+    assert not agent.has("saved")
+
+
+@pytest.mark.parametrize("agent", [OF_ELASTIC_AGENT], indirect=True)
+def test_with_the_variable_of_our_pods_its_trainer_saves(agent: ElasticAgent) -> None:
+    os.killpg(agent.process.pid, signal.SIGUSR1)
+    agent.until(lambda: agent.has("saved"))
+    assert agent.process.wait(LONG_S) > 0
+
+
+@pytest.mark.parametrize("agent", [OF_ELASTIC_AGENT], indirect=True)
+def test_its_operators_graceful_stop_is_the_same_word_to_a_trainer(agent: ElasticAgent) -> None:
+    agent.ask("/stop", {"is_graceful": True, "timeout": 60})
+    agent.until(lambda: agent.has("saved"))
+    agent.until(lambda: agent.status() == "ready")
+    assert agent.process.poll() is None
