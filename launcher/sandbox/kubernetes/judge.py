@@ -16,14 +16,15 @@ from jsonschema.protocols import Validator
 from jsonschema.validators import Draft202012Validator
 from referencing import Registry, Resource
 
+from launcher.model import eks
 from launcher.sandbox.kubernetes import job_rules, pod_rules, structure
 from launcher.sandbox.kubernetes.cel_rules import unreadable
 from launcher.sandbox.kubernetes.kinds import Kind, Kinds, shipped
 from launcher.sandbox.kubernetes.statuses import RefusedError, invalid
 from launcher.sandbox.kubernetes.structure import Cause
 
-VERSION = "1.34"
-"""Of Kubernetes, whose schemas judge."""
+VERSION = eks.VERSION
+"""Of Kubernetes, whose schemas judge: that of the clusters that plans make."""
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")

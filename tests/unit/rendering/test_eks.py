@@ -10,7 +10,7 @@ from launcher.planning.pin import pinned_plan
 from tests.unit.rendering.conftest import ROOT
 
 FILES = sorted((ROOT / "examples" / "eks").glob("*.yaml"))
-VERSIONS = ("1.31", "1.34")
+VERSIONS = ("1.31", "1.36")
 AS_THEY_ARE = {"kubernetes/start.py"}
 """Files that are the same in every bundle."""
 

@@ -28,7 +28,7 @@ from launcher.rendering.names import symbolic_names
 from launcher.rendering.slurm_job import JOB_FILE
 from tests.unit.rendering.conftest import JOB
 
-OLDEST, NEWEST = "1.31", "1.34"
+OLDEST, NEWEST = "1.31", "1.36"
 """Of Kubernetes, whose strict schemas the documents are held against."""
 EFA = "vpc.amazonaws.com/efa"
 TYPES = ("p5.48xlarge", "p5en.48xlarge", "p4d.24xlarge", "p6-b200.48xlarge", "trn1.32xlarge", "g5.xlarge")

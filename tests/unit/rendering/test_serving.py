@@ -21,7 +21,7 @@ from tests.plans import laid_over, request_of
 from tests.unit.rendering.conftest import ROOT
 
 FILES = {path.stem: path for path in sorted((ROOT / "examples/serve/pinned").glob("*.yaml"))}
-KUBERNETES = "1.34"
+KUBERNETES = "1.35"
 BASE = {
     "slipway": 1,
     "name": "small",
