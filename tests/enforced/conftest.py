@@ -29,7 +29,22 @@ from tests.plans import ROOT
 
 REGION = "us-east-2"
 ID = "000000000000"
+STACK = f"arn:aws:cloudformation:{REGION}:{ID}:stack/slipway-guarded/6f1d0f80-0000-11f0-8000-0000000000000"
 """The account that ministack answers for."""
+KNOWN = {
+    "AWS::Partition": "aws",
+    "AWS::AccountId": ID,
+    "AWS::Region": REGION,
+    "AWS::StackId": STACK,
+    "OutputFnGetAttStoreBucket": "arn:aws:s3:::slipway-guarded-store",
+}
+"""What a template refers to that no resource of its own is."""
+FUNCTIONS = {
+    "Fn::Join": lambda of: of[0].join(of[1]),
+    "Fn::Select": lambda of: of[1][of[0]],
+    "Fn::Split": lambda of: of[1].split(of[0]),
+    "Fn::Sub": lambda of: of.replace("${AWS::AccountId}", ID),
+}
 OWNER = {"AWS_ACCESS_KEY_ID": "OWNEROWNEROWNEROWNER", "AWS_SECRET_ACCESS_KEY": "owner"}
 """The account's root, which everything is made with that policies are tried on."""
 
@@ -113,20 +128,19 @@ def golden_policies():
 
 def _filled(value, references):
     """A template's value without functions; a reference is looked up by what its name begins with."""
-    known = {"AWS::Partition": "aws", "AWS::AccountId": ID, "AWS::Region": REGION, **references}
     if isinstance(value, list):
         return [_filled(each, references) for each in value]
     if not isinstance(value, dict):
         return value
     if len(value) == 1:
         ((name, of),) = value.items()
-        if name == "Fn::Join":
-            return of[0].join(_filled(each, references) for each in of[1])
-        if name == "Fn::Sub":
-            return of.replace("${AWS::AccountId}", ID)
+        if name in FUNCTIONS:
+            return FUNCTIONS[name](_filled(of, references))
         if name in ("Ref", "Fn::GetAtt", "Fn::ImportValue"):
             text = of[0] if isinstance(of, list) else of
-            (found,) = (arn for prefix, arn in known.items() if text.startswith(prefix))
+            (found,) = [arn for prefix, arn in references.items() if text.startswith(prefix)] or [
+                arn for prefix, arn in KNOWN.items() if text.rpartition(":Exports")[2].startswith(prefix)
+            ]
             return found
     return {key: _filled(each, references) for key, each in value.items()}
 
