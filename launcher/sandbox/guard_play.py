@@ -16,6 +16,8 @@ from datetime import UTC, datetime, timedelta
 from launcher.catalog.assets import asset
 from launcher.model.errors import AwsError
 
+STOP_VARIABLE = "STOP_URI"
+"""The variable of a guard's function that says where its word to the job is left."""
 LOOK_S = 1.0
 PERIOD = timedelta(minutes=5)
 """What passes between two looks for the guard: its schedule."""

@@ -33,7 +33,7 @@ from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.embedded import EmbeddedServer
 from launcher.sandbox.endpoint.model_server import Behaviour
-from launcher.sandbox.guard_play import GuardPlay
+from launcher.sandbox.guard_play import STOP_VARIABLE, GuardPlay
 from launcher.sandbox.inventory import NotEmulated, Resource, not_emulated, resources_of
 from launcher.sandbox.needs import refuse_unless_possible
 from launcher.sandbox.processes import MARK
@@ -306,8 +306,11 @@ class Sandbox:
         """
         own = {**self.process_environment(base), "AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region}
         session = Session(environment=own, region=self.region)
-        (name,) = (each.physical_id for each in stacks.resources(session, stack) if each.type == _FUNCTION)
-        return GuardPlay(module=module, variables=functions.describe(session, name).environment, environment=own)
+        names = [each.physical_id for each in stacks.resources(session, stack) if each.type == _FUNCTION]
+        found = [functions.describe(session, name).environment for name in names]
+        # Another function of the stack may install a chart; the guard is the one that knows where to write "stop".
+        (variables,) = (each for each in found if STOP_VARIABLE in each)
+        return GuardPlay(module=module, variables=variables, environment=own)
 
     def stop(self) -> None:
         """End everything that belongs to it, in any state; a second call does nothing. One that stays is only left."""

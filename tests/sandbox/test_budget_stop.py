@@ -70,6 +70,11 @@ TARGETS = {
         "p5.48xlarge",
         "network: {api_cidrs: [198.51.100.0/24]}\n",
     ),
+    "hyperpod-eks": (
+        "{kind: hyperpod-eks, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}",
+        "ml.p5.48xlarge",
+        "network: {api_cidrs: [198.51.100.0/24]}\n",
+    ),
 }
 
 
@@ -82,8 +87,8 @@ def box():
 def launch(root, box, kind, usd):
     """One launch; what it told, and its error."""
     target, billed, more = TARGETS[kind]
-    python = "python3" if kind == "eks" else json.dumps(sys.executable)
-    name = f"stop-{kind[:8]}"
+    python = "python3" if kind.endswith("eks") else json.dumps(sys.executable)
+    name = f"stop-{kind}"
     people = queue(box)["QueueArn"]
     text = PLAN.format(name=name, target=target, billed=billed, usd=usd, more=more, python=python, people=people)
     (root / "plan.yaml").write_text(text)
@@ -139,7 +144,7 @@ def dollars(box, cluster):
 
 
 @pytest.mark.parametrize(
-    "kind", ["parallelcluster", *(pytest.param(each, marks=pytest.mark.slow) for each in ("hyperpod-slurm", "eks"))]
+    "kind", ["parallelcluster", *(pytest.param(each, marks=pytest.mark.slow) for each in list(TARGETS)[1:])]
 )
 def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_path, box, kind):
     name, told, ended = launch(tmp_path, box, kind, 60)
