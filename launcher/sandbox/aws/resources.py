@@ -27,6 +27,7 @@ _T = TypeVar("_T")
 _REFUSALS = (ServiceException, HTTPException)
 """An emulated API said no: the template is wrong."""
 
+_LAYER = "AWS::Lambda::LayerVersion"
 _LACKS = (LookupError, TypeError, ValueError, AttributeError, AssertionError, NotImplementedError)
 """moto stumbled: the emulation is wanting, and says nothing of the template."""
 
@@ -228,6 +229,9 @@ class Resources(ResourceMap):
         resource.cf_resource_type = self.type_of(name)
         resource.logical_resource_id = name
         self._parsed_resources[name] = resource
+        if resource.cf_resource_type == _LAYER:
+            # moto gives it no id, and what refers to it would get the model itself.
+            resource.physical_resource_id = resource.arn
         if isinstance(resource, TaggedEC2Resource):
             own = {
                 "aws:cloudformation:stack-name": self["AWS::StackName"],

@@ -1,6 +1,8 @@
-"""What a template says of buckets, networks and roles, read back through S3, EC2 and IAM of the embedded AWS."""
+"""What a template says of buckets, networks, roles and functions, read back through the APIs of the embedded AWS."""
 
+import io
 import json
+import zipfile
 
 import boto3
 import pytest
@@ -274,6 +276,40 @@ class TestRoles:
 
         attached = client("iam").list_attached_role_policies(RoleName="node")["AttachedPolicies"]
         assert [each["PolicyArn"] for each in attached] == [arn]
+
+
+class TestFunctions:
+    def test_one_with_a_layer_is_changed_in_place(self, stack, client):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("index.py", "def handler(*_): pass")
+        client("s3").create_bucket(Bucket="code-of-layers", CreateBucketConfiguration={"LocationConstraint": REGION})
+        client("s3").put_object(Bucket="code-of-layers", Key="code.zip", Body=packed.getvalue())
+        code = {"S3Bucket": "code-of-layers", "S3Key": "code.zip"}
+        trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        role = {"AssumeRolePolicyDocument": {"Version": "2012-10-17", "Statement": [trust]}}
+        for value in ("before", "after"):
+            function = {
+                "FunctionName": "layered",
+                "Code": code,
+                "Handler": "index.handler",
+                "Runtime": "python3.12",
+                "Role": {"Fn::GetAtt": ["Role", "Arn"]},
+                "Layers": [{"Ref": "Layer"}],
+                "Environment": {"Variables": {"WHEN": value}},
+            }
+            made = stack(
+                {
+                    "Role": {"Type": "AWS::IAM::Role", "Properties": role},
+                    "Layer": {"Type": "AWS::Lambda::LayerVersion", "Properties": {"Content": code}},
+                    "Function": {"Type": "AWS::Lambda::Function", "Properties": function},
+                },
+                outputs={"Layer": {"Value": {"Ref": "Layer"}}},
+            )
+        found = client("lambda").get_function_configuration(FunctionName="layered")
+        assert found["Environment"]["Variables"] == {"WHEN": "after"}
+        (output,) = made["Outputs"]
+        assert output["OutputValue"].startswith(f"arn:aws:lambda:{REGION}:")
 
 
 class TestWhatIsNotEmulated:
