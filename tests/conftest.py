@@ -20,6 +20,7 @@ from botocore.stub import Stubber
 
 from launcher.catalog.load import Catalog, load
 from launcher.cdk import toolchain
+from launcher.cli.output import VERBOSE
 from tests.stand_ins.answers import judge_by
 
 TESTS = Path(__file__).resolve().parent
@@ -146,6 +147,11 @@ def judged_stubs() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Stubber, "add_response", judged)
         yield
+
+
+def pytest_runtest_teardown() -> None:
+    """A command that a test ran in this process with -v says more by a variable: the next test's says what is usual."""
+    os.environ.pop(VERBOSE, None)
 
 
 # --------------------------------------------------------------------------------------------------------------- skips
