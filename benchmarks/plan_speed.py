@@ -37,7 +37,7 @@ PLANS = (
     ("one place", JOB + ONE, None),
     ("one region, all types", JOB + REGION, None),
     ("four types, all regions", JOB + FEW, None),
-    ("every field any", JOB, None),
+    ("every field any", JOB, 3.0),
 )
 """Name, text of the plan (None: examples/tiny-gpt.yaml) and the ratio aimed at."""
 EVERYTHING = (
