@@ -31,6 +31,8 @@ NO_NAMESPACE = "no network namespace can be made here"
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 STATE = pytest.StashKey[pytest.MonkeyPatch]()
 CACHES = pytest.StashKey[Path]()
+FOR_TESTS = frozenset({"SLIPWAY_ATTACK_SEED", "SLIPWAY_VENDOR_DATA"})
+"""What is said to the tests, not to Slipway."""
 
 # --------------------------------------------------------------------------------------------------------- environment
 
@@ -51,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     state = config.stash[STATE] = pytest.MonkeyPatch()
     caches = config.stash[CACHES] = Path(tempfile.mkdtemp(prefix="slipway-tests-"))
     for name in list(os.environ):
-        if (name.startswith(("AWS_", "SLIPWAY_")) and name != "SLIPWAY_VENDOR_DATA") or name in {
+        if (name.startswith(("AWS_", "SLIPWAY_")) and name not in FOR_TESTS) or name in {
             "CLICOLOR_FORCE",
             "COLUMNS",
             "FORCE_COLOR",
