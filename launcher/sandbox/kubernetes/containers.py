@@ -105,6 +105,12 @@ def variables(container: Mapping[str, Any], pod: Mapping[str, Any], find: Find) 
     return found
 
 
+def own_names(container: Mapping[str, Any]) -> frozenset[str]:
+    """The variables that hold what the pod is called: no address, though a service may have the same name."""
+    fields = ((each["name"], each.get("valueFrom", {}).get("fieldRef", {})) for each in container.get("env", ()))
+    return frozenset(name for name, field in fields if field.get("fieldPath", "").startswith("metadata."))
+
+
 def _referred(source: Mapping[str, Any], pod: Mapping[str, Any], find: Find) -> str | None:
     """The value of a variable that stands elsewhere; None for an optional one that is not there."""
     if "fieldRef" in source:

@@ -177,7 +177,9 @@ class PodRun(threading.Thread):
         """
         paths = Paths(container, self._volumes, self._services)
         own = containers.variables(container, self._pod, self._find)
-        environment = {**self._environment, **{name: paths(value) for name, value in own.items()}}
+        names = containers.own_names(container)
+        placed = {name: value if name in names else paths(value) for name, value in own.items()}
+        environment = {**self._environment, **placed}
         environment["HOSTNAME"] = self._pod["spec"].get("hostname") or self._pod["metadata"]["name"]
         words = [*container.get("command", ()), *container.get("args", ())]
         words = [paths(containers.expanded(each, own)) for each in words]

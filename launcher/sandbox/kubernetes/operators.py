@@ -1,8 +1,9 @@
 """What operators make of their jobs: the training operator of PyTorchJobs, HyperPod's of HyperPodPyTorchJobs.
 
-PyTorchJob after kubeflow/training-operator v1.8 (pkg/controller.v1/pytorch): names, labels, variables, restarts,
-and what ends a job. HyperPodPyTorchJob: the fields are known, the operator's code is not published; that all pods of a
-job is started again when one fails, up to `jobMaxRetryCount`, is what its documentation says.
+PyTorchJob after kubeflow/training-operator v1.7.0 to v1.9.0 (controller.v1/common/pod.go and pytorch, core/job.go):
+names, labels, variables, restarts, and what ends a job. HyperPodPyTorchJob: fields are known, the operator's code is
+not published; that all pods of a job is started again when one fails, up to `jobMaxRetryCount`, is what its
+documentation says.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,8 @@ _HYPERPOD = "sagemaker.amazonaws.com", "hyperpodpytorchjobs"
 _PORT = "23456"
 _RETRYABLE = 128
 """Exit codes from here on are of a signal, or said to be (training-operator, util/train/train_util.go)."""
+_MADE_AGAIN = ("OnFailure", "Always")
+"""The policies by which a pod that has failed, evicted ones among them, is made again whatever its exit code."""
 
 
 def reconcile_pytorch(cluster: Cluster, job: Object) -> None:
@@ -59,10 +62,10 @@ def _suspend(cluster: Cluster, pods: dict[str, Object]) -> None:
 
 
 def _of_failed(cluster: Cluster, job: Object, pod: Object, spec: Object, status: Object) -> tuple[Object, str | None]:
-    """A pod that failed: made again where its exit code says that it may be, else the end of the job, and why."""
-    code = _exit_code(pod)
+    """A pod that failed: made again where its policy and exit code say so, else the end of the job, and why."""
+    code, policy = _exit_code(pod), spec.get("restartPolicy", "OnFailure")
     name = job["metadata"]["name"]
-    if spec.get("restartPolicy", "OnFailure") == "ExitCode" and code >= _RETRYABLE:
+    if policy in _MADE_AGAIN or (policy == "ExitCode" and code >= _RETRYABLE):
         cluster.delete_pod(pod, grace_s=0)
         text = f"PyTorchJob {name} is restarting because replica(s) failed."
         cluster.event(job, "Warning", "PyTorchJobRestarting", text)
@@ -76,9 +79,13 @@ def _judged(job: Object, pods: dict[str, Object], status: Object, failure: str |
     name, specs = job["metadata"]["name"], job["spec"]["pytorchReplicaSpecs"]
     limit = job["spec"].get("runPolicy", {}).get("backoffLimit")
     restarts = sum(
-        each["restartCount"] for pod in pods.values() for each in pod.get("status", {}).get("containerStatuses", ())
+        each["restartCount"]
+        for pod in pods.values()
+        if pod.get("status", {}).get("phase") == "Running"
+        for part in ("initContainerStatuses", "containerStatuses")
+        for each in pod["status"].get(part, ())
     )
-    if limit is not None and restarts > limit:
+    if limit is not None and restarts >= max(limit, 1):
         failure = f"PyTorchJob {name} has failed because it has reached the specified backoff limit"
     if failure is not None:
         return with_condition(status, "Failed", "PyTorchJobFailed", failure)

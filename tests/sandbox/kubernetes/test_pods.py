@@ -1,5 +1,7 @@
 """Pods placed, run, moved and ended: the official client asks, the cluster's controllers answer."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -124,6 +126,56 @@ def test_a_pytorch_job_gives_each_replica_its_rank_and_restarts_what_may_be_rest
         "pt-worker-0",
         "pt-worker-1",
     }
+
+
+def _pytorch(client, policy, script):
+    """Creates the PyTorchJob `pt` of a master and a worker; what reads its conditions."""
+    env = [{"name": "OWN", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+    container = {"name": "pytorch", "image": "x:1", "command": ["/bin/sh", "-c", script], "env": env}
+    pod = {"terminationGracePeriodSeconds": 5, "containers": [container]}
+    replica = {"replicas": 1, "restartPolicy": policy, "template": {"spec": pod}}
+    spec = {"runPolicy": {"backoffLimit": 3}, "pytorchReplicaSpecs": {"Master": replica, "Worker": replica}}
+    body = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "pt"}, "spec": spec}
+    custom = kubernetes.client.CustomObjectsApi(client)
+    custom.create_namespaced_custom_object("kubeflow.org", "v1", "default", "pytorchjobs", body)
+
+    def conditions():
+        found = custom.get_namespaced_custom_object("kubeflow.org", "v1", "default", "pytorchjobs", "pt")
+        return {each["type"]: each["message"] for each in found.get("status", {}).get("conditions", ())}
+
+    return conditions
+
+
+def test_a_pytorch_job_goes_on_after_a_drain(cluster, client, core, until):
+    """training-operator makes a failed pod again from v1.7.0 on, one that was drained too."""
+    for name in ("n1", "n2"):
+        cluster.add_node(name)
+    script = "trap 'exit 75' TERM; echo $OWN at $MASTER_ADDR; while [ ! -e $HOME/enough ]; do sleep 0.1; done"
+    conditions = _pytorch(client, "OnFailure", script)
+    until(lambda: "Running" in conditions())
+    first = core.read_namespaced_pod("pt-master-0", "default")
+    cluster.drain(first.spec.node_name)
+
+    def again():
+        pods = [each for each in core.list_namespaced_pod("default").items if each.status.phase == "Running"]
+        there = {each.spec.node_name for each in pods} == {"n1", "n2"} - {first.spec.node_name}
+        return len(pods) == 2 and there and first.metadata.uid not in {each.metadata.uid for each in pods}
+
+    until(again)
+    assert "Failed" not in conditions()
+    (Path(cluster._environment["HOME"]) / "enough").touch()
+    until(lambda: "Succeeded" in conditions())
+    assert core.read_namespaced_pod_log("pt-master-0", "default") == "pt-master-0 at 127.0.0.1\n"
+
+
+@pytest.mark.parametrize(
+    "policy, why", [("OnFailure", "reached the specified backoff limit"), ("Never", "ended with exit code 1.")]
+)
+def test_a_pytorch_job_fails_where_nothing_is_made_again_or_too_often(cluster, client, until, policy, why):
+    cluster.add_node("n1")
+    conditions = _pytorch(client, policy, "exit 1")
+    until(lambda: "Failed" in conditions())
+    assert conditions()["Failed"].endswith(why)
 
 
 def test_devices_can_be_asked_for_once_their_plugin_runs_on_the_node(cluster, client, job, until):

@@ -3,9 +3,11 @@
 The examples are found by what they hold, so that a new one is judged too.
 """
 
+import json
 import os
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 
@@ -17,10 +19,12 @@ from launcher.rendering.bundle import render
 from launcher.rendering.kubernetes_job import job_context, job_manifest, namespace_manifest
 from launcher.rendering.names import symbolic_names
 from launcher.sandbox.kubernetes.judge import refusals
-from launcher.sandbox.kubernetes.kinds import defined
+from launcher.sandbox.kubernetes.kinds import defined, shipped
 from tests.plans import EXAMPLES
 from tests.unit.rendering.conftest import JOB
 
+HYPERPOD = json.loads((EXAMPLES.parent / "tests/data/hyperpod_pytorch_job.schema.json").read_text(encoding="utf-8"))
+"""What HyperPod's own client knows of a HyperPodPyTorchJob; the definition itself and its rules are not published."""
 OLDEST, NEWEST = "1.31", "1.36"
 """What HyperPod's add-ons are for (one account, 2026-10); clusters of our own have a version between them."""
 
@@ -80,7 +84,7 @@ def test_so_is_its_job_under_every_operator(plan, catalog, operator, version):
 
 @pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
 def test_the_operators_own_definition_takes_it(plan, catalog):
-    """With its rules in CEL; of HyperPod's operator no definition is published."""
+    """With its rules in CEL."""
     pytest.importorskip("cel")
     path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", "kubeflow.org_pytorchjobs.yaml")
     context = job_context(
@@ -91,3 +95,50 @@ def test_the_operators_own_definition_takes_it(plan, catalog):
     assert refusals(document, kinds=kinds) == []
     broken = {**document, "spec": {**document["spec"], "pytorchReplicaSpec": {}}}
     assert refusals(broken, kinds=kinds) != []
+
+
+def test_what_hyperpods_client_knows_of_its_operators_job(plan, catalog):
+    context = job_context(
+        plan,
+        instances=catalog.instance_types,
+        names=symbolic_names(plan),
+        job=JOB,
+        operator=Operator.HYPERPOD_PYTORCHJOB,
+    )
+    (document,) = yaml.safe_load_all(job_manifest(context))
+    (replicas,) = document["spec"]["replicaSpecs"]
+    affinity = replicas["template"]["spec"].get("affinity", {})
+    if plan.place.nodes > 1 and plan.request.target.queue is None:
+        # The package gives the terms of node affinity to it, though it describes the others: Kubernetes' own judge it.
+        (term,) = affinity["podAffinity"].pop("preferredDuringSchedulingIgnoredDuringExecution")
+        assert set(term) == {"weight", "podAffinityTerm"}
+    jsonschema.validate(document["spec"], HYPERPOD)
+    document["spec"]["runPolicy"]["jobMaxRetry"] = 3
+    with pytest.raises(jsonschema.ValidationError, match="jobMaxRetry"):
+        jsonschema.validate(document["spec"], HYPERPOD)
+
+
+def flat(schema, defs, path=""):
+    """The fields of a schema below a pod template: what each may be, and which have to be there."""
+    if "$ref" in schema:
+        return flat(defs[schema["$ref"].rpartition("/")[2]], defs, path)
+    if "anyOf" in schema:
+        (schema,) = (each for each in schema["anyOf"] if each != {"type": "null"})
+        return flat(schema, defs, path)
+    found = {path: (schema["type"], frozenset(schema.get("required", ())))}
+    if path.endswith(".template"):
+        return {path: ("object", frozenset())}
+    for name, below in schema.get("properties", {}).items():
+        found |= flat(below, defs, f"{path}.{name}")
+    return found | (flat(schema["items"], defs, f"{path}[]") if "items" in schema else {})
+
+
+def test_the_sandbox_judges_by_the_same_fields_and_asks_for_more():
+    """Ours asks for replicas, a template and the number of processes too: a job without them does nothing."""
+    (kind,) = shipped(("hyperpod",))
+    ours, theirs = flat(kind.schema["properties"]["spec"], {}), flat(HYPERPOD, HYPERPOD["$defs"])
+    assert {path: of for path, (of, _) in ours.items()} == {path: of for path, (of, _) in theirs.items()}
+    more = {path: asked - theirs[path][1] for path, (_, asked) in ours.items()}
+    assert all(theirs[path][1] <= asked for path, (_, asked) in ours.items())
+    own = {"": {"nprocPerNode", "replicaSpecs"}, ".replicaSpecs[]": {"template"}}
+    assert {path: set(asked) for path, asked in more.items() if asked} == own
