@@ -83,7 +83,8 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
         source = f"no published run on {chip.name} is known: its family, peak and bandwidth stand in; the range is wide"
         yield Assumption(name="chip", value=chip.name, unit="", source=source)
     elif rows < FEW_ROWS:
-        source = f"{rows} published rows of this kind of job on {traits.name}; the range is wider for it"
+        found = "1 published row" if rows == 1 else f"{rows} published rows"
+        source = f"{found} of this kind of job on {traits.name}; the range is wider for it"
         yield Assumption(name="chip", value=chip.name, unit="", source=source)
     if shape.precision is Precision.FP8 and not shape.fp8_counts:
         source = "no published run carries a gain from FP8 here: estimated as bf16; the range is wider for it"

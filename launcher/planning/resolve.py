@@ -24,6 +24,8 @@ from launcher.planning.work import Estimator
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64)
 """Node counts tried when the request leaves them open: the powers of two a Capacity Block is sold in."""
+BEYOND = (128, 256, 512, 1024)
+"""Tried where a range reaches so far, or a deadline asks for more than the counts above: a choice of this project."""
 TRIED = (PurchaseOption.ON_DEMAND, PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK)
 SPARE_SHARE = 1.1
 """Of the nodes that the bare hours ask for, tried on spot too where there is a deadline: a choice of this project."""
@@ -94,7 +96,7 @@ def _in_time(group: CandidateGroup, request: PlanRequest, estimator: Estimator) 
     """The group with the fewest nodes that meet the deadline among its counts, where the numbers in between are sold.
 
     The hours fall with every node, so the number is searched by halves. Spot takes longer than the bare hours: a tenth
-    more nodes are tried too.
+    more nodes are tried too. Where the number of nodes is open, those `BEYOND` the usual ones are tried as well.
     """
     deadline_h = request.purchase.deadline_h
     if deadline_h is None or group.option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN):
@@ -103,7 +105,8 @@ def _in_time(group: CandidateGroup, request: PlanRequest, estimator: Estimator) 
     def late(nodes: int) -> bool:
         return estimator.work(group.instance_type, nodes).hours.mid > deadline_h
 
-    pairs = pairwise(group.counts)
+    open_end = request.target.nodes is None and len(group.counts) > 1
+    pairs = pairwise((*group.counts, *BEYOND) if open_end else group.counts)
     gap = next(((few, many) for few, many in pairs if late(few) and not late(many)), None)
     if gap is None:
         return group
@@ -168,7 +171,7 @@ def _counts(request: PlanRequest, facts: InstanceType, option: PurchaseOption) -
     elif asked.minimum == asked.maximum or not joined:
         counts = (asked.minimum,)
     else:
-        inside = [each for each in COUNTS if asked.minimum < each < asked.maximum]
+        inside = [each for each in (*COUNTS, *BEYOND) if asked.minimum < each < asked.maximum]
         counts = tuple(sorted({asked.minimum, *inside, asked.maximum}))
     if option is PurchaseOption.CAPACITY_BLOCK:
         return tuple(each for each in counts if each in facts.block_counts)

@@ -60,7 +60,7 @@ def _deadline(hours: float, context: PricingContext) -> Iterator[Finding]:
     deadline_h = context.request.purchase.deadline_h
     if deadline_h is not None and hours > deadline_h:
         message = f"takes {hours:,.1f} h, the deadline is {deadline_h:g} h"
-        yield error("past-deadline", "purchase.deadline_h", message, "allow more nodes")
+        yield error("past-deadline", "purchase.deadline_h", message, "allow more nodes or more hours")
 
 
 def _window(place: Place, hours: float, context: PricingContext) -> Iterator[Finding]:

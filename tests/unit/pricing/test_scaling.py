@@ -59,6 +59,24 @@ def test_a_deadline_is_met_at_the_cheapest_number_of_nodes(option):
     assert float(best.usd) <= float(min(in_time)) * 1.02
 
 
+@pytest.mark.parametrize("nodes", ["any", {"min": 1, "max": 600}])
+def test_a_deadline_that_64_nodes_miss_is_met_by_more(nodes):
+    purchase = {"option": "on-demand", "deadline_h": 72}
+    workload = {"train": {**OPEN["workload"]["train"], "tokens_b": 2000}}
+    best = price_over({"workload": workload, "target": {"nodes": nodes}, "purchase": purchase}).candidates[0]
+    assert best.place.nodes > 64
+    assert best.hours <= 72
+    fewer = price_over({"workload": workload, "target": {"nodes": best.place.nodes - 1}, "purchase": purchase})
+    assert fewer.candidates[0].hours > 72
+
+
+def test_a_deadline_that_no_number_of_nodes_meets_leaves_the_usual_ones():
+    plan = {**OPEN, "target": {"nodes": "any"}, "purchase": {"option": "on-demand", "deadline_h": 0.1}}
+    found = price_over(plan)
+    assert (found.considered, found.candidates[0].place.nodes) == (7, 4)
+    assert found.candidates[0].hours > 0.1
+
+
 def test_no_alternative_misses_the_deadline():
     plan = {**OPEN, "target": {"instance_type": "any", "nodes": "any", "region": "any"}}
     late = price_over({**plan, "purchase": {"option": "any"}}).alternatives
