@@ -8,7 +8,7 @@ from launcher.model.endpoint import LARGEST_QUEUE, EndpointMode, least_instances
 from launcher.model.enums import Level, PurchaseOption, Rollout
 from launcher.model.finding import Finding, error, warning
 from launcher.model.plan import Plan
-from launcher.model.schedule import SCHEDULE_FORM, scheduled
+from launcher.model.schedule import scheduled
 from launcher.model.serving import ServingEstimate, ServingFacts
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import MOST_VOLUME_GIB, ServingDeployment, ServingPlan
@@ -246,10 +246,8 @@ def _counts(plan: Plan, serve: ServingWorkload) -> Iterator[Finding]:
     for index, line in enumerate(serve.schedule):
         path, found = f"{PATH}.schedule[{index}]", scheduled(line)
         if found is None:
-            yield error("schedule-form", path, f"must be a time and a range of instances, got {line}", SCHEDULE_FORM)
-        elif found.least > found.most:
-            yield error("schedule-range", path, f"{found.least} is above {found.most}", SCHEDULE_FORM)
-        elif found.most > ceiling:
+            continue  # the plan itself is refused for it, before there is a deployment
+        if found.most > ceiling:
             message = f"{found.most} instances are more than the {ceiling} of the plan"
             yield error("schedule-above-max", path, message, f"set max_instances to {found.most}")
         elif found.least == 0 and least_instances(serve) > 0:

@@ -8,7 +8,7 @@ from launcher.model.enums import BedrockMode, BedrockProfile, PurchaseOption, Ro
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.names import nearest_name
 from launcher.model.request import PlanRequest
-from launcher.model.schedule import timezones
+from launcher.model.schedule import SCHEDULE_FORM, hours_of_day, scheduled, timezones
 from launcher.model.target import serving_targets, target_of
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.checks import check_dimensions, check_surroundings
@@ -29,7 +29,8 @@ def check(request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedroc
     found += _model(serve, catalog, bedrock)
     found += _lengths(serve, catalog)
     found += _traffic(serve)
-    found += _instances(request, serve)
+    found += _instances(serve)
+    found += _schedule(request, serve)
     found += _parallel(request, serve, catalog)
     found += _purchase(request, serve, catalog, bedrock)
     found += _without_machines(request, serve, catalog)
@@ -99,7 +100,7 @@ def _traffic(serve: ServingWorkload) -> Iterator[Finding]:
         yield warning("no-requests", f"{PATH}.requests_per_s", "0 requests: every running instance is idle")
 
 
-def _instances(request: PlanRequest, serve: ServingWorkload) -> Iterator[Finding]:
+def _instances(serve: ServingWorkload) -> Iterator[Finding]:
     """Numbers of instances that agree."""
     path = f"{PATH}.min_instances"
     if serve.max_instances is not None and serve.min_instances > serve.max_instances:
@@ -109,7 +110,26 @@ def _instances(request: PlanRequest, serve: ServingWorkload) -> Iterator[Finding
     if serve.min_instances and serve.zones > serve.min_instances:
         message = f"{serve.min_instances} in {serve.zones} zones: one instance a zone is priced"
         yield info("instance-a-zone", path, message)
+    if serve.min_instances == 0 and not serve.asynchronous:
+        message = "0: requests fail while the first instance starts, for minutes"
+        yield warning("cold-start", path, message, "set asynchronous to true: its requests wait in a queue")
+    if serve.max_instances == 1 and serve.deployment in (Rollout.ROLLING, Rollout.CANARY):
+        message = f"{serve.deployment} replaces a part of the instances, and there is one"
+        yield error("rollout-of-one", f"{PATH}.deployment", message, "set it to all-at-once or auto")
+
+
+def _schedule(request: PlanRequest, serve: ServingWorkload) -> Iterator[Finding]:
+    """Times and ranges that can be read, and that something keeps."""
+    for index, line in enumerate(serve.schedule):
+        path, found = f"{PATH}.schedule[{index}]", scheduled(line)
+        if found is None:
+            yield error("schedule-form", path, f"must be a time and a range of instances, got {line}", SCHEDULE_FORM)
+        elif found.least > found.most:
+            yield error("schedule-range", path, f"{found.least} is above {found.most}", SCHEDULE_FORM)
     zones = timezones(serve.schedule)
+    if zones and not hours_of_day(serve.schedule):
+        message = f"none of its times ever comes, got {', '.join(serve.schedule)}"
+        yield error("schedule-never", f"{PATH}.schedule", message, SCHEDULE_FORM)
     if len(zones) > 1:
         message = f"times in {', '.join(zones)}: the month is priced as if all were in {zones[0]}"
         yield warning("schedule-zones", f"{PATH}.schedule", message, "give all of them in one time zone")
@@ -120,12 +140,6 @@ def _instances(request: PlanRequest, serve: ServingWorkload) -> Iterator[Finding
     ):
         message = "not used: pods of a cluster have no schedule, and run at all hours"
         yield warning("schedule-unused", f"{PATH}.schedule", message, "drop it, or target.kind sagemaker-endpoint")
-    if serve.min_instances == 0 and not serve.asynchronous:
-        message = "0: requests fail while the first instance starts, for minutes"
-        yield warning("cold-start", path, message, "set asynchronous to true: its requests wait in a queue")
-    if serve.max_instances == 1 and serve.deployment in (Rollout.ROLLING, Rollout.CANARY):
-        message = f"{serve.deployment} replaces a part of the instances, and there is one"
-        yield error("rollout-of-one", f"{PATH}.deployment", message, "set it to all-at-once or auto")
 
 
 def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
