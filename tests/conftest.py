@@ -58,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
             "COLUMNS",
             "FORCE_COLOR",
             "LINES",
+            *("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"),  # every server of the tests is on loopback
             "PYTHONUNBUFFERED",  # print() then writes in pieces, and tests read files that several processes print to
         }:
             state.delenv(name)

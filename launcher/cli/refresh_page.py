@@ -7,9 +7,10 @@ from launcher.catalog.fetched_prices import Move, Unmatched, plain
 from launcher.catalog.selector import Key
 from launcher.cli.lines import wrapped
 from launcher.cli.table import Column, align_points, render
+from launcher.model.errors import AwsError
 from launcher.records.refresh_report import RefreshReport
 
-MOST = 30
+MOST, MOST_NAMES = 30, 6
 
 
 def refresh_page(report: RefreshReport, width: int) -> list[str]:
@@ -31,12 +32,19 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
         lines += ["", "  refused"]
         lines += [line for each in report.refused for line in wrapped(f"    {_name(each.key)}: {each.reason}", width)]
     lines += _unmatched(report.unmatched, width)
-    if report.failures:
-        lines += ["", "  failed; the older prices stay in use"]
-        for what, problem in report.failures:
-            hint = f" ({problem.hint})" if problem.hint else ""
-            lines += wrapped(f"    {what}: {problem.message}{hint}", width)
-    return lines
+    return [*lines, *_failed(report.failures, width)]
+
+
+def _failed(failures: Sequence[tuple[str, AwsError]], width: int) -> list[str]:
+    """What did not come, those of one reason together."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for what, problem in failures:
+        told.setdefault((problem.message, problem.hint), []).append(what)
+    lines = []
+    for (message, hint), names in told.items():
+        rest = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        lines += wrapped(f"    {message}{f' ({hint})' if hint else ''}: {', '.join(names[:MOST_NAMES])}{rest}", width)
+    return ["", "  failed; the older prices stay in use", *lines] if lines else []
 
 
 def _unmatched(items: Sequence[Unmatched], width: int) -> list[str]:

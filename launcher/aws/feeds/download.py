@@ -1,10 +1,13 @@
 """A public file onto the disk: streamed, with progress, gone on with after a cut, left alone where it has not changed.
 
+It is asked for through the proxy that `https_proxy`, `http_proxy` and `no_proxy` name, as AWS's SDK does.
+
 Beside each file lies a note of its address, ETag and day. A part that was cut off is asked for from where it ends,
 on condition that the file is still the same (`If-Range`); the whole is held against the length that was promised.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +17,11 @@ from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import urllib3
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, NewConnectionError, ProxyError
 
 from launcher.model.errors import AwsError
 
@@ -49,13 +54,12 @@ class Downloads:
     def __init__(self, folder: Path) -> None:
         """Nothing is asked yet; `folder` need not exist."""
         self.folder = folder
-        self._pool = urllib3.PoolManager(
-            maxsize=AT_ONCE, timeout=urllib3.Timeout(connect=CONNECT_S, read=READ_S), retries=False
-        )
+        self._pools: dict[str, urllib3.PoolManager] = {}
 
     def close(self) -> None:
         """Close all connections."""
-        self._pool.clear()
+        for each in self._pools.values():
+            each.clear()
 
     def fetch(self, url: str, *, known: str = "", progress: Progress = lambda *_: None) -> Download | None:
         """The file of an address; None where its ETag is still `known`.
@@ -73,7 +77,7 @@ class Downloads:
             except (HTTPError, OSError) as problem:
                 if left and isinstance(problem, HTTPError):
                     continue
-                raise AwsError(f"{url}: {_said(problem)}", hint="run it again: what came is kept") from problem
+                raise _failure(url, problem) from problem
             kept = _note(note)
             return Download(path=part, tag=kept.get("tag", ""), changed=_day(kept.get("changed")))
         raise AwsError(f"{url}: no answer")
@@ -119,7 +123,8 @@ class Downloads:
     @contextmanager
     def _asked(self, url: str, headers: dict[str, str]) -> Iterator[Any]:
         # What came before a cut is kept, and the length is held against the promise here.
-        answer = self._pool.request("GET", url, headers=headers, preload_content=False, enforce_content_length=False)
+        pool = self._pools.setdefault(proxy := _proxy(url), _pool(proxy))
+        answer = pool.request("GET", url, headers=headers, preload_content=False, enforce_content_length=False)
         try:
             yield answer
         finally:
@@ -160,6 +165,39 @@ def _day(stamp: str | None) -> date | None:
     return moment.astimezone(UTC).date()
 
 
+def _proxy(url: str) -> str:
+    """The proxy that the environment names for an address; empty for none."""
+    parts = urlsplit(url)
+    return "" if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme, "")
+
+
+def _pool(proxy: str) -> urllib3.PoolManager:
+    """Connections to AWS, or to a proxy, with the name and password that its address holds."""
+    timeout = urllib3.Timeout(connect=CONNECT_S, read=READ_S)
+    if not proxy:
+        return urllib3.PoolManager(maxsize=AT_ONCE, timeout=timeout, retries=False)
+    auth = urllib3.util.parse_url(proxy).auth
+    headers = urllib3.make_headers(proxy_basic_auth=auth) if auth else None
+    return urllib3.ProxyManager(proxy, proxy_headers=headers, maxsize=AT_ONCE, timeout=timeout, retries=False)
+
+
+def _failure(url: str, problem: Exception) -> AwsError:
+    """What to say of a file that did not come; a host that is out of reach is named without the file."""
+    again = "run it again: what came is kept"
+    if isinstance(problem, (NewConnectionError, ProxyError)):
+        proxy = _proxy(url)
+        way = f" through the proxy {urllib3.util.parse_url(proxy).netloc}" if proxy else ""
+        hint = f"{again}; https_proxy and no_proxy of the environment are heeded"
+        return AwsError(f"{urlsplit(url).netloc} cannot be reached{way}: {_said(problem)}", hint=hint)
+    return AwsError(f"{url}: {_said(problem)}", hint=again)
+
+
 def _said(problem: Exception) -> str:
-    """An error in one line."""
-    return str(problem).partition("\n")[0] or type(problem).__name__
+    """An error in one line: the system's own words where it has them.
+
+    >>> _said(OSError("HTTPSConnection(host='x', port=443): Failed to resolve 'x' ([Errno -2] Name not known)"))
+    'Name not known'
+    """
+    line = str(problem).partition("\n")[0]
+    errno = re.search(r"\[Errno -?\d+\] ([^()\"]+)", line)
+    return errno[1] if errno else line or type(problem).__name__
