@@ -31,7 +31,7 @@ def _answer(found: CommitmentChoice) -> list[str]:
     demand = f"Demand that a commitment covers: ${floor} in every hour, ${mean} an hour on average, on demand."
     choice = found.choice
     if choice is None:
-        why = "nothing runs in every hour" if not found.floor_usd_per_hour else "none of them saves anything"
+        why = "nothing runs in every hour" if not found.floor_usd_per_hour else "no commitment to it saves anything"
         more = " The table shows what a bet on the average would bring." if found.options else ""
         return [demand, f"Commit to nothing: {why}.{more}"]
     saved = words.dollars(choice.saving_usd)

@@ -7,10 +7,10 @@ from launcher.cli.lines import finding_line, wrapped
 from launcher.cli.plan_table import headline
 from launcher.cli.price_ages import ages_lines
 from launcher.cli.table import Column, align_points, render
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.enums import PurchaseOption
 from launcher.model.quote import Quote
 from launcher.pricing.candidate import Candidate
-from launcher.pricing.commitments import HOURS_PER_MONTH
 from launcher.pricing.port import Path, Port, weeks_words
 from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.pricing.reasoning import SOURCE

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from launcher.model.calendar import MONTHS_A_YEAR
 from launcher.model.enums import Payment, TargetKind
 from launcher.model.target import target_of
 
@@ -12,7 +13,7 @@ from launcher.model.target import target_of
 class Load:
     """A part of a plan's demand: dollars an hour on demand while it runs, and the share of all hours that it does.
 
-    `share` is between 0 and 1; 1 runs all the time.
+    `share` is between 0 and 1; 1 runs all the time. `months` is how long it goes on so, None without an end.
     """
 
     plan: str
@@ -23,6 +24,12 @@ class Load:
     nodes: float
     usd_per_hour: Decimal
     share: float
+    months: float | None = None
+
+    def share_over(self, years: int) -> float:
+        """The share of a term's hours that it runs, begun today: a job whose runs are over leaves the rest unused."""
+        whole = years * MONTHS_A_YEAR
+        return self.share if self.months is None else self.share * min(1.0, self.months / whole)
 
     @property
     def managed(self) -> bool:

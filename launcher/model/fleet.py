@@ -4,14 +4,13 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.endpoint import FILLED, EndpointMode, batch_percent, endpoint_mode, least_instances, rollout_of
 from launcher.model.enums import Rollout
 from launcher.model.schedule import Slot, hours_of_day
 from launcher.model.serving import Instances
 from launcher.model.workload import HOURS_A_DAY, ServingWorkload
 
-HOURS_PER_MONTH = 730.0
-"""AWS's own month: 8,760 hours over 12."""
 SECONDS_PER_HOUR = 3600.0
 AWAKE_H = 0.5
 """Hours an instance stays up for one request that woke it: 20 minutes to start and load, 10 of cooldown; assumed."""

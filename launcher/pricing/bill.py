@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.enums import CheckpointMode, TargetKind
 from launcher.model.hyperpod import is_prepaid
 from launcher.model.money import Assumption
@@ -22,7 +23,7 @@ from launcher.model.sizing import (
 )
 from launcher.model.target import Target, target_of
 from launcher.model.work import Work
-from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, HOURS_PER_MONTH, JobSize, Line, Prices, total_usd
+from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, Prices, total_usd
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
 from launcher.pricing.bill_network import (
     LOG_GB_PER_NODE_HOUR,

@@ -7,11 +7,10 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.enums import Basis
 from launcher.model.money import CostComponent, Price, Unpriced
 
-HOURS_PER_MONTH = 730.0
-"""AWS's own month: 8,760 hours over 12."""
 CLUSTER_OVERHEAD_H = 0.5
 """Hours that the head node and the network run before and after the job: an assumption, not measured."""
 FREE_ZONE_H = 12.0

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.monitoring import (
@@ -18,7 +19,7 @@ from launcher.model.monitoring import (
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import HeadNode, Target, target_of
-from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, HOURS_PER_MONTH, Line, Prices, combined
+from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, Line, Prices, combined
 
 GUARD_SECONDS = 3.0
 """One call of the guard: an assumption."""

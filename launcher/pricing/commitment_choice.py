@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import Key
+from launcher.model.calendar import HOURS_A_YEAR
 from launcher.model.commitment_choice import CommitmentOption, Load
 from launcher.model.enums import Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price
 from launcher.model.plan import Place
 from launcher.pricing.commitments import MOVES
-from launcher.pricing.compute import HOURS_A_YEAR
 from launcher.pricing.offers import price_key
 
 OF_THE_FLOOR = Decimal("0.75")
@@ -153,10 +153,11 @@ def _options(instrument: _Instrument, years: int, payment: Payment, catalog: Cat
     covered = [(load, ratio) for load, ratio in zip(instrument.loads, ratios, strict=True) if ratio is not None]
     if not covered:
         return
-    curve = demand((float(load.usd_per_hour), load.share) for load, _ in covered)
-    paid = sum(float(load.usd_per_hour) * load.share for load, _ in covered)
+    loads = [(float(load.usd_per_hour), load.share_over(years), each) for load, each in covered]
+    curve = demand((usd, share) for usd, share, _ in loads)
+    paid = sum(usd * share for usd, share, _ in loads)
     # AWS applies a plan where it saves most first: one ratio for all of them is the mean, weighted by the dollars.
-    ratio = sum(float(load.usd_per_hour) * load.share * each for load, each in covered) / paid if paid else 1.0
+    ratio = sum(usd * share * each for usd, share, each in loads) / paid if paid else 1.0
     levels = {"floor": OF_THE_FLOOR * Decimal(repr(curve.floor)), "most saving": Decimal(repr(curve.best(ratio)))}
     for name, level in levels.items():
         whole = _whole(level, covered[0][0]) if instrument.option is PurchaseOption.RESERVED else level

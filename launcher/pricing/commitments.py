@@ -2,13 +2,13 @@
 
 from decimal import Decimal
 
+from launcher.model.calendar import HOURS_A_YEAR, HOURS_PER_MONTH
 from launcher.model.enums import Market, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Assumption, Price
 from launcher.model.quote import Commitment
-from launcher.pricing.compute import HOURS_A_YEAR, ComputeCost
+from launcher.pricing.compute import ComputeCost
 from launcher.pricing.training_candidate import TrainingCandidate
 
-HOURS_PER_MONTH = 730.0
 MOVES = (SavingsPlanKind.COMPUTE, SavingsPlanKind.SAGEMAKER)
 """Savings Plans that pay for any type; an EC2 Instance Savings Plan and a Reserved Instance are bound to one family
 (Savings Plans user guide; buying guides of 2026)."""

@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
+from launcher.model.calendar import HOURS_A_YEAR, MONTHS_A_YEAR
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.plan import Place
@@ -24,8 +25,6 @@ LEAST_HOURS = 1 / 60
 """EC2 bills by the second with a minimum of 60 seconds (EC2 pricing page)."""
 FOREVER_H = 1e6
 """Hours, 114 years: what takes longer never ends, and is shown as this."""
-HOURS_A_YEAR = 8760
-MONTHS_A_YEAR = 12
 COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
 """Ways of buying that tie up a term of years."""
 WHOLE = (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)

@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 from launcher.catalog.market import InterruptionBand
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption
 
@@ -13,7 +14,6 @@ MEASURED_PER_NODE_HOUR = (0.06, 0.35, 0.74)
 found."""
 OPEN_BAND_PERCENT = 25
 """The advisor's highest band has no upper end; it is taken as 25 %, and so is a type the advisor does not list."""
-HOURS_PER_MONTH = 730.0
 SHARED = 0.92
 """Share of interruptions that take all instances of a zone within three minutes (skypilot-org/spot-traces): those are
 one event for a job, the others come for each node apart."""

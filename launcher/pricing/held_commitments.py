@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.enums import PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price
 from launcher.model.quote import Quote
-from launcher.pricing.bill_lines import HOURS_PER_MONTH
 from launcher.pricing.training_candidate import UNUSED
 
 

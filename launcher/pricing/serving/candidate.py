@@ -6,10 +6,11 @@ from datetime import date
 from decimal import Decimal
 from functools import cached_property
 
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.document import plan_at
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.finding import Finding
-from launcher.model.fleet import HOURS_PER_MONTH, ONE_EACH, Fleet, Hosting
+from launcher.model.fleet import ONE_EACH, Fleet, Hosting
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place, Plan
 from launcher.model.serving import BedrockTerms, ServingEstimate, ServingFacts

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.bedrock import BedrockCatalog
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.enums import Availability, Basis, BedrockMode, PurchaseOption
-from launcher.model.fleet import HOURS_PER_MONTH
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.serving import BedrockPrice, BedrockTerms, ServingChoices

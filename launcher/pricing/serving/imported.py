@@ -8,8 +8,9 @@ requests a second and T = 300 s: a window, then the wait for the next request.
 from decimal import Decimal
 
 from launcher.catalog.bedrock import BedrockCatalog
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.enums import Basis, BedrockMode
-from launcher.model.fleet import HOURS_PER_MONTH, served_per_s
+from launcher.model.fleet import served_per_s
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.serving import BedrockTerms
 from launcher.model.workload import HOURS_A_DAY, ServingWorkload

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.endpoint import (
     GB_PER_GIB,
     IMAGE_GIB,
@@ -16,7 +17,7 @@ from launcher.model.endpoint import (
     least_instances,
     volume_gib,
 )
-from launcher.model.fleet import HOURS_PER_MONTH, Fleet
+from launcher.model.fleet import Fleet
 from launcher.model.idle import idle_minutes
 from launcher.model.money import Assumption, CostComponent
 from launcher.model.monitoring import guard_metrics

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 
+from launcher.model.calendar import HOURS_A_YEAR, HOURS_PER_MONTH
 from launcher.model.endpoint import least_instances
 from launcher.model.enums import Level, Market, PurchaseOption
 from launcher.model.finding import Finding, warning
-from launcher.model.fleet import HOURS_PER_MONTH, Fleet, fleet
+from launcher.model.fleet import Fleet, fleet
 from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.quote import Policy, Quote
 from launcher.model.serving import ServingOutlook
@@ -15,7 +16,6 @@ from launcher.model.workload import ServingWorkload
 from launcher.pricing.ages import expiry
 from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.cash import after_credits
-from launcher.pricing.compute import HOURS_A_YEAR
 from launcher.pricing.gate import NewCommitment, judge
 from launcher.pricing.offers import offer
 from launcher.pricing.serving.bedrock_words import bedrock_findings, cache_lines

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.endpoint import FILLED, rollout_of
 from launcher.model.fleet import (
     AWAKE_H,
     DEPLOYMENT_H,
     DEPLOYMENTS_PER_MONTH,
-    HOURS_PER_MONTH,
     SECONDS_PER_HOUR,
     Fleet,
     Hosting,

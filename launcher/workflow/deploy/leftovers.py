@@ -10,9 +10,10 @@ from launcher.aws import buckets, log_groups, stacks
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.catalog.load import Catalog
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.endpoint import KEPT_DAYS
 from launcher.model.removal import Kept, KeptKind
-from launcher.pricing.bill_lines import HOURS_PER_MONTH, component
+from launcher.pricing.bill_lines import component
 
 PROVIDER_STACK = "AWS::CloudFormation::Stack"
 PAID_HOURLY = {"AWS::EC2::NatGateway": "vpc.nat-gateway", "AWS::EC2::EIP": "vpc.public-ipv4"}

@@ -10,10 +10,10 @@ from decimal import Decimal
 from typing import Any
 
 from launcher.catalog.load import Catalog
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.hyperpod import WORKERS
 from launcher.model.money import Price, Unpriced
 from launcher.pricing.bill import FSX, GB_PER_GIB
-from launcher.pricing.bill_lines import HOURS_PER_MONTH
 from launcher.pricing.hyperpod import machine_price
 from launcher.workflow.deploy.leftovers import PAID_HOURLY
 

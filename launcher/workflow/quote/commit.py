@@ -5,11 +5,11 @@ from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
+from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.commitment_choice import CommitmentChoice, Load
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import Price
 from launcher.model.quote import Quote
-from launcher.pricing.bill_lines import HOURS_PER_MONTH
 from launcher.pricing.commitment_choice import commitment_options, demand
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.portfolio import Member, portfolio
@@ -76,6 +76,7 @@ def _loads(member: Member, choice: Quote) -> Iterator[Load]:
     place, usd = choice.plan.place, _on_demand(member, choice) or Decimal(0)
     facts = member.priced.catalog.instance_types[place.instance_type]
     parts: list[tuple[float, float]] = []
+    train = member.priced.request.workload.train
     instances = choice.serving.instances if choice.serving is not None else None
     if instances is not None:
         parts.append((float(instances.least), 1.0))
@@ -95,4 +96,5 @@ def _loads(member: Member, choice: Quote) -> Iterator[Load]:
                 nodes=nodes,
                 usd_per_hour=usd * Decimal(repr(nodes)),
                 share=share,
+                months=float(train.runs / train.runs_per_month) if train is not None else None,
             )

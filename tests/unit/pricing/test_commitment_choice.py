@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from launcher.catalog.load import load
 from launcher.cli.commit_page import page
+from launcher.model.calendar import HOURS_A_YEAR
 from launcher.pricing.commitment_choice import demand
 from launcher.records.commit_document import commit_document
 from launcher.workflow.quote.commit import commit
@@ -93,6 +94,21 @@ def test_what_runs_now_and_then_is_not_committed_to(chosen):
     assert found.floor_usd_per_hour == 0
     assert found.choice is None
     assert "Commit to nothing" in "\n".join(page(found, 100, everything=False))
+
+
+def test_a_term_that_outlives_the_runs_is_paid_to_its_end(tmp_path):
+    """24 runs of 700 hours, one a month: of three years one goes by unused."""
+    plan = TRAINING.replace("tokens_b: 2.0, runs: 3650", "hours: 700, runs: 24").replace("RUNS", "1")
+    path = tmp_path / "plan.yaml"
+    path.write_text(plan.replace("NAME", "job").replace("OPTION", "on-demand"), encoding="utf-8")
+    found = commit([path], NOW, PriceOptions(sandbox=True))
+    (load_,) = found.loads
+    assert load_.months == 24
+    hours = load_.share * HOURS_A_YEAR * 2
+    for each in found.options:
+        used = hours * each.term_years / 2 if each.term_years == 1 else hours
+        on_demand = float(load_.usd_per_hour) * used
+        assert float(each.saving_usd) == pytest.approx(on_demand - float(each.commitment_usd), rel=0.01)
 
 
 def test_spot_is_left_out_with_the_reason(chosen):
