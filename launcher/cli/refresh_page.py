@@ -43,7 +43,7 @@ def _failed(failures: Sequence[tuple[str, AwsError]], width: int) -> list[str]:
     lines = []
     for (message, hint), names in told.items():
         rest = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        lines += wrapped(f"    {message}{f' ({hint})' if hint else ''}: {', '.join(names[:MOST_NAMES])}{rest}", width)
+        lines += wrapped(f"    {', '.join(names[:MOST_NAMES])}{rest}: {message}{f' ({hint})' if hint else ''}", width)
     return ["", "  failed; the older prices stay in use", *lines] if lines else []
 
 
