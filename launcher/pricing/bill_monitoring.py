@@ -25,6 +25,8 @@ GUARD_SECONDS = 3.0
 """One call of the guard: an assumption."""
 GUARD_REQUESTS = 2
 """CloudWatch requests of one call: it reports its metrics and reads their past."""
+GUARD_LISTINGS = 1
+"""List requests of one call: of what jobs left for people (templates/guard/trouble.py). S3 bills them like writes."""
 MESSAGES_PER_HOUR = 1.0
 """Messages on the cluster's topic: an assumption, more than a quiet cluster sends."""
 GUARD_CALLS_PER_HOUR = 60 / GUARD_EVERY_MINUTES
@@ -50,6 +52,8 @@ def monitoring_lines(prices: Prices, request: PlanRequest, target: Target) -> It
         found.insert(1, Watch(line, head.composite_alarms))
     for each in found:
         yield each.line.while_up(each.number * PER_MONTH)
+    listings = prices.line("S3 listings of the guard", "other", "s3.put-requests", "1000 requests")
+    yield listings.while_up(GUARD_CALLS_PER_HOUR * GUARD_LISTINGS / 1000)
 
 
 def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int = 0) -> Iterator[Watch]:

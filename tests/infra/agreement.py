@@ -31,6 +31,7 @@ STANDING = {
     "composite alarm of the head node": "composite alarms",
     "dashboard": "dashboards",
     "guard and its messages": "functions",
+    "S3 listings of the guard": "S3 listings",
     "AWS Budget": "budgets",
     "private DNS zone": "DNS zones",
     "custom metrics": "custom metrics",
@@ -224,6 +225,7 @@ def of_watch(templates, configuration, stands_h, runs_h):
         "dashboards": (len(resources(templates, "AWS::CloudWatch::Dashboard")) + shown) * months,
         "functions": len(resources(templates, "AWS::Lambda::Function")) * months,
         "function price": function_price(calls, function["MemorySize"]),
+        "S3 listings": calls * ("FOLDER_URI" in function["Environment"]["Variables"]) * stands_h / 1000,
         "budgets": len(resources(templates, "AWS::Budgets::Budget")) * months,
         "custom metrics": (metrics * stands_h + NODE_METRICS * reporting * node_h) / MONTH_H,
         "CloudWatch requests": ((calls * GUARD_REQUESTS + HEAD_REPORTS_AN_HOUR) * stands_h + node_calls * node_h)

@@ -38,14 +38,17 @@ def by_the_hour(templates, up_h):
     made[f"{alarms} alarm{'s' * (alarms > 1)}"] = alarms * months
     made["dashboard"] = len(resources(templates, "AWS::CloudWatch::Dashboard")) * months
     # What installs a chart runs once, for a minute.
-    guards = [key for key in named(templates, "AWS::Lambda::Function") if key.startswith("Guardrails")]
+    functions = named(templates, "AWS::Lambda::Function").items()
+    guards = [each for key, each in functions if key.startswith("Guardrails")]
     made["guard and its messages"] = len(guards) * months
+    listing = sum("FOLDER_URI" in each["Environment"]["Variables"] for each in guards)
+    made["S3 listings of the guard"] = listing * GUARD_CALLS_AN_HOUR * up_h / 1000
     if budgets := len(resources(templates, "AWS::Budgets::Budget")):
         made["AWS Budget"] = budgets * months
     return made
 
 
-ALWAYS = r"\d+ x |NAT gateway|\d+ alarm|dashboard|guard|AWS Budget|FSx"
+ALWAYS = r"\d+ x |NAT gateway|\d+ alarm|dashboard|guard|S3 listings|AWS Budget|FSx"
 """Lines that the templates of every target decide."""
 
 

@@ -144,6 +144,10 @@ def schedule(templates, shown, quote):
     rule["ScheduleExpression"] = "rate(1 minutes)"
 
 
+def unlistened(templates, shown, quote):
+    del stack(templates, "AWS::Lambda::Function")["Environment"]["Variables"]["FOLDER_URI"]
+
+
 def unrated(templates, shown, quote):
     del stack(templates, "AWS::Lambda::Function")["Environment"]["Variables"]["USD_PER_NODE_HOUR"]
 
@@ -167,6 +171,8 @@ CHANGES = {
         MemorySize=1024
     ),
     ("function price", 2, "p5-spot"): schedule,
+    ("S3 listings", 1, "p5-spot"): unlistened,
+    ("S3 listings", 2, "p5-spot"): schedule,
     ("budgets", 1, "p4d-lustre"): add("AWS::Budgets::Budget"),
     ("budgets", 2, "p5-spot"): drop("AWS::Budgets::Budget"),
     ("custom metrics", 1, "p5-spot"): unrated,

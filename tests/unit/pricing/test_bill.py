@@ -107,7 +107,8 @@ def test_a_network_that_exists_has_its_own_way_out(priced):
 
 
 def test_a_job_that_never_saves_stores_nothing(priced):
-    assert not [name for name in lines(priced({"checkpoint": {"mode": "none"}})) if name.startswith("S3")]
+    found = [name for name in lines(priced({"checkpoint": {"mode": "none"}})) if name.startswith("S3")]
+    assert found == ["S3 listings of the guard"]
 
 
 def test_every_line_says_where_its_price_is_from(priced):
@@ -180,6 +181,13 @@ def test_the_guard_is_priced_by_its_calls_and_their_time(priced):
     usd = calls / 1e6 * 0.2 + calls * 3 * 0.25 * 0.0000166667 + 730 / 1e6 * 0.5
     assert float(guard.unit_price_usd) == pytest.approx(usd, abs=5e-5)
     assert hours_of(guard) == pytest.approx(1)
+
+
+def test_the_guard_lists_its_folder_at_every_call_and_pays_a_write_for_it(priced):
+    listings = lines(priced())["S3 listings of the guard"]
+    assert listings.quantity == pytest.approx(12 * 10.5 / 1000)
+    assert listings.unit_price_usd == load().bill_item("s3.put-requests", "us-east-1").usd
+    assert "S3 listings of the guard" not in lines(priced({"target": {"cluster": "team"}}))
 
 
 def test_what_an_account_has_free_is_taken_as_used_up(priced):
