@@ -31,7 +31,7 @@ NO_NAMESPACE = "no network namespace can be made here"
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 STATE = pytest.StashKey[pytest.MonkeyPatch]()
 CACHES = pytest.StashKey[Path]()
-FOR_TESTS = frozenset({"SLIPWAY_ATTACK_SEED", "SLIPWAY_VENDOR_DATA"})
+FOR_TESTS = frozenset({"SLIPWAY_ATTACK_SEED", "SLIPWAY_FUZZ", "SLIPWAY_VENDOR_DATA"})
 """What is said to the tests, not to Slipway."""
 
 # --------------------------------------------------------------------------------------------------------- environment

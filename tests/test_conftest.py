@@ -119,7 +119,24 @@ class TestGolden:
         project.runpytest_subprocess("-n", "0").assert_outcomes(failed=1)
 
 
+ASKED = """
+    import os
+
+    def test_what_is_there():
+        assert os.environ.get("SLIPWAY_ATTACK_SEED") == "7"
+        assert os.environ.get("SLIPWAY_FUZZ") == "plans:12"
+        assert os.environ.get("SLIPWAY_HOME") != "here"
+"""
+
+
 class TestEnvironment:
+    @pytest.mark.parametrize("workers", ["0", "2"])
+    def test_what_repeats_an_attack_is_heard_and_a_persons_settings_are_not(self, project, monkeypatch, workers):
+        for name, value in (("ATTACK_SEED", "7"), ("FUZZ", "plans:12"), ("HOME", "here")):
+            monkeypatch.setenv(f"SLIPWAY_{name}", value)
+        project.makepyfile(ASKED)
+        project.runpytest_subprocess("-n", workers).assert_outcomes(passed=1)
+
     def test_there_is_no_aws_account(self):
         names = {name for name in os.environ if name.startswith("AWS_")}
         assert names == {"AWS_CONFIG_FILE", "AWS_EC2_METADATA_DISABLED", "AWS_SHARED_CREDENTIALS_FILE"}

@@ -144,8 +144,8 @@ def _outlook(candidate: ServingCandidate, usd: UsdRange | None) -> ServingOutloo
 
 
 def _per_million(usd: UsdRange | None, tokens: Decimal) -> Decimal | None:
-    """Dollars per million tokens; None without a price or without tokens."""
-    return None if usd is None or not tokens else (usd.mid * MILLION / tokens).quantize(CENT_FRACTION)
+    """Dollars per million tokens; None without a price or where a month has less than one token."""
+    return None if usd is None or tokens < 1 else (usd.mid * MILLION / tokens).quantize(CENT_FRACTION)
 
 
 def _commitment(candidate: ServingCandidate) -> Decimal | None:

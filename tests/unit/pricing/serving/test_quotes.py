@@ -224,6 +224,14 @@ def test_json_of_a_plan(priced):
     assert json.loads(json.dumps(whole))["components"]
 
 
+@pytest.mark.parametrize("load", [0.0, 5e-324, 1e-12])
+def test_what_is_all_but_never_called_has_no_price_a_token(priced, load):
+    """The fuzz's find: dollars over 1e-314 tokens are more digits than a decimal number holds."""
+    told = priced({"requests_per_s": load}, **INF2).quote(1).serving
+    assert told.usd_per_month.mid > 0
+    assert (told.usd_per_million_output_tokens, told.usd_per_million_tokens) == (None, None)
+
+
 def test_own_prices_are_those_of_the_bill(priced):
     found = priced(
         target={"instance_type": "inf2.48xlarge"},
