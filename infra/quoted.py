@@ -1,4 +1,4 @@
-"""What the gate said of a plan that is synthesised by hand: the quote beside a run folder's plan file says it.
+"""What the gate said of a plan that is synthesised by hand: a run folder's quote says it, or that in a saved plan.
 
 Slipway's own commands quote, gate and deploy in one go. `cdk deploy -c plan=FILE` does not; so that nobody takes one
 for the other, the stacks carry a word on it. The words are the quote's: no price is known here.
@@ -20,6 +20,7 @@ from launcher.model.errors import (
     UnreadableInputError,
 )
 from launcher.model.plan import Plan
+from launcher.plan_file import SAVED
 
 RUN_PLAN, RUN_QUOTE = "plan.json", "quote.json"
 """What a run folder calls them (launcher/records)."""
@@ -40,23 +41,22 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
     """What the gate said of a plan.
 
     Args:
-        path: the plan file; a quote counts only beside a run folder's `plan.json`.
+        path: the plan file; a quote counts in a saved plan, and beside a run folder's `plan.json`.
         plan: the plan it states.
         now: UTC.
 
     Raises:
-        QuoteMismatchError: the quote beside a run folder's plan is of another plan: one of the two was changed.
-        UnreadableInputError: the file beside it is no quote.
+        QuoteMismatchError: the quote is of another plan: one of the two was changed.
+        UnreadableInputError: what should be a quote is none.
     """
-    beside = path.with_name(RUN_QUOTE)
-    if path.name != RUN_PLAN or not beside.is_file():
-        hint = "slipway deploy FILE quotes first; or take a run folder's plan.json, with its quote.json beside it"
+    quote = _quote_of(path)
+    if quote is None:
+        hint = "slipway deploy FILE quotes first; or take a saved plan, or a run folder's plan.json with its quote.json"
         refusal = ImpossibleError(f"{path} passed no gate: there is no quote beside it", hint=hint)
         return GateWord(words="passed no gate: nobody has priced this plan; slipway deploy FILE does", refusal=refusal)
-    quote = _read(beside)
     if quote["digest"] != plan.digest:
         raise QuoteMismatchError(
-            f"{path} is plan {plan.digest[:12]}, the quote beside it is for {quote['digest'][:12]}: one was changed",
+            f"{path} is plan {plan.digest[:12]}, its quote is for {quote['digest'][:12]}: one was changed",
             hint="slipway quote FILE prices a plan anew; a plan file of another name is taken without a quote",
         )
     gate = quote["gate"]
@@ -71,14 +71,35 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
     return GateWord(words=f"the gate allowed this plan{until}", refusal=None)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _quote_of(path: Path) -> dict[str, Any] | None:
+    """The quote of a saved plan, or that beside a run folder's plan; None where a plan file has none.
+
+    Raises:
+        UnreadableInputError: what should be one is none.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        document = None  # a plan file is YAML, and was read before
+    if isinstance(document, dict) and document.get("schema") == SAVED:
+        return _checked(document.get("quote"), f"the quote in {path}")
+    beside = path.with_name(RUN_QUOTE)
+    if path.name != RUN_PLAN or not beside.is_file():
+        return None
+    try:
+        found = json.loads(beside.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as problem:
+        raise UnreadableInputError(f"{beside} is no quote: {problem!r}", hint=WRITTEN) from problem
+    return _checked(found, str(beside))
+
+
+def _checked(found: Any, where: str) -> dict[str, Any]:
     """A quote, as far as it is asked for here.
 
     Raises:
         UnreadableInputError: it is none.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
         gate, expires = found["gate"], found["expires_at"]
         sound = (
             found["schema"] == SCHEMA
@@ -87,8 +108,8 @@ def _read(path: Path) -> dict[str, Any]:
             and (gate["verdict"] == "allow" or isinstance(gate["reason"], str))
             and (expires is None or datetime.fromisoformat(expires).tzinfo is not None)
         )
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
-        raise UnreadableInputError(f"{path} is no quote: {problem!r}", hint=WRITTEN) from problem
+    except (ValueError, KeyError, TypeError) as problem:
+        raise UnreadableInputError(f"{where} is no quote: {problem!r}", hint=WRITTEN) from problem
     if not sound:
-        raise UnreadableInputError(f"{path} is no quote of schema {SCHEMA}", hint=WRITTEN)
+        raise UnreadableInputError(f"{where} is no quote of schema {SCHEMA}", hint=WRITTEN)
     return dict(found)

@@ -1,4 +1,4 @@
-"""What the quote beside a run folder's plan says of its gate, and what is no such quote."""
+"""What the quote of a saved plan, or beside a run folder's plan, says of its gate, and what is no such quote."""
 
 import json
 
@@ -7,6 +7,7 @@ import pytest
 from infra.quoted import gate_word
 from launcher.model.document import document
 from launcher.model.errors import QuoteMismatchError, UnreadableInputError
+from launcher.plan_file import SAVED
 from tests.plans import NOW
 
 ALLOWED = {"verdict": "allow", "exit_code": 0, "reason": None}
@@ -25,6 +26,30 @@ def word(tmp_path, plan_named):
         return gate_word(path, plan, NOW)
 
     return say
+
+
+@pytest.fixture
+def saved_word(tmp_path, plan_named):
+    """The word on a saved plan."""
+    plan = plan_named("trn2-capacity-block")
+
+    def say(**changes):
+        path = tmp_path / "saved.json"
+        quote = {"schema": "slipway.quote/1", "digest": plan.digest, "gate": ALLOWED, "expires_at": None, **changes}
+        path.write_text(json.dumps({"schema": SAVED, "plan": document(plan.request), "quote": quote}))
+        return gate_word(path, plan, NOW)
+
+    return say
+
+
+def test_a_saved_plan_has_its_quote_in_it(saved_word):
+    assert saved_word().words == "the gate allowed this plan"
+    dear = saved_word(gate={"verdict": "refuse", "exit_code": 3, "reason": "too dear"})
+    assert (dear.words, dear.refusal.exit_code) == ("the gate refused this plan: too dear", 3)
+    with pytest.raises(QuoteMismatchError, match="one was changed"):
+        saved_word(digest="0" * 64)
+    with pytest.raises(UnreadableInputError, match="is no quote"):
+        saved_word(gate=None)
 
 
 def test_what_passed_is_said_to_have_passed(word):
