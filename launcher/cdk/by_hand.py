@@ -18,7 +18,7 @@ _APP, _OUTPUT = ("-a", "--app"), ("-o", "--output")
 
 
 def completed(words: Sequence[str], folder: Path) -> list[str]:
-    """The words for the CLI, which runs where cdk.json is: the app and the output named, the plan's path absolute.
+    """The words for the CLI, which runs where cdk.json is: app and output named, paths of plan and output absolute.
 
     Args:
         words: as they were typed.
@@ -29,17 +29,18 @@ def completed(words: Sequence[str], folder: Path) -> list[str]:
 
     >>> completed(["diff", "-c", "plan=job.yaml", "--app", "x"], Path("/home/ada"))
     ['diff', '-c', 'plan=/home/ada/job.yaml', '--app', 'x', '--output', '/home/ada/cdk.out']
+    >>> completed(["synth", "-c", "plan=/srv/job.yaml", "-o", "out", "--app", "x"], Path("/home/ada"))
+    ['synth', '-c', 'plan=/srv/job.yaml', '-o', '/home/ada/out', '--app', 'x']
     >>> completed(["bootstrap", "aws://123456789012/us-east-1"], Path("/home/ada"))
     ['bootstrap', 'aws://123456789012/us-east-1']
     """
     found, plan = [], False
     for before, word in zip(["", *words], words, strict=False):
-        option, _, value = word.partition("=")
-        given = word if before in _CONTEXT else value if option in _CONTEXT else ""
-        name, _, path = given.partition("=")
-        names_plan = name == "plan" and path != ""
-        plan = plan or names_plan
-        found.append(f"{word.removesuffix(path)}{folder / path}" if names_plan else word)
+        name, _, path = _value(before, word, _CONTEXT).partition("=")
+        if name != "plan":
+            path = _value(before, word, _OUTPUT)
+        plan = plan or (name == "plan" and path != "")
+        found.append(f"{word.removesuffix(path)}{folder / path}" if path else word)
     if not any(word in SYNTHESISING for word in words):
         return found
     if not plan:
@@ -51,6 +52,12 @@ def completed(words: Sequence[str], folder: Path) -> list[str]:
     if not _has(words, _OUTPUT):
         found += ["--output", str(folder / "cdk.out")]
     return found
+
+
+def _value(before: str, word: str, names: Sequence[str]) -> str:
+    """What a word gives for an option, alone or behind its name; nothing where it is no word of that option."""
+    option, _, value = word.partition("=")
+    return word if before in names else value if option in names else ""
 
 
 def _has(words: Sequence[str], names: Sequence[str]) -> bool:

@@ -23,8 +23,16 @@ def test_the_plan_is_found_from_where_it_was_typed(words):
 
 
 def test_other_context_and_absolute_paths_are_left_alone():
-    words = ["diff", "-c", "gate=1", "-c", "plan=/srv/job.yaml", "-o", "out", "-a", "mine"]
+    words = ["diff", "-c", "gate=1", "-c", "plan=/srv/job.yaml", "-o", "/srv/out", "-a", "mine"]
     assert completed(words, Path("/home/ada")) == words
+
+
+@pytest.mark.parametrize("words", [["-o", "out"], ["--output", "out"], ["--output=out"]])
+def test_the_output_goes_where_it_was_typed(words):
+    """The CLI runs in Slipway's own folder, where nothing of a person's belongs."""
+    found = completed(["synth", "-c", "plan=job.yaml", *words], Path("/home/ada"))
+    assert "/home/ada/out" in " ".join(found).replace("=", " ").split()
+    assert "/home/ada/cdk.out" not in found
 
 
 def test_what_synthesises_needs_a_plan():
