@@ -100,7 +100,10 @@ class RowSelector:
     def _contradiction(self, key: Key) -> Row | None:
         priced = self.row(key)
         everywhere = self.rows(key._replace(region=UNSTATED))
-        seen = unverified([*self.rows(key), *everywhere], usd_of, self.until)
+        # Of spot a word on any zone speaks for a region, and one on the region for each of its zones.
+        near = self._region(key) if key.kind == SPOT else ()
+        near = [row for row in near if not (row.zone and key.zone)]
+        seen = unverified([*self.rows(key), *near, *everywhere], usd_of, self.until)
         return seen if priced is not None and seen is not None and seen.as_of > priced.as_of else None
 
     def zones(self, key: Key) -> tuple[str, ...]:

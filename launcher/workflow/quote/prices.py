@@ -9,7 +9,7 @@ from launcher.catalog.listing import KINDS, PriceChange, PriceRow, difference, r
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import Key
 from launcher.catalog.store import Store
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.errors import UnreadableInputError
 from launcher.model.names import nearest_name
 from launcher.records.cache_folder import cache_folder
@@ -55,7 +55,7 @@ def show(catalog: Catalog, wanted: Wanted, now: datetime, *, history: bool) -> t
 def _holding(found: Collection[PriceRow]) -> list[PriceRow]:
     """Of each price the current row and what is newer; the newest where there is no current one.
 
-    A zone's spot price that a newer one of its region stands in for is history.
+    A zone's spot price that one of its region stands in for is history, unless it is the newer and was not believed.
     """
     groups: dict[Key, list[PriceRow]] = {}
     for row in found:
@@ -65,7 +65,10 @@ def _holding(found: Collection[PriceRow]) -> list[PriceRow]:
     kept = []
     for key, group in groups.items():
         current = [row.as_of for row in group if row.current]
-        if not current and key.zone and key._replace(zone="") in whole:
+        region = key._replace(zone="")
+        if not current and key.zone and region in whole:
+            said = max(row.as_of for row in groups[region] if row.current)
+            kept += [row for row in group if row.basis is Basis.UNVERIFIED and row.as_of > said]
             continue
         least = max(current or [row.as_of for row in group])
         kept += [row for row in group if row.current or row.as_of > least or (not current and row.as_of == least)]

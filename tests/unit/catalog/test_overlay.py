@@ -1,6 +1,6 @@
 """A folder of newer files beside the snapshot."""
 
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from launcher.catalog.tables import Table
 from launcher.model.enums import Basis, Payment, SavingsPlanKind
 from launcher.model.errors import UnreadableInputError
 from launcher.model.money import Price, Unpriced
+from launcher.workflow.quote.prices import Wanted, show
 
 ORIGIN = ("2026-11-19", "listed", "price-list", "")
 
@@ -202,6 +203,19 @@ class TestFarOutside:
         last = load(overlay=tmp_path).selector.rows(Key("on-demand", "p5.48xlarge", "us-east-1"))[-1]
         assert (last.usd, last.basis) == (self.FAR, Basis.UNVERIFIED)
         assert "far outside what is known of p5.48xlarge" in last.note
+
+    def test_that_of_a_zone_is_shown_where_only_the_region_has_a_price(self, tmp_path: Path):
+        """The zone's row is all that a refresh reads: without it nobody would hear why its price was not taken."""
+        row = ("p5.48xlarge", "us-east-2", "use2-az1", self.FAR, "2026-11-19", "listed", "price-list", "")
+        write(tmp_path, tables.SPOT, row)
+        catalog = load(overlay=tmp_path)
+        seen = catalog.selector.contradiction(Key("spot", "p5.48xlarge", "us-east-2"))
+        assert seen is not None
+        assert (seen.usd, seen.zone) == (self.FAR, "use2-az1")
+        assert catalog.selector.contradiction(Key("spot", "p5.48xlarge", "us-east-2", "use2-az2")) is None
+        wanted = Wanted(instance_type="p5.48xlarge", region="us-east-2", option="spot")
+        shown = show(catalog, wanted, datetime(2026, 11, 20, tzinfo=UTC), history=False)
+        assert [(each.zone, each.basis) for each in shown if each.zone] == [("use2-az1", Basis.UNVERIFIED)]
 
     def test_a_reading_of_another_day_confirms_it(self, tmp_path: Path):
         write(tmp_path, tables.ON_DEMAND, self.row(self.FAR, "2026-11-18"), self.row("0.012"))
