@@ -31,15 +31,26 @@ def latest(session: Session, metric: Metric, now: datetime, *, within: timedelta
     Raises:
         AwsError: the call failed.
     """
+    points = samples(session, metric, now - within, now, period=period)
+    return points[-1][1] if points else None
+
+
+def samples(
+    session: Session, metric: Metric, begin: datetime, end: datetime, *, period: timedelta
+) -> list[tuple[datetime, float]]:
+    """The values of a metric from a moment to another, at most 1,440 periods later, oldest first, with their moments.
+
+    Raises:
+        AwsError: the call failed.
+    """
     with asked(f"read {metric.name}"):
         answer = session.client("cloudwatch").get_metric_statistics(
             Namespace=metric.namespace,
             MetricName=metric.name,
             Dimensions=[{"Name": name, "Value": value} for name, value in metric.dimensions.items()],
-            StartTime=now - within,
-            EndTime=now,
+            StartTime=begin,
+            EndTime=end,
             Period=int(period.total_seconds()),
             Statistics=[metric.statistic],
         )
-    points = sorted(answer["Datapoints"], key=lambda each: each["Timestamp"])
-    return float(points[-1][metric.statistic]) if points else None
+    return sorted((each["Timestamp"], float(each[metric.statistic])) for each in answer["Datapoints"])

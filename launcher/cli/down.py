@@ -88,6 +88,7 @@ def _stacks_down(
     from launcher.aws.session import Session
     from launcher.cli.console import Narrator
     from launcher.workflow.deploy.down import survey, take_down
+    from launcher.workflow.measure.tail import learn_tails
 
     session = Session(environment=environment, region=asked.region)
     found = survey(asked, session, catalog, erase=checkpoints)
@@ -98,6 +99,8 @@ def _stacks_down(
         confirm(f"take {asked.cluster} down in {asked.region}", yes=yes)
         if checkpoints:
             confirm_by_name("delete its checkpoints for good", asked.cluster, given=confirmed)
+        # The guard counts nodes until it goes.
+        learn_tails(asked.cluster, Path.cwd(), environment, options.now(), output.say)
         removal = take_down(found, session, catalog, Narrator().tell)
     return removal
 

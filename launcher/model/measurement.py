@@ -17,7 +17,9 @@ class Measurement:
     checkpoint, `restore_s` to read one back, `boot_s` from the submission to the first attempt; None where nothing says
     them. `running_h` are the hours of all attempts, `interruptions` how many of them ended because machines went,
     `restart_s` seconds from such an end to the next attempt with its checkpoint read back, over `restarts` of them; the
-    region and the way of buying say whose machines they were. `revision` is that of the code in git. A `simulated` one
+    region and the way of buying say whose machines they were. `idle_tail_h` are the hours that a node stayed after the
+    job, None until they are known, `idle_tail_assumed_h` those that a quote without any run has on this `target`, None
+    where nothing could be learned. `revision` is that of the code in git. A `simulated` one
     is of the sandbox and says nothing of the machines.
     """
 
@@ -50,3 +52,6 @@ class Measurement:
     interruptions: int | None = None
     restart_s: float | None = None
     restarts: int | None = None
+    target: str | None = None
+    idle_tail_h: float | None = None
+    idle_tail_assumed_h: float | None = None

@@ -1,4 +1,4 @@
-"""Boot and restart hours as one's own runs measured them: a posterior, in logarithms, as for the rate.
+"""Boot, restart and idle-tail hours as one's own runs measured them: a posterior, in logarithms, as for the rate.
 
 The prior is the assumption that a quote rests on without any run, with its spread. A run is the same quantity seen
 once, or the mean of several restarts; two starts of the same machines differ by START_TO_START. Both are weighted by
@@ -30,6 +30,10 @@ START_TO_START = 0.3
 LEAST_S, MOST_S = 60.0, 2.0 * HOUR_S
 """A start that took less found its machines there already, and one that took more waited for capacity, which is not
 billed: neither says how long machines take."""
+TAIL_SPREAD = 2.0
+"""The assumed idle tail is known to half and to twice of it, as the 5 % and 95 % points: a judgement."""
+SAME_TAIL = 1e-6
+"""Hours by which two assumptions of the idle tail may differ and be the same."""
 
 
 class Seen(NamedTuple):
@@ -61,6 +65,26 @@ def learned_restart(instance_type: str, measured: Iterable[Measurement]) -> Lear
     return learned_hours(RESTART_RANGE_H, found)
 
 
+def learned_tail(target: str, assumed_h: float, measured: Iterable[Measurement]) -> Learned | None:
+    """Hours that a node stays after its job, where the same thing stops it after the same idle time; None likewise.
+
+    Args:
+        target: the kind of cluster, which says what stops idle nodes.
+        assumed_h: what the plan's guardrails make of it without any run, above 0.
+        measured: the runs; the type of their machines does not matter to it.
+    """
+    found = [
+        Seen(each.run, each.idle_tail_h, 1, each.measured_at.date())
+        for each in measured
+        if not each.simulated
+        and each.target == target
+        and each.idle_tail_h
+        and each.idle_tail_assumed_h is not None
+        and abs(each.idle_tail_assumed_h - assumed_h) < SAME_TAIL
+    ]
+    return learned_hours(Range(low=assumed_h / TAIL_SPREAD, mid=assumed_h, high=assumed_h * TAIL_SPREAD), found)
+
+
 def _of_type(instance_type: str, measured: Iterable[Measurement]) -> Iterable[Measurement]:
     return (each for each in measured if each.instance_type == instance_type and not each.simulated)
 
@@ -90,7 +114,7 @@ def learned_hours(prior: Range, found: Sequence[Seen]) -> Learned | None:
         runs=tuple(each.run for each in found),
         as_of=max(each.day for each in found),
         steps=(
-            f"without a run {prior.mid * 60:g} min ({prior.low * 60:.3g} to {prior.high * 60:.3g})",
+            f"without a run {prior.mid * 60:.4g} min ({prior.low * 60:.3g} to {prior.high * 60:.3g})",
             f"{runs}; each by the inverse of its variance, two starts of a kind differ by {START_TO_START:.0%}",
         ),
         contradiction=runs if contradicts else "",

@@ -49,7 +49,8 @@ def _is_below(candidate: TrainingCandidate, rate: float, target: float) -> bool:
     hours = min(told.job.expected_hours, FOREVER_H)
     size = JobSize(hours=hours, checkpoint_interval_s=told.interval_s)
     start = start_hours(candidate.place, candidate.work)
-    billed = hours + start + tail_hours(candidate.place, request, hours + start)
+    tail = candidate.charge.tail if candidate.charge is not None else None
+    billed = hours + start + tail_hours(candidate.place, request, hours + start, learned=tail)
     compute, other = float(price.usd) * candidate.place.nodes * billed, candidate.rest.other_usd(size)
     if other is not None and compute + other[1] < target:
         return True

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from launcher.model.calendar import HOURS_A_YEAR, MONTHS_A_YEAR
 from launcher.model.enums import PurchaseOption
+from launcher.model.learned import Learned
 from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
@@ -36,8 +37,8 @@ class Charge(NamedTuple):
 
     `hours` is the job's wall time, `billed_hours` what an instance is paid for; `instances` are paid for, which a
     reservation may have more of than the job has nodes. `spot` is the job as it was modelled, on spot alone. Of the
-    billed hours an instance is idle for `tail_h` after the job, and `unused_h` are this run's share of a new commitment
-    that no job uses.
+    billed hours an instance is idle for `tail_h` after the job, `tail` being what one's own runs say of it, and
+    `unused_h` are this run's share of a new commitment that no job uses.
     """
 
     hours: float
@@ -47,6 +48,7 @@ class Charge(NamedTuple):
     start_h: float = BOOT_H
     tail_h: float = 0.0
     unused_h: float = 0.0
+    tail: Learned | None = None
 
     @property
     def instance_hours(self) -> float:
@@ -71,7 +73,15 @@ class ComputeCost:
     """What an instance-hour of spot may cost meanwhile."""
 
 
-def charge(place: Place, work: Work, request: PlanRequest, hazard: Hazard | None, now: datetime) -> Charge | None:
+def charge(
+    place: Place,
+    work: Work,
+    request: PlanRequest,
+    hazard: Hazard | None,
+    now: datetime,
+    *,
+    tail: Learned | None = None,
+) -> Charge | None:
     """The middle case of a candidate; None when no offering is long enough for it.
 
     Args:
@@ -80,6 +90,7 @@ def charge(place: Place, work: Work, request: PlanRequest, hazard: Hazard | None
         request: the plan's policies on checkpoints and purchase.
         hazard: spot interruptions of the job; needed for spot alone.
         now: the moment, for a window that has begun.
+        tail: how long idle nodes stay by one's own runs; None where none says it.
     """
     nodes, hours = place.nodes, work.hours.mid
     if place.option in WHOLE:
@@ -90,17 +101,19 @@ def charge(place: Place, work: Work, request: PlanRequest, hazard: Hazard | None
         return None if days is None else Charge(hours, days * HOURS_A_DAY, known.instances if known else nodes)
     if place.option is PurchaseOption.SPOT and hazard is not None and request.workload.train is not None:
         told = on_spot(hours, work, request, hazard.mid)
-        return _stopped(min(told.job.expected_hours, FOREVER_H), place, work, request, told)
-    return _stopped(hours, place, work, request)
+        return _stopped(min(told.job.expected_hours, FOREVER_H), place, work, request, tail, told=told)
+    return _stopped(hours, place, work, request, tail)
 
 
-def _stopped(hours: float, place: Place, work: Work, request: PlanRequest, told: OnSpot | None = None) -> Charge:
+def _stopped(
+    hours: float, place: Place, work: Work, request: PlanRequest, learned: Learned | None, *, told: OnSpot | None = None
+) -> Charge:
     """Machines by the hour that stop once they are idle, and the share of a new commitment that the run must pay."""
     start = start_hours(place, work)
-    tail = tail_hours(place, request, hours + start)
+    tail = tail_hours(place, request, hours + start, learned=learned)
     used = _billed(hours, start, tail)
     share = committed_hours(place, request)
-    return Charge(hours, max(used, share), place.nodes, told, start, tail, max(0.0, share - used))
+    return Charge(hours, max(used, share), place.nodes, told, start, tail, max(0.0, share - used), learned)
 
 
 def compute_cost(
@@ -183,7 +196,7 @@ def _dollars(
     """
     share = committed_hours(place, request)
     slow = start_hours(place, work, slow=True)
-    late = tail_hours(place, request, hours.high + slow, slow=True)
+    late = tail_hours(place, request, hours.high + slow, slow=True, learned=middle.tail)
     low = max(share, _billed(hours.low, boot_hours(work), 0.0))
     high = max(share, middle.billed_hours, _billed(hours.high, slow, late))
     return UsdRange(
@@ -203,7 +216,7 @@ def _around_lines(place: Place, work: Work, request: PlanRequest, middle: Charge
             source=_start_source(work, middle),
             steps=() if work.boot is None else work.boot.steps,
         ),
-        tail_line(place, request, middle.tail_h),
+        tail_line(place, request, middle.tail_h, middle.tail),
     ]
     share = committed_hours(place, request)
     if share:

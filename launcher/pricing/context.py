@@ -8,13 +8,16 @@ from functools import cached_property
 from launcher.catalog.load import Catalog
 from launcher.catalog.market import InterruptionBand
 from launcher.model.document import PlanBase
+from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.learned import Learned
 from launcher.model.measurement import Measurement
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
+from launcher.planning.learned import learned_tail
 from launcher.pricing.bill import Bill
 from launcher.pricing.gate import GateRules
 from launcher.pricing.hazard import SHARED, Hazard, assumed_rates, hazard
+from launcher.pricing.idle_tail import learnable_hours
 from launcher.pricing.seen_interruptions import counts, learned_rate
 
 
@@ -33,6 +36,9 @@ class PricingContext:
     on_demand_usd: dict[Place, Decimal | None] = field(default_factory=dict, compare=False, repr=False)
     """What the request's job comes to on demand, by place: every commitment there is held against the same total."""
     _rates: dict[tuple[str, str], Learned | None] = field(default_factory=dict, compare=False, repr=False)
+    _tails: dict[tuple[TargetKind, PurchaseOption], Learned | None] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @cached_property
     def base(self) -> PlanBase:
@@ -49,6 +55,16 @@ class PricingContext:
         band = self.catalog.interruption_band(place.instance_type, place.region)
         own = self.request.purchase.interruptions_per_node_hour
         return hazard(place.nodes, band, own, None if own is not None else self._seen(place, band))
+
+    def tail(self, place: Place) -> Learned | None:
+        """How long idle nodes stay by one's own runs, worked out once for each kind of cluster."""
+        if not self.measured:
+            return None
+        key = (place.target, place.option)
+        if key not in self._tails:
+            assumed_h = learnable_hours(*key, self.request)
+            self._tails[key] = None if assumed_h is None else learned_tail(key[0].value, assumed_h, self.measured)
+        return self._tails[key]
 
     def _seen(self, place: Place, band: InterruptionBand | None) -> Learned | None:
         """What the runs on a type say of it in a region, worked out once."""

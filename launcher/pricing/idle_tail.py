@@ -2,10 +2,13 @@
 
 ParallelCluster stops nodes by Slurm's own clock; HyperPod's workers are deleted by the guard, which looks every few
 minutes and waits longer than Slurm would. A cluster's time to live ends every tail. What is prepaid has none: whole
-offerings are paid for to their end whatever runs.
+offerings are paid for to their end whatever runs. Where one's own runs say how long it was (`planning.learned`), that
+counts.
 """
 
+from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.idle import idle_minutes
+from launcher.model.learned import Learned
 from launcher.model.money import Assumption
 from launcher.model.monitoring import GUARD_AFTER_SLURM_MINUTES, GUARD_EVERY_MINUTES
 from launcher.model.plan import Place
@@ -16,7 +19,9 @@ NEVER_H = 24.0
 """Hours that nodes which nothing stops are taken to stay: somebody looks once a day. An assumption, not measured."""
 
 
-def tail_hours(place: Place, request: PlanRequest, busy_h: float, *, slow: bool = False) -> float:
+def tail_hours(
+    place: Place, request: PlanRequest, busy_h: float, *, slow: bool = False, learned: Learned | None = None
+) -> float:
     """Hours that the nodes stay after a job, billed.
 
     Args:
@@ -24,43 +29,67 @@ def tail_hours(place: Place, request: PlanRequest, busy_h: float, *, slow: bool 
         request: the plan's guardrails and workload.
         busy_h: hours from the first node's boot to the job's end.
         slow: the worst case: the guard has just looked when the idle time is over.
+        learned: as one's own runs had it, of both cases; None where none says it.
     """
-    minutes = idle_minutes(request)
-    if minutes is None or _time_alone(place, request):
-        tail = NEVER_H
-    elif _guarded_alone(place, request):
-        looks = GUARD_EVERY_MINUTES if slow else GUARD_EVERY_MINUTES / 2
-        tail = (minutes + GUARD_AFTER_SLURM_MINUTES + looks) / 60
-    else:
-        tail = minutes / 60
+    tail = idle_hours(place.target, request, slow=slow) if learned is None else learned.mid
     ttl_h = request.guardrails.ttl_h
     return tail if ttl_h is None else min(tail, max(0.0, ttl_h - busy_h))
 
 
-def _time_alone(place: Place, request: PlanRequest) -> bool:
+def idle_hours(kind: TargetKind, request: PlanRequest, *, slow: bool = False) -> float:
+    """Hours until what stops idle nodes of a kind of cluster has stopped them, as a plan's guardrails have it."""
+    minutes = idle_minutes(request)
+    if minutes is None or _time_alone(kind, request):
+        return NEVER_H
+    if _guarded_alone(kind, request):
+        looks = GUARD_EVERY_MINUTES if slow else GUARD_EVERY_MINUTES / 2
+        return (minutes + GUARD_AFTER_SLURM_MINUTES + looks) / 60
+    return minutes / 60
+
+
+def learnable_hours(kind: TargetKind, option: PurchaseOption, request: PlanRequest) -> float | None:
+    """The same where a run can teach it; None where it cannot.
+
+    It cannot where nothing stops idle nodes, where they are prepaid, and in a cluster whose nodes others use too.
+    """
+    prepaid = option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
+    if prepaid or request.target.cluster is not None or request.workload.train is None:
+        return None
+    hours = idle_hours(kind, request)
+    return None if hours == NEVER_H else hours
+
+
+def _time_alone(kind: TargetKind, request: PlanRequest) -> bool:
     """Whether nothing looks for idleness in a cluster that the plan makes."""
-    guard = target_of(place.target).guard
+    guard = target_of(kind).guard
     return guard is not None and not guard.idle and request.target.cluster is None
 
 
-def _guarded_alone(place: Place, request: PlanRequest) -> bool:
+def _guarded_alone(kind: TargetKind, request: PlanRequest) -> bool:
     """Whether nothing but the guard stops idle nodes of a cluster that the plan makes."""
-    guard = target_of(place.target).guard
+    guard = target_of(kind).guard
     return guard is not None and guard.alone and request.target.cluster is None
 
 
-def tail_line(place: Place, request: PlanRequest, hours: float) -> Assumption:
+def tail_line(place: Place, request: PlanRequest, hours: float, learned: Learned | None = None) -> Assumption:
     """The tail as a line of the quote."""
+    name = "nodes stay after the job, idle and billed, for"
+    until = "; at most until guardrails.ttl_h" if request.guardrails.ttl_h is not None else ""
+    if learned is not None:
+        span = f"{learned.low * 60:.3g} to {learned.high * 60:.3g} minutes"
+        return Assumption(
+            name=name,
+            value=f"{hours * 60:.3g}",
+            unit="minutes",
+            source=f"{learned.source}; {span}{until}",
+            steps=learned.steps,
+        )
     minutes = idle_minutes(request)
     source = "guardrails.idle_minutes: auto" if request.guardrails.idle_minutes is None else "guardrails.idle_minutes"
-    if _time_alone(place, request):
+    if _time_alone(place.target, request):
         source = f"nothing looks for idle nodes of {target_of(place.target).title}; somebody is taken to, once a day"
     elif minutes is None:
         source += " 0: nothing stops them, and somebody is taken to look once a day"
-    elif _guarded_alone(place, request):
+    elif _guarded_alone(place.target, request):
         source += f", the guard's {GUARD_AFTER_SLURM_MINUTES} minutes more and half of its {GUARD_EVERY_MINUTES}"
-    if request.guardrails.ttl_h is not None:
-        source += "; at most until guardrails.ttl_h"
-    return Assumption(
-        name="nodes stay after the job, idle and billed, for", value=f"{hours * 60:g}", unit="minutes", source=source
-    )
+    return Assumption(name=name, value=f"{hours * 60:g}", unit="minutes", source=source + until)

@@ -194,7 +194,7 @@ def _sizes(
         place = group.place(location, nodes, term)
         spot_hazard = context.hazard(place) if group.option is PurchaseOption.SPOT else None
         work = estimator.work(group.instance_type, nodes)
-        cost = charge(place, work, context.request, spot_hazard, context.now)
+        cost = charge(place, work, context.request, spot_hazard, context.now, tail=context.tail(place))
         if cost is not None:
             interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
             yield _Size(nodes, cost.hours, cost.instance_hours, interval_s)

@@ -47,6 +47,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         around = (
             ("start-up", work.boot),
             ("restarts", work.restart),
+            ("the idle tail", candidate.charge.tail if candidate.charge else None),
             ("interruptions", candidate.hazard.learned if candidate.hazard else None),
         )
         for what, known in around:

@@ -115,7 +115,7 @@ def training_candidate(
     """The candidate of one place; `against` is what keeps a cluster from being built there."""
     found = offer(place, context.request, context.catalog, context.rules.today)
     spot_hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
-    cost = charge(place, work, context.request, spot_hazard, context.now)
+    cost = charge(place, work, context.request, spot_hazard, context.now, tail=context.tail(place))
     if cost is None and isinstance(found.price, Price):
         reason = f"no offering is long enough for {work.hours.mid:.0f} hours"
         found = found._replace(price=Unpriced(reason=reason, seen=found.price))

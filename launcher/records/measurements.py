@@ -1,12 +1,15 @@
 """slipway.measurement/1, and the file of measurements that a team keeps beside its plans: one a line.
 
 Lines are only ever added, each in one write, so that several runs may end at once and a version control system merges
-two people's files by keeping both. A line that is damaged, or of a later version, is named and left out.
+two people's files by keeping both. What is known of a run later, how long its nodes stayed, comes as another line of
+the same run, which counts in place of the first wherever it stands. A line that is damaged, or of a later version, is
+named and left out.
 """
 
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +35,8 @@ _FORM: dict[str, Any] = {
     "simulated": bool,
 }
 _SINCE: dict[str, Any] = {
-    **dict.fromkeys(("region", "purchase_option"), (str, None)),
-    **dict.fromkeys(("running_h", "restart_s"), (float, None)),
+    **dict.fromkeys(("region", "purchase_option", "target"), (str, None)),
+    **dict.fromkeys(("running_h", "restart_s", "idle_tail_h", "idle_tail_assumed_h"), (float, None)),
     **dict.fromkeys(("interruptions", "restarts"), (int, None)),
 }
 """Keys that lines from before there were any lack."""
@@ -83,7 +86,7 @@ def parse_measurement(document: Any) -> Measurement:
     hold(document, _FORM)
     since = {key: document.get(key) for key in _SINCE}
     hold(since, _SINCE)
-    for name in ("running_h", "interruptions", "restart_s", "restarts", "boot_s"):
+    for name in ("running_h", "interruptions", "restart_s", "restarts", "boot_s", "idle_tail_h", "idle_tail_assumed_h"):
         if (document.get(name) or 0) < 0:
             raise ValueError(f"{name} is {document[name]}; it must not be below 0")
     for name in _ABOVE_0:
@@ -141,17 +144,21 @@ def load_measurements(path: Path) -> tuple[tuple[Measurement, ...], tuple[Findin
     except OSError as problem:
         said = f"{path.name} cannot be read, and no measurement counts: {problem.strerror or problem}"
         return (), (warning("measurements-unreadable", "", said, f"check {path}"),)
-    found: dict[Measurement, None] = {}
+    found: dict[Measurement, Measurement] = {}
     findings = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            found[parse_measurement(json.loads(line[:LONGEST]))] = None
+            one = parse_measurement(json.loads(line[:LONGEST]))
         except (ValueError, RecursionError) as problem:
             said = f"{path.name}, line {number}, is no measurement and does not count: {problem}"
             findings.append(warning("measurement-unreadable", "", said, "mend the line, or delete it"))
-    return tuple(found), tuple(findings)
+            continue
+        same = replace(one, idle_tail_h=None)
+        if same not in found or found[same].idle_tail_h is None:
+            found[same] = one
+    return tuple(found.values()), tuple(findings)
 
 
 def add_measurement(path: Path, measured: Measurement) -> None:

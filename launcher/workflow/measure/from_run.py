@@ -12,16 +12,19 @@ from launcher.agent.forecast import Point
 from launcher.agent.metrics import figures_in
 from launcher.catalog.load import Catalog
 from launcher.model.durations import HOUR_S
+from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
 from launcher.model.report import Attempt
 from launcher.model.request import PlanRequest
 from launcher.model.workload import ModelDimensions
+from launcher.pricing.idle_tail import learnable_hours
 from launcher.records.run_folder import RunFolder
 from launcher.records.shape import moment
 from launcher.workflow.run.attempts import INTERRUPTED, attempts, read_events
 from launcher.workflow.run.points import points_of
+from launcher.workflow.run.stopped import budget_stop
 from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
 
 WARM_UP = 0.2
@@ -85,7 +88,25 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         interruptions=sum(each.ended_by in INTERRUPTED for each in ran),
         restart_s=statistics.fmean(waits) + (restore_s or 0.0) if waits else None,
         restarts=len(waits),
+        target=quote["target"],
+        idle_tail_assumed_h=_assumed_tail_h(quote, request, events),
     )
+
+
+def _assumed_tail_h(
+    quote: Mapping[str, Any], request: PlanRequest, events: Sequence[Mapping[str, Any]]
+) -> float | None:
+    """How long its nodes stay, idle, by what quotes assume; None where the run cannot teach it.
+
+    It cannot either where the cluster's time to live ends them, or the guard did when the budget was used up.
+    """
+    if (
+        budget_stop(events) is not None
+        or request.guardrails.ttl_h is not None
+        or quote["target"] not in set(TargetKind)
+    ):
+        return None
+    return learnable_hours(TargetKind(quote["target"]), PurchaseOption(quote["purchase_option"]), request)
 
 
 def _model(request: PlanRequest, catalog: Catalog) -> tuple[str, float, float]:

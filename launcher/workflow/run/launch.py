@@ -52,6 +52,7 @@ from launcher.workflow.deploy.steps import record
 from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.ledger.shared import share
 from launcher.workflow.measure.keep import keep_measurement
+from launcher.workflow.measure.tail import learn_tails
 from launcher.workflow.run.cluster_handle import ClusterHandle, cluster_handle, scheduler_of
 from launcher.workflow.run.disruption import disruption_for
 from launcher.workflow.run.event_words import tell_event
@@ -195,6 +196,8 @@ def _launch(story: Story, priced: Priced, rank: int, options: LaunchOptions) -> 
         report = story.write()
         if not declined:
             keep_measurement(plan.name, folder, options.root, priced.catalog, options.tell)
+            if not options.sandbox:
+                learn_tails(plan.name, options.root, options.environment, datetime.now(UTC), options.tell)
             share(plan.name, folder, options.environment, datetime.now(UTC), options.tell)
     return report
 

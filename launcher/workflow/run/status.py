@@ -19,6 +19,7 @@ from launcher.records.submission import Submission, recorded
 from launcher.submit.jobs import GoneError
 from launcher.workflow.ledger.shared import share
 from launcher.workflow.measure.keep import keep_measurement
+from launcher.workflow.measure.tail import learn_tails
 from launcher.workflow.run.attempts import attempts, read_events
 from launcher.workflow.run.follow import FIRST_LINE
 from launcher.workflow.run.meter import meter_of
@@ -44,11 +45,13 @@ def run_state(
 ) -> RunState:
     """Ask for a run; what it has written is brought into its folder on the way, and one that is over into the ledger.
 
+    Of the plan's runs that are over it is asked how long their nodes stayed.
+
     Args:
         name: the plan's.
         folder: the run's.
         environment: the credentials.
-        tell: is told that the ledger could not be written.
+        tell: is told what was learned of the run, and what could not be asked or written.
 
     Raises:
         SchedulerError: the cluster cannot be asked.
@@ -60,6 +63,7 @@ def run_state(
         way = reached(submission, environment)
     except GoneError:
         left = _left(name, folder)
+        learn_tails(name, folder.root, environment, datetime.now(UTC), tell)
         return replace(left, status=UNKNOWN) if left.status == RunStatus.RUNNING.value else left
     with closing(way):
         source = way.source
@@ -77,6 +81,7 @@ def run_state(
     if judged.status != before:
         keep_measurement(name, folder, folder.root, catalog_load.load(today=now.date()), tell)
         share(name, folder, environment, now, tell)
+    learn_tails(name, folder.root, environment, now, tell)
     return judged
 
 

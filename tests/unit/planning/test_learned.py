@@ -15,6 +15,7 @@ from launcher.planning.learned import (
     learned_boot,
     learned_hours,
     learned_restart,
+    learned_tail,
 )
 from tests.unit.planning.test_posterior import measured
 
@@ -69,3 +70,35 @@ def test_what_says_nothing_of_machines_is_left_out():
     assert learned_boot("p5.48xlarge", (counted, waited)).runs == ("a/1",)
     assert learned_boot("p5.48xlarge", (counted,)).mid > BOOT_H
     assert learned_restart("p5.48xlarge", (counted,)).as_of == date(2026, 11, 21)
+
+
+def tail(minutes, assumed=5, **changes):
+    """A run whose nodes stayed for so many minutes after its job, where so many were assumed."""
+    hours = {"target": "parallelcluster", "idle_tail_assumed_h": assumed / 60, "idle_tail_h": minutes / 60}
+    return measured(1.0, **{**hours, **changes})
+
+
+def test_the_idle_tail_is_learned_where_the_same_thing_ends_it():
+    known = [tail(8, run=f"a/{each}") for each in range(10)]
+    found = learned_tail("parallelcluster", 5 / 60, known)
+    assert found.mid * 60 == pytest.approx(8, rel=0.05)
+    assert found.high / found.low < 2**2
+    others = (
+        tail(8, simulated=True),
+        tail(8, target="eks"),
+        tail(8, assumed=60),
+        replace(tail(8), idle_tail_h=None),
+    )
+    assert learned_tail("parallelcluster", 5 / 60, others) is None
+    odd = learned_tail("parallelcluster", 5 / 60, [*known, tail(60, run="odd/1")])
+    assert "odd/1" in odd.contradiction
+    assert odd.high / odd.low > found.high / found.low
+
+
+@given(st.floats(0.5, 600.0), st.integers(0, 6))
+def test_more_of_the_same_tail_never_widens(minutes, count):
+    before, after = (
+        learned_tail("parallelcluster", 5 / 60, [tail(minutes, run=f"a/{each}") for each in range(number)])
+        for number in (count, count + 1)
+    )
+    assert after.high / after.low <= (before.high / before.low if before else 4.0) * (1 + 1e-9)

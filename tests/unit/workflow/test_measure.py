@@ -203,6 +203,15 @@ class TestFile:
             add_measurement(path, each)
         assert load_measurements(path) == ((measured(), measured(run="other")), ())
 
+    def test_what_is_known_later_counts_in_place_of_what_was_kept_first_wherever_it_stands(self, tmp_path):
+        path, known = tmp_path / FILE, measured(target="eks", idle_tail_assumed_h=0.375)
+        later = replace(known, idle_tail_h=0.4)
+        for order in ((known, later), (later, known)):
+            path.unlink(missing_ok=True)
+            for each in order:
+                add_measurement(path, each)
+            assert load_measurements(path) == ((later,), ())
+
     def test_damage_is_named_and_half_a_line_spoils_no_other(self, tmp_path):
         path = tmp_path / FILE
         path.write_text('{"schema": "slipway.meas')
@@ -223,6 +232,7 @@ class TestFile:
             ("interruptions", -1),
             ("running_h", -0.5),
             ("restart_s", "long"),
+            ("idle_tail_h", -0.1),
         ],
     )
     def test_what_is_none_is_refused(self, key, value):

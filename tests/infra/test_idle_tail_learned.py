@@ -1,0 +1,130 @@
+"""How long nodes stay after a job: counted by the guard, read from CloudWatch, kept, and in the next quote."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from launcher.records.measurements import FILE, load_measurements, parse_measurement
+from launcher.workflow.measure.keep import IN_RUN, keep_measurement
+from launcher.workflow.measure.tail import learn_tails
+from tests.infra.guard_account import aws, guard_of, module
+from tests.unit.workflow.test_measure import CATALOG, PLAN, lines, run
+
+pytestmark = pytest.mark.xdist_group("guard")
+__all__ = ["aws", "guard_of", "module", "run"]
+
+ENDED = datetime(2026, 11, 20, 23, 5, tzinfo=UTC)
+"""Of the run in the folder."""
+LOOK = timedelta(minutes=5)
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+
+
+@pytest.fixture
+def looks(aws, guard_of):
+    """The guard's looks every five minutes from the last one before the job's end, at so many nodes each."""
+
+    there: list[str] = []
+
+    def looks(*counts, first=ENDED - timedelta(minutes=3)):
+        for number, count in enumerate(counts):
+            if len(there) < count:
+                there.extend(aws.nodes(count - len(there)))
+            if len(there) > count:
+                aws.ec2.terminate_instances(InstanceIds=there[count:])
+                del there[count:]
+            guard_of(now=first + number * LOOK).watch()
+
+    return looks
+
+
+@pytest.fixture
+def measured(run, tmp_path):
+    """The folder of a run that was just measured, as `launch` leaves it."""
+
+    def measured(plan=PLAN):
+        folder = run(lines(100_000), plan=plan)
+        keep_measurement("tiny", folder, tmp_path, CATALOG, lambda _: None)
+        return folder
+
+    return measured
+
+
+def learn(root, now=ENDED + timedelta(hours=2), environment=CREDENTIALS):
+    said = []
+    learn_tails("tiny", root, environment, now, said.append)
+    return said
+
+
+def test_the_guards_counts_say_how_long_nodes_stayed_and_the_next_quote_uses_it(
+    measured, looks, tmp_path, slipway, capsys
+):
+    folder = measured()
+    looks(2, 2, 2, 2, 0, 0)
+    (said,) = learn(tmp_path)
+    # From 23:05: both nodes until 23:17, and they are taken to go evenly until 23:22.
+    assert said.startswith("the nodes of tiny/20261120T120000Z stayed 14.5 minutes: kept in measurements.jsonl")
+    (one,), findings = load_measurements(tmp_path / FILE)
+    assert (one.target, one.idle_tail_assumed_h, findings) == ("parallelcluster", 5 / 60, ())
+    assert one.idle_tail_h == pytest.approx(14.5 / 60)
+    assert parse_measurement(folder.read_json(IN_RUN)) == one
+    assert learn(tmp_path) == [], "it is known"
+    (tmp_path / "tiny.yaml").write_text(json.dumps(PLAN))
+    capsys.readouterr()  # the guard's log
+    code, page, _ = slipway("quote", "tiny.yaml", "--json")
+    document = json.loads(page)
+    (tail,) = [each for each in document["components"] if each["name"] == "idle tail"]
+    assert code == 0
+    assert 5 < tail["quantity"] / 2 * 60 < 14.5
+    (line,) = [each for each in document["assumptions"] if each["name"].startswith("nodes stay after the job")]
+    assert line["source"].startswith("measured, 1 run, 2026-11-20; ")
+
+
+def test_nodes_that_are_still_there_are_asked_for_again(measured, looks, tmp_path):
+    measured()
+    looks(2, 2)
+    assert learn(tmp_path, now=ENDED + timedelta(minutes=7)) == []
+    looks(2, 0, first=ENDED + timedelta(minutes=7))
+    (said,) = learn(tmp_path)
+    assert "stayed 9.5 minutes" in said
+
+
+def test_nodes_that_go_one_by_one_count_in_the_mean(measured, looks, tmp_path):
+    measured()
+    looks(2, 2, 1, 0)
+    assert "stayed 7 minutes" in learn(tmp_path)[0]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {**PLAN, "guardrails": {"ttl_h": 48}},
+        {**PLAN, "guardrails": {"idle_minutes": 0}},
+        {**PLAN, "target": {**PLAN["target"], "cluster": "shared"}},
+    ],
+)
+def test_where_something_else_ends_them_nothing_is_learned(measured, looks, tmp_path, plan):
+    measured(plan)
+    looks(2, 2, 0)
+    assert learn(tmp_path) == []
+
+
+def test_a_guard_that_was_silent_did_not_see_them_go(measured, looks, tmp_path):
+    measured()
+    looks(2, 2)
+    looks(0, first=ENDED + timedelta(minutes=40))
+    assert learn(tmp_path) == []
+
+
+def test_the_next_runs_nodes_are_none_of_this_ones(measured, looks, tmp_path):
+    folder = measured()
+    (folder.path.parent / "20261120T230900Z").mkdir()
+    looks(2, 2, 2, 0)
+    assert learn(tmp_path) == []
+
+
+def test_an_account_that_cannot_be_asked_is_said(measured, tmp_path, monkeypatch):
+    measured()
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    (said,) = learn(tmp_path, environment={"AWS_PROFILE": "nobody"})
+    assert "cannot be asked, and no quote learns of it" in said
