@@ -24,6 +24,20 @@ from launcher.model.sizing import LOG_RETENTION_DAYS
 _RUNTIME = "python3.14"
 
 
+class ReservedNodes(NamedTuple):
+    """Machines that are paid for whether or not they run: how many, and when they are there; None where unknown."""
+
+    count: int
+    begins: datetime | None
+    ends: datetime | None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """As environment variables."""
+        window = (("RESERVED_FROM", self.begins), ("RESERVED_UNTIL", self.ends))
+        return {"RESERVED_NODES": str(self.count)} | {name: at.isoformat() for name, at in window if at is not None}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardSettings:
     """What the guard is told; templates/guard/guard.py says what it does with each.
@@ -32,7 +46,7 @@ class GuardSettings:
     Times in hours and minutes, money in dollars; `ttl_h` and `usd_per_node_hour` None where there is none. `prepaid`
     nodes are never stopped; `ends_at` is when their service takes them back, where it says so to nobody. `key_arn` is
     what the topic is encrypted with; None: SNS's own way. `stop` is the sum at which it ends the job, None where there
-    is none; `folder` its own in the store, None where no job leaves word.
+    is none; `folder` its own in the store, None where no job leaves word; `reserved` what is paid for though none runs.
     """
 
     cluster: str
@@ -48,6 +62,7 @@ class GuardSettings:
     key_arn: str | None = None
     stop: BudgetStop | None = None
     folder: GuardFolder | None = None
+    reserved: ReservedNodes | None = None
 
 
 class Rights(NamedTuple):
@@ -138,6 +153,8 @@ class GuardFunction(Construct):
             found["ENDS_AT"] = settings.ends_at.isoformat()
         if settings.folder is not None:
             found["FOLDER_URI"] = settings.folder.uri
+        if settings.reserved is not None:
+            found |= settings.reserved.variables
         return found if settings.stop is None else {**found, **settings.stop.variables}
 
     @staticmethod

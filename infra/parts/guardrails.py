@@ -14,11 +14,11 @@ from constructs import Construct
 
 from infra.parts.budget_stop import StopPlace, budget_stop, words
 from infra.parts.guard_folder import GuardFolder
-from infra.parts.guard_function import GuardFunction, GuardSettings, Rights
+from infra.parts.guard_function import GuardFunction, GuardSettings, ReservedNodes, Rights
 from infra.parts.limits import Limits
 from launcher.model.budget_stop import exempt
 from launcher.model.enums import PurchaseOption
-from launcher.model.hyperpod import RECLAIM_MINUTES, is_prepaid
+from launcher.model.hyperpod import BLOCK_RECLAIM_MINUTES, RECLAIM_MINUTES, is_prepaid
 from launcher.model.idle import idle_minutes
 from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS, SPEND_METRIC, Alarm, alarms
 from launcher.model.plan import Plan
@@ -162,6 +162,7 @@ class Guardrails(Construct):
             key_arn=plan.request.storage.kms_key_arn,
             stop=self._stop,
             folder=self._folder,
+            reserved=_reserved(plan),
         )
         self._function = GuardFunction(
             self, "Guard", settings=settings, rights=own.rights(plan, self), namespace=NAMESPACE
@@ -285,6 +286,18 @@ def _reclaimed_at(plan: Plan) -> datetime | None:
     return bought.ends_at - timedelta(minutes=RECLAIM_MINUTES)
 
 
+def _reserved(plan: Plan) -> ReservedNodes | None:
+    """What of a plan's machines is paid for though none runs; until they are taken back, where the plan says that."""
+    purchase, option = plan.request.purchase, plan.place.option
+    in_plan = option is PurchaseOption.TRAINING_PLAN
+    bought = purchase.training_plan if in_plan else purchase.reservation
+    if bought is None:
+        return None
+    lost = {PurchaseOption.TRAINING_PLAN: RECLAIM_MINUTES, PurchaseOption.CAPACITY_BLOCK: BLOCK_RECLAIM_MINUTES}
+    ends = None if bought.ends_at is None else bought.ends_at - timedelta(minutes=lost.get(option, 0))
+    return ReservedNodes(max(plan.place.nodes, bought.count or 0), bought.starts_at, ends)
+
+
 def protocol_of(address: str) -> str:
     """How an address of `guardrails.notify` is reached: email, https, or by its ARN's service (sqs, lambda, sns).
 
@@ -317,8 +330,10 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     guard, serve = guard_of(plan), plan.request.workload.serve
     said: list[str] = []
     if prepaid:
-        told = f"; where they do nothing for {minutes:g} minutes, people are told once a day"
+        told = f"; where they do nothing for {minutes:g} minutes, or none is there, people are told once a day"
         said.append(f"the {bought} is prepaid: its nodes are never stopped{told * bool(minutes and guard.idle)}")
+    elif minutes and _reserved(plan) is not None:
+        said.append("where none of the reserved machines is there, people are told once a day")
     if settings.ttl_h is None:
         said.append("no time to live (guardrails.ttl_h)")
     elif prepaid:

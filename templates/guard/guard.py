@@ -21,10 +21,9 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 from budget import DOLLARS, GO_ON, Sum, said_at
+from quiet import Node, Reserved, is_idle, query
 from trouble import Folder
 
-Node = Mapping[str, Any]
-"""An instance as EC2 describes it."""
 NAMESPACE = "Slipway"
 EVERY = timedelta(minutes=5)
 """Time between two calls: the schedule of infra/parts/guardrails.py."""
@@ -32,12 +31,6 @@ WARNING = timedelta(minutes=30)
 """How long before the end of a cluster's time people are told."""
 AFTER_SLURM = timedelta(minutes=15)
 """ParallelCluster stops nodes without a job after the plan's idle time; only what it leaves is for the guard."""
-IDLE_VCPUS = 1.0
-IDLE_BYTES_PER_S = 1e6
-"""A node is idle that keeps less than one vCPU busy and moves less than 1 MB/s: ranks that compute, or wait in a
-collective, keep one vCPU busy each, and a download moves more."""
-SAMPLE = timedelta(minutes=5)
-"""Between two values of EC2's own metrics, which cost nothing."""
 NODES_A_CALL = 150
 """GetMetricData takes 500 queries; a node needs three."""
 STOPPED = {"STOPPED", "STOPPING", "STOP_REQUESTED"}
@@ -86,6 +79,7 @@ class Settings:
     ends: datetime | None
     sum: Sum | None = None
     folder: str | None = None
+    reserved: Reserved | None = None
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> "Settings":
@@ -105,6 +99,7 @@ class Settings:
             ends=datetime.fromisoformat(ends) if ends else None,
             sum=Sum.of(variables),
             folder=variables.get("FOLDER_URI"),
+            reserved=Reserved.of(variables),
         )
 
 
@@ -135,6 +130,7 @@ class Guard:
         self.now = now
         self.client = client
         self.spent = 0.0
+        self.ran_until: datetime | None = None
         self.ec2, self.cloudwatch, self.dynamodb, self.cloudformation, self.sns = (
             client(service) for service in ("ec2", "cloudwatch", "dynamodb", "cloudformation", "sns")
         )
@@ -153,10 +149,19 @@ class Guard:
             if not self.settings.prepaid:
                 self.stop(idle, len(nodes))
             elif folder is not None:
-                rate, go_on = self.settings.usd_per_node_hour, self.settings.cluster
-                folder.tell_idle(self.now, self.tell, idle, None if rate is None else rate * len(nodes), go_on)
+                self.tell_idle(folder, idle, len(nodes))
+        elif folder is not None and self.settings.reserved is not None and not nodes and self.settings.idle:
+            window = self.settings.idle + AFTER_SLURM
+            unused = self.settings.reserved.unused(self.ran_until or began, self.now, window)
+            if unused:
+                self.tell_idle(folder, unused, self.settings.reserved.nodes)
         if folder is not None:
             folder.pass_on(self.now, self.tell)
+
+    def tell_idle(self, folder: Folder, idle: str, count: int) -> None:
+        """Tell people of machines that are paid for and do nothing, with what they cost an hour, once a day."""
+        rate = self.settings.usd_per_node_hour
+        folder.tell_idle(self.now, self.tell, idle, None if rate is None else rate * count, self.settings.cluster)
 
     def nodes(self) -> list[Node]:
         """The running compute nodes, as EC2 describes them."""
@@ -204,11 +209,19 @@ class Guard:
 
     def node_hours(self, began: datetime) -> float:
         """Node-hours since the deployment, from the samples so far; the first hour (day) is counted whole."""
-        return self.total("RunningNodes", began) * (EVERY / timedelta(hours=1))
+        samples = self.samples("RunningNodes", began)
+        self.ran_until = max((end for end, nodes in samples if nodes > 0), default=None)
+        return sum(nodes for _, nodes in samples) * (EVERY / timedelta(hours=1))
 
     def total(self, metric: str, began: datetime) -> float:
         """A metric of the cluster's, added up since a moment."""
+        return sum(value for _, value in self.samples(metric, began))
+
+    def samples(self, metric: str, began: datetime) -> list[tuple[datetime, float]]:
+        """A metric of the cluster's added up by the hour (day) since a moment, each with the end of the hour."""
         days = (self.now - began) / timedelta(days=1)
+        # An answer holds 1,440 values: 60 days of hours.
+        period = timedelta(hours=1) if days < 50 else timedelta(days=1)  # noqa: PLR2004 - see above
         answer = self.cloudwatch.get_metric_statistics(
             Namespace=NAMESPACE,
             MetricName=metric,
@@ -216,12 +229,10 @@ class Guard:
             # A deployment may have ended just now, by another clock.
             StartTime=min(began, self.now - EVERY),
             EndTime=self.now,
-            # An answer holds 1,440 values: 60 days of hours.
-            Period=3600 if days < 50 else 86400,  # noqa: PLR2004 - see above
+            Period=int(period.total_seconds()),
             Statistics=["Sum"],
         )
-        samples: float = sum(each["Sum"] for each in answer["Datapoints"])
-        return samples
+        return [(each["Timestamp"] + period, each["Sum"]) for each in answer["Datapoints"]]
 
     def dollars_a_look(self, count: int) -> float:
         """What the cluster costs between two looks at the quoted rates."""
@@ -372,26 +383,3 @@ def found_at(detail: Mapping[str, Any], path: str) -> str:
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return "unknown" if value is None else str(value)
-
-
-def query(id_: str, name: str, statistic: str, instance: str) -> dict[str, Any]:
-    """One metric of one instance, as GetMetricData takes it."""
-    metric = {
-        "Namespace": "AWS/EC2",
-        "MetricName": name,
-        "Dimensions": [{"Name": "InstanceId", "Value": instance}],
-    }
-    return {"Id": id_, "MetricStat": {"Metric": metric, "Period": int(SAMPLE.total_seconds()), "Stat": statistic}}
-
-
-def is_idle(node: Node, index: int, values: Mapping[str, list[float]], window: timedelta) -> bool:
-    """Whether a node's metrics show nothing but the operating system; False where too many of them are missing."""
-    cpu = values.get(f"m{index}_cpu", [])
-    # The newest values come late.
-    if len(cpu) < window // SAMPLE - 2:
-        return False
-    options = node["CpuOptions"]
-    vcpus = options["CoreCount"] * options["ThreadsPerCore"]
-    moved = sum(values.get(f"m{index}_in", [])) + sum(values.get(f"m{index}_out", []))
-    busiest = max(cpu, default=100.0) / 100 * vcpus
-    return bool(busiest < IDLE_VCPUS and moved / window.total_seconds() < IDLE_BYTES_PER_S)

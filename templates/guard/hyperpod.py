@@ -12,7 +12,8 @@ from typing import Any
 
 import boto3
 from botocore.exceptions import ClientError
-from guard import AFTER_SLURM, EVERY, NAMESPACE, SAMPLE, WARNING, Guard, Node, Settings, respond
+from guard import AFTER_SLURM, EVERY, NAMESPACE, WARNING, Guard, Node, Settings, respond
+from quiet import SAMPLE
 
 WORKERS = "workers"
 """The instance group that runs jobs; controller and login nodes stay."""

@@ -5,6 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from launcher.agent.events import EventLog
+from launcher.agent.node.forecast_watch import watch
+from launcher.agent.store import word
 from tests.infra.guard_account import NOW, aws, client, guard_of, module
 
 pytestmark = pytest.mark.xdist_group("guard")
@@ -45,7 +48,7 @@ def look(store, guard_of):
     return look
 
 
-def word(store, number, reason="step-30 holds 'x', a FIFO", body=None, event=None):
+def say(store, number, reason="step-30 holds 'x', a FIFO", body=None, event=None):
     """What a job's agent leaves (tests/sandbox/agent/test_word.py has its own hand)."""
     document = {"schema": "slipway.trouble/1", "at": "2026-11-20T10:00:00.000Z", "job": "tiny", "attempt": 1}
     about = {"event": "checkpoint-dropped", "what": "step 30"} if event is None else {"event": event, "what": None}
@@ -58,8 +61,8 @@ def left(store):
 
 
 def test_people_are_told_what_was_dropped_and_why_and_once(aws, store, look):
-    word(store, 1)
-    word(store, 2, reason="the disk is on fire")
+    say(store, 1)
+    say(store, 2, reason="the disk is on fire")
     look()
     ((subject, text),) = aws.messages
     assert subject == DROPPED
@@ -89,11 +92,63 @@ def test_reserved_nodes_that_do_nothing_are_told_once_a_day_with_their_price(aws
     assert "at a rate that the guard was not told" in text
 
 
+RESERVED = {"PREPAID": "true", "USD_PER_NODE_HOUR": "31.464", "RESERVED_NODES": "2"}
+
+
+def test_a_block_of_which_no_machine_is_there_is_told_once_a_day_with_its_price(aws, store, look):
+    window = {"RESERVED_FROM": "2026-11-20T11:30:00+00:00", "RESERVED_UNTIL": "2026-11-21T11:00:00+00:00"}
+    # An hour of idle time and 15 minutes more from 11:30, when it begins: its cluster is there since the day before.
+    for early in (0, 8):
+        look(early, old, **RESERVED, **window)
+        assert aws.messages == []
+    look(9, old, **RESERVED, **window)
+    ((subject, text),) = aws.messages
+    assert subject == "slipway tiny: reserved nodes idle"
+    assert "none of the 2 machines that are reserved for it has run since 2026-11-20 11:30 UTC: $62.93 an hour" in text
+    assert "paid for whatever runs. A plan with target.cluster: tiny uses them." in text
+    for later in (10, 300):
+        look(later, old, **RESERVED, **window)
+        assert aws.messages == [], "once a day, and not when the block is over"
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {**RESERVED, "RESERVED_FROM": "2026-11-20T18:00:00+00:00"},
+        {**RESERVED, "RESERVED_UNTIL": "2026-11-20T12:00:00+00:00"},
+        {**RESERVED, "IDLE_MINUTES": "0"},
+        {"PREPAID": "true"},
+    ],
+)
+def test_a_block_that_has_not_begun_or_is_over_or_that_nobody_asked_about_is_not(aws, store, look, variables):
+    look(20, old, **variables)
+    assert aws.messages == []
+
+
+def old(guard):
+    """A guard whose cluster was deployed a day ago."""
+    guard.deployed_at = lambda: guard.now - timedelta(days=1)
+    return guard
+
+
+def test_a_reservation_whose_machines_were_stopped_is_told_when_none_has_run_for_the_idle_time(aws, store, look):
+    on_demand = {**RESERVED, "PREPAID": "false"}
+    machines = aws.nodes(2)
+    look(0, old, **on_demand)
+    aws.ec2.terminate_instances(InstanceIds=machines)
+    look(20, old, **on_demand)
+    assert aws.messages == [], "they ran until 13:00 at the latest"
+    look(28, old, **on_demand)
+    ((_, text),) = aws.messages
+    # CloudWatch's hours begin with the clock's, moto's with the question.
+    assert "has run since 2026-11-20 13:0" in text
+
+
 def test_what_comes_later_is_told_later(aws, store, look):
-    word(store, 1)
+    say(store, 1)
     look()
     assert len(aws.messages) == 1
-    word(store, 2, reason="another")
+    say(store, 2, reason="another")
     look(1)
     ((_, text),) = aws.messages
     assert "another" in text
@@ -101,8 +156,8 @@ def test_what_comes_later_is_told_later(aws, store, look):
 
 
 def test_each_kind_has_a_message_of_its_own(aws, store, look):
-    word(store, 1)
-    word(store, 2, reason="$120 at the end, the budget is $100", event="forecast")
+    say(store, 1)
+    say(store, 2, reason="$120 at the end, the budget is $100", event="forecast")
     look()
     found = dict(aws.messages)
     assert set(found) == {DROPPED, "slipway tiny: cost forecast"}
@@ -112,13 +167,37 @@ def test_each_kind_has_a_message_of_its_own(aws, store, look):
     )
 
 
+def test_a_forecast_comes_from_the_trainers_lines_to_people_once(aws, store, look, tmp_path):
+    """The agent's own code up to the store, the guard's from there: what either writes, the other reads."""
+    place, quoted = tmp_path / "events.jsonl", {"usd_per_hour": 100.0, "usd_beside": 2.0, "budget_usd": 250.0}
+
+    def attempt(number):
+        log = EventLog(place, run="run", attempt=number, node="n")
+        with word.kept(f"s3://{BUCKET}/{FOLDER}/trouble", "tiny", log):
+            log.append("attempt-started")
+            watching = watch(quoted, place, log, attempt=number, now=0.0)
+            for step in range(1, 20):
+                watching.lines([{"step": step, "steps": 120, "seconds": step * 90.0}], step * 90.0)
+
+    attempt(1)
+    look()
+    ((subject, text),) = aws.messages
+    assert subject == "slipway tiny: cost forecast"
+    # 120 steps of 90 s are 3 hours.
+    assert "job tiny, attempt 1: the forecast, $302.00, is above the budget of $250.00 (" in text
+    attempt(2)
+    look(1)
+    assert aws.messages == [], "once a job, not once an attempt"
+    assert not any("/trouble/" in key for key in left(store))
+
+
 def test_nothing_said_is_nothing_told(aws, store, look):
     look()
     assert (aws.messages, left(store)) == ([], [])
 
 
 def test_a_store_that_removes_nothing_has_it_told_once_all_the_same(aws, store, look):
-    word(store, 1)
+    say(store, 1)
 
     def refusing(guard):
         guard.client = lambda _: DeletesNothing(store)
@@ -131,7 +210,7 @@ def test_a_store_that_removes_nothing_has_it_told_once_all_the_same(aws, store, 
 
 
 def test_what_could_not_be_told_is_told_at_the_next_look(aws, store, look):
-    word(store, 1)
+    say(store, 1)
     look(0, TOPICS="arn:aws:sns:us-east-2:123456789012:no-such-topic")
     look(1)
     assert [subject for subject, _ in aws.messages] == [DROPPED]
@@ -139,7 +218,7 @@ def test_what_could_not_be_told_is_told_at_the_next_look(aws, store, look):
 
 @pytest.mark.parametrize("body", ["", "{", "[]", '{"job": "x"}', "[" * 5000, b"\xff\xfe", "9" * 100_000])
 def test_whatever_a_node_writes_there_is_told_in_a_short_line(aws, store, look, body):
-    word(store, 1, body=body)
+    say(store, 1, body=body)
     look()
     ((subject, text),) = aws.messages
     assert subject == "slipway tiny: word of a job"
@@ -150,14 +229,14 @@ def test_whatever_a_node_writes_there_is_told_in_a_short_line(aws, store, look, 
 
 def test_a_flood_is_told_in_pieces(aws, store, look):
     for number in range(50):
-        word(store, number)
+        say(store, number)
     for step in range(3):
         look(step)
     assert sum(text.count("a FIFO") for _, text in aws.messages) == 50
 
 
 def test_lines_and_controls_in_it_break_no_message(aws, store, look):
-    word(store, 1, reason="a\nSubject: you have won\x1b[2J" + "x" * 5000)
+    say(store, 1, reason="a\nSubject: you have won\x1b[2J" + "x" * 5000)
     look()
     ((_, text),) = aws.messages
     assert text.count("\n") == 1

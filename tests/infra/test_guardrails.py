@@ -51,6 +51,13 @@ class TestGuard:
         assert told["PREPAID"] == "true"
         assert not {"TTL_HOURS", "USD_PER_NODE_HOUR"} & set(told)
 
+    def test_it_is_told_of_a_block_that_is_paid_for_whether_or_not_its_machines_run(self, team, block):
+        assert "RESERVED_NODES" not in variables(team)
+        told = variables(block)
+        assert told["RESERVED_NODES"] == "2"
+        assert told["RESERVED_FROM"] == "2026-12-01T11:30:00+00:00"
+        assert told["RESERVED_UNTIL"] == "2026-12-03T11:00:00+00:00", "EC2 ends them half an hour before"
+
     def test_it_is_called_every_five_minutes_and_for_spot_notices(self, team, block):
         (function,) = team.resources("training", "AWS::Lambda::Function")
         target = {"Arn": {"Fn::GetAtt": [function, "Arn"]}, "Id": "Guard"}
