@@ -326,14 +326,8 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     """What the guardrails of a plan's cluster do, and what they do not, in words."""
     settings, minutes = plan.request.guardrails, idle_minutes(plan.request)
     prepaid = is_prepaid(plan.place.option)
-    bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
     guard, serve = guard_of(plan), plan.request.workload.serve
-    said: list[str] = []
-    if prepaid:
-        told = f"; where they do nothing for {minutes:g} minutes, or none is there, people are told once a day"
-        said.append(f"the {bought} is prepaid: its nodes are never stopped{told * bool(minutes and guard.idle)}")
-    elif minutes and _reserved(plan) is not None:
-        said.append("where none of the reserved machines is there, people are told once a day")
+    said = _paid_words(plan, minutes)
     if settings.ttl_h is None:
         said.append("no time to live (guardrails.ttl_h)")
     elif prepaid:
@@ -360,6 +354,19 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     if not settings.notify:
         said.append("nobody is told (guardrails.notify)")
     return said
+
+
+def _paid_words(plan: Plan, minutes: float | None) -> list[str]:
+    """What is done about machines that are paid for whether or not they run; nothing where none are."""
+    if is_prepaid(plan.place.option):
+        told = f"; where they do nothing for {minutes:g} minutes, or none is there, people are told once a day"
+        bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
+        return [
+            f"the {bought} is prepaid: its nodes are never stopped{told if minutes and guard_of(plan).idle else ''}"
+        ]
+    if minutes and _reserved(plan) is not None:
+        return ["where none of the reserved machines is there, people are told once a day"]
+    return []
 
 
 def _stop_words(plan: Plan) -> str:
