@@ -27,7 +27,7 @@ _RUNTIME = "python3.14"
 class ReservedNodes(NamedTuple):
     """Machines that are paid for whether or not they run: how many, and when they are there; None where unknown."""
 
-    count: int
+    nodes: int
     begins: datetime | None
     ends: datetime | None
 
@@ -35,7 +35,7 @@ class ReservedNodes(NamedTuple):
     def variables(self) -> dict[str, str]:
         """As environment variables."""
         window = (("RESERVED_FROM", self.begins), ("RESERVED_UNTIL", self.ends))
-        return {"RESERVED_NODES": str(self.count)} | {name: at.isoformat() for name, at in window if at is not None}
+        return {"RESERVED_NODES": str(self.nodes)} | {name: at.isoformat() for name, at in window if at is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
