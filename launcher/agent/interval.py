@@ -1,35 +1,18 @@
-r"""How often to write a checkpoint: Young's and Daly's optima, and what checkpointing costs at any interval.
+r"""How often to write a checkpoint: Daly's optimum, and what checkpointing costs at any interval.
 
 Sources:
     Young 1974: J. W. Young, "A first order approximation to the optimum checkpoint interval", Communications of the ACM
-    17(9), 530-531.
+    17(9), 530-531: sqrt(2 C M), the first term of Daly's.
     Daly 2006: J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", Future
     Generation Computer Systems 22(3), 303-312, doi:10.1016/j.future.2004.11.016. Its figures 3 to 5 (M = 24 h, 6 h and
     15 min, C = 5 min) give 117, 57 and 9.1 minutes: the tests hold the formula to them.
 
-Both assume interruptions that arrive as a Poisson process. Times are seconds. The interval is the time of useful work
+It assumes interruptions that arrive as a Poisson process. Times are seconds. The interval is the time of useful work
 between the end of one checkpoint and the start of the next, as Daly has it. Standard library only: pricing and the node
 use the same formulas.
 """
 
 import math
-
-
-def young_interval_s(*, checkpoint_s: float, mtbf_s: float) -> float:
-    """Young's interval, sqrt(2 C M) (Young 1974).
-
-    Args:
-        checkpoint_s: C, seconds that the work waits for one checkpoint, > 0.
-        mtbf_s: M, mean seconds between interruptions of the whole job, > 0 (infinity: never).
-
-    Raises:
-        ValueError: An argument is out of its range.
-
-    >>> round(young_interval_s(checkpoint_s=30, mtbf_s=24 * 3600))
-    2277
-    """
-    _require_positive(checkpoint_s=checkpoint_s, mtbf_s=mtbf_s)
-    return math.sqrt(2.0 * checkpoint_s * mtbf_s)
 
 
 def daly_interval_s(*, checkpoint_s: float, mtbf_s: float) -> float:

@@ -23,7 +23,6 @@ class BucketState:
     public_access_blocked: bool
     tls_only: bool
     manifests_once: bool
-    versioned: bool
     lifecycle: tuple[dict[str, Any], ...]
     logs_to: str | None
     kms_key: str | None
@@ -54,7 +53,6 @@ def describe(session: Session, name: str) -> BucketState:
         block = _optional(client.get_public_access_block, "NoSuchPublicAccessBlockConfiguration", Bucket=name)
         policy = _optional(client.get_bucket_policy, "NoSuchBucketPolicy", Bucket=name)
         lifecycle = _optional(client.get_bucket_lifecycle_configuration, "NoSuchLifecycleConfiguration", Bucket=name)
-        versioning = client.get_bucket_versioning(Bucket=name).get("Status") == "Enabled"
         logging = client.get_bucket_logging(Bucket=name).get("LoggingEnabled", {})
     return BucketState(
         name=name,
@@ -62,7 +60,6 @@ def describe(session: Session, name: str) -> BucketState:
         public_access_blocked=bool(block) and all(block["PublicAccessBlockConfiguration"].values()),
         tls_only=bool(policy) and _denies_plain_text(json.loads(policy["Policy"])),
         manifests_once=bool(policy) and _denies_overwriting(json.loads(policy["Policy"])),
-        versioned=versioning,
         lifecycle=tuple(lifecycle.get("Rules", [])),
         logs_to=logging.get("TargetBucket"),
         kms_key=_default_encryption(rules).get("KMSMasterKeyID"),

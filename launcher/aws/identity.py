@@ -37,7 +37,6 @@ class Decision:
 
     action: str
     allowed: bool
-    explicit: bool
     by_organization: bool
     by_boundary: bool
     missing: tuple[str, ...]
@@ -100,7 +99,6 @@ def _decision(raw: Mapping[str, Any]) -> Decision:
     return Decision(
         action=str(raw["EvalActionName"]),
         allowed=raw["EvalDecision"] == "allowed",
-        explicit=raw["EvalDecision"] == "explicitDeny",
         by_organization=organization.get("AllowedByOrganizations") is False,
         by_boundary=boundary.get("AllowedByPermissionsBoundary") is False,
         missing=tuple(raw.get("MissingContextValues", ())),

@@ -234,7 +234,7 @@ class Catalog:
         return self.price(Key(SAGEMAKER, instance_type, region, detail=component))
 
     def bill_item(self, item: str, region: str) -> Price | Unpriced:
-        """The price of an item of bill_items.csv per unit of `bill_unit`, with its tiers over a month's quantity."""
+        """The price of an item of bill_items.csv per unit of its row, with its tiers over a month's quantity."""
         key = (item, region)
         if key not in self._bill:
             own, everywhere = (self.store.bill_items.get((item, each), []) for each in (region, EVERYWHERE))
@@ -259,18 +259,6 @@ class Catalog:
         elsewhere = (self.on_demand(instance_type, each) for each in self.regions_of(instance_type))
         dearest = max((each for each in elsewhere if isinstance(each, Price)), key=_usd, default=None)
         return replace(found, elsewhere=dearest)
-
-    def bill_unit(self, item: str) -> str:
-        """What `bill_item` prices one of, such as "GB-month" or "1000 requests".
-
-        Raises:
-            KeyError: for an item that no row names.
-        """
-        return self._bill_units[item]
-
-    @cached_property
-    def _bill_units(self) -> Mapping[str, str]:
-        return MappingProxyType({item: rows[0].unit for (item, _region), rows in self.store.bill_items.items()})
 
     def transfer(self, origin: str, destination: str) -> Price | Unpriced:
         """The price of a GB sent from one region to another; a pair with a price of its own first."""

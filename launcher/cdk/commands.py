@@ -151,12 +151,6 @@ class Cdk:
         if done.code != 0:
             raise DeploymentFailedError("cdk bootstrap failed:\n" + "\n".join(done.lines[-SHOWN_LINES:]))
 
-    def destroy(self, assembly: Assembly, stacks: tuple[str, ...], on_line: Listener | None = None) -> None:
-        """Remove stacks of an assembly."""
-        done = self._run("destroy", "--app", str(assembly.folder), "--force", *stacks, on_line=on_line)
-        if done.code != 0:
-            raise DeploymentFailedError("cdk destroy failed:\n" + "\n".join(done.lines[-SHOWN_LINES:]))
-
     def deploy_assembly(self, assembly: Assembly, outputs: Path, on_line: Listener | None = None) -> Completed:
         """Deploy an assembly; `deploy` is the way here."""
         return self._run(

@@ -10,7 +10,6 @@ REFERENCE_PARAMS_B = 6.7
 """Llama 2 7B (config.json: 32 layers, hidden 4096, 32 heads): unknown dimensions are scaled from it."""
 REFERENCE_LAYERS = 32
 REFERENCE_HIDDEN = 4096
-REFERENCE_HEAD_WIDTH = 128
 REFERENCE_VOCAB = 32_000
 ADAPTER_FRACTION = 0.01
 """Trained over all parameters with LoRA: rank 16 on every linear layer of a 7 B model is 40 M, 0.6 %

@@ -35,7 +35,6 @@ class Port:
     """
 
     weeks: PortWeeks
-    weeks_given: bool
     usd: Decimal
     upkeep_usd_per_month: Decimal
     runs: int
@@ -82,7 +81,6 @@ def port(train: TrainingWorkload, gpu_run: UsdRange, trainium_run: UsdRange, tod
     days = weeks.mid * 7
     return Port(
         weeks=weeks,
-        weeks_given=train.port_weeks is not None,
         usd=cost,
         upkeep_usd_per_month=upkeep,
         runs=train.runs,

@@ -11,21 +11,18 @@ SOURCE = "public buying guides of 2026 on Trainium, Inferentia and NVIDIA instan
 
 
 class PortWeeks(NamedTuple):
-    """Engineer-weeks to port a training job to Neuron; `may_fail` where the guides say it may never work."""
+    """Engineer-weeks to port a training job to Neuron, and the guides' words."""
 
     low: float
     mid: float
     high: float
     words: str
-    may_fail: bool = False
 
 
 PORT_WEEKS = {
     CustomKernels.NONE: PortWeeks(0.4, 0.6, 1.0, "days for a standard transformer"),
     CustomKernels.SOME: PortWeeks(1.0, 1.5, 6.0, "1 to 2 weeks for a non-standard one, 4 to 6 to production grade"),
-    CustomKernels.HEAVY: PortWeeks(
-        4.0, 8.0, 26.0, "a month or more, or never, with heavy custom kernels", may_fail=True
-    ),
+    CustomKernels.HEAVY: PortWeeks(4.0, 8.0, 26.0, "a month or more, or never, with heavy custom kernels"),
 }
 """By the plan's custom_kernels; low, middle and high within the guides' words, the middle a judgement."""
 

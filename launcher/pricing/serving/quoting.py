@@ -30,7 +30,6 @@ from launcher.pricing.uncounted import uncounted_assumptions
 
 MILLION = Decimal(1_000_000)
 MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
-SOON_DAYS = 365
 
 
 def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:

@@ -184,14 +184,6 @@ class KubernetesCluster:
         shutil.rmtree(self._folder / name, ignore_errors=True)
         self.api.objects.remove(self._cluster.kind("", "nodes"), "", name)
 
-    def kill_pod(self, namespace: str, name: str) -> None:
-        """Kill a pod's processes, as the kernel does where memory is out; its node lives and reports it."""
-        pod = self.api.objects.get(self._cluster.kind("", "pods"), namespace, name)
-        with self._lock:
-            run = self._runs.get(pod["metadata"]["uid"])
-        if run is not None:
-            run.kill()
-
     def _control(self) -> None:
         """Bring everything on, at every change and now and then."""
         while not self._over.is_set():

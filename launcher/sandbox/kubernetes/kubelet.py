@@ -78,11 +78,6 @@ class PodRun(threading.Thread):
         self._leaving.set()
         processes.end(self._processes)
 
-    def kill(self) -> None:
-        """Kill its processes; the pod then ends as its policy says."""
-        for pid in self._processes():
-            processes.send(pid, signal.SIGKILL)
-
     def log(self, container: str) -> Path:
         """What a container has printed, each line with its time."""
         return self._folder / "logs" / f"{container}.log"

@@ -22,8 +22,6 @@ from launcher.workflow.quote.compare import opened as opened_training
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
 
-ZERO = UsdRange(low=Decimal(0), mid=Decimal(0), high=Decimal(0))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Member:

@@ -2,16 +2,9 @@ import math
 
 import pytest
 
-from launcher.agent.interval import daly_interval_s, overhead_fraction, young_interval_s
+from launcher.agent.interval import daly_interval_s, overhead_fraction
 
 HOUR_S = 3600.0
-
-
-class TestYoung:
-    def test_grows_with_the_root_of_both(self):
-        base = young_interval_s(checkpoint_s=60, mtbf_s=HOUR_S)
-        assert young_interval_s(checkpoint_s=240, mtbf_s=HOUR_S) == pytest.approx(2 * base)
-        assert young_interval_s(checkpoint_s=60, mtbf_s=9 * HOUR_S) == pytest.approx(3 * base)
 
 
 class TestDaly:
@@ -68,7 +61,7 @@ class TestOverhead:
 @pytest.mark.parametrize("value", [0, -1, math.nan])
 def test_what_must_be_positive_is(value):
     with pytest.raises(ValueError, match="checkpoint_s is"):
-        young_interval_s(checkpoint_s=value, mtbf_s=1)
+        daly_interval_s(checkpoint_s=value, mtbf_s=1)
     with pytest.raises(ValueError, match="mtbf_s is"):
         daly_interval_s(checkpoint_s=1, mtbf_s=value)
     with pytest.raises(ValueError, match="interval_s is"):

@@ -23,7 +23,6 @@ def tier(start: str, end: str | None, usd: str) -> Tier:
 def test_one_price_throughout_has_no_tiers(catalog: Catalog):
     price = priced(catalog, "vpc.nat-gateway", "us-east-1")
     assert (price.usd, price.tiers, price.basis) == (Decimal("0.045"), (), Basis.LISTED)
-    assert catalog.bill_unit("vpc.nat-gateway") == "hour"
 
 
 def test_quantity_tiers(catalog: Catalog):
@@ -91,8 +90,3 @@ def test_transfer_between_regions_takes_the_pair_first(catalog: Catalog):
     assert isinstance(far, Price)
     assert (near.usd, far.usd) == (Decimal("0.01"), Decimal("0.02"))
     assert isinstance(catalog.transfer("sa-east-1", "us-east-1"), Unpriced)
-
-
-def test_an_item_nobody_sells_has_no_unit(catalog: Catalog):
-    with pytest.raises(KeyError):
-        catalog.bill_unit("coffee")
