@@ -1,6 +1,6 @@
 """Whether the CDK may deploy into an account's region: its own stack and bucket there."""
 
-from launcher.aws.calls import asked, error_code
+from launcher.aws.calls import asked, error_code, unless_absent
 from launcher.aws.session import Session
 from launcher.model.errors import AwsError
 from launcher.model.request import DEFAULT_QUALIFIER
@@ -43,13 +43,10 @@ def version(session: Session, qualifier: str | None) -> int | None:
         AwsError: it may not be read, is no number, or the call failed.
     """
     name = version_parameter(qualifier)
-    try:
-        with asked(f"read {name}"):
-            value = str(session.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
-    except AwsError as problem:
-        if error_code(problem) == "ParameterNotFound":
-            return None
-        raise
+    found = unless_absent(session.client("ssm").get_parameter, f"read {name}", {"ParameterNotFound"}, Name=name)
+    if found is None:
+        return None
+    value = str(found["Parameter"]["Value"])
     if not value.isdecimal():
         raise AwsError(f"{name} is {value[:40]!r}, expected a number", hint="cdk bootstrap writes it anew")
     return int(value)

@@ -1,6 +1,6 @@
 """Questions to AWS: page by page, with whole answers only, and with errors that say what to do."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -76,6 +76,29 @@ def asked(what: str) -> Iterator[None]:
         raise
     except ResponseParserError as problem:
         raise AwsError(f"{what}: {CUT_SHORT}", hint="run it again") from problem
+
+
+def unless_absent(
+    call: Callable[..., Mapping[str, Any]], what: str, absent: Collection[str], **arguments: Any
+) -> Mapping[str, Any] | None:
+    """The answer of one call; None where the service says that there is no such thing.
+
+    Args:
+        call: the client's method.
+        what: what is being done, for errors.
+        absent: the service's codes for that.
+        arguments: of the call.
+
+    Raises:
+        AwsError: the call failed for another reason.
+    """
+    try:
+        with asked(what):
+            return call(**arguments)
+    except AwsError as problem:
+        if error_code(problem) in absent:
+            return None
+        raise
 
 
 def items(

@@ -6,9 +6,8 @@ from typing import Any
 
 from botocore.signers import RequestSigner
 
-from launcher.aws.calls import error_code
+from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session, translated
-from launcher.model.errors import AwsError
 
 PREFIX, HEADER = "k8s-aws-v1.", "x-k8s-aws-id"
 _SIGNED_FOR_S = 60
@@ -36,13 +35,11 @@ def describe(session: Session, name: str) -> EksCluster | None:
     Raises:
         AwsError: the call failed.
     """
-    try:
-        with translated(f"describe EKS cluster {name}"):
-            found: dict[str, Any] = session.client("eks").describe_cluster(name=name)["cluster"]
-    except AwsError as problem:
-        if error_code(problem) == "ResourceNotFoundException":
-            return None
-        raise
+    what, absent = f"describe EKS cluster {name}", {"ResourceNotFoundException"}
+    answer = unless_absent(session.client("eks").describe_cluster, what, absent, name=name)
+    if answer is None:
+        return None
+    found: dict[str, Any] = answer["cluster"]
     return EksCluster(
         name=name,
         version=str(found.get("version", "")),

@@ -7,10 +7,12 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from launcher.aws.calls import error_code
+from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError
 from launcher.model.hyperpod import ADDED_A_CALL
+
+_NO_CLUSTER = frozenset(("ResourceNotFound", "ResourceNotFoundException", "ValidationException"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,14 +139,9 @@ def eks_cluster(session: Session, name: str) -> str | None:
     Raises:
         AwsError: the call failed.
     """
-    try:
-        with translated(f"describe HyperPod cluster {name}"):
-            found = session.client("sagemaker").describe_cluster(ClusterName=name)
-    except AwsError as problem:
-        if error_code(problem) in ("ResourceNotFound", "ResourceNotFoundException", "ValidationException"):
-            return None
-        raise
-    arn = found.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn")
+    what = f"describe HyperPod cluster {name}"
+    found = unless_absent(session.client("sagemaker").describe_cluster, what, _NO_CLUSTER, ClusterName=name)
+    arn = None if found is None else found.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn")
     return None if arn is None else str(arn).rpartition("/")[2]
 
 

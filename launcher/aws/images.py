@@ -3,9 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from launcher.aws.calls import asked, error_code
+from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session
-from launcher.model.errors import AwsError
 
 _ECR = re.compile(
     r"(?P<registry>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?/(?P<repository>[^:@]+)"
@@ -50,14 +49,8 @@ def ami_state(session: Session, ami: str) -> str | None:
     Raises:
         AwsError: the call failed.
     """
-    try:
-        with asked(f"describe image {ami}"):
-            found = session.client("ec2").describe_images(ImageIds=[ami])["Images"]
-    except AwsError as problem:
-        if error_code(problem) in _NO_AMI:
-            return None
-        raise
-    return str(found[0].get("State", "")) if found else None
+    found = unless_absent(session.client("ec2").describe_images, f"describe image {ami}", _NO_AMI, ImageIds=[ami])
+    return str(found["Images"][0].get("State", "")) if found is not None and found["Images"] else None
 
 
 def is_in_ecr(session: Session, image: EcrImage) -> bool:
@@ -67,13 +60,12 @@ def is_in_ecr(session: Session, image: EcrImage) -> bool:
         AwsError: it may not be asked, or the call failed.
     """
     kind = "imageDigest" if image.version.startswith("sha256:") else "imageTag"
-    try:
-        with asked(f"look for {image.repository}:{image.version}"):
-            session.client("ecr").describe_images(
-                registryId=image.registry, repositoryName=image.repository, imageIds=[{kind: image.version}]
-            )
-    except AwsError as problem:
-        if error_code(problem) in _NO_IMAGE:
-            return False
-        raise
-    return True
+    found = unless_absent(
+        session.client("ecr").describe_images,
+        f"look for {image.repository}:{image.version}",
+        _NO_IMAGE,
+        registryId=image.registry,
+        repositoryName=image.repository,
+        imageIds=[{kind: image.version}],
+    )
+    return found is not None

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.aws.calls import asked, error_code
+from launcher.aws.calls import asked, unless_absent
 from launcher.aws.session import Session
 from launcher.model.errors import AwsError
 
@@ -36,13 +36,10 @@ def key(session: Session, arn: str) -> Key | None:
     Raises:
         AwsError: it may not be looked at, or the call failed.
     """
-    try:
-        with asked(f"describe key {arn}"):
-            found = session.client("kms").describe_key(KeyId=arn)["KeyMetadata"]
-    except AwsError as problem:
-        if error_code(problem) in _NO_KEY:
-            return None
-        raise
+    answer = unless_absent(session.client("kms").describe_key, f"describe key {arn}", _NO_KEY, KeyId=arn)
+    if answer is None:
+        return None
+    found = answer["KeyMetadata"]
     return Key(
         arn=str(found["Arn"]),
         state=str(found.get("KeyState", "")),

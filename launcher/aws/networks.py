@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.aws.calls import asked, error_code
+from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session, translated
-from launcher.model.errors import AwsError
 
 _NO_GROUP = frozenset(("InvalidGroup.NotFound", "InvalidGroupId.Malformed"))
 """Codes of an id that no group has (EC2 API reference, error codes)."""
@@ -71,13 +70,10 @@ def security_group(session: Session, group_id: str) -> GroupState | None:
     Raises:
         AwsError: the call failed.
     """
-    try:
-        with asked(f"describe {group_id}"):
-            answer = session.client("ec2").describe_security_groups(GroupIds=[group_id])
-    except AwsError as problem:
-        if error_code(problem) in _NO_GROUP:
-            return None
-        raise
+    ask = session.client("ec2").describe_security_groups
+    answer = unless_absent(ask, f"describe {group_id}", _NO_GROUP, GroupIds=[group_id])
+    if answer is None:
+        return None
     (found,) = answer["SecurityGroups"]
     return GroupState(
         vpc_id=str(found["VpcId"]),

@@ -9,7 +9,7 @@ from typing import Any
 
 from boto3.exceptions import Boto3Error
 
-from launcher.aws.calls import error_code
+from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError
 
@@ -85,13 +85,10 @@ class Objects:
         Raises:
             AwsError: the call failed.
         """
-        try:
-            with translated(f"look for {self.uri}/{key}"):
-                answer = self._client.head_object(Bucket=self.bucket, Key=self.prefix + key)
-        except AwsError as problem:
-            if error_code(problem) in ("404", "NoSuchKey", "NotFound"):
-                return None
-            raise
+        what, absent = f"look for {self.uri}/{key}", {"404", "NoSuchKey", "NotFound"}
+        answer = unless_absent(self._client.head_object, what, absent, Bucket=self.bucket, Key=self.prefix + key)
+        if answer is None:
+            return None
         return StoredObject(key=key, bytes=int(answer["ContentLength"]), modified=answer["LastModified"])
 
     def read(self, key: str) -> bytes:

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from launcher.aws.calls import asked, error_code, items
+from launcher.aws.calls import items, unless_absent
 from launcher.aws.session import Session
-from launcher.model.errors import AwsError
 
 _ABSENT = frozenset(("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"))
 
@@ -32,14 +31,9 @@ def reservation(session: Session, identifier: str) -> ReservationState | None:
     Raises:
         AwsError: the call failed.
     """
-    try:
-        with asked(f"describe reservation {identifier}"):
-            answer = session.client("ec2").describe_capacity_reservations(CapacityReservationIds=[identifier])
-    except AwsError as problem:
-        if error_code(problem) in _ABSENT:
-            return None
-        raise
-    found = answer["CapacityReservations"]
+    ask, what = session.client("ec2").describe_capacity_reservations, f"describe reservation {identifier}"
+    answer = unless_absent(ask, what, _ABSENT, CapacityReservationIds=[identifier])
+    found = [] if answer is None else answer["CapacityReservations"]
     return _state(found[0]) if found else None
 
 

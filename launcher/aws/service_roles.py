@@ -1,8 +1,7 @@
 """Roles that AWS's services have in an account, made once by whoever first needs them."""
 
-from launcher.aws.calls import asked, error_code
+from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session
-from launcher.model.errors import AwsError
 
 SPOT = "spot.amazonaws.com"
 FSX = "fsx.amazonaws.com"
@@ -30,11 +29,5 @@ def has_service_role(session: Session, service: str) -> bool:
         AwsError: it may not be asked, or the call failed.
     """
     name = SERVICE_ROLES[service]
-    try:
-        with asked(f"look up role {name}"):
-            session.client("iam").get_role(RoleName=name)
-    except AwsError as problem:
-        if error_code(problem) == "NoSuchEntity":
-            return False
-        raise
-    return True
+    found = unless_absent(session.client("iam").get_role, f"look up role {name}", {"NoSuchEntity"}, RoleName=name)
+    return found is not None
