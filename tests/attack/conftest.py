@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from tests.sandbox.agent.conftest import bucket, endpoint, front, node, nursery  # noqa: F401  fixtures
+from tests.sandbox.agent.conftest import bucket, front, node, nursery  # noqa: F401  fixtures
+from tests.sandbox.conftest import endpoint  # noqa: F401  a fixture
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from collections import Counter
 import pytest
 
 from tests.attack.test_kills import Bucket
-from tests.sandbox.agent.daemons import until
 from tests.sandbox.agent.test_slurm_job import agent, cluster, job  # noqa: F401  fixtures
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.long, pytest.mark.xdist_group("slurm")]
 WAYS = ("a node is lost", "a rank is killed", "put back by hand")

@@ -2,10 +2,12 @@
 
 import functools
 import json
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import boto3
 import pytest
+from botocore.stub import Stubber
 from moto import mock_aws
 
 from tests.infra.guard_modules import guard_module
@@ -23,22 +25,91 @@ def module():
         yield loaded
 
 
-@pytest.fixture
-def aws(monkeypatch):
-    """An account with the cluster's fleet, a topic with a queue behind it, and the cluster's stack."""
+@contextmanager
+def account_of(monkeypatch, kind):
+    """An account of a kind, with moto for all that is not answered through a stub."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     with mock_aws():
-        yield Account()
+        account = kind()
+        yield account
+        if isinstance(account, ManagedAccount):
+            account.stub.assert_no_pending_responses()
+
+
+@pytest.fixture
+def aws(monkeypatch):
+    """An account with the cluster's fleet, a topic with a queue behind it, and the cluster's stack."""
+    with account_of(monkeypatch, SlurmAccount) as account:
+        yield account
 
 
 class Account:
-    """What the guard finds."""
+    """What every guard finds: CloudWatch, a topic with a queue behind it, and the stack of what it guards."""
+
+    def __init__(self, stack="slipway-tiny-training"):
+        self.cloudwatch, sns, self.sqs = client("cloudwatch"), client("sns"), client("sqs")
+        self.topic = sns.create_topic(Name="slipway-tiny")["TopicArn"]
+        self.queue = self.sqs.create_queue(QueueName="people")["QueueUrl"]
+        sns.subscribe(TopicArn=self.topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:people")
+        body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
+        stacks = client("cloudformation")
+        self.stack = stacks.create_stack(StackName=stack, TemplateBody=body)["StackId"]
+
+    def metric(self, name):
+        answer = self.cloudwatch.get_metric_statistics(
+            Namespace="Slipway",
+            MetricName=name,
+            Dimensions=[{"Name": "Cluster", "Value": "tiny"}],
+            StartTime=NOW - timedelta(minutes=1),
+            EndTime=NOW + timedelta(minutes=1),
+            Period=60,
+            Statistics=["Maximum"],
+        )
+        return [each["Maximum"] for each in answer["Datapoints"]]
+
+    def earlier(self, name, *values):
+        """What the guard wrote of a metric every five minutes until now."""
+        for step, value in enumerate(reversed(values)):
+            self.cloudwatch.put_metric_data(
+                Namespace="Slipway",
+                MetricData=[
+                    {
+                        "MetricName": name,
+                        "Dimensions": [{"Name": "Cluster", "Value": "tiny"}],
+                        "Timestamp": NOW - timedelta(minutes=5 * (step + 1)),
+                        "Value": value,
+                    }
+                ],
+            )
+
+    @property
+    def messages(self):
+        answer = self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
+        bodies = [json.loads(each["Body"]) for each in answer.get("Messages", [])]
+        return [(each["Subject"], each["Message"]) for each in bodies]
+
+
+class ManagedAccount(Account):
+    """One where SageMaker answers through the Stubber."""
+
+    def __init__(self, stack="slipway-tiny-training"):
+        super().__init__(stack)
+        self.sagemaker = boto3.client("sagemaker")
+        self.stub = Stubber(self.sagemaker)
+        self.stub.activate()
+
+    def client(self, name):
+        return self.sagemaker if name == "sagemaker" else client(name)
+
+
+class SlurmAccount(Account):
+    """One with the fleet of a ParallelCluster."""
 
     def __init__(self):
-        self.ec2, self.cloudwatch = client("ec2"), client("cloudwatch")
-        self.dynamodb = client("dynamodb")
+        super().__init__()
+        self.ec2, self.dynamodb = client("ec2"), client("dynamodb")
         key = {"AttributeName": "Id"}
         self.dynamodb.create_table(
             TableName=TABLE,
@@ -47,14 +118,6 @@ class Account:
             BillingMode="PAY_PER_REQUEST",
         )
         self.set_fleet("RUNNING")
-        sns, self.sqs = client("sns"), client("sqs")
-        self.topic = sns.create_topic(Name="slipway-tiny")["TopicArn"]
-        self.queue = self.sqs.create_queue(QueueName="people")["QueueUrl"]
-        sns.subscribe(TopicArn=self.topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:people")
-        topic = {"Type": "AWS::SNS::Topic"}
-        stacks = client("cloudformation")
-        body = json.dumps({"Resources": {"Topic": topic}})
-        self.stack = stacks.create_stack(StackName="slipway-tiny-training", TemplateBody=body)["StackId"]
 
     def set_fleet(self, status):
         value = {"M": {"status": {"S": status}, "lastStatusUpdatedTime": {"S": "before"}}}
@@ -92,24 +155,6 @@ class Account:
                 for step in range(int(since / timedelta(minutes=5)))
             ]
             self.cloudwatch.put_metric_data(Namespace="AWS/EC2", MetricData=data)
-
-    def metric(self, name):
-        answer = self.cloudwatch.get_metric_statistics(
-            Namespace="Slipway",
-            MetricName=name,
-            Dimensions=[{"Name": "Cluster", "Value": "tiny"}],
-            StartTime=NOW - timedelta(minutes=1),
-            EndTime=NOW + timedelta(minutes=1),
-            Period=60,
-            Statistics=["Maximum"],
-        )
-        return [each["Maximum"] for each in answer["Datapoints"]]
-
-    @property
-    def messages(self):
-        answer = self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
-        bodies = [json.loads(each["Body"]) for each in answer.get("Messages", [])]
-        return [(each["Subject"], each["Message"]) for each in bodies]
 
 
 @pytest.fixture

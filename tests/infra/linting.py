@@ -1,11 +1,20 @@
-"""cfn-lint, and the Service Authorization Reference, over the templates of an assembly."""
+"""What is said against templates: cdk-nag with what is accepted, cfn-lint, the Service Authorization Reference."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.infra.template_policies import policy_complaints
+
+
+def place_in(accepted, rule, construct):
+    """The place of a violation in a list of rules, constructs' ends (both patterns) and reasons, or None."""
+    for index, (rule_pattern, construct_pattern, _) in enumerate(accepted):
+        if re.fullmatch(rule_pattern, rule) and re.search(f"{construct_pattern}$", construct):
+            return index
+    return None
 
 
 def complaints(folder, region):

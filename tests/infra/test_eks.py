@@ -1,5 +1,6 @@
 """The stack of an EKS cluster: what is shown is deployed, EFA is counted from the catalog, and others' rules."""
 
+import functools
 import json
 import re
 from collections import Counter
@@ -13,7 +14,7 @@ from launcher.rendering.bundle import render
 from launcher.rendering.names import symbolic_names
 from tests.infra import test_rules
 from tests.infra.conftest import EKS_FILES
-from tests.infra.linting import complaints
+from tests.infra.linting import complaints, place_in
 from tests.infra.test_guardrails import rules, variables
 from tests.infra.test_snapshots import PARTS
 
@@ -46,6 +47,7 @@ ACCEPTED = (
     ),
 )
 """Findings that stay, beside those of test_rules.py: rule, construct and why."""
+accepted = functools.partial(place_in, ACCEPTED)
 
 
 @pytest.fixture(params=sorted(EKS_FILES))
@@ -254,14 +256,6 @@ class TestOthersRules:
 
     def test_cfn_lint_finds_nothing(self, cluster):
         assert complaints(cluster.folder, cluster.plan.place.region) == []
-
-
-def accepted(rule, construct):
-    """The place in ACCEPTED that a violation has, or None."""
-    for index, (rule_pattern, construct_pattern, _) in enumerate(ACCEPTED):
-        if re.fullmatch(rule_pattern, rule) and re.search(f"{construct_pattern}$", construct):
-            return index
-    return None
 
 
 class TestRefusals:

@@ -1,18 +1,17 @@
 """EKS's guard as Lambda runs it: EKS answers through the Stubber, the rest of AWS is played by moto."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import boto3
 import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from tests.infra.guard_account import REGION, client
+from tests.infra.guard_account import NOW, REGION, client
 from tests.infra.guard_modules import guard_module
 
 pytestmark = pytest.mark.xdist_group("guard")
 
-NOW = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
 NAME = "slipway-tiny"
 GROUP = {"clusterName": NAME, "nodegroupName": "workers"}
 

@@ -1,5 +1,6 @@
 """HyperPod with EKS: what is shown is deployed, in AWS's order; chart and layer by digest; others' rules."""
 
+import functools
 import hashlib
 import json
 import re
@@ -18,7 +19,7 @@ from launcher.rendering.bundle import render
 from launcher.rendering.names import symbolic_names
 from tests.infra import test_rules
 from tests.infra.conftest import HYPERPOD_EKS_FILES
-from tests.infra.linting import complaints
+from tests.infra.linting import complaints, place_in
 from tests.infra.test_guardrails import rules, variables
 from tests.infra.test_snapshots import PARTS
 from tests.infra.test_training import garbage, with_words
@@ -63,6 +64,7 @@ ACCEPTED = (
     ),
 )
 """Findings that stay, beside those of test_rules.py: rule, construct and why."""
+accepted = functools.partial(place_in, ACCEPTED)
 
 
 @pytest.fixture(params=sorted(HYPERPOD_EKS_FILES))
@@ -331,14 +333,6 @@ class TestOthersRules:
 
     def test_cfn_lint_finds_nothing(self, pod):
         assert complaints(pod.folder, pod.plan.place.region) == []
-
-
-def accepted(rule, construct):
-    """The place in ACCEPTED that a violation has, or None."""
-    for index, (rule_pattern, construct_pattern, _) in enumerate(ACCEPTED):
-        if re.fullmatch(rule_pattern, rule) and re.search(f"{construct_pattern}$", construct):
-            return index
-    return None
 
 
 @pytest.mark.parametrize("nodes, added", [(2, [2]), (50, [50]), (120, [50, 50, 20])])

@@ -2,7 +2,6 @@
 
 import io
 import json
-from datetime import timedelta
 
 import boto3
 import pytest
@@ -60,22 +59,6 @@ def counts(aws):  # noqa: F811 - the fixture
         stub.assert_no_pending_responses()
 
 
-def earlier(account, *pods):
-    """What was counted every five minutes until now."""
-    for step, count in enumerate(reversed(pods)):
-        account.cloudwatch.put_metric_data(
-            Namespace="Slipway",
-            MetricData=[
-                {
-                    "MetricName": "WorkingPods",
-                    "Dimensions": [{"Name": "Cluster", "Value": "tiny"}],
-                    "Timestamp": NOW - timedelta(minutes=5 * (step + 1)),
-                    "Value": count,
-                }
-            ],
-        )
-
-
 def test_its_name_is_its_own_variable(module, aws):  # noqa: F811 - the fixture
     assert guard(module, aws).settings.name == LISTED["ClusterName"]
 
@@ -92,19 +75,19 @@ def test_its_name_is_its_own_variable(module, aws):  # noqa: F811 - the fixture
     ],
 )
 def test_it_is_idle_when_no_pod_has_needed_a_machine_for_long(module, aws, counts, before, now, idle):  # noqa: F811, PLR0917
-    earlier(aws, *before)
+    aws.earlier("WorkingPods", *before)
     counts(now)
     assert guard(module, aws).all_idle([node(1)]) is idle
 
 
 def test_a_queue_of_slurms_says_nothing_of_pods(module, aws, counts):  # noqa: F811 - the fixture
-    aws.queued(*[0] * 12)
+    aws.earlier("QueuedJobs", *[0] * 12)
     counts(0)
     assert not guard(module, aws).all_idle([node(1)])
 
 
 def test_young_nodes_are_not_idle(module, aws, counts):  # noqa: F811 - the fixture
-    earlier(aws, 0, 0, 0, 0)
+    aws.earlier("WorkingPods", 0, 0, 0, 0)
     counts(0)
     assert not guard(module, aws).all_idle([node(1), node(2, age_h=0.2)])
 

@@ -1,21 +1,16 @@
 """HyperPod's guard as Lambda runs it: SageMaker answers through the Stubber, the rest of AWS is played by moto."""
 
-import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-import boto3
 import pytest
-from botocore.stub import Stubber
-from moto import mock_aws
 
-from tests.infra.guard_account import ACCOUNT, REGION, client
+from tests.infra.guard_account import NOW, REGION, ManagedAccount, account_of
 from tests.infra.guard_modules import guard_module
 
 pytestmark = pytest.mark.xdist_group("guard")
 
-NOW = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
 NAME = "slipway-tiny"
 LISTED = {"ClusterName": NAME, "InstanceGroupNameContains": "workers"}
 
@@ -26,53 +21,16 @@ def module():
         yield found
 
 
-class Account:
-    """A topic with a queue behind it, CloudWatch, and SageMaker's answers."""
-
-    def __init__(self):
-        self.cloudwatch, sns, self.sqs = client("cloudwatch"), client("sns"), client("sqs")
-        self.topic = sns.create_topic(Name="slipway-tiny")["TopicArn"]
-        self.queue = self.sqs.create_queue(QueueName="people")["QueueUrl"]
-        sns.subscribe(TopicArn=self.topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:people")
-        self.sagemaker = boto3.client("sagemaker")
-        self.stub = Stubber(self.sagemaker)
-        self.stub.activate()
-
+class Account(ManagedAccount):
     def answers(self, *nodes, times=1):
         for _ in range(times):
             self.stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": list(nodes)}, LISTED)
 
-    def queued(self, *jobs):
-        """Jobs in the queue, every five minutes until now."""
-        for step, count in enumerate(reversed(jobs)):
-            self.cloudwatch.put_metric_data(
-                Namespace="Slipway",
-                MetricData=[
-                    {
-                        "MetricName": "QueuedJobs",
-                        "Dimensions": [{"Name": "Cluster", "Value": "tiny"}],
-                        "Timestamp": NOW - timedelta(minutes=5 * (step + 1)),
-                        "Value": count,
-                    }
-                ],
-            )
-
-    @property
-    def messages(self):
-        answer = self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
-        bodies = [json.loads(each["Body"]) for each in answer.get("Messages", [])]
-        return [(each["Subject"], each["Message"]) for each in bodies]
-
 
 @pytest.fixture
 def aws(monkeypatch):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
-        account = Account()
+    with account_of(monkeypatch, Account) as account:
         yield account
-        account.stub.assert_no_pending_responses()
 
 
 def node(number, *, group="workers", status="Running", age_h=5.0):
@@ -92,7 +50,7 @@ def watch(module, aws):
     def start(age_h=5.0, **variables):
         told = {"CLUSTER": "tiny", "HYPERPOD": NAME, "STACK": "x", "TOPICS": aws.topic, "AWS_REGION": REGION}
         settings = module.Settings.of({**told, "PREPAID": "false", "IDLE_MINUTES": "30", **variables})
-        guard = module.HyperPodGuard(settings, lambda name: aws.sagemaker if name == "sagemaker" else client(name), NOW)
+        guard = module.HyperPodGuard(settings, aws.client, NOW)
         guard.deployed_at = lambda: NOW - timedelta(hours=age_h)
         guard.watch()
         return guard
@@ -117,16 +75,7 @@ class TestCounting:
             node(4, group="workers-2"),
         )
         watch(USD_PER_NODE_HOUR="10")
-        answer = aws.cloudwatch.get_metric_statistics(
-            Namespace="Slipway",
-            MetricName="RunningNodes",
-            Dimensions=[{"Name": "Cluster", "Value": "tiny"}],
-            StartTime=NOW - timedelta(minutes=1),
-            EndTime=NOW + timedelta(minutes=1),
-            Period=60,
-            Statistics=["Maximum"],
-        )
-        assert [each["Maximum"] for each in answer["Datapoints"]] == [2]
+        assert aws.metric("RunningNodes") == [2]
 
     def test_a_cluster_that_is_not_made_yet_is_no_failure(self, aws, watch):
         aws.stub.add_client_error("list_cluster_nodes", "ResourceNotFound")
@@ -180,25 +129,25 @@ class TestTime:
 class TestIdleness:
     def test_an_empty_queue_stops_the_workers(self, aws, watch):
         aws.answers(node(1), times=2)
-        aws.queued(*[0] * 9)
+        aws.earlier("QueuedJobs", *[0] * 9)
         deleted(aws, 1)
         watch()
         assert "have done nothing for 30 minutes" in aws.messages[0][1]
 
     def test_a_job_that_waits_keeps_them(self, aws, watch):
         aws.answers(node(1))
-        aws.queued(0, 0, 0, 0, 0, 0, 1, 0, 0)
+        aws.earlier("QueuedJobs", 0, 0, 0, 0, 0, 0, 1, 0, 0)
         watch()
         assert aws.messages == []
 
     def test_a_silent_controller_says_nothing(self, aws, watch):
         aws.answers(node(1))
-        aws.queued(0, 0, 0)
+        aws.earlier("QueuedJobs", 0, 0, 0)
         watch()
         assert aws.messages == []
 
     def test_young_workers_are_not_judged(self, aws, watch):
         aws.answers(node(1), node(2, age_h=0.5))
-        aws.queued(*[0] * 9)
+        aws.earlier("QueuedJobs", *[0] * 9)
         watch()
         assert aws.messages == []

@@ -1,5 +1,6 @@
 """The rules of others for HyperPod's stacks, what watches them, and their templates as files to review."""
 
+import functools
 import json
 import re
 
@@ -7,7 +8,7 @@ import pytest
 
 from tests.infra import test_rules
 from tests.infra.conftest import HYPERPOD_FILES
-from tests.infra.linting import complaints
+from tests.infra.linting import complaints, place_in
 from tests.infra.test_guardrails import alarms, rules, variables
 from tests.infra.test_snapshots import PARTS
 
@@ -29,6 +30,7 @@ ACCEPTED = (
     ),
 )
 """Findings that stay, beside those of test_rules.py: rule, construct and why."""
+accepted = functools.partial(place_in, ACCEPTED)
 
 
 @pytest.fixture(params=sorted(HYPERPOD_FILES))
@@ -45,14 +47,6 @@ def trn2(synthesised, plan_at):
 @pytest.fixture
 def planned(synthesised, plan_at):
     return synthesised(plan_at(HYPERPOD_FILES["p5-training-plan"]))
-
-
-def accepted(rule, construct):
-    """The place in ACCEPTED that a violation has, or None."""
-    for index, (rule_pattern, construct_pattern, _) in enumerate(ACCEPTED):
-        if re.fullmatch(rule_pattern, rule) and re.search(f"{construct_pattern}$", construct):
-            return index
-    return None
 
 
 class TestRules:

@@ -1,12 +1,13 @@
 """The rules of others: CDK's own validation, cdk-nag, cfn-lint, IAM's reference, CloudFormation's limits."""
 
+import functools
 import json
 import re
 
 import pytest
 
 from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES, HYPERPOD_FILES, PLAN_FILES
-from tests.infra.linting import complaints
+from tests.infra.linting import complaints, place_in
 from tests.infra.serving.conftest import FILES as ENDPOINTS
 from tests.infra.template_policies import policy_complaints
 from tests.plans import ROOT
@@ -49,14 +50,7 @@ ACCEPTED = (
     ),
 )
 """Findings that stay: rule, construct and why. Each is on one resource of a stack."""
-
-
-def accepted(rule, construct):
-    """The place in ACCEPTED that a violation has, or None."""
-    for index, (rule_pattern, construct_pattern, _) in enumerate(ACCEPTED):
-        if re.fullmatch(rule_pattern, rule) and construct.endswith(construct_pattern):
-            return index
-    return None
+accepted = functools.partial(place_in, ACCEPTED)
 
 
 def test_every_finding_is_accepted_for_a_reason(assembly):

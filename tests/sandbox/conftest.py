@@ -7,7 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+from moto.server import ThreadedMotoServer
 
+from launcher.sandbox.aws import buckets
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.slurm.local_slurm import LocalSlurm
 
@@ -62,3 +64,13 @@ def local_slurm(nodes):
     yield made
     made.stop()
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def endpoint():
+    """The address of an S3 with the rules of the sandbox's own."""
+    buckets.install()
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    yield "http://{}:{}".format(*server.get_host_and_port())
+    server.stop()

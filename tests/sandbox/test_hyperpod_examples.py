@@ -99,6 +99,7 @@ class TestTrainingPlan:
     def test_one_that_fits_is_taken(self, plan_in, name, starts_in):
         plan, session = plan_in(name, said={"starts_at": datetime.now(UTC) + starts_in})
         refuse_unless_training_plan_fits(plan, session, datetime.now(UTC))
+        assert session.client("sagemaker").describe_training_plan(TrainingPlanName=name)["TotalInstanceCount"] == 2
 
     @pytest.mark.parametrize(
         "name, changes, code",

@@ -61,30 +61,36 @@ def undisturbed() -> str:
     return state.hex()
 
 
-def test_two_pods_are_interrupted_once_and_finish_as_if_nothing_had_been(tmp_path):
-    (tmp_path / "plan.yaml").write_text(PLAN)
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "train.py").write_text(TRAINER)
-    priced = price(tmp_path / "plan.yaml", datetime.now(UTC), PriceOptions(sandbox=True))
+def launched(folder, plan):
+    """A launch in which a node is taken, to its end: the run's folder and its report."""
+    (folder / "plan.yaml").write_text(plan)
+    (folder / "work").mkdir()
+    (folder / "work" / "train.py").write_text(TRAINER)
+    priced = price(folder / "plan.yaml", datetime.now(UTC), PriceOptions(sandbox=True))
     rank, quoted = pick(priced, None)
     told = []
     options = LaunchOptions(
-        root=tmp_path,
+        root=folder,
         sandbox=True,
         interrupt_after_s=0.5,
         tell=told.append,
         progress=lambda now: told.append(str(now)),
         scheduler="local",
     )
-    folder, report = launch_quote(priced, rank, quoted, options)
+    run, report = launch_quote(priced, rank, quoted, options)
     assert (report.status, report.scheduler, report.simulated) == (RunStatus.SUCCEEDED, "kubernetes", True)
     first, *_, last = report.attempts
     assert first.ended_by == "pod-end"
     assert 0 < last.resumed_from_step < STEPS == last.last_step
-    log = (folder.logs / f"attempt-{len(report.attempts)}.log").read_text()
+    log = (run.logs / f"attempt-{len(report.attempts)}.log").read_text()
     assert f"ends with {undisturbed()}" in log
     assert f"begins at {last.resumed_from_step}" in log
+    assert any("EC2 takes ip-10-0-" in line for line in told)
+    return run, report
+
+
+def test_two_pods_are_interrupted_once_and_finish_as_if_nothing_had_been(tmp_path):
+    folder, _ = launched(tmp_path, PLAN)
     kept = folder.read_json(FILE)
     assert (kept["scheduler"], kept["head_node"]["kind"]) == ("kubernetes", "Job")
     assert kept["folder"] == f"slipway/{kept['job']}"
-    assert any("EC2 takes ip-10-0-" in line for line in told)

@@ -2,15 +2,13 @@
 
 import os
 import threading
-import time
 
 import pytest
 
 from launcher.model.job import JobState
 from launcher.sandbox import processes
 from launcher.submit.jobs import SchedulerError
-
-PATIENCE_S = 120
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -36,15 +34,6 @@ def submit(tmp_path, local_slurm, scheduler):
 @pytest.fixture
 def output(tmp_path):
     return lambda: (tmp_path / "job" / "out").read_text() if (tmp_path / "job" / "out").exists() else ""
-
-
-def until(condition):
-    """Wait until something holds; the test fails when it never does."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-    return found
 
 
 def end(scheduler, job):

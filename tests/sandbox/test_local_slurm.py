@@ -1,7 +1,6 @@
 """The launcher's own Slurm over a shell on which the local scheduler answers."""
 
 import os
-import time
 
 import pytest
 
@@ -9,17 +8,7 @@ from launcher.model.job import JobState, Submitted
 from launcher.submit.jobs import SchedulerError
 from launcher.submit.shell import LocalShell
 from launcher.submit.slurm import Slurm
-
-PATIENCE_S = 120
-
-
-def until(condition):
-    """Wait until something holds; the test fails when it never does."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-    return found
+from tests.waiting import until
 
 
 @pytest.fixture

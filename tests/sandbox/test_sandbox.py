@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import boto3
@@ -18,6 +17,7 @@ from launcher.model.job import JobState
 from launcher.sandbox import processes
 from launcher.sandbox.sandbox import Sandbox
 from tests.sandbox.slurm_jobs import jobs_on
+from tests.waiting import until
 
 PATIENCE_S = 180
 REGION = "us-east-1"
@@ -78,15 +78,6 @@ def deploy(sandbox):
     cloudformation.create_stack(StackName="train", TemplateBody=json.dumps(TEMPLATE))
     (stack,) = cloudformation.describe_stacks(StackName="train")["Stacks"]
     assert stack["StackStatus"] == "CREATE_COMPLETE"
-
-
-def until(condition):
-    """Wait until something holds; the test fails when it never does."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
-    return found
 
 
 def script_in(folder, text):

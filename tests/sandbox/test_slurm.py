@@ -4,7 +4,6 @@ import os
 import shutil
 import socket
 import tempfile
-import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -13,42 +12,16 @@ import pytest
 
 from launcher.model.job import JobState
 from launcher.sandbox import processes
-from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
 from launcher.sandbox.slurm.daemons import PrivateSlurm, SlurmError
 from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
 from launcher.submit.jobs import SchedulerError
+from tests.sandbox.slurm_cluster import GROUP, SPEC
 from tests.sandbox.slurm_jobs import SlurmJobs
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 PATIENCE_S = 180.0
 MARK = "test-slurm"
-GROUP = NodeGroup(
-    queue="gpu",
-    name="p5",
-    instance_type="p5.48xlarge",
-    capacity_type="SPOT",
-    min_count=1,
-    max_count=2,
-    subnet_id="subnet-1",
-    security_groups=(),
-    efa=True,
-    placement_group=True,
-    cpus=192,
-    memory_mib=2097152,
-    gpus=8,
-    settings={"Sockets": "2", "CoresPerSocket": "48"},
-)
-SPEC = ClusterSpec(
-    name="demo",
-    head_instance_type="m5.large",
-    head_subnet_id="subnet-1",
-    head_security_groups=(),
-    queues=(Queue(name="gpu", exclusive=True, settings={}),),
-    groups=(GROUP,),
-    settings=(("JobRequeue", "1"), ("RequeueExit", "75")),
-    tags={},
-    left_out=(),
-)
 NODES = GROUP.node_names()
 
 
@@ -110,15 +83,6 @@ def submit(scheduler, tmp_path):
 @pytest.fixture
 def output(tmp_path):
     return lambda: (tmp_path / "out").read_text() if (tmp_path / "out").exists() else ""
-
-
-def until(condition):
-    """Wait until something holds; the test fails when it never does."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
-    return found
 
 
 def end(scheduler, job):

@@ -17,7 +17,8 @@ from launcher.records.cache_folder import cache_folder
 from launcher.sandbox import processes, staying
 from launcher.sandbox.sandbox import Sandbox
 from tests.sandbox.slurm_jobs import jobs_on
-from tests.sandbox.test_sandbox import deploy, script_in, until
+from tests.sandbox.test_sandbox import deploy, script_in
+from tests.waiting import until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-gpt.yaml"
 PATIENCE_S = 120.0

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-from tests.infra.agreement import function_price, same
+from tests.infra.agreement import function_price, quantity, same
 
 MONTH_H = 730
 GB_PER_GIB = 1.073741824
@@ -69,11 +69,6 @@ def unknown(template):
 def resources(template, kind):
     """The properties of every resource of a type."""
     return [each.get("Properties", {}) for each in template["Resources"].values() if each["Type"] == kind]
-
-
-def quantity(quote, name):
-    """The quantity of a line, 0 where there is none."""
-    return sum(each["quantity"] for each in quote["components"] if each["name"] == name)
 
 
 # ------------------------------------------------------------------------------------------------- what is deployed

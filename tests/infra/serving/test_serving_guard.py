@@ -1,20 +1,15 @@
 """An endpoint's guard as Lambda runs it: SageMaker answers through the Stubber, the rest of AWS is played by moto."""
 
-import json
 from datetime import UTC, datetime, timedelta
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
-from botocore.stub import Stubber
-from moto import mock_aws
 
-from tests.infra.guard_account import ACCOUNT, REGION, client
+from tests.infra.guard_account import ACCOUNT, NOW, REGION, ManagedAccount, account_of
 from tests.infra.guard_modules import guard_module
 
 pytestmark = pytest.mark.xdist_group("guard")
 
-NOW = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
 NAME = "slipway-tiny"
 ARN = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}"
 
@@ -25,20 +20,11 @@ def module():
         yield found
 
 
-class Account:
-    """A topic with a queue behind it, CloudWatch, and SageMaker's answers."""
+class Account(ManagedAccount):
+    """SageMaker's answers of an endpoint."""
 
     def __init__(self):
-        self.cloudwatch, sns, self.sqs = client("cloudwatch"), client("sns"), client("sqs")
-        self.topic = sns.create_topic(Name=NAME)["TopicArn"]
-        self.queue = self.sqs.create_queue(QueueName="people")["QueueUrl"]
-        sns.subscribe(TopicArn=self.topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:people")
-        body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
-        stacks = client("cloudformation")
-        self.stack = stacks.create_stack(StackName="slipway-tiny-serving", TemplateBody=body)["StackId"]
-        self.sagemaker = boto3.client("sagemaker")
-        self.stub = Stubber(self.sagemaker)
-        self.stub.activate()
+        super().__init__("slipway-tiny-serving")
 
     def describes(self, *counts, status="InService", times=1):
         answer = {
@@ -69,34 +55,11 @@ class Account:
         answer = {"InferenceComponents": found}
         self.stub.add_response("list_inference_components", answer, {"EndpointNameEquals": NAME})
 
-    def metric(self, name):
-        answer = self.cloudwatch.get_metric_statistics(
-            Namespace="Slipway",
-            MetricName=name,
-            Dimensions=[{"Name": "Cluster", "Value": "tiny"}],
-            StartTime=NOW - timedelta(minutes=1),
-            EndTime=NOW + timedelta(minutes=1),
-            Period=60,
-            Statistics=["Maximum"],
-        )
-        return [each["Maximum"] for each in answer["Datapoints"]]
-
-    @property
-    def messages(self):
-        answer = self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
-        bodies = [json.loads(each["Body"]) for each in answer.get("Messages", [])]
-        return [(each["Subject"], each["Message"]) for each in bodies]
-
 
 @pytest.fixture
 def aws(monkeypatch):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
-        account = Account()
+    with account_of(monkeypatch, Account) as account:
         yield account
-        account.stub.assert_no_pending_responses()
 
 
 @pytest.fixture
@@ -118,7 +81,7 @@ def guard(aws, module):
         }
         settings = module.Settings.of(variables)
         now = datetime.now(UTC) + later if ttl_h else NOW
-        return module.EndpointGuard(settings, lambda name: aws.sagemaker if name == "sagemaker" else client(name), now)
+        return module.EndpointGuard(settings, aws.client, now)
 
     return make
 
@@ -208,7 +171,7 @@ class TestSum:
         assert "raise budget.stop_at_usd" in message
 
     def test_one_that_may_be_at_none_goes_there_and_stays(self, aws, guard):
-        scaling = client("application-autoscaling")
+        scaling = aws.client("application-autoscaling")
         target = {
             "ServiceNamespace": "sagemaker",
             "ResourceId": f"endpoint/{NAME}/variant/main",
@@ -236,7 +199,7 @@ def test_it_is_deleted_once(aws, guard):
 
 
 def test_lambda_calls_it_with_the_variable_of_its_own(aws, module, monkeypatch):
-    monkeypatch.setattr(module.boto3, "client", lambda name: aws.sagemaker if name == "sagemaker" else client(name))
+    monkeypatch.setattr(module.boto3, "client", aws.client)
     variables = {"CLUSTER": "tiny", "ENDPOINT": NAME, "STACK": aws.stack, "TOPICS": aws.topic, "PREPAID": "false"}
     for name, value in {**variables, "AWS_REGION": REGION, "IDLE_MINUTES": "60"}.items():
         monkeypatch.setenv(name, value)

@@ -14,7 +14,6 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.config import Config
-from moto.server import ThreadedMotoServer
 
 from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.agent.manifest import parse
@@ -240,15 +239,6 @@ class Node:
             with contextlib.suppress(OSError):
                 if given in (entry / "environ").read_bytes():
                     os.kill(int(entry.name), signal.SIGKILL)
-
-
-@pytest.fixture(scope="session")
-def endpoint():
-    buckets.install()
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    yield "http://{}:{}".format(*server.get_host_and_port())
-    server.stop()
 
 
 @pytest.fixture

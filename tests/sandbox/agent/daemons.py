@@ -1,20 +1,10 @@
 """A private Slurm of which single daemons can be killed."""
 
-import time
-
 from launcher.sandbox import processes
 from launcher.sandbox.slurm.daemons import PrivateSlurm
+from tests.waiting import until
 
 PATIENCE_S = 240.0
-
-
-def until(condition, told=str):
-    """Wait until something holds; when it never does, the test fails with what `told()` says."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited in vain: {told()}"
-        time.sleep(0.1)
-    return found
 
 
 class Slurm(PrivateSlurm):

@@ -33,9 +33,10 @@ from launcher.sandbox.cluster.imds import MetadataService
 from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
 from launcher.submit.jobs import SchedulerError
 from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
-from tests.sandbox.agent.daemons import Slurm, until
+from tests.sandbox.agent.daemons import Slurm
 from tests.sandbox.slurm_jobs import SlurmJobs
 from tests.sandbox.test_slurm import GROUP, SPEC
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 MARK = "test-agent-slurm"

@@ -1,6 +1,16 @@
-"""What CloudFormation says of a stack, in the form that tests compare."""
+"""A small network in a template, and what CloudFormation says of a stack, in the form that tests compare."""
 
 REGION = "us-west-2"
+VPC = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.9.0.0/16", "EnableDnsHostnames": True}}
+SUBNET = {
+    "Type": "AWS::EC2::Subnet",
+    "Properties": {
+        "VpcId": {"Ref": "Vpc"},
+        "CidrBlock": "10.9.0.0/24",
+        "AvailabilityZoneId": "usw2-az2",
+        "Tags": [{"Key": "Name", "Value": "nodes"}],
+    },
+}
 
 
 def events(cloudformation, name, logical_id=None):

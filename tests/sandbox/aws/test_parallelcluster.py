@@ -2,24 +2,12 @@
 
 import pytest
 
-from tests.sandbox.aws.answers import REGION, events, outputs
+from tests.sandbox.aws.answers import REGION, SUBNET, VPC, events, outputs
 
 PROVIDER = (
     f"https://{REGION}-aws-parallelcluster.s3.{REGION}.amazonaws.com"
     "/parallelcluster/3.16.1/templates/custom_resource/cluster.yaml"
 )
-
-
-VPC = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.9.0.0/16", "EnableDnsHostnames": True}}
-SUBNET = {
-    "Type": "AWS::EC2::Subnet",
-    "Properties": {
-        "VpcId": {"Ref": "Vpc"},
-        "CidrBlock": "10.9.0.0/24",
-        "AvailabilityZoneId": "usw2-az2",
-        "Tags": [{"Key": "Name", "Value": "nodes"}],
-    },
-}
 
 
 def cluster_template(configuration=None, **properties):

@@ -8,18 +8,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.sandbox.aws.answers import REGION, events, outputs
+from tests.sandbox.aws.answers import REGION, SUBNET, VPC, events, outputs
 
-VPC = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.9.0.0/16", "EnableDnsHostnames": True}}
-SUBNET = {
-    "Type": "AWS::EC2::Subnet",
-    "Properties": {
-        "VpcId": {"Ref": "Vpc"},
-        "CidrBlock": "10.9.0.0/24",
-        "AvailabilityZoneId": "usw2-az2",
-        "Tags": [{"Key": "Name", "Value": "nodes"}],
-    },
-}
 BUCKET = {
     "BucketName": "checkpoints",
     "VersioningConfiguration": {"Status": "Enabled"},

@@ -6,18 +6,8 @@ import time
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.sandbox.aws.answers import REGION, events, outputs
+from tests.sandbox.aws.answers import REGION, SUBNET, VPC, events, outputs
 
-VPC = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.9.0.0/16", "EnableDnsHostnames": True}}
-SUBNET = {
-    "Type": "AWS::EC2::Subnet",
-    "Properties": {
-        "VpcId": {"Ref": "Vpc"},
-        "CidrBlock": "10.9.0.0/24",
-        "AvailabilityZoneId": "usw2-az2",
-        "Tags": [{"Key": "Name", "Value": "nodes"}],
-    },
-}
 BROKEN = {"Type": "AWS::EC2::Subnet", "Properties": {"VpcId": {"Ref": "Vpc"}, "CidrBlock": "192.168.0.0/24"}}
 
 

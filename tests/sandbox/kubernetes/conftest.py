@@ -3,14 +3,13 @@
 import os
 import secrets
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from moto.server import ThreadedMotoServer
 
-from launcher.sandbox.aws import buckets
 from launcher.sandbox.kubernetes.cluster import KubernetesCluster
+from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -35,15 +34,31 @@ def client(cluster):
 
 
 @pytest.fixture
-def until():
-    def wait(so, seconds=20.0):
-        deadline = time.monotonic() + seconds
-        while not (found := so()):
-            assert time.monotonic() < deadline, "it did not come to that"
-            time.sleep(0.05)
-        return found
+def core(client):
+    import kubernetes
 
-    return wait
+    return kubernetes.client.CoreV1Api(client)
+
+
+@pytest.fixture
+def batch(client):
+    import kubernetes
+
+    return kubernetes.client.BatchV1Api(client)
+
+
+@pytest.fixture
+def connection(cluster):
+    """The launcher's own way to the API, with a token that is good."""
+    token = cluster.tokens.own
+    made = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
+    yield made
+    made.close()
+
+
+@pytest.fixture(name="until")
+def _until():
+    return until
 
 
 @pytest.fixture
@@ -91,12 +106,3 @@ def job():
         }
 
     return make
-
-
-@pytest.fixture(scope="session")
-def endpoint():
-    buckets.install()
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    yield "http://{}:{}".format(*server.get_host_and_port())
-    server.stop()

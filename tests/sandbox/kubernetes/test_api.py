@@ -12,16 +12,6 @@ kubernetes = pytest.importorskip("kubernetes")
 ApiException = kubernetes.client.ApiException
 
 
-@pytest.fixture
-def core(client):
-    return kubernetes.client.CoreV1Api(client)
-
-
-@pytest.fixture
-def batch(client):
-    return kubernetes.client.BatchV1Api(client)
-
-
 def _map(name, **data):
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 

@@ -10,7 +10,6 @@ from launcher.planning.pin import pinned_plan
 from launcher.records.submission import HeadNode
 from launcher.rendering.names import symbolic_names
 from launcher.submit.kubernetes import existing as read
-from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.workflow.run.existing import ExistingCluster, Looked, chosen
 from launcher.workflow.run.existing_checks import checks
@@ -33,14 +32,6 @@ POOL = {
     "kind": "NodePool",
     "scope": "Cluster",
 }
-
-
-@pytest.fixture
-def connection(cluster):
-    token = cluster.tokens.own
-    made = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from launcher.model.job import JobState
 from launcher.sandbox.kubernetes.judge import refusals
 from launcher.sandbox.kubernetes.kinds import defined, shipped
 from launcher.submit.kubernetes import existing as read
-from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 
 pytest.importorskip("kubernetes")
@@ -28,14 +27,6 @@ def cluster_queue(gpus, **more):
 def local_queue(**more):
     made = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue", "metadata": {"name": "gpus"}}
     return {**made, "spec": {"clusterQueue": "all", **more}}
-
-
-@pytest.fixture
-def connection(cluster):
-    token = cluster.tokens.own
-    made = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -12,16 +12,6 @@ kubernetes = pytest.importorskip("kubernetes")
 pytestmark = pytest.mark.long
 
 
-@pytest.fixture
-def core(client):
-    return kubernetes.client.CoreV1Api(client)
-
-
-@pytest.fixture
-def batch(client):
-    return kubernetes.client.BatchV1Api(client)
-
-
 def _pods(core, run="train"):
     return core.list_namespaced_pod("default", label_selector=f"slipway/job={run}").items
 

@@ -25,6 +25,7 @@ from launcher.submit.ssh import SshShell
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from tests.waiting import until
 
 PATIENCE_S = 120.0
 KEY_ID, KEY = "AKIAFARAWAYTEST00000", "wJalrXUtnFEMIK7MDENGfarawaytestsecret000"
@@ -71,15 +72,6 @@ SPEC = ClusterSpec(
     tags={},
     left_out=(),
 )
-
-
-def until(condition, patience_s=PATIENCE_S):
-    """Wait until something holds; the test fails when it never does."""
-    deadline = time.monotonic() + patience_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
-    return found
 
 
 @pytest.fixture(scope="session")

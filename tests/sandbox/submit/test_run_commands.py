@@ -17,7 +17,8 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.fallback import Fallback
 from launcher.workflow.run.launch import LaunchOptions
-from tests.sandbox.submit.conftest import BUCKET, until
+from tests.sandbox.submit.conftest import BUCKET
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 TALKER = """import json, os, time

@@ -4,7 +4,8 @@ import pytest
 
 from launcher.model.job import JobState, Submitted
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from tests.sandbox.submit.conftest import TYPE, until
+from tests.sandbox.submit.conftest import TYPE
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 

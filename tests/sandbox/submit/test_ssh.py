@@ -9,7 +9,7 @@ import pytest
 from launcher.model.job import JobState
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.ssh import SshShell
-from tests.sandbox.submit.conftest import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 

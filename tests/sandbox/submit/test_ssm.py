@@ -11,9 +11,9 @@ from launcher.model.job import JobState
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.slurm import Slurm
 from launcher.submit.ssm import SsmShell
-from tests.sandbox.submit.conftest import until
 from tests.sandbox.submit.test_ssh import archive_of
 from tests.stand_ins.run_command import Machine, served
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 HEAD_NODE = "i-0123456789abcdef0"

@@ -9,7 +9,7 @@ from launcher.submit.jobs import UnreachableError
 from launcher.submit.slurm import Slurm, log_name
 from launcher.workflow.run.follow import FIRST_LINE
 from launcher.workflow.run.submission_watch import PATIENCE_S, Mirror, RemoteWatch
-from tests.sandbox.submit.conftest import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 

@@ -7,7 +7,8 @@ from launcher.agent.checkpoint.confirmation import Answers, Question
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import ManifestError
-from tests.unit.agent.test_peers import fast, node, until  # noqa: F401  fixtures
+from tests.unit.agent.test_peers import fast, node  # noqa: F401  fixtures
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from launcher.agent.node import peers as peers_module
 from launcher.agent.node.notice import FAILURE, REBALANCE, SPOT, Notice
 from launcher.agent.node.peers import Peers, in_folder
 from launcher.agent.node.placement import Placement
+from tests.waiting import until
 
 
 def place(part, parts=2, session="r1.a1.7.0"):
@@ -46,13 +47,6 @@ def node(tmp_path):
     yield make
     for peers in made:
         peers.close()
-
-
-def until(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 class TestNotices:

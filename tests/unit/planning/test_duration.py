@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.agent.interval import daly_interval_s, overhead_fraction
-from launcher.catalog.training import load_hardware, load_training
+from launcher.catalog.training import load_training
 from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.planning import duration, flops, goodput
 from launcher.planning.shape import TrainingShape
+from tests.measured_runs import HARDWARE, job_shape
 
-HARDWARE = load_hardware()
 FACTS = load_training()
 
 
@@ -36,18 +36,7 @@ def shapes(draw):
 
 
 def job(label="H100-SXM", **changes):
-    chip, per_node = HARDWARE[label]
-    shape = TrainingShape(
-        params_b=8.0,
-        active_params_b=8.0,
-        layers=32,
-        hidden=4096,
-        accelerator=chip,
-        chips=4 * per_node,
-        chips_per_node=per_node,
-        global_batch_tokens=2_097_152.0,
-    )
-    return dataclasses.replace(shape, **changes)
+    return job_shape(label, **{"global_batch_tokens": 2_097_152.0} | changes)
 
 
 def ends(found):

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -10,13 +9,14 @@ from hypothesis import strategies as st
 
 from launcher.catalog.load import load
 from launcher.catalog.training import load_training
-from launcher.model.enums import Method, Precision, Recompute, Stack
+from launcher.model.enums import Precision, Stack
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
 from launcher.planning import throughput
 from launcher.planning.posterior import FARTHEST, discount, estimated_tokens_per_s, posterior
 from launcher.planning.shape import TrainingShape
 from launcher.planning.utilisation import spread
+from tests.measured_runs import measurement
 
 FACTS = load_training()
 H100 = load().accelerators["H100"]
@@ -35,31 +35,8 @@ SHAPE = TrainingShape(
 def measured(times: float, *, spread_of: float = 0.02, nodes: int = 2, **changes) -> Measurement:
     """A run that was so many times as fast as its estimate."""
     rate = times * estimated_tokens_per_s(replace(SHAPE, chips=8 * nodes), FACTS)
-    made = Measurement(
-        model="llama-3.1-8b",
-        params_b=8.03,
-        active_params_b=8.03,
-        method=Method.FULL,
-        precision=Precision.BF16,
-        recompute=Recompute.SELECTIVE,
-        stack=Stack.FRAMEWORK,
-        sequence_length=8192,
-        global_batch_tokens=None,
-        instance_type="p5.48xlarge",
-        accelerator="H100",
-        accelerators=8 * nodes,
-        nodes=nodes,
-        tokens_per_s=Range(low=rate * math.exp(-1.645 * spread_of), mid=rate, high=rate * math.exp(1.645 * spread_of)),
-        step_s=None,
-        checkpoint_write_s=None,
-        restore_s=None,
-        boot_s=None,
-        run="a/20261120T100000Z",
-        image=None,
-        revision=None,
-        measured_at=datetime(2026, 11, 20, tzinfo=UTC),
-        simulated=False,
-    )
+    around = Range(low=rate * math.exp(-1.645 * spread_of), mid=rate, high=rate * math.exp(1.645 * spread_of))
+    made = measurement(accelerators=8 * nodes, nodes=nodes, tokens_per_s=around)
     return replace(made, **changes)
 
 

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.catalog.training import TrainingDataError, facts_from, load_hardware, load_training
+from launcher.catalog.training import TrainingDataError, facts_from, load_training
 from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.instance_type import Accelerator
 from launcher.planning import utilisation
 from launcher.planning.shape import TrainingShape
+from tests.measured_runs import HARDWARE, job_shape
 
-HARDWARE = load_hardware()
 FACTS = load_training()
 UNHEARD_OF = Accelerator(
     name="Quark 1",
@@ -48,22 +48,8 @@ def shapes(draw):
     )
 
 
-def job(label="H100-SXM", **changes):
-    chip, per_node = HARDWARE[label]
-    shape = TrainingShape(
-        params_b=8.0,
-        active_params_b=8.0,
-        layers=32,
-        hidden=4096,
-        accelerator=chip,
-        chips=4 * per_node,
-        chips_per_node=per_node,
-    )
-    return dataclasses.replace(shape, **changes)
-
-
 def mid(label="H100-SXM", **changes):
-    return utilisation.estimate(job(label, **changes), FACTS).mid
+    return utilisation.estimate(job_shape(label, **changes), FACTS).mid
 
 
 @given(shapes())
@@ -137,7 +123,7 @@ def test_strong_scaling_costs_more_on_a_slow_network():
 
 
 def width(label, **changes):
-    found = utilisation.estimate(job(label, **changes), FACTS)
+    found = utilisation.estimate(job_shape(label, **changes), FACTS)
     return found.high / found.low
 
 
@@ -151,7 +137,7 @@ def test_where_the_data_are_thin_the_range_is_wide():
 
 
 def test_a_chip_nobody_has_heard_of_is_estimated_from_its_family_and_balance():
-    chip = job(accelerator=UNHEARD_OF)
+    chip = job_shape(accelerator=UNHEARD_OF)
     found = utilisation.estimate(chip, FACTS)
     assert utilisation.chip_traits(UNHEARD_OF, FACTS) is utilisation.UNKNOWN_CHIP
     assert 0.2 < found.mid < 0.7

@@ -1,36 +1,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
+from launcher.sandbox.cluster.specification import Queue
 from launcher.sandbox.slurm.files import SlurmPlaces, slurm_conf
+from tests.sandbox import slurm_cluster as cluster
 
-GROUP = NodeGroup(
-    queue="p5",
-    name="nodes",
-    instance_type="p5.48xlarge",
-    capacity_type="SPOT",
-    min_count=1,
-    max_count=2,
-    subnet_id="subnet-1",
-    security_groups=(),
-    efa=True,
-    placement_group=True,
-    cpus=192,
-    memory_mib=2097152,
-    gpus=8,
-    settings={"Sockets": "2", "CoresPerSocket": "48"},
-)
-SPEC = ClusterSpec(
-    name="demo",
-    head_instance_type="m5.large",
-    head_subnet_id="subnet-1",
-    head_security_groups=(),
-    queues=(Queue(name="p5", exclusive=True, settings={}), Queue(name="empty", exclusive=False, settings={})),
-    groups=(GROUP,),
-    settings=(("RequeueExit", "75"),),
-    tags={},
-    left_out=(),
-)
+GROUP = replace(cluster.GROUP, queue="p5", name="nodes")
+QUEUES = (Queue(name="p5", exclusive=True, settings={}), Queue(name="empty", exclusive=False, settings={}))
+SPEC = replace(cluster.SPEC, queues=QUEUES, groups=(GROUP,), settings=(("RequeueExit", "75"),))
 PLACES = SlurmPlaces(folder=Path("/sandbox/c0"), nodes=Path("/sandbox/c0/n"))
 
 

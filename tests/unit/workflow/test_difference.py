@@ -41,12 +41,6 @@ purchase: {option: on-demand, price_overrides: {p5.48xlarge/on-demand: "50"}}
 """
 
 
-@pytest.fixture(scope="module")
-def one_account():
-    with aws_account.served() as state:
-        yield state
-
-
 @pytest.fixture
 def account(one_account):
     aws_account.reset(one_account)

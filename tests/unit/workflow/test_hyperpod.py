@@ -79,9 +79,17 @@ class TestTrainingPlan:
         sagemaker.add_response("describe_training_plan", answer, {"TrainingPlanName": "p5-december"})
         refuse_unless_training_plan_fits(plan, session, NOW)
 
-    def test_one_that_fits_is_taken(self, plan, aws):
-        self.look(plan, aws, bought())
-        self.look(plan, aws, bought(Status="Active"))
+    def refused(self, plan, aws, answer):
+        """The codes of what refuses it."""
+        try:
+            self.look(plan, aws, answer)
+        except ImpossibleError as refusal:
+            return [each.code for each in refusal.findings]
+        return []
+
+    @pytest.mark.parametrize("status", ["Scheduled", "Active"])
+    def test_one_that_fits_is_taken(self, plan, aws, status):
+        assert self.refused(plan, aws, bought(Status=status)) == []
 
     @pytest.mark.parametrize(
         "changes, code",
@@ -112,7 +120,9 @@ class TestTrainingPlan:
         purchase = plan.request.purchase
         unsaid = replace(purchase.training_plan, starts_at=None, ends_at=None)
         asked = replace(plan.request, purchase=replace(purchase, training_plan=unsaid))
-        self.look(replace(plan, request=asked), aws, bought())
+        other = bought(StartTime=datetime(2026, 12, 2, 11, 30, tzinfo=UTC))
+        assert self.refused(plan, aws, other) == ["training-plan-window"]
+        assert self.refused(replace(plan, request=asked), aws, other) == []
 
     def test_one_that_is_not_there_is_said(self, plan, aws):
         session, sagemaker, _ = aws

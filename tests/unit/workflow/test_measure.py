@@ -2,14 +2,12 @@
 
 import json
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from launcher.catalog.load import load
 from launcher.cli.app import main
-from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
 from launcher.records import run_folder
@@ -22,6 +20,7 @@ from launcher.records.measurements import (
 )
 from launcher.workflow.measure.from_run import UnmeasuredError, measurement_of
 from launcher.workflow.measure.keep import keep_measurement
+from tests.measured_runs import measurement
 
 CATALOG = load()
 PLAN = {
@@ -119,32 +118,7 @@ def slipway(monkeypatch, capsys):
 
 
 def measured(**changes) -> Measurement:
-    made = Measurement(
-        model="llama-3.1-8b",
-        params_b=8.03,
-        active_params_b=8.03,
-        method=Method.FULL,
-        precision=Precision.BF16,
-        recompute=Recompute.SELECTIVE,
-        stack=Stack.FRAMEWORK,
-        sequence_length=8192,
-        global_batch_tokens=1e6,
-        instance_type="p5.48xlarge",
-        accelerator="H100",
-        accelerators=16,
-        nodes=2,
-        step_s=10.0,
-        checkpoint_write_s=None,
-        restore_s=2.0,
-        boot_s=None,
-        run="tiny/20261120T120000Z",
-        image=None,
-        revision="abc",
-        tokens_per_s=Range(low=99_000.0, mid=100_000.0, high=101_000.0),
-        measured_at=datetime(2026, 11, 20, tzinfo=UTC),
-        simulated=False,
-    )
-    return replace(made, **changes)
+    return measurement(**{"global_batch_tokens": 1e6, "step_s": 10.0, "restore_s": 2.0, "revision": "abc"} | changes)
 
 
 class TestFromRun:

@@ -11,14 +11,13 @@ from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.cli.app import main
 from launcher.model.document import document
-from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.errors import ImpossibleError
-from launcher.model.measurement import Measurement
 from launcher.model.money import Range
 from launcher.records.measurements import FILE, add_measurement
 from launcher.submit.jobs import UnreachableError
 from launcher.workflow.measure.spike import SpikePlans
 from launcher.workflow.run.sated import Sated
+from tests.measured_runs import measurement
 
 CATALOG = load()
 TRAIN = {"model": "llama-3.1-8b", "tokens_b": 2.0, "sequence_length": 8192, "runs": 24}
@@ -117,35 +116,17 @@ class TestEnough:
         assert said == ["the head node is silent; asked again", "step 20: enough is measured, the job is cancelled"]
 
     def test_without_a_wish_nothing_is_asked(self):
-        Sated(enough=None, watch=None, folder=None, tell=None).check(Follower())
+        watch, follower = Watch(), Follower()
+        follower.step = 20
+        sated = Sated(enough=None, watch=watch, folder=None, tell=None)
+        sated.check(follower)
+        assert (sated.asked_at, sated.over, watch.source.asked) == (None, False, [])
 
 
 def measured(name, accelerator, chips, rate):
-    return Measurement(
-        model="llama-3.1-8b",
-        params_b=8.03,
-        active_params_b=8.03,
-        method=Method.FULL,
-        precision=Precision.BF16,
-        recompute=Recompute.SELECTIVE,
-        stack=Stack.FRAMEWORK,
-        sequence_length=8192,
-        global_batch_tokens=None,
-        instance_type=name,
-        accelerator=accelerator,
-        accelerators=chips,
-        nodes=1,
-        tokens_per_s=Range(low=rate * 0.98, mid=rate, high=rate * 1.02),
-        step_s=None,
-        checkpoint_write_s=None,
-        restore_s=None,
-        boot_s=None,
-        run=f"{name}/1",
-        image=None,
-        revision=None,
-        measured_at=datetime(2026, 11, 20, tzinfo=UTC),
-        simulated=False,
-    )
+    rates = Range(low=rate * 0.98, mid=rate, high=rate * 1.02)
+    machine = {"instance_type": name, "accelerator": accelerator, "accelerators": chips, "nodes": 1}
+    return measurement(**machine, tokens_per_s=rates, run=f"{name}/1")
 
 
 class TestCompare:

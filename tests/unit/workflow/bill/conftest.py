@@ -71,12 +71,6 @@ def billed_run(tmp_path, monkeypatch, quotes):
     return make
 
 
-@pytest.fixture(scope="package")
-def one_account():
-    with aws_account.served() as state:
-        yield state
-
-
 @pytest.fixture
 def account(one_account, monkeypatch):
     """An account whose credentials the command has; botocore does not wait before it tries again."""

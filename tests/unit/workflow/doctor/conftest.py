@@ -24,12 +24,6 @@ METRIC: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="package")
-def one_account():
-    with aws_account.served() as state:
-        yield state
-
-
 @pytest.fixture
 def account(one_account, monkeypatch):
     """An account that is ready: bootstrapped, with quotas of 10,000 and rights; botocore does not wait."""

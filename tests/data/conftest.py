@@ -1,1 +1,0 @@
-"""The shipped catalog, as every data test sees it."""

@@ -1,1 +1,0 @@
-"""The shipped catalog, without a cache beside it."""
