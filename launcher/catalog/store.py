@@ -144,7 +144,7 @@ class Store:
 
     @cached_property
     def bill_items(self) -> Mapping[Place, list[TierRow]]:
-        """Everything around the accelerators; region `*` holds everywhere."""
+        """All that is billed beside the accelerators; region `*` holds everywhere."""
         index: dict[Place, list[TierRow]] = {}
         for row in self._rows(tables.BILL_ITEMS):
             index.setdefault((row[0], row[1]), []).append(TierRow._make(row[2:]))

@@ -26,4 +26,4 @@ class SpikeResult:
     measured: tuple[Spiked, ...]
     unmeasured: tuple[tuple[str, str], ...]
     left: tuple[str, ...] = ()
-    """Lines of what it made and could not remove: what stands, what that costs an hour, and the command."""
+    """Lines of what it made and could not remove: what is still there, what that costs an hour, and the command."""

@@ -89,7 +89,7 @@ def _of_own_clusters(request: PlanRequest, place: Place, instances: Mapping[str,
 
 
 def _unused(request: PlanRequest) -> Iterator[Finding]:
-    """Keys that neither a cluster of one's own nor one that stands has a use for."""
+    """Keys that neither a cluster of one's own nor one that exists has a use for."""
     if request.target.ssh_host is not None:
         message = f"a Kubernetes cluster has no head node, got {request.target.ssh_host}"
         yield error("eks-unused", "target.ssh_host", message, "drop it; target.context names the way in")

@@ -55,7 +55,7 @@ def machine_findings(
         return (error("unknown-instance-type", "target", message),)
     found = list(refused(plan.request, place, instances))
     if place.option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is None:
-        message = "instances of a training plan need the ARN of the plan that was bought"
+        message = "instances of a training plan need the ARN of the one that was bought"
         found.append(error("plan-without-arn", "purchase.training_plan", message, "give purchase.training_plan.arn"))
     return tuple(found)
 

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
 """Counts the pods that use a cluster's machines, or wait for them: the guard asks before it ends machines as idle.
 
-The guard itself stands outside the cluster's network, where a private API does not answer; the function that installs
-the chart stands inside, and is let in. Standard library alone.
+The guard itself runs outside the cluster's network, where a private API does not answer; the function that installs
+the chart runs inside, and is let in. Standard library alone.
 """
 
 import base64

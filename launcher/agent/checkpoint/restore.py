@@ -28,7 +28,7 @@ _HASHERS = min(4, max(2, (os.cpu_count() or 1) // 2))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """A checkpoint that stands on the node again.
+    """A checkpoint that is on the node again.
 
     Attributes:
         folder: Where.

@@ -3,7 +3,7 @@
 Nothing is deleted here: a lifecycle rule cannot express "never the newest", a tag can. The newest whole checkpoint is
 never tagged, and nothing that it points to. Why a tag an object, and no rule a prefix: docs/decisions/0005.
 
-Here stands what is superseded; `tagging` does it. A look lists the folders of the steps, and of each step that is
+Here is what is superseded; `tagging` does it. A look lists the folders of the steps, and of each step that is
 superseded and not done with its objects: the requests follow what there is to tag, not what the store holds. A step in
 which a look has found nothing left to tag is done with, but for what newer ones share with it; `superseded.json`
 remembers that over the lives of the job.

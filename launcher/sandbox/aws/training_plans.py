@@ -1,7 +1,7 @@
 """SageMaker's training plans, which moto lacks.
 
-Emulated: plans that were bought, put here by `make_stand_ins`; DescribeTrainingPlan of them, with the instances that
-clusters have of each. Not emulated: offerings, the purchase, and that instances come and go with the plan's window.
+Emulated: ones that were bought, put here by `make_stand_ins`; DescribeTrainingPlan of them, with the instances that
+clusters have of each. Not emulated: offerings, the purchase, and that instances come and go with the window.
 """
 
 from collections import defaultdict

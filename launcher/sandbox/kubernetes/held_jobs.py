@@ -25,14 +25,14 @@ def held_back(document: Object) -> Object:
 
 
 def refuse_unqueued(document: Object, namespace: Mapping[str, str]) -> None:
-    """Go on with what names a queue, or stands where none has to be named.
+    """Go on with what names a queue, or lies where none has to be named.
 
     As the policy of HyperPod's task governance has it (awslabs/ai-on-sagemaker-hyperpod, pre-flight checks, and one
     account of 2026-10): pods are asked too, unless they are those of HyperPod's training operator.
 
     Args:
         document: a new object.
-        namespace: the labels of where it would stand.
+        namespace: the labels of where it would lie.
 
     Raises:
         RefusedError: it names no queue where each has to.

@@ -1,6 +1,6 @@
 """The Kubernetes of one EKS cluster in the sandbox: its API, and the machines of its node groups.
 
-It stands beside the clusters with Slurm (launcher/sandbox/cluster/registry.py) and answers what they answer. A spot
+It is beside the clusters with Slurm (launcher/sandbox/cluster/registry.py) and answers what they answer. A spot
 notice drains its node, as managed node groups do (EKS user guide, managed node groups, Spot capacity type).
 """
 

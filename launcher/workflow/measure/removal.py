@@ -19,7 +19,7 @@ from launcher.workflow.deploy.down import Subject, survey, take_down
 def remove_made(
     runs: Iterable[RunFolder], begun: datetime, catalog: Catalog, environment: Mapping[str, str], tell: Tell
 ) -> tuple[str, ...]:
-    """Remove the clusters of a spike's runs; what stands all the same, with what it costs and how to remove it.
+    """Remove the clusters of a spike's runs; what is left all the same, with what it costs and how to remove it.
 
     A cluster that was there before the spike began is left: somebody else's may have the same name.
 
@@ -38,7 +38,7 @@ def remove_made(
 def _removed(
     plan: Plan, begun: datetime, catalog: Catalog, environment: Mapping[str, str], tell: Tell
 ) -> tuple[str, ...]:
-    """Remove one cluster with its checkpoints; lines of what stands all the same, none where it is gone."""
+    """Remove one cluster with its checkpoints; lines of what is left all the same, none where it is gone."""
     name, region = plan.cluster_name, plan.place.region
     session = Session(environment=environment, region=region)
     asked = Subject(cluster=name, region=region, network=plan.request.network.name)

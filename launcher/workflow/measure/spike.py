@@ -188,7 +188,7 @@ def spike(
 def _removed_after(
     made: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions, left: list[str]
 ) -> Iterator[None]:
-    """One spike, after which nothing that it made stands: a sandbox ends by itself, a cluster of others is not its own.
+    """One spike, after which nothing it made is left: a sandbox ends by itself, a cluster of others is not its own.
 
     Args:
         made: its plan.
@@ -210,7 +210,7 @@ def _removed_after(
 
 
 def _remove(made: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions) -> tuple[str, ...]:
-    """Remove what a spike has made; lines of what stands all the same."""
+    """Remove what a spike has made; lines of what is left all the same."""
     if options.sandbox:
         return ()
     return remove_made(_folders(made.name, options.root, begun), begun, catalog, options.environment, options.tell)

@@ -133,7 +133,7 @@ def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | S
     """
     request, catalog = asked(path, now, options)
     if request.workload.serve is not None:
-        # Loaded for serving plans alone: a training plan pays nothing for it.
+        # Loaded for serving alone: a plan for training pays nothing for it.
         from launcher.workflow.quote.compare_serving import compare_serving
 
         return compare_serving(path, request, catalog, now, options)

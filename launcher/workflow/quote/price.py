@@ -58,7 +58,7 @@ def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datet
         ImpossibleError: no candidate is left, with every finding.
     """
     if request.workload.serve is not None:
-        # Loaded for serving plans alone: a training plan pays nothing for it.
+        # Loaded for serving alone: a plan for training pays nothing for it.
         from launcher.workflow.quote.serving import price_serving
 
         return price_serving(path, request, catalog, now, options)

@@ -118,7 +118,7 @@ def _stack(plan: Plan, session: Session) -> StackState | None:
 
 
 def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
-    """What EKS calls the cluster that a plan names; a HyperPod cluster stands on one of its own name.
+    """What EKS calls the cluster that a plan names; a HyperPod cluster runs on one of its own name.
 
     Args:
         plan: names it.

@@ -111,7 +111,7 @@ class Fallback:
             priced, rank, quoted = following
 
     def _leave(self, plan: Plan) -> None:
-        """Take note of a cluster of the plan's own that stands without a job."""
+        """Take note of a cluster of the plan's own that is billed without a job."""
         if deploys(plan):
             self.left.append(plan)
 
