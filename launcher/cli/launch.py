@@ -50,6 +50,10 @@ def launch(
     Where the plan names a cluster (target.cluster) or a head node (target.ssh_host), nothing is deployed: the job goes
     there. Ctrl-C stops following; the job goes on.
 
+    A job that the guard in the account has stopped at budget.stop_at_usd ends with 6. To go on, raise the sum in the
+    plan file and launch it again: machines that the guard has ended come back, the count goes on, and the job resumes
+    from its newest whole checkpoint.
+
     Of a serving plan the endpoint is deployed as by slipway deploy, and then sent one real request of its kind.
     """
     asked = options.price_options(

@@ -34,6 +34,9 @@ def status(
     """Ask the cluster for the state of a plan's newest run: its job, attempts, steps, checkpoints.
 
     While the job runs: tokens a second, when it will be done, what it has cost and will have cost, beside the quote.
+    "stopped" is a job that the guard ended at budget.stop_at_usd, with the step that it can go on from.
+
+    Of the plan's runs that are over it is asked how long their nodes stayed: later quotes learn from it.
     """
     if json and watch:
         raise UnreadableInputError("--watch goes on and --json is one object", hint="ask for one of them")
