@@ -9,6 +9,7 @@ from launcher.model.meter import Meter
 from launcher.records.command_record import KILLED
 from launcher.records.run_state import RunState
 from launcher.records.submission import Submission
+from launcher.workflow.deploy.verify import STORE_STACK
 from launcher.workflow.run.status import NOT_SUBMITTED
 
 
@@ -25,7 +26,9 @@ def page(found: RunState, width: int) -> list[str]:
         lines += [piece for line in _killed(found) for piece in wrapped(f"  {line}", width)]
     elif found.status == NOT_SUBMITTED and found.stacks:
         exists = f"deployed by this run, and billed while they exist{_stacks(found)}"
-        ways = (exists, "slipway cost says what they cost an hour", f"slipway down {found.name} removes them")
+        # What is left after slipway down is what it keeps unless it is told not to.
+        erase = " --checkpoints" if all(each.endswith(f"-{STORE_STACK}") for each in found.stacks) else ""
+        ways = (exists, "slipway cost says what they cost an hour", f"slipway down {found.name}{erase} removes them")
         lines += [piece for line in ways for piece in wrapped(f"  {line}", width)]
     elif found.status != NOT_SUBMITTED:
         lines.append(f"  a run that is over; slipway report {found.name} shows what it came to")

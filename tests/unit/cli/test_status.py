@@ -95,9 +95,20 @@ def test_stacks_of_a_run_without_a_job_are_those_that_exist(deployed, slipway, m
         assert found["stack_states"] == {"slipway-tiny-gpt-training": "CREATE_COMPLETE"}
         _, out, _ = slipway("status", "tiny-gpt")
         assert "slipway-tiny-gpt-training CREATE_COMPLETE" in " ".join(out.split())
+        assert "slipway down tiny-gpt removes them" in out
         client.delete_stack(StackName="slipway-tiny-gpt-training")
         _, out, _ = slipway("status", "tiny-gpt")
         assert "billed" not in out
+
+
+def test_checkpoints_that_slipway_down_has_left_go_with_a_word_of_their_own(deployed, slipway, monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        client = boto3.client("cloudformation", region_name=deployed)
+        client.create_stack(StackName="slipway-tiny-gpt-checkpoints", TemplateBody=TEMPLATE)
+        _, out, _ = slipway("status", "tiny-gpt")
+    assert "slipway down tiny-gpt --checkpoints removes them" in out
 
 
 def test_without_credentials_they_are_those_that_the_folder_names(deployed, slipway):
