@@ -1,9 +1,10 @@
 """Words of the command line into values, for the kinds of parameter that this program has, without loading Pydantic.
 
 Typer turns every word into a value by Pydantic, whose import takes as long as pricing a plan does. Flags, text, paths,
-whole numbers and parameters with a parser of their own need none of it; the others are left to Typer.
+numbers and parameters with a parser of their own need none of it; the others are left to Typer.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -77,19 +78,22 @@ def _parser(descriptor: Any) -> Parser | None:
     if annotation in (bool, str, list[str]):
         # A flag is true, false or not given; no word is ever read for one.
         return str if annotation == list[str] else annotation
-    if annotation is Path and not (info.exists or info.resolve_path or info.allow_dash):
+    if annotation in (Path, list[Path]) and not (info.exists or info.resolve_path or info.allow_dash):
         return Path
-    if annotation is int:
-        return lambda word: _whole(word, info.min, info.max)
+    if annotation in (int, float):
+        return lambda word: _number(word, annotation, info.min, info.max)
     return None
 
 
-def _whole(word: str, low: float | None, high: float | None) -> int:
-    """A whole number within its bounds."""
+def _number(word: str, kind: type[int] | type[float], low: float | None, high: float | None) -> float:
+    """A number within its bounds, whole where it is to be."""
     try:
-        value = int(word)
+        value = kind(word)
+        if not math.isfinite(value):
+            raise ValueError(word)
     except ValueError as problem:
-        raise typer.BadParameter(f"{word!r} is not a whole number.") from problem
+        what = "whole number" if kind is int else "number"
+        raise typer.BadParameter(f"{word!r} is not a {what}.") from problem
     if (low is not None and value < low) or (high is not None and value > high):
         bounds = f"at least {low}" if high is None else f"{low} to {high}"
         raise typer.BadParameter(f"{word} is not in the range: {bounds}.")

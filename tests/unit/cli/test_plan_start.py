@@ -1,6 +1,7 @@
 """One command loads what it needs and no more, and its words are read without Pydantic."""
 
 import json
+import os
 import subprocess
 import sys
 from decimal import Decimal
@@ -58,11 +59,12 @@ def made(**changes: Any) -> dict[str, object]:
         file: Path,
         name: str = "none",
         count: int = typer.Option(1, min=1, max=9),
+        hours: float | None = typer.Option(None, min=0),
         usd: Decimal = typer.Option("1", parser=Decimal),
         loud: bool = False,
         many: list[str] = typer.Option([]),
     ) -> None:
-        got.update(file=file, name=name, count=count, usd=usd, loud=loud, many=many)
+        got.update(file=file, name=name, count=count, hours=hours, usd=usd, loud=loud, many=many)
 
     command = get_command(app)
     lighten(command)
@@ -71,25 +73,52 @@ def made(**changes: Any) -> dict[str, object]:
 
 
 def test_words_become_values_of_their_kind() -> None:
-    words = ["a/b", "--name", "x", "--count", "3", "--usd", "2.50", "--loud", "--many", "p", "--many", "q"]
+    words = ["a/b", "--name", "x", "--count", "3", "--hours", "0.5", "--usd", "2.50", "--loud", "--many", "p", "--many", "q"]
     assert made(words=words) == {
         "file": Path("a/b"),
         "name": "x",
         "count": 3,
+        "hours": 0.5,
         "usd": Decimal("2.50"),
         "loud": True,
         "many": ["p", "q"],
     }
     assert made(words=["a"])["count"] == 1
+    assert made(words=["a"])["hours"] is None
 
 
-@pytest.mark.parametrize("words", [["a", "--count", "x"], ["a", "--count", "0"], ["a", "--count", "10"], []])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["a", "--count", word] for word in ("x", "0", "10", "1.5")),
+        *(["a", "--hours", word] for word in ("x", "-0.1", "nan", "inf")),
+        [],
+    ],
+)
 def test_words_of_the_wrong_kind_are_refused_by_their_name(words: list[str]) -> None:
     refusal: Any
     with pytest.raises(command_line._USAGE_ERROR) as refusal:
         made(words=words)
     assert refusal.value.exit_code == 2
-    assert refusal.value.param.name == ("count" if words else "file")
+    assert refusal.value.param.name == (words[1].removeprefix("--") if words else "file")
+
+
+@pytest.mark.parametrize("line", ["slipway launch plan.yaml --region us-", "slipway portfolio plan"])
+def test_what_follows_on_a_line_is_told_without_pydantic_or_the_catalog(line: str) -> None:
+    script = (
+        "import atexit, sys; sys.argv = ['slipway']\n"
+        "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))\n"
+        "from launcher.cli.app import main\n"
+        "main()\n"
+    )
+    shell = {"_SLIPWAY_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, **shell}, capture_output=True, text=True, check=False
+    )
+    loaded = done.stderr.split()
+    assert done.returncode == 0
+    assert "launcher.cli.completion" in loaded
+    assert not {"pydantic", "rich.console", "launcher.catalog.catalog", "launcher.plan_file"} & set(loaded)
 
 
 def test_a_value_that_is_one_already_stays() -> None:
