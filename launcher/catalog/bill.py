@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
@@ -11,12 +11,13 @@ from launcher.catalog.store import Store, TierRow
 from launcher.catalog.tables import BILL_ITEMS, FREE, read_cells
 from launcher.model.enums import Basis
 from launcher.model.money import Price, Tier, Unpriced
+from launcher.model.record import record
 
 REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 """A region's own code, which the Key Management Service has before its usage types."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class UsageType:
     """What AWS's Price List calls a bill item: a service's usage type, without the region's prefix; "" for any.
 

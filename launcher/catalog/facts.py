@@ -1,7 +1,7 @@
 """Chips, instance types, regions and models from the shipped files."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from types import MappingProxyType
@@ -11,11 +11,12 @@ from launcher.catalog.tables import read_cells, read_rows
 from launcher.model.enums import Basis
 from launcher.model.instance_type import Accelerator, InstanceType, TrainingStack
 from launcher.model.model_spec import ModelSpec
+from launcher.model.record import record
 
 Cells = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Region:
     """An AWS region: its name in the console, its partition, the zone ids known in it (none: not known)."""
 
@@ -27,7 +28,7 @@ class Region:
     """Local zones with accelerators: zone ids, or names where only those are known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class UnavailableType:
     """A name people ask for that cannot be had, with the reason."""
 

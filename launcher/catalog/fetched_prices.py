@@ -4,7 +4,6 @@ A cache beside the snapshot has the snapshot's files (`tables`); a rate is one p
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from itertools import product
@@ -16,6 +15,7 @@ from launcher.catalog.selector import SAGEMAKER, Key, rate_of, usd_of, zoned_row
 from launcher.catalog.store import Store, Terms, Zoned
 from launcher.catalog.tables import Table
 from launcher.model.enums import Basis, Payment, SavingsPlanKind
+from launcher.model.record import record
 
 TABLES: Mapping[str, Table] = {
     "on-demand": tables.ON_DEMAND,
@@ -60,7 +60,7 @@ JUMP = Decimal("0.5")
 """A price that moved by more than this share of the old one is shown after a refresh: a choice of this project."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FetchedPrice:
     """One price, USD per instance-hour, as AWS gave it; `source` is the id of a public file, empty for an API."""
 
@@ -70,7 +70,7 @@ class FetchedPrice:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FetchedBand:
     """The Spot Instance Advisor's word on one type in one region: its band (0 to 4) and saving, as of a day."""
 
@@ -87,7 +87,7 @@ class FetchedBand:
         return (*where, self.as_of.isoformat(), "aws-spot-advisor")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FetchedItem:
     """One band of quantity of a bill item: USD per `unit` from `start` to `end` (None: without end) in a month.
 
@@ -110,7 +110,7 @@ class FetchedItem:
         return (self.item, self.region, self.unit, *tier, plain(self.usd), *origin)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Refusal:
     """A price that AWS gave and that is not taken, with the reason: a zero, another currency."""
 
@@ -118,7 +118,7 @@ class Refusal:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Unmatched:
     """A bill item that an answer held no price of, or several that differ: the older one stays in use."""
 
@@ -127,7 +127,7 @@ class Unmatched:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Answer:
     """What one question to AWS brought: rates of compute, bands of spot interruptions, bands of bill items.
 
@@ -148,7 +148,7 @@ class Answer:
         return len(self.rates) + len(self.bands) + len(self.items)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Move:
     """A price that jumped, or is gone (`after` None): USD per instance-hour before and after, and when it was read."""
 

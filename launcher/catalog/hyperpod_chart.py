@@ -4,15 +4,15 @@ data/hyperpod_chart.toml    commit, addresses and digests, with where they were 
 """
 
 import tomllib
-from dataclasses import dataclass
 from functools import lru_cache
 
 from launcher.catalog.tables import SNAPSHOT
+from launcher.model.record import record
 
 CHART, SUBCHART, LAYER = "chart", "subchart", "layer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PinnedFile:
     """A public file: its name in the cache, its address, its SHA-256 where its publisher keeps its bytes.
 
@@ -26,7 +26,7 @@ class PinnedFile:
     chart: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ChartPins:
     """The chart and what installs it.
 

@@ -1,7 +1,7 @@
 """The price rows themselves, for a person to read: current ones, history, and those that price nothing."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Literal
@@ -13,6 +13,7 @@ from launcher.catalog.selector import PARITY, SAGEMAKER, UNSTATED, Key, usd_of, 
 from launcher.catalog.store import Store
 from launcher.catalog.tables import FREE
 from launcher.model.enums import Basis, Market, Payment, PurchaseOption
+from launcher.model.record import record
 
 SPOT_RANGE = "spot-range"
 BILL_ITEM = "bill-item"
@@ -30,7 +31,7 @@ KINDS = (
 """What a listing can be narrowed to: the purchase options that have rows, and the kinds that are none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PriceRow:
     """One row. `usd` is None where the row says why there is no price; `current` marks the rows that price candidates.
 
@@ -62,7 +63,7 @@ class PriceRow:
         return Key(self.kind, self.name, self.region, self.zone, self.detail, self.term_years or 0, self.payment)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PriceChange:
     """What became of one price between two days; `before` is None for a new one, `after` for one that is gone."""
 

@@ -1,12 +1,12 @@
 """What is known of the spot market: the range in a region, the advisor's band, and whether a row is an offer at all."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
 
 from launcher.catalog.store import BandRow, Row, Store
 from launcher.model.enums import Basis, Market
 from launcher.model.money import Price
+from launcher.model.record import record
 
 TOLERANCE_USD = 0.0001
 """How far a spot price may lie from the floor: it is rounded to four places, on-demand prices to five or six."""
@@ -21,7 +21,7 @@ _BANDS: tuple[tuple[int, int | None], ...] = ((0, 5), (5, 10), (10, 15), (15, 20
 """Percent of instances interrupted in a month, by the band's number in the Spot Advisor's data."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SpotRange:
     """Lowest, average and highest spot price of a type in one region: context, without a zone, so not an offer."""
 
@@ -30,7 +30,7 @@ class SpotRange:
     high: Price | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class InterruptionBand:
     """How often AWS says a type was interrupted in a region over the last month, in percent of its instances.
 

@@ -6,11 +6,11 @@ resources the rest is allowed, is decided in data/permissions/*.toml.
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from launcher.catalog.tables import SNAPSHOT, read_cells
+from launcher.model.record import record
 
 HANDLERS = "permissions/handlers.csv"
 _FILES = ("policies", "person", "boundary", "roles")
@@ -19,7 +19,7 @@ Conditions = Mapping[str, Mapping[str, tuple[str, ...]]]
 """Values by condition key, by operator."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StatementFacts:
     """One statement: the patterns of the handlers' actions that it takes, and the actions that no handler names.
 
@@ -40,7 +40,7 @@ class StatementFacts:
         return any(fnmatchcase(action, pattern) for pattern in self.patterns)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PolicyFacts:
     """One policy: what it holds, in words, and the resource types whose handlers it lets work."""
 
@@ -50,7 +50,7 @@ class PolicyFacts:
     statements: tuple[StatementFacts, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Omission:
     """Actions of some types' handlers that are not allowed, and why the stacks do without."""
 
@@ -63,7 +63,7 @@ class Omission:
         return resource_type in self.types and any(fnmatchcase(action, pattern) for pattern in self.patterns)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Permissions:
     """All policies, what is left out, and the actions of every type's handlers."""
 

@@ -1,19 +1,19 @@
 """Service quotas by what uses them: their names and codes from the shipped file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from launcher.catalog.store import Store
 from launcher.catalog.tables import read_cells
 from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.record import record
 
 ANY_TYPE = "ml.*"
 """In a quota's name, where there is one for each of SageMaker's instance types."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class QuotaName:
     """One quota of Service Quotas.
 

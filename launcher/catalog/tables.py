@@ -7,7 +7,6 @@ beside it have the same files. `zone` is a zone id (spot), a local zone's name, 
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal, InvalidOperation
 from io import StringIO
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from launcher.model.enums import Basis, SavingsPlanKind
 from launcher.model.errors import UnreadableInputError
+from launcher.model.record import record
 
 SNAPSHOT = Path(__file__).parent / "data"
 """The folder of the shipped files."""
@@ -29,7 +29,7 @@ FREE = "free"
 """Written instead of a price where AWS charges nothing; a zero is never written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Table:
     """One file: its path in a catalog folder and its columns; the first `keys` of them order the rows."""
 

@@ -89,11 +89,10 @@ def _number(word: str, kind: type[int] | type[float], low: float | None, high: f
     """A number within its bounds, whole where it is to be."""
     try:
         value = kind(word)
-        if not math.isfinite(value):
-            raise ValueError(word)
-    except ValueError as problem:
-        what = "whole number" if kind is int else "number"
-        raise typer.BadParameter(f"{word!r} is not a {what}.") from problem
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise typer.BadParameter(f"{word!r} is not a {'whole number' if kind is int else 'number'}.")
     if (low is not None and value < low) or (high is not None and value > high):
         bounds = f"at least {low}" if high is None else f"{low} to {high}"
         raise typer.BadParameter(f"{word} is not in the range: {bounds}.")

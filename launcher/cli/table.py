@@ -2,7 +2,8 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from launcher.model.record import record
 
 INDENT = "  "
 RULE = "─"
@@ -10,7 +11,7 @@ GAPS = (2, 1)
 LEAST_TEXT = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Column:
     """One column.
 

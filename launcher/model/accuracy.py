@@ -1,15 +1,15 @@
 """Quoted against measured, of one's own runs."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import Decimal
 
 from launcher.model.money import Range, UsdRange
+from launcher.model.record import record
 
 NEAR = 1.25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunAccuracy:
     """One run: what its quote said, and what came of it; None where one of the two is not known.
 
@@ -67,7 +67,7 @@ class RunAccuracy:
         return self.quoted_usd.low <= self.usd <= self.quoted_usd.high
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Accuracy:
     """How many of some ratios are known, within 0.8 to 1.25, and inside the quoted range; fractions."""
 

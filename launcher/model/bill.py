@@ -1,10 +1,11 @@
 """What AWS billed for a run, beside what was quoted: rows of a bill, and the lines they are compared by."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
+
+from launcher.model.record import record
 
 
 class ChargeKind(StrEnum):
@@ -55,7 +56,7 @@ class BilledRow(NamedTuple):
         return self.usd if upfront is Upfront.PAID else self.spread_usd
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class QuotedLine:
     """Lines of a quote that AWS bills as one usage type.
 
@@ -74,7 +75,7 @@ class QuotedLine:
     takes_fees: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ComparedLine:
     """A line of the quote beside what was billed for it.
 
@@ -135,7 +136,7 @@ def floor(moment: datetime, span: timedelta) -> datetime:
     return day + ((moment - day) // span) * span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BilledRun:
     """The bill of one run beside its quote.
 

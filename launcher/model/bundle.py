@@ -1,9 +1,11 @@
 """Rendered text: files that can be read and that nothing has executed yet."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from launcher.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RenderedFile:
     """One file: its path in the bundle (POSIX, relative), its text, and whether it is a program."""
 
@@ -12,7 +14,7 @@ class RenderedFile:
     executable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Bundle:
     """All files of one plan, in the order they are shown; `digest` is the plan's."""
 

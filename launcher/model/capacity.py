@@ -1,11 +1,11 @@
 """Capacity that can be had at this moment: for sale or held, and what it costs to finish there."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
 from launcher.model.money import UsdRange
+from launcher.model.record import record
 
 
 class OfferKind(StrEnum):
@@ -23,7 +23,7 @@ BOUGHT = (OfferKind.CAPACITY_BLOCK, OfferKind.EXTENSION, OfferKind.TRAINING_PLAN
 """Kinds that are paid before they are there, and never paid back."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CapacityWish:
     """What is asked for: an EC2 type, how many, for how many hours, not before `earliest` and over by `latest`."""
 
@@ -39,7 +39,7 @@ class CapacityWish:
         return f"{self.count} x {self.instance_type} for {self.hours} h"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CapacityOffer:
     """Some instances of one type in one place, as AWS offers or holds them.
 
@@ -69,7 +69,7 @@ class CapacityOffer:
         return (self.ends_at - self.starts_at).total_seconds() / 3600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class JudgedOffer:
     """An offer with what finishing the job there takes: dollars in all, None with the reason in `note`, and the wait.
 

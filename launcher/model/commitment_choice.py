@@ -1,15 +1,15 @@
 """What to commit to for several plans: their demand by the hour, and what each instrument would save of it."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from launcher.model.calendar import MONTHS_A_YEAR
 from launcher.model.enums import Payment, TargetKind
+from launcher.model.record import record
 from launcher.model.target import target_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Load:
     """A part of a plan's demand: dollars an hour on demand while it runs, and the share of all hours that it does.
 
@@ -37,7 +37,7 @@ class Load:
         return target_of(self.target).managed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CommitmentOption:
     """One commitment: an instrument at a term and a payment, for a level of demand.
 
@@ -64,7 +64,7 @@ class CommitmentOption:
     marginal: tuple[tuple[Decimal, Decimal], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CommitmentChoice:
     """The demand of several plans, every commitment to it, the best first, and the one to take.
 

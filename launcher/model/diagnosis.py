@@ -1,7 +1,8 @@
 """What an examination of an account found before a plan is launched in it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from launcher.model.record import record
 
 
 class Outcome(StrEnum):
@@ -13,7 +14,7 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Check:
     """One thing that was looked at.
 
@@ -28,7 +29,7 @@ class Check:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Diagnosis:
     """All checks of a plan, or of an account alone where `name` is None, in the order they are shown."""
 

@@ -1,11 +1,11 @@
 """A SageMaker endpoint with everything decided, and the rules that its stack, its checks and its price share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from launcher.model.enums import Rollout
 from launcher.model.instance_type import InstanceType
+from launcher.model.record import record
 from launcher.model.schedule import ScheduledRange
 from launcher.model.workload import ServingWorkload
 
@@ -35,7 +35,7 @@ class EndpointMode(StrEnum):
     ASYNCHRONOUS = "asynchronous"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Endpoint:
     """One endpoint.
 

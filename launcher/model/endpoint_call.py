@@ -1,13 +1,13 @@
 """An endpoint that is there, what it answered to one request, and what many requests measured."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from launcher.model.endpoint import EndpointMode
+from launcher.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ServedEndpoint:
     """An endpoint as its stack's outputs name it.
 
@@ -28,7 +28,7 @@ class ServedEndpoint:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EndpointState:
     """An endpoint as SageMaker describes it; `reason` is empty where it gives none."""
 
@@ -38,7 +38,7 @@ class EndpointState:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Reply:
     """One answer: tokens, seconds to the first of them (None where they come together) and to the last."""
 
@@ -57,7 +57,7 @@ class Reply:
         return (self.output_tokens - 1) / (self.whole_s - self.first_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LoadStep:
     """What so many requests at once measured over a while; percentiles in seconds, None without an answer."""
 
@@ -83,7 +83,7 @@ class LoadStep:
         return self.input_tokens / answered, self.output_tokens / answered
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LoadSetting:
     """What a load test was sent to: the plan that its endpoint was deployed from, with its layout.
 
@@ -100,7 +100,7 @@ class LoadSetting:
     simulated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LoadTest:
     """A ramp of steps, beside the quote where there is one: dollars an hour of the instances that served it.
 

@@ -1,11 +1,12 @@
 """What a check says about a plan."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from launcher.model.enums import Level
+from launcher.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Finding:
     """One remark: how bad, which rule, where in the plan file, what, and the fix.
 

@@ -1,9 +1,9 @@
 """Static facts of chips and of the machines that carry them."""
 
-from dataclasses import dataclass
+from launcher.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrainingStack:
     """What a Neuron chip is trained with: one release of its SDK, as packages of the nodes and of a Python environment.
 
@@ -25,7 +25,7 @@ class TrainingStack:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Accelerator:
     """One chip: dense peak rates in TFLOP/s, memory in GiB, memory bandwidth in GB/s.
 
@@ -60,7 +60,7 @@ class Accelerator:
     """Neuron's name of the generation that served models are compiled for; empty where none is compiled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class InstanceType:
     """One EC2 instance type, or an UltraServer that is bought whole; `accelerator` is None for the head-node types."""
 

@@ -1,11 +1,12 @@
 """A job on a cluster, as its submission names it and as its scheduler knows it: a script whose life is attempts."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from launcher.model.record import record
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@record
 class Submitted:
     """A job that Slurm has taken. `key` is its name there, `folder` its folder on the head node."""
 
@@ -29,7 +30,7 @@ class JobState(StrEnum):
         return self in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Attempt:
     """One run of a job's batch script. `number` counts from 1; what is not over has neither end nor exit code.
 
@@ -46,7 +47,7 @@ class Attempt:
     node_lost: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class JobFacts:
     """A job as its scheduler knows it now.
 

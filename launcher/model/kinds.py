@@ -4,17 +4,19 @@ A field of a request names its kind; parsing, dumping and the JSON Schema follow
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, field
 from enum import StrEnum
 from typing import Any
 
+from launcher.model.record import record
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@record
 class Kind:
     """The base of all kinds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Text(Kind):
     """A string; `pattern` is a regular expression for the whole of it, `form` says it in words."""
 
@@ -22,7 +24,7 @@ class Text(Kind):
     form: str = "text"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Number(Kind):
     """A finite number, at least `minimum`, above `above`, at most `maximum`."""
 
@@ -31,7 +33,7 @@ class Number(Kind):
     maximum: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Whole(Kind):
     """An integer between `minimum` and `maximum`, both included."""
 
@@ -39,31 +41,31 @@ class Whole(Kind):
     maximum: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Usd(Kind):
     """Dollars: a number or a numeric string, kept exact."""
 
     minimum: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Flag(Kind):
     """True or false."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Instant(Kind):
     """An ISO 8601 moment; without an offset it is UTC."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Choice(Kind):
     """One word of a closed vocabulary."""
 
     words: type[StrEnum]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Many(Kind):
     """A list; read as a tuple. `exactly` fixes its length; `words` says that it is a command line."""
 
@@ -72,7 +74,7 @@ class Many(Kind):
     words: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Table(Kind):
     """A mapping of names to values of one kind, `most` of them at most; `keys` is a pattern for the names."""
 
@@ -82,47 +84,47 @@ class Table(Kind):
     most: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Nullable(Kind):
     """A value or null (None)."""
 
     item: Kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Auto(Kind):
     """A value or the word `auto` (None): Slipway chooses."""
 
     item: Kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Open(Kind):
     """`any` (None), one value, or a list of them (a tuple): each is a candidate."""
 
     item: Kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class AnyOf(Kind):
     """`any` (None) or one value."""
 
     item: Kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NodeCount(Kind):
     """`any` (None), a number, or {min, max}; read as NodeRange."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Section(Kind):
     """A mapping whose keys are the fields of a request dataclass."""
 
     of: type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NameOr(Kind):
     """A name (a string) or a mapping with the fields of a dataclass."""
 

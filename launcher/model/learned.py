@@ -1,10 +1,11 @@
 """What one's own runs taught of the hours around a job."""
 
-from dataclasses import dataclass
 from datetime import date
 
+from launcher.model.record import record
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@record
 class Learned:
     """A quantity as it is known after one's own runs: its middle, a range, and what it rests on.
 

@@ -1,13 +1,13 @@
 """The ledger: what every run was quoted at, what it took, and what that cost."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
 from launcher.model.money import UsdRange
+from launcher.model.record import record
 
 MILLION = 1_000_000
 LEAST_USD = Decimal("0.000001")
@@ -93,7 +93,7 @@ class LedgerEntry(NamedTuple):
         return self.billed_usd if self.billed_usd is not None else self.usd_at_quoted_rate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LedgerTotal:
     """Some runs added up; those of the sandbox are counted and cost nothing.
 
@@ -116,7 +116,7 @@ class LedgerTotal:
     usd_lost: Decimal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ledger:
     """Every run that was found, the newest first; `source` is where, `unread` what could not be read and why."""
 

@@ -1,13 +1,13 @@
 """What a run was measured at: the rate of a training job, and the times around it."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.money import Range
+from launcher.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Measurement:
     """One measured run of a training job.
 

@@ -1,17 +1,17 @@
 """The meter of a job that runs: how far it is, how fast, and what it will have cost, beside what was quoted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from launcher.agent.forecast import Point, beyond, left_hours
 from launcher.model.money import Range, UsdRange
+from launcher.model.record import record
 
 CENT = Decimal("0.01")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Terms:
     """What the quote of a run said: `usd_per_hour` of all nodes, `hours` of the job, rate and MFU as estimated."""
 
@@ -32,7 +32,7 @@ class Terms:
         return max(Decimal(0), self.usd.mid - self.usd_per_hour * Decimal(repr(self.hours.mid)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SpotNow:
     """What spot costs at this moment: dollars an hour of all nodes, None where it is not known; since when, or why."""
 
@@ -40,7 +40,7 @@ class SpotNow:
     note: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Meter:
     """One moment of a job.
 

@@ -1,9 +1,9 @@
 """The dimensions of a transformer: what its size, memory and arithmetic are computed from."""
 
-from dataclasses import dataclass
+from launcher.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ModelSpec:
     """One model. Widths are elements, counts of parameters billions unless a name says otherwise.
 

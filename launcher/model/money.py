@@ -1,13 +1,14 @@
 """Money and quantities: dated prices, estimates with a range, lines of a bill."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from decimal import Decimal
 
 from launcher.model.enums import Basis, Market
+from launcher.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Price:
     """What one unit costs in USD, with where and when that was read; compute is priced per instance-hour."""
 
@@ -21,7 +22,7 @@ class Price:
     """Quantity tiers, lowest first; empty when every unit costs `usd`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Tier:
     """A band of quantity with its own unit price: from `start` (included) to `end` (None: no end)."""
 
@@ -30,7 +31,7 @@ class Tier:
     usd: Decimal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Unpriced:
     """A price that is not there, and why. Never a zero.
 
@@ -43,7 +44,7 @@ class Unpriced:
     elsewhere: Price | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Range:
     """A low, a middle and a high value of one quantity; low <= mid <= high."""
 
@@ -66,7 +67,7 @@ class Range:
         return Range(low=self.low * factor, mid=self.mid * factor, high=self.high * factor)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class UsdRange:
     """Dollars, low, middle and high."""
 
@@ -75,7 +76,7 @@ class UsdRange:
     high: Decimal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Assumption:
     """One number that an estimate rests on, in words a person can check: name, value, unit, source.
 
@@ -89,7 +90,7 @@ class Assumption:
     steps: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CostComponent:
     """One line of a bill. `usd` is the middle estimate, or None with `unpriced` saying why.
 

@@ -1,14 +1,13 @@
 """Roles of the account that a plan names in place of its stacks' own."""
 
-from dataclasses import dataclass
-
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.target import RoleUse, Target
 
 ROLES = "security.roles"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NamedRole:
     """A role: its ARN, and what it is used for."""
 

@@ -1,13 +1,12 @@
 """A resolved plan: everything that was open is decided, and it has a digest."""
 
-from dataclasses import dataclass
-
 from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Place:
     """Where and how, without money: what infra sees.
 
@@ -31,7 +30,7 @@ class Place:
         return target_of(self.target).billed_name(self.instance_type)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Plan:
     """A request with its place. `digest` is the SHA-256 of its canonical JSON, without prices and times."""
 

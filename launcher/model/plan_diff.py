@@ -1,9 +1,10 @@
 """What a change of plans does to their totals: plan by plan and line by line, with the reasons."""
 
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
+
+from launcher.model.record import record
 
 
 class LineChange(StrEnum):
@@ -18,7 +19,7 @@ class LineChange(StrEnum):
     NONE = "unchanged"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LineDiff:
     """One line of a bill before and after, in dollars; None where it was not there, or has no price."""
 
@@ -28,7 +29,7 @@ class LineDiff:
     change: LineChange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PlanDiff:
     """One plan before and after: the middle totals of a run, or of a month of serving (`unit`).
 
@@ -49,7 +50,7 @@ class PlanDiff:
         return (self.new_usd or Decimal(0)) - (self.old_usd or Decimal(0))
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class PlansDiff:
     """Every plan that changed, of `looked_at`, between two sides that go by their names."""
 
@@ -74,7 +75,7 @@ class PlansDiff:
         return float(self.usd_change / self.old_usd * 100) if self.old_usd else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DiffPolicy:
     """How much dearer a change may be, in dollars and in percent; None: as much as it likes."""
 

@@ -1,6 +1,5 @@
 """The money for one plan, and what a person has to know to trust it."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
@@ -9,11 +8,12 @@ from launcher.model.enums import Availability
 from launcher.model.finding import Finding
 from launcher.model.money import Assumption, CostComponent, Price, Range, Unpriced, UsdRange
 from launcher.model.plan import Plan
+from launcher.model.record import record
 from launcher.model.serving import ServingOutlook
 from launcher.model.work import Work
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SpotOutlook:
     """What interruptions do to a job: how many, how often it saves, what that costs, and when spot stops paying.
 
@@ -29,7 +29,7 @@ class SpotOutlook:
     break_even_interruptions_per_hour: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Commitment:
     """What a Savings Plan or a Reserved Instance ties up.
 
@@ -47,7 +47,7 @@ class Commitment:
     assumptions: tuple[Assumption, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Policy:
     """One safety policy, whether it is on, and what it is set to. The ones that are off are shown too."""
 
@@ -56,7 +56,7 @@ class Policy:
     on: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Gate:
     """What the gate says of a quote: allow or refuse, with the exit code and the reason of a refusal."""
 
@@ -66,7 +66,7 @@ class Gate:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Quote:
     """The money for one Plan.
 

@@ -1,8 +1,9 @@
 """What taking a cluster down comes to: which stacks go, and what stays and costs on."""
 
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+
+from launcher.model.record import record
 
 
 class KeptKind(StrEnum):
@@ -16,7 +17,7 @@ class KeptKind(StrEnum):
     REQUESTS = "requests"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Kept:
     """One thing that stays, and why.
 
@@ -32,7 +33,7 @@ class Kept:
     unpriced: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Removal:
     """A cluster or an endpoint taken down, or about to be.
 

@@ -1,12 +1,12 @@
 """What a run came to: its attempts, what was quoted, what it used, and how far the deployment was checked."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import Reply
+from launcher.model.record import record
 
 
 class RunStatus(StrEnum):
@@ -25,7 +25,7 @@ class RunStatus(StrEnum):
         return said.get(self, self.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Attempt:
     """One start of the job.
 
@@ -48,7 +48,7 @@ class Attempt:
         return 0.0 if self.ended_at is None else (self.ended_at - self.started_at).total_seconds() / 3600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BudgetStop:
     """A job that was stopped because its sum was used up: what was spent of what, and the newest whole checkpoint."""
 
@@ -68,7 +68,7 @@ class BudgetStop:
         return f"raise budget.stop_at_usd and launch again: {where}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EndpointReport:
     """An endpoint that came into service as it was asked for, and its answer, None where nobody asked.
 
@@ -85,7 +85,7 @@ class EndpointReport:
     reply: Reply | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Report:
     """One run as it is reported.
 

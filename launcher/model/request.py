@@ -1,7 +1,7 @@
 """The plan file as it was read: what the user wants, with what is still open."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from datetime import datetime
 from decimal import Decimal
 
@@ -34,6 +34,7 @@ from launcher.model.kinds import (
     Whole,
     setting,
 )
+from launcher.model.record import record
 from launcher.model.workload import Workload
 
 TAG_KEY = r"(?!(?:aws|AWS|slipway|parallelcluster):)[A-Za-z0-9 _.:/=+@-]{1,128}"
@@ -64,7 +65,7 @@ DEFAULT_QUALIFIER = "hnb659fds"
 core/lib/stack-synthesizers/default-synthesizer.js, DEFAULT_QUALIFIER)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NodeRange:
     """A number of nodes, from `minimum` to `maximum`, both included."""
 
@@ -72,7 +73,7 @@ class NodeRange:
     maximum: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TargetRequest:
     """Where it should run."""
 
@@ -114,7 +115,7 @@ class TargetRequest:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SubnetFacts:
     """What the launcher found out about an existing subnet; nothing is looked up later."""
 
@@ -124,7 +125,7 @@ class SubnetFacts:
     public_addresses: bool = setting(False, Flag(), "whether machines in it get public addresses")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NetworkRequest:
     """The network: a new one, one that clusters share, or one that exists."""
 
@@ -155,7 +156,7 @@ class NetworkRequest:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StorageRequest:
     """Disks, file systems and login machines."""
 
@@ -167,7 +168,7 @@ class StorageRequest:
     access_log: bool = setting(False, Flag(), "log every request to the checkpoint bucket")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RoleRequest:
     """Roles of the account that take the place of those which the stacks would make; null: the stack's own."""
 
@@ -180,7 +181,7 @@ class RoleRequest:
     pods: str | None = setting(None, Nullable(item=ROLE_ARN), "lent to the pods of jobs on Kubernetes")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SecurityRequest:
     """What the account demands of every role and stack."""
 
@@ -194,7 +195,7 @@ class SecurityRequest:
     roles: RoleRequest = setting(RoleRequest, Section(of=RoleRequest), "roles that exist")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Reservation:
     """A Capacity Block or an on-demand capacity reservation that exists."""
 
@@ -205,7 +206,7 @@ class Reservation:
     fee_usd: Decimal | None = setting(None, Nullable(item=Usd()), "what it cost up front")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrainingPlanReference:
     """A SageMaker training plan that exists."""
 
@@ -223,7 +224,7 @@ class TrainingPlanReference:
     fee_usd: Decimal | None = setting(None, Nullable(item=Usd()), "what it cost up front")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Credit:
     """Promotional credit that pays before cash does."""
 
@@ -232,7 +233,7 @@ class Credit:
     expires: datetime | None = setting(None, Nullable(item=Instant()), "last day")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PurchaseRequest:
     """How the compute may be paid for."""
 
@@ -264,7 +265,7 @@ class PurchaseRequest:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CheckpointPolicy:
     """How progress is kept."""
 
@@ -279,7 +280,7 @@ class CheckpointPolicy:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Budget:
     """What may be spent; checked on the high estimate."""
 
@@ -290,7 +291,7 @@ class Budget:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Guardrails:
     """What stops the meter in the account."""
 
@@ -306,7 +307,7 @@ class Guardrails:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunSpec:
     """The command and what it needs."""
 
@@ -341,7 +342,7 @@ class RunSpec:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PlanRequest:
     """A whole plan file."""
 

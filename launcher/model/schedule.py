@@ -10,10 +10,11 @@ import re
 from calendar import monthrange
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 from typing import NamedTuple
+
+from launcher.model.record import record
 
 SCHEDULE = re.compile(
     r"(?P<when>(?:cron|rate|at)\([^()]+\)) (?P<least>\d{1,4})-(?P<most>\d{1,4})(?: (?P<timezone>[A-Za-z0-9_+/-]+))?"
@@ -36,7 +37,7 @@ _UNIT = {"minute": 1, "hour": MINUTES_AN_HOUR, "day": MINUTES_A_DAY}
 _FIELDS = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ScheduledRange:
     """A range of instances from a moment on: `when` as Application Auto Scaling takes it, `timezone` None is UTC."""
 

@@ -9,10 +9,11 @@ from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Basis, BedrockMode, ServingPrecision
 from launcher.model.instance_type import Accelerator
 from launcher.model.money import Range, UsdRange
+from launcher.model.record import record
 from launcher.model.workload import ServingWorkload
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ServedModel:
     """A model as an engine sees it; `params_b` in 1e9, `kv_values_per_token` cached elements over all layers.
 
@@ -32,7 +33,7 @@ class ServedModel:
     assumed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Copy:
     """One copy of a model on the chips that share it, with the load it is under.
 
@@ -74,7 +75,7 @@ class ServingFacts:
     fitted_on: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MeasuredServing:
     """One measurement that a plan can match: `tokens_per_s` are output tokens of all `copies` of an instance together.
 
@@ -105,7 +106,7 @@ class MeasuredServing:
         return bool(self.instance_type)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Layout:
     """How an instance is filled: `copies` of the model, each on `tensor_parallel` cores or GPUs, `batch` at once."""
 
@@ -115,7 +116,7 @@ class Layout:
     sequence: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ServingEstimate:
     """What one instance serves when it is full.
 
@@ -133,7 +134,7 @@ class ServingEstimate:
     """Of a measured row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ServingChoices:
     """What can carry a serving plan: ways to buy machines, what one of each type serves, and Bedrock.
 
@@ -150,7 +151,7 @@ class ServingChoices:
     bedrock_modes: tuple[BedrockMode, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BedrockPrice:
     """What Bedrock charges for a model, dollars per million tokens; None where no price is known.
 
@@ -174,7 +175,7 @@ class BedrockPrice:
     parts: Mapping[str, Decimal] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ImportPrice:
     """What imported weights cost in a region, dollars a custom model unit: a minute that a copy runs, and a month."""
 
@@ -186,7 +187,7 @@ class ImportPrice:
     as_of: date
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BedrockTerms:
     """How a candidate is bought from Bedrock."""
 
@@ -210,7 +211,7 @@ class BedrockTerms:
         return f"{self.profile}.{self.model_id}" if self.profile else self.model_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Instances:
     """Instances over a day: the fewest and the most at once, and the mean that is paid for."""
 
@@ -219,7 +220,7 @@ class Instances:
     most: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ServingOutlook:
     """A candidate's month of serving.
 

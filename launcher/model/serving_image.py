@@ -1,13 +1,13 @@
 """Container images that serve a model, and what each of them is known to take."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 
 from launcher.model.enums import ServingTask, TargetKind
+from launcher.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ServingImage:
     """One pinned image.
 
@@ -33,7 +33,7 @@ class ServingImage:
     note: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ServingImages:
     """Every pinned image, and the account of AWS's registry in each region."""
 

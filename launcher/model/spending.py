@@ -1,12 +1,13 @@
 """What exists in an account and what it costs."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from launcher.model.record import record
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@record
 class StackCost:
     """One stack of Slipway's: dollars an hour at this moment, and since it was last deployed.
 

@@ -1,12 +1,11 @@
 """A short measured run of a plan's own command on each of a few machines."""
 
-from dataclasses import dataclass
-
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
+from launcher.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Spiked:
     """One measurement, and tokens a second as the fit alone estimates them on these machines.
 
@@ -18,7 +17,7 @@ class Spiked:
     estimated: Range
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SpikeResult:
     """What was measured, and on which machines nothing was, with the reason."""
 

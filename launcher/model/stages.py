@@ -1,15 +1,16 @@
 """What takes a while: one line for whoever reads lines, and what is in progress for whoever looks on."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
+
+from launcher.model.record import record
 
 Tell = Callable[[str], None]
 Words = str | Callable[[], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Part:
     """Something in progress within a stage; `begun` is the second of `time.monotonic` at which it began."""
 

@@ -5,12 +5,12 @@ layer's own `targets` module names by the kind. Nothing else asks which kind a p
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
 from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.monitoring import CHART_MEMORY_MB, DNS_ZONES, HEAD_NODE_ALARMS, HEAD_NODE_METRICS, IDLE_METRICS
+from launcher.model.record import record
 
 CLUSTER, HOSTING = "cluster", "hosting"
 """What SageMaker bills machines as: those of HyperPod, those of an endpoint (catalog, prices/sagemaker.csv)."""
@@ -35,7 +35,7 @@ class Runs(StrEnum):
     SERVING = "serving"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class HeadNode:
     """The machine without accelerators that takes a cluster's jobs.
 
@@ -50,7 +50,7 @@ class HeadNode:
     dns_zones: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Guard:
     """What watches a target in the account.
 
@@ -78,7 +78,7 @@ class Guard:
     trial_hours: tuple[float, float] = (0.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RoleUse:
     """A role that a plan can name in place of a stack's own.
 
@@ -94,7 +94,7 @@ class RoleUse:
     pulls: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Target:
     """One kind of deployment.
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from launcher.model.measurement import Measurement
 from launcher.model.money import Assumption, Range
+from launcher.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrainingEstimate:
     """How fast a job trains on a number of chips, and for how long.
 
@@ -27,7 +28,7 @@ class TrainingEstimate:
     assumptions: tuple[Assumption, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Constant:
     """One number with its range, unit and source; `note` says how it was judged. low <= mid <= high."""
 
@@ -45,7 +46,7 @@ class Constant:
         return Range(low=self.low, mid=self.mid, high=self.high)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ChipTraits:
     """What the estimator knows of a chip beside its peak and memory.
 
@@ -62,7 +63,7 @@ class ChipTraits:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Spread:
     """How far published figures lie from the estimate in one class of jobs: the scale of log(published / estimate)."""
 
@@ -71,7 +72,7 @@ class Spread:
     rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PublishedBatch:
     """The largest batch, tokens per step, of published runs on models of at least so many billion parameters."""
 

@@ -1,13 +1,14 @@
 """A quote beside what AWS's own calculator makes of the same lines."""
 
-from dataclasses import dataclass
 from decimal import Decimal
+
+from launcher.model.record import record
 
 MOST_APART = Decimal("0.01")
 """Share of the quoted dollars by which AWS's may differ."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class VerifiedLine:
     """Lines of a quote that AWS bills as one; `aws_usd` is None where it gave no price, with the `reason`."""
 
@@ -22,7 +23,7 @@ class VerifiedLine:
         return None if self.quoted_usd is None or self.aws_usd is None else self.aws_usd - self.quoted_usd
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Verification:
     """All lines of a quote; `rate_type` is which of AWS's rates they were held against."""
 

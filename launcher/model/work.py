@@ -1,13 +1,12 @@
 """What a number of machines of one type makes of a workload: hours, and what they rest on."""
 
-from dataclasses import dataclass
-
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption, Range
+from launcher.model.record import record
 from launcher.model.training import TrainingEstimate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Work:
     """The time one candidate machine count needs, before anything is said about money or spot.
 

@@ -1,6 +1,6 @@
 """What is asked for: a training job or a serving load, as a plan file states it."""
 
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from decimal import Decimal
 
 from launcher.model.enums import (
@@ -31,11 +31,12 @@ from launcher.model.kinds import (
     Whole,
     setting,
 )
+from launcher.model.record import record
 
 HOURS_A_DAY = 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ModelDimensions:
     """A model given by its dimensions; `params_b` (billions of parameters) is enough."""
 
@@ -50,7 +51,7 @@ class ModelDimensions:
     vocab: int | None = setting(None, Nullable(item=Whole(minimum=1)), "tokens in the vocabulary")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrainingData:
     """Where the training data lie, for the bill of moving them."""
 
@@ -59,7 +60,7 @@ class TrainingData:
     region: str | None = setting(None, Nullable(item=Text()), "region the data lie in, when not the cluster's")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrainingWorkload:
     """A training job: a model and tokens, or plain hours of progress."""
 
@@ -102,7 +103,7 @@ class TrainingWorkload:
     data: TrainingData = setting(TrainingData, Section(of=TrainingData), "training data")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BedrockRequest:
     """How Bedrock may be used instead of machines."""
 
@@ -136,7 +137,7 @@ class BedrockRequest:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ServingWorkload:
     """A serving load: a model, traffic and latency limits."""
 
@@ -195,7 +196,7 @@ class ServingWorkload:
         return 0 if self.task is ServingTask.EMBEDDING else self.output_tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Workload:
     """One of the two, or neither: a cluster only."""
 

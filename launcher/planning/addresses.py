@@ -1,7 +1,6 @@
 """How many private addresses a cluster takes, and how a VPC's range is cut for them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 
@@ -10,6 +9,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
+from launcher.model.record import record
 from launcher.model.request import NetworkRequest, PlanRequest
 from launcher.model.target import target_of
 
@@ -29,7 +29,7 @@ LOAD_BALANCER_ADDRESSES = 8
 """What the load balancer in front of the login nodes may take (Elastic Load Balancing user guide)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ranges:
     """A VPC's range, its public subnet (NAT alone) and its private one (everything else)."""
 

@@ -1,7 +1,6 @@
 """From a serving plan whose layout is decided to its endpoint: containers, copies, capacity. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from launcher.catalog.load import Catalog
@@ -16,6 +15,7 @@ from launcher.model.endpoint import (
 from launcher.model.enums import ServingPrecision, ServingTask
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.plan import Plan
+from launcher.model.record import record
 from launcher.model.schedule import scheduled
 from launcher.model.serving import ServedModel
 from launcher.model.serving_image import ServingImage, ServingImages
@@ -36,7 +36,7 @@ OPEN_LICENSES = ("apache-2.0", "mit")
 """Of models that the hub gives to anybody; the others ask for a token, which no endpoint can keep secret."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class ServingPlan:
     """A serving plan with what its instance type and its layout make of it; each is worked out once, when asked for."""
 
@@ -180,7 +180,7 @@ class ServingPlan:
         return found
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class ServingDeployment(ServingPlan):
     """A serving plan with the images that its containers can be made of."""
 

@@ -12,9 +12,9 @@ Sources: ZeRO 2020: S. Rajbhandari et al., arXiv:1910.02054, section 3.1: 2 + 2 
 """
 
 import math
-from dataclasses import dataclass
 
 from launcher.model.enums import Method, Recompute
+from launcher.model.record import record
 from launcher.planning.shape import REFERENCE_VOCAB, TrainingShape, known_hidden, known_layers
 
 GIB = float(2**30)
@@ -38,7 +38,7 @@ LARGEST_GROUP = 64
 """Chips that share one sequence at most: beyond it the exchange between machines is the job."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Fit:
     """What one accelerator holds, in bytes by part, against what it has.
 

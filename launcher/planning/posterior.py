@@ -18,9 +18,10 @@ The discounts are judgements; that of nodes is held against the published scalin
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from launcher.model.measurement import Measurement
+from launcher.model.record import record
 from launcher.model.training import TrainingFacts
 from launcher.planning import flops, utilisation
 from launcher.planning.shape import TrainingShape
@@ -41,7 +42,7 @@ UNLIKELY = 2.748
 """Of the normal distribution: 99.7 % lie below."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Cell:
     """All measurements of one job, pooled: the error they show, its variance, and how far the job is from this one."""
 
@@ -58,7 +59,7 @@ class Cell:
         return self.variance + RUN_TO_RUN**2 + self.discount**2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Posterior:
     """The error of the estimate as it is known after the measurements, in logarithms, and what it was made of."""
 

@@ -1,7 +1,6 @@
 """The service quotas that a plan uses, and how much of each."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from launcher.catalog.quotas import QuotaName, quota_of
 from launcher.model.endpoint import Endpoint
@@ -9,11 +8,12 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import ml_name
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
+from launcher.model.record import record
 from launcher.model.sizing import LOGIN_NODE, head_node
 from launcher.model.target import target_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class QuotaNeed:
     """What one quota must leave room for.
 
@@ -31,7 +31,7 @@ class QuotaNeed:
     confirmed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class UnnamedQuota:
     """A quota that is there by all accounts and whose name no source gives."""
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise, product
 
 from launcher.catalog.load import Catalog
@@ -12,6 +11,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import TRAINING_PLAN_COUNTS
 from launcher.model.instance_type import InstanceType
 from launcher.model.measurement import Measurement
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of, training_targets
 from launcher.model.training import TrainingFacts
@@ -32,7 +32,7 @@ SPARE_SHARE = 1.1
 COMMITMENTS = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Resolution:
     """The candidate groups of a request, how many combinations were looked at, and what was found on the way."""
 

@@ -1,10 +1,10 @@
 """The inputs of a training estimate: a model, how it is trained, and the chips it is trained on."""
 
 import math
-from dataclasses import dataclass
 
 from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.instance_type import Accelerator
+from launcher.model.record import record
 
 REFERENCE_PARAMS_B = 6.7
 """Llama 2 7B (config.json: 32 layers, hidden 4096, 32 heads): unknown dimensions are scaled from it."""
@@ -21,7 +21,7 @@ MOE_WHOLLY_FRACTION = 0.7
 mixed, so that no estimate jumps; the form is a judgement."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrainingShape:
     """One way to train one model on one number of chips.
 

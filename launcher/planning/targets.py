@@ -1,7 +1,6 @@
 """What each target has to say of a request and of a place: the rules of planning, by the target's kind."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
@@ -9,6 +8,7 @@ from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.target import CLUSTER, TARGETS, target_of, training_targets
 from launcher.planning import eks, hyperpod, hyperpod_eks
@@ -31,7 +31,7 @@ def _nothing(_request: PlanRequest, _place: Place, _instances: Mapping[str, Inst
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Rules:
     """What a target adds to the checks that hold for all.
 

@@ -1,6 +1,6 @@
 """The work of a request on a number of machines: hours, checkpoints, and whether it runs there at all."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from launcher.agent.interval import overhead_fraction
@@ -9,6 +9,7 @@ from launcher.model.enums import CheckpointMode
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.measurement import Measurement
 from launcher.model.money import Assumption, Range
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.training import PublishedBatch, TrainingFacts
 from launcher.model.work import Work
@@ -32,7 +33,7 @@ def cluster_hours(request: PlanRequest) -> float:
     return request.guardrails.ttl_h or CLUSTER_ONLY_H
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class Estimator:
     """Estimates the work of one request, once for each type and number of nodes."""
 

@@ -5,12 +5,12 @@ that are bought as UltraServers or quarters of them.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 
 from launcher.model.enums import PurchaseOption
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price, Range, Unpriced, UsdRange
+from launcher.model.record import record
 from launcher.model.work import Work
 from launcher.planning.learned import BOOT_H
 from launcher.planning.work import Estimator
@@ -31,7 +31,7 @@ SAGEMAKER = {TRAINING_JOB: "training", HYPERPOD: "cluster"}
 NO_MANAGED_SPOT = "AWS publishes no rate of managed spot training: the saving is shown when the job is done"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Alternative:
     """One of them at its cheapest size and place: `usd` is machines, checkpoints and data, None without a price."""
 

@@ -7,7 +7,6 @@ the demand D (the newsvendor's quantile). The guides of 2026 say less: 70 to 80 
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from launcher.model.commitment_choice import CommitmentOption, Load
 from launcher.model.enums import Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price
 from launcher.model.plan import Place
+from launcher.model.record import record
 from launcher.pricing.commitments import MOVES
 from launcher.pricing.offers import price_key
 
@@ -38,7 +38,7 @@ class Step(NamedTuple):
     share: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Demand:
     """Dollars an hour on demand over the hours, lowest first; plans run at any hour, independently of each other."""
 

@@ -1,7 +1,6 @@
 """The compute line of a quote: hours of the job, hours that are paid for, and dollars, for each way of buying."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.plan import Place
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 from launcher.model.work import Work
@@ -56,7 +56,7 @@ class Charge(NamedTuple):
         return self.billed_hours * self.instances
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ComputeCost:
     """The compute of one candidate: its middle case, the range of hours and dollars, and a whole commitment's cash.
 

@@ -1,6 +1,6 @@
 """What every quote of one command has in common."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
@@ -12,6 +12,7 @@ from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.learned import Learned
 from launcher.model.measurement import Measurement
 from launcher.model.plan import Place
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.planning.learned import learned_tail
 from launcher.pricing.bill import Bill
@@ -21,7 +22,7 @@ from launcher.pricing.idle_tail import learnable_hours
 from launcher.pricing.seen_interruptions import counts, learned_rate
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class PricingContext:
     """The request, the prices, the moment and the gate's rules."""
 

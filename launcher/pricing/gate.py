@@ -1,6 +1,5 @@
 """The gate between a quote and a launch: priced, fresh, within the budget, and nothing wrong with the plan."""
 
-from dataclasses import dataclass
 from datetime import date
 from decimal import ROUND_CEILING, Decimal
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from launcher.model.finding import Finding, warning
 from launcher.model.money import Price, Unpriced, UsdRange
 from launcher.model.plan import Plan
 from launcher.model.quote import Gate
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.ages import Age, age
 
@@ -17,7 +17,7 @@ IMPOSSIBLE, UNPRICED, OVER_BUDGET = 5, 4, 3
 ALLOW = Gate(allowed=True, exit_code=0, reason="")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GateRules:
     """What the gate holds a quote against beside the plan's own budget.
 

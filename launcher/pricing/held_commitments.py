@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.enums import PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price
 from launcher.model.quote import Quote
+from launcher.model.record import record
 from launcher.pricing.training_candidate import UNUSED
 
 
@@ -24,7 +24,7 @@ class _Key(NamedTuple):
     usd_per_hour: Decimal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class HeldCommitment:
     """Instances that are committed to, all hours of a month; `share` is the part of them that the plans use."""
 

@@ -1,11 +1,11 @@
 """GPU against Trainium over all runs of a job: what the port costs, when it is paid back, and the three paths."""
 
 import math
-from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 
 from launcher.model.money import UsdRange
+from launcher.model.record import record
 from launcher.model.workload import TrainingWorkload
 from launcher.pricing.reasoning import PORT_WEEKS, UPKEEP_WEEKS_PER_MONTH, PortWeeks
 
@@ -16,7 +16,7 @@ A_WORKDAY = 0.2
 """Of a week."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Path:
     """One way through all runs: its dollars, runs on GPU, and the day it is done (None: past the calendar)."""
 
@@ -26,7 +26,7 @@ class Path:
     done_on: date | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Port:
     """The port and what it brings.
 

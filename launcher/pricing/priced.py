@@ -3,7 +3,7 @@
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
@@ -13,6 +13,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.quote import Quote
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.alternatives import Alternative
 from launcher.pricing.candidate import Candidate
@@ -37,7 +38,7 @@ NVIDIA, NEURON = "nvidia", "neuron"
 Candidate_co = TypeVar("Candidate_co", bound=Candidate, covariant=True)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class PricedRequest(ABC, Generic[Candidate_co]):
     """A request with its candidates, best first; a quote is made of one when it is asked for.
 

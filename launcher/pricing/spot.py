@@ -14,9 +14,9 @@ segment time is his, with the restart outside the failure process). The distribu
 """
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
+from launcher.model.record import record
 from launcher.pricing import losses
 from launcher.pricing.segments import Segments, expected_retries
 
@@ -24,7 +24,7 @@ LEAST_RATE = 1e-12
 """Interruptions an hour, one in a hundred million years, below which there are none."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class Interruptible:
     """One job on interruptible machines. All times in hours, `hazard` per hour of running.
 

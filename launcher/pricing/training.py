@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
 
 from launcher.model.finding import Finding, warning
 from launcher.model.plan import Place
 from launcher.model.quote import Quote
+from launcher.model.record import record
 from launcher.model.workload import ModelDimensions
 from launcher.planning.limits import computes
 from launcher.planning.resolve import Resolution
@@ -22,7 +23,7 @@ from launcher.pricing.screening import all_places, best_candidates
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class TrainingPriced(PricedRequest[TrainingCandidate]):
     """A training job, or a cluster without one, with its candidates; `resolution` is what they were made of."""
 

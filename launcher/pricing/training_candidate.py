@@ -1,7 +1,6 @@
 """A way to buy a training job, or a cluster without one, with its lines in the middle case: enough to rank it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
@@ -10,6 +9,7 @@ from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place, Plan
+from launcher.model.record import record
 from launcher.model.work import Work
 from launcher.pricing.bill_lines import JobSize, component, components, line_usd
 from launcher.pricing.blocks import bought
@@ -24,7 +24,7 @@ UNUSED = "the rest of the commitment"
 """The line of a new commitment's hours that no job uses."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class TrainingCandidate:
     """Machines for a job: a `Candidate`.
 

@@ -1,12 +1,12 @@
 """The verdict between GPU and Trainium: what to do, why, and what would turn it round."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
 from launcher.model.enums import CustomKernels
 from launcher.model.instance_type import TrainingStack
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
@@ -26,7 +26,7 @@ class Choice(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Verdict:
     """A choice in a sentence, the reasons for it, and what would flip it. Nothing else is decided by it."""
 

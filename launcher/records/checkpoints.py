@@ -1,12 +1,12 @@
 """A checkpoint as it was found in a store, and slipway.checkpoints/1."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.agent.manifest import StoredFile
+from launcher.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Checkpoint:
     """One step of a store.
 

@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -18,6 +17,7 @@ from typing import Any
 
 from launcher.model.ledger import LedgerEntry
 from launcher.model.money import UsdRange
+from launcher.model.record import record
 
 FORMAT = "slipway.ledger-index/1"
 REWRITE = 2
@@ -26,7 +26,7 @@ MISSING = 1 << 62
 """Lines of a file that is not there: more than any, so that it is written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LedgerIndex:
     """The index in one file."""
 

@@ -7,7 +7,6 @@ import fcntl
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from launcher.catalog import tables
 from launcher.catalog.fetched_prices import SOURCE_ROWS, Answer, FetchedPrice, file_rows
 from launcher.catalog.tables import Table
 from launcher.model.errors import ImpossibleError
+from launcher.model.record import record
 from launcher.records.run_folder import write_whole
 
 RESUMED_FOR = timedelta(hours=1)
@@ -26,7 +26,7 @@ JOURNAL = "unfinished.json"
 FileRow = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PriceCache:
     """The cache in one folder. Two processes may write it at once: each change is made under a lock."""
 

@@ -1,14 +1,14 @@
 """What a refresh of prices brought."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.catalog.fetched_prices import Move, Refusal, Unmatched
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
+from launcher.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RefreshReport:
     """What a refresh brought.
 

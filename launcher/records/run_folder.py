@@ -6,19 +6,19 @@ import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from launcher.model.bundle import Bundle
 from launcher.model.errors import DeclinedError, ImpossibleError, InterruptedAtQuestionError, UnreadableInputError
+from launcher.model.record import record
 
 RUNS = Path(".slipway") / "runs"
 STAMP = "%Y%m%dT%H%M%SZ"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunFolder:
     """The folder of one run under `.slipway/runs/<name>/<time>/`."""
 

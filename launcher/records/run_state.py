@@ -1,18 +1,19 @@
 """The state of a run as it was found, and slipway.status/1."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from launcher.model.job import JobFacts
 from launcher.model.meter import Meter
+from launcher.model.record import record
 from launcher.model.report import Attempt, Report
 from launcher.records.documents import report_document
 from launcher.records.meter_document import meter_document
 from launcher.records.submission import Submission
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunState:
     """The state of a run. `status` is pending, running, succeeded, failed, cancelled, unknown or not-submitted.
 

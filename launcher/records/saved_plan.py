@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.quote import Quote
+from launcher.model.record import record
 from launcher.plan_file import SAVED
 from launcher.records.documents import money
 from launcher.records.run_folder import write_whole
@@ -18,7 +18,7 @@ from launcher.records.shape import hold, moment
 FORM = {"name": str, "digest": str, "saved_at": str, "usd": {"high": str}, "amounts": {}, "stacks": {}, "plan": {}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SavedPlan:
     """What a saved plan holds a deployment against.
 

@@ -1,11 +1,12 @@
 """Where a job went, as its run folder keeps it: enough to find it again from a new terminal, and no secret."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.job import Submitted
+from launcher.model.record import record
 from launcher.records.run_folder import RunFolder
 from launcher.records.shape import hold, moment
 
@@ -16,7 +17,7 @@ SANDBOX, EKS, CONTEXT = "sandbox", "eks", "context"
 token of AWS's or by a context of the person's kubeconfig."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class HeadNode:
     """What takes a cluster's jobs and the way to it: a head node, or an API of Kubernetes.
 
@@ -52,7 +53,7 @@ class HeadNode:
         return ways.get(self.via, "this machine")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Submission:
     """One submission. `job` is None as long as it is not known to be taken; `work` says what was shipped.
 

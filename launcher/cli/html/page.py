@@ -1,13 +1,13 @@
 """One HTML file that asks no host for anything: style, a small script, figures and tables."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 from launcher.cli.html.svg import Plot
 from launcher.cli.output import say
 from launcher.model.errors import ImpossibleError
+from launcher.model.record import record
 from launcher.records.run_folder import write_whole
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'"
@@ -101,7 +101,7 @@ SLIDER = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Cell:
     """One cell: its words, whether it is a number, what it is sorted by, and what the script may change it to."""
 

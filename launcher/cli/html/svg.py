@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
+
+from launcher.model.record import record
 
 WIDTH = 720
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 30.0, 14.0, 44.0
@@ -12,7 +13,7 @@ LOG_FROM = 12.0
 """Largest over smallest value from which on an axis is logarithmic."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Scale:
     """Values on one axis to places between two ends of the plot."""
 
@@ -82,7 +83,7 @@ def short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"  # noqa: PLR2004
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Plot:
     """One figure: a heading, what it shows in words, its marks, and its height."""
 

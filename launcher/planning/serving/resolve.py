@@ -1,7 +1,7 @@
 """From a serving plan to what can carry it: instance types with what each serves, ways to buy them, and Bedrock."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from launcher.catalog.bedrock import BedrockCatalog
@@ -10,6 +10,7 @@ from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import BedrockMode, Level, PurchaseOption, SavingsPlanKind, ServingTask, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.instance_type import InstanceType
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.serving import ServedModel, ServingChoices, ServingEstimate, ServingFacts
 from launcher.model.target import serving_targets, target_of
@@ -24,7 +25,7 @@ SUGGESTED = 4
 """Types that a hint names at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ServingResolution:
     """What can carry a serving plan; `closed` is a model that only Bedrock has."""
 

@@ -1,7 +1,7 @@
 """One candidate of a serving plan with the middle of its month: enough to rank it among the others."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
@@ -13,6 +13,7 @@ from launcher.model.finding import Finding
 from launcher.model.fleet import ONE_EACH, Fleet, Hosting
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place, Plan
+from launcher.model.record import record
 from launcher.model.serving import BedrockTerms, ServingEstimate, ServingFacts
 from launcher.model.serving_image import ServingImages
 from launcher.model.workload import ServingWorkload
@@ -30,7 +31,7 @@ RESTART_H = 1 / 3
 """Hours a replaced spot instance costs before it serves: 20 minutes to start and load; assumed, as AWAKE_H."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class ServingCandidate:
     """A month of serving, a `Candidate`: instances with what each serves and how many it takes, or Bedrock.
 

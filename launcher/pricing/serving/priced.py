@@ -1,9 +1,8 @@
 """The candidates of a serving plan, and their quotes."""
 
-from dataclasses import dataclass
-
 from launcher.model.money import Assumption
 from launcher.model.quote import Quote
+from launcher.model.record import record
 from launcher.model.serving import ServedModel, ServingChoices, ServingFacts
 from launcher.model.workload import ServingWorkload
 from launcher.planning.serving.explanation import estimate_lines
@@ -13,7 +12,7 @@ from launcher.pricing.serving.candidate import ServingCandidate
 from launcher.pricing.serving.quoting import quote
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class ServingPriced(PricedRequest[ServingCandidate]):
     """A serving plan with its candidates, best first, and what their throughput was estimated by.
 

@@ -1,13 +1,13 @@
 """What to serve on: Bedrock, Inferentia and Trainium, or GPUs; why, and what would turn it round."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
 from launcher.model.enums import CustomKernels
 from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
+from launcher.model.record import record
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.port import weeks_words
 from launcher.pricing.reasoning import PORT_WEEKS, UPKEEP_WEEKS_PER_MONTH
@@ -35,7 +35,7 @@ class ServingChoice(StrEnum):
 NAMES = {ServingChoice.NEURON: "Inferentia and Trainium", ServingChoice.GPU: "GPUs"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ServingVerdict:
     """A choice in a sentence, the reasons for it, and what would flip it."""
 
@@ -45,7 +45,7 @@ class ServingVerdict:
     flips: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Sides:
     """The cheapest of each kind, with the volume at which the answer changes.
 

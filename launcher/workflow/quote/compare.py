@@ -1,6 +1,6 @@
 """The story of a comparison: one job on every machine, and GPU against Trainium with the port in it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
 from launcher.model.plan import Place
 from launcher.model.quote import Quote
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from launcher.workflow.quote.compare_serving import ServingComparison
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class Comparison:
     """The candidates of the opened plan, the two that stand for GPU and Trainium, and what follows."""
 

@@ -1,6 +1,6 @@
 """The story of a serving comparison: machines against Bedrock, Inferentia against GPU, and the verdict."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
 from launcher.model.quote import Quote
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import NEURON, NVIDIA
@@ -33,7 +34,7 @@ class Crossover(NamedTuple):
     utilisation: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class ServingComparison:
     """The candidates of the opened plan, those of the plan as it is, and what follows."""
 

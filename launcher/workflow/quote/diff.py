@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +17,7 @@ from launcher.model.money import CostComponent
 from launcher.model.plan import Place
 from launcher.model.plan_diff import UNKNOWN_NOW, LineChange, LineDiff, PlanDiff, PlansDiff
 from launcher.model.quote import Quote
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.submit.revision import Revision, find_revision
 from launcher.workflow.quote.options import PriceOptions
@@ -31,7 +32,7 @@ NEARLY = 1e-9
 _HINT = "slipway diff main, slipway diff OLD.yaml NEW.yaml, or two folders"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Side:
     """Plans before or after: their texts by name, relative to a folder."""
 
@@ -39,7 +40,7 @@ class Side:
     texts: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Total:
     """One plan priced: its request, and its best candidate's quote, None with the reason where there is none."""
 

@@ -1,7 +1,6 @@
 """What the command line adds to a plan file, and what follows from it for every pricing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,13 +9,14 @@ from launcher.catalog.load import Catalog
 from launcher.model.enums import Level
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import GateRules
 from launcher.pricing.priced import FLAGS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PriceOptions:
     """What the command line adds to a plan file; `cache` is the folder of refreshed prices, where there is one.
 

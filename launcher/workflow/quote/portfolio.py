@@ -1,7 +1,7 @@
 """The story of a portfolio: several plans, each routed to its best option, one total a month, and all on one chip."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
@@ -14,6 +14,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
 from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.held_commitments import HeldCommitment, held_commitments, other_usd
@@ -23,7 +24,7 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class Member:
     """One plan: its candidates as it is, and with type and purchase option open."""
 
@@ -82,7 +83,7 @@ class Member:
         return None if usd is None else usd * self.times_a_month
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class OneChip:
     """All plans on one kind of chip: the total of those that can, and the names of those that cannot."""
 
@@ -92,7 +93,7 @@ class OneChip:
     missing: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(slots=False)
 class Portfolio:
     """Several plans together."""
 

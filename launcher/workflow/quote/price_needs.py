@@ -1,7 +1,7 @@
 """What is to be asked of AWS for a plan, for one place, or for everything; nothing is called here."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from launcher.catalog.bill import EVERYWHERE
 from launcher.catalog.load import Catalog
@@ -12,6 +12,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.names import nearest_name
 from launcher.model.plan import Place
+from launcher.model.record import record
 from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.sizing import HEAD_NODES, LOGIN_NODE, head_node
 from launcher.model.target import HOSTING, TARGETS, target_of
@@ -31,7 +32,7 @@ ML_OPTIONS = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN, PurchaseOpt
 HyperPod's spot goes by EC2's and by its own rate on demand: both are asked for with the place that was picked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Question:
     """One question to one service: a kind of price, of some types in some regions.
 

@@ -1,7 +1,6 @@
 """The story of known prices: what is known, how old it is, and what changed between two days. Nothing is called."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 
 from launcher.catalog import load as catalog_load
@@ -12,10 +11,11 @@ from launcher.catalog.store import Store
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.errors import UnreadableInputError
 from launcher.model.names import nearest_name
+from launcher.model.record import record
 from launcher.records.cache_folder import cache_folder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Wanted:
     """Which prices: of a type (with or without `ml.`), a region, a kind; None: all."""
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import product
 from pathlib import Path
@@ -16,6 +15,7 @@ from launcher.model.document import document
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.names import nearest_name
 from launcher.model.quote import Quote
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.options import PriceOptions
@@ -26,7 +26,7 @@ UNPRICED = ("security.",)
 """Sections whose keys change no price."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Axis:
     """A key of the plan file, dotted, and the values that it takes one after the other."""
 
@@ -34,7 +34,7 @@ class Axis:
     values: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Point:
     """One point: the values by key, and its candidates, or why there are none."""
 
@@ -48,7 +48,7 @@ class Point:
         return None if self.priced is None else self.priced.quote(1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Sweep:
     """Every point of the axes, in their order; `request` is the plan as it was written."""
 

@@ -1,6 +1,7 @@
 """Spot prices move: a total carries a range of prices, the older the wider, and the gate holds its high end."""
 
 from collections import defaultdict
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -50,14 +51,7 @@ def test_the_least_zone_of_a_winter_day_is_held_against_its_region():
 
 def test_it_stays_between_a_tenth_of_on_demand_and_on_demand():
     price = CATALOG.spot("p5.48xlarge", "us-east-1")["use1-az6"]
-    place = Place(
-        **{
-            **{name: getattr(P5EN, name) for name in P5EN.__slots__},
-            "instance_type": "p5.48xlarge",
-            "region": "us-east-1",
-            "az_id": "use1-az6",
-        }
-    )
+    place = replace(P5EN, instance_type="p5.48xlarge", region="us-east-1", az_id="use1-az6")
     found = spot_price(place, price, CATALOG, TODAY + timedelta(days=10_000)).usd
     assert (found.low, found.high) == (Decimal("5.504"), Decimal("55.04"))
 
