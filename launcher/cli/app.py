@@ -156,8 +156,6 @@ def _encode_anything() -> None:
 def main() -> None:
     """Run a command and leave with the exit code of the contract."""
     _encode_anything()
-    # What a short command makes lives to its end: looking for garbage every few hundred objects finds none.
-    gc.set_threshold(20_000, 50, 50)
     if completion.VARIABLE in os.environ:
         _complete()
     try:
@@ -185,4 +183,6 @@ def main() -> None:
         code = _refused_by_system(problem)
     except Exception as problem:  # noqa: BLE001 - the last line of defence: a person gets a sentence, not a traceback
         code = _internal(problem)
+    # What is left goes back to the system with the process; Python need not look through it first.
+    gc.freeze()
     sys.exit(code if isinstance(code, int) else 0)

@@ -79,12 +79,15 @@ def resolve_training(
 def _groups(request: PlanRequest, catalog: Catalog) -> Iterator[CandidateGroup]:
     """Every group that is sold, before anything is said about the job fitting."""
     options = request.purchase.option or (*TRIED, *COMMITMENTS)
+    places: dict[tuple[str, PurchaseOption], tuple[tuple[str, str | None], ...]] = {}
     for target in _targets(request):
         for facts in _types(request, catalog, target):
             for option in options:
                 if option not in target_of(target).trains or not targets.is_sold(facts, option, target):
                     continue
-                known = tuple(_locations(request, catalog, facts, option))
+                if (facts.name, option) not in places:
+                    places[facts.name, option] = tuple(_locations(request, catalog, facts, option))
+                known = places[facts.name, option]
                 locations = targets.RULES[target].locations(request, catalog, facts, option, known)
                 counts = _counts(request, facts, option)
                 terms = tuple(_terms(request, option, target))

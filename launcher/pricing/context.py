@@ -40,6 +40,7 @@ class PricingContext:
     _tails: dict[tuple[TargetKind, PurchaseOption], Learned | None] = field(
         default_factory=dict, compare=False, repr=False
     )
+    _hazards: dict[tuple[str, str, int], Hazard] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def base(self) -> PlanBase:
@@ -53,6 +54,13 @@ class PricingContext:
 
     def hazard(self, place: Place) -> Hazard:
         """The spot hazard at a place; what the plan itself says of it is above what one's own runs met."""
+        key = (place.instance_type, place.region, place.nodes)
+        if key not in self._hazards:
+            self._hazards[key] = self._hazard(place)
+        return self._hazards[key]
+
+    def _hazard(self, place: Place) -> Hazard:
+        """The same, worked out once for a region: the advisor's band is one's."""
         band = self.catalog.interruption_band(place.instance_type, place.region)
         own = self.request.purchase.interruptions_per_node_hour
         return hazard(place.nodes, band, own, None if own is not None else self._seen(place, band))

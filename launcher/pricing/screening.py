@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heappop, heappush
-from operator import itemgetter
+from heapq import heappop, heappush, merge
 from typing import NamedTuple
 
 from launcher.model.candidate_group import CandidateGroup, Term
@@ -40,11 +39,15 @@ class Row(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """One number of nodes: the hours of the job, the instance-hours that are paid for, seconds between checkpoints."""
+    """One number of nodes, in the order in which they are compared at one rate.
 
-    nodes: int
-    hours: float
+    The instance-hours that are paid for, the hours of the job, seconds between checkpoints.
+    """
+
+    late: bool
     instance_hours: float
+    hours: float
+    nodes: int
     interval_s: float | None
 
 
@@ -60,48 +63,46 @@ def best_candidates(
     prices a place whole, which is done for those alone whose compute and least rest could still be part of the least
     total.
     """
-    named = context.request.target.kind is not None
-    rows: dict[tuple[str, str, str], list[tuple[Row, CandidateGroup]]] = {}
+    named, every = context.request.target.kind is not None, tuple(groups)
+    rows: dict[tuple[str, str, str], list[Iterator[Row]]] = {}
     book = RateBook(context.request, context.catalog)
     moved = _Transfers(context)
-    for number, group in enumerate(groups):
-        found = [(each, group) for each in _rows(number, group, estimator, book, moved)]
+    for number, group in enumerate(every):
+        found = list(_rows(number, group, estimator, book, moved))
         if not found:
-            found = [(each, group) for each in sorted(_unpriced(number, group, estimator, context))[:1]]
-        rows.setdefault((group.target if named else "", group.instance_type, group.option), []).extend(found)
+            found = [iter(sorted(_unpriced(number, group, estimator, context))[:1])]
+        key = (group.target if named else "", group.instance_type, group.option)
+        rows.setdefault(key, []).extend(found)
     discounted = 1 - context.request.purchase.discount_percent / 100
 
     def rest(row: Row, place: Place) -> float:
         known = context.bill.rest(place, estimator.work(place.instance_type, row.nodes))
         return known.least_usd(JobSize(row.hours, row.interval_s))
 
-    return [_best(found, candidate_of, rest, discounted) for found in rows.values() if found]
+    def place_of(row: Row) -> Place:
+        return every[row.group].place(row.location, row.nodes, row.term)
+
+    return [_best(_by_least(merge(*found), place_of, rest, discounted), candidate_of) for found in rows.values()]
 
 
-def _best(
-    rows: list[tuple[Row, CandidateGroup]],
-    candidate_of: Callable[[Place], AnyCandidate],
-    rest: Callable[[Row, Place], float],
-    discounted: float,
-) -> AnyCandidate:
-    """The best of the rows by the whole bill, as if each had been priced whole.
+def _best(places: Iterable[tuple[float, Row, Place]], candidate_of: Callable[[Place], AnyCandidate]) -> AnyCandidate:
+    """The best of the places by the whole bill, as if each had been priced whole.
 
-    Rows are priced in the order of the least that they can come to, their compute and the least of their `rest`, until
+    They come in the order of the least that they can come to, their compute and the least of their rest, until
     that is more than the best. What is refused for another reason than its hours limits nothing: a dearer place may be
     possible.
     """
-    rows.sort(key=itemgetter(0))
     best: AnyCandidate | None = None
     first: Order | None = None
-    late, limit = rows[0][0].late, math.inf
-    for least, place in _by_least(rows, rest, discounted):
+    limit = math.inf
+    for least, row, place in places:
         if least > limit:
             break
         each = candidate_of(place)
         this = order(each)
         if first is None or this < first:
             best, first = each, this
-            if each.usd is not None and (late or not each.refusals):
+            if each.usd is not None and (row.late or not each.refusals):
                 limit = float(each.usd + each.missing_usd)
     if best is None:
         raise AssertionError("a type without a row")
@@ -109,29 +110,34 @@ def _best(
 
 
 def _by_least(
-    rows: list[tuple[Row, CandidateGroup]], rest: Callable[[Row, Place], float], discounted: float
-) -> Iterator[tuple[float, Place]]:
+    rows: Iterable[Row], place_of: Callable[[Row], Place], rest: Callable[[Row, Place], float], discounted: float
+) -> Iterator[tuple[float, Row, Place]]:
     """The places like the first row, late and priced as it is, by the least that they can come to.
 
     A row waits until the compute of the next alone comes to more. Without prices the first row speaks for all.
     """
-    first, group = rows[0]
-    if first.unpriced:
-        yield 0.0, group.place(first.location, first.nodes, first.term)
-        return
-    waiting: list[tuple[float, int, Place]] = []
-    for number, (row, group) in enumerate(rows):
-        if row.late != first.late or row.unpriced:
+    waiting: list[tuple[float, int, Row, Place]] = []
+    late = None
+    for number, row in enumerate(rows):
+        late = row.late if late is None else late
+        if row.late != late or (row.unpriced and number):
             break
+        place = place_of(row)
+        if row.unpriced:
+            yield 0.0, row, place
+            return
         usd = row.usd * discounted * NEARLY
         while waiting and waiting[0][0] <= usd:
-            least, _, place = heappop(waiting)
-            yield least, place
-        place = group.place(row.location, row.nodes, row.term)
-        heappush(waiting, (usd + rest(row, place), number, place))
+            yield _least(waiting)
+        heappush(waiting, (usd + rest(row, place), number, row, place))
     while waiting:
-        least, _, place = heappop(waiting)
-        yield least, place
+        yield _least(waiting)
+
+
+def _least(waiting: list[tuple[float, int, Row, Place]]) -> tuple[float, Row, Place]:
+    """The place that can come to the least, no longer among those that wait."""
+    least, _, row, place = heappop(waiting)
+    return least, row, place
 
 
 def all_places(groups: Iterable[CandidateGroup]) -> Iterator[Place]:
@@ -157,10 +163,14 @@ class _Transfers(dict[str, float]):
         return found
 
 
-def _rows(number: int, group: CandidateGroup, estimator: Estimator, book: RateBook, moved: _Transfers) -> Iterator[Row]:
-    """Every place of a group that has a rate."""
+def _rows(
+    number: int, group: CandidateGroup, estimator: Estimator, book: RateBook, moved: _Transfers
+) -> Iterator[Iterator[Row]]:
+    """The places of a group that have a rate: of each location and term its numbers of nodes, the best first.
+
+    What is dearer than the best is not even written down: a row is made when it is asked for.
+    """
     context = moved.context
-    deadline = context.request.purchase.deadline_h
     known: dict[tuple[float, Term], list[_Size]] = {}
     for location, term, rate in book.rates(group):
         region, zone = group.locations[location]
@@ -168,28 +178,26 @@ def _rows(number: int, group: CandidateGroup, estimator: Estimator, book: RateBo
         hazard = context.hazard(group.place(location, 1, 0)).mid if group.option is PurchaseOption.SPOT else 0.0
         key = (hazard, group.terms[term])
         if key not in known:
-            known[key] = list(_sizes(group, location, term, estimator, context))
-        for size in known[key]:
-            yield Row(
-                deadline is not None and size.hours > deadline,
-                False,  # noqa: FBT003 - a field, not a flag
-                rate * size.instance_hours + moved[region],
-                size.instance_hours,
-                size.hours,
-                region,
-                zone or "",
-                number,
-                location,
-                size.nodes,
-                term,
-                size.interval_s,
-            )
+            known[key] = sorted(_sizes(group, location, term, estimator, context))
+        if known[key]:
+            yield _by_size(known[key], rate, moved[region], (region, zone or "", number, location), term)
+
+
+def _by_size(
+    sizes: list[_Size], rate: float, moved_usd: float, where: tuple[str, str, int, int], term: int
+) -> Iterator[Row]:
+    """The numbers of nodes at one location and one rate; no more instance-hours are never dearer."""
+    region, zone, group, location = where
+    for late, instance_hours, hours, nodes, interval_s in sizes:
+        usd = rate * instance_hours + moved_usd
+        yield Row(late, False, usd, instance_hours, hours, region, zone, group, location, nodes, term, interval_s)  # noqa: FBT003 - a field
 
 
 def _sizes(
     group: CandidateGroup, location: int, term: int, estimator: Estimator, context: PricingContext
 ) -> Iterator[_Size]:
     """What is paid for at each number of nodes; none where no offering is long enough."""
+    deadline_h = context.request.purchase.deadline_h
     for nodes in group.counts:
         place = group.place(location, nodes, term)
         spot_hazard = context.hazard(place) if group.option is PurchaseOption.SPOT else None
@@ -197,7 +205,8 @@ def _sizes(
         cost = charge(place, work, context.request, spot_hazard, context.now, tail=context.tail(place))
         if cost is not None:
             interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
-            yield _Size(nodes, cost.hours, cost.instance_hours, interval_s)
+            late = deadline_h is not None and cost.hours > deadline_h
+            yield _Size(late, cost.instance_hours, cost.hours, nodes, interval_s)
 
 
 def _unpriced(number: int, group: CandidateGroup, estimator: Estimator, context: PricingContext) -> Iterator[Row]:
