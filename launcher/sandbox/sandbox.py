@@ -29,6 +29,7 @@ from launcher.sandbox import environment
 from launcher.sandbox.aws import access_log
 from launcher.sandbox.aws.access_log import S3Request
 from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.cluster.standing import StandingCluster
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.embedded import EmbeddedServer
@@ -229,6 +230,7 @@ class Sandbox:
         security_groups: Collection[str] = (),
         buckets: Collection[str] = (),
         training_plans: Collection[TrainingPlan] = (),
+        cluster: StandingCluster | None = None,
     ) -> tuple[str, ...]:
         """Make stand-ins for what a plan names as being there; the ids and names of those that were not.
 
@@ -238,11 +240,14 @@ class Sandbox:
             security_groups: ids of security groups of the VPC.
             buckets: names of buckets.
             training_plans: that were bought; one of a name that is there already is left as it is.
+            cluster: a Kubernetes cluster; the same.
         """
         documents = [each.document() for each in training_plans]
         named = {"vpc_id": vpc_id, "zones": dict(zones or {}), "buckets": list(buckets), "training_plans": documents}
-        groups = list(security_groups)
-        return tuple(self._call("make_stand_ins", region=self.region, security_groups=groups, **named))
+        groups, standing = list(security_groups), None if cluster is None else cluster.document()
+        return tuple(
+            self._call("make_stand_ins", region=self.region, security_groups=groups, cluster=standing, **named)
+        )
 
     def behave(self, behaviour: Behaviour) -> None:
         """Have what answers for its endpoints behave in a way from now on."""
@@ -292,6 +297,15 @@ class Sandbox:
             node: the node's name.
         """
         self._call("replace_node", cluster=cluster, node=node)
+
+    def answer(self, cluster: str, *, up: bool) -> None:
+        """Have the Kubernetes API of an EKS cluster be away, or answer again: its nodes and pods go on.
+
+        Raises:
+            ImpossibleError: there is no such cluster.
+        """
+        self._cluster(cluster)
+        self._call("answer", cluster=cluster, up=up)
 
     def guard_play(self, stack: str, module: str, base: Mapping[str, str]) -> GuardPlay:
         """The guard of a stack, to be called on a clock that runs fast.

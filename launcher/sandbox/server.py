@@ -24,6 +24,7 @@ from types import FrameType
 from typing import Any
 
 from launcher.sandbox import environment
+from launcher.sandbox.cluster.standing import StandingCluster
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.environment import ACCOUNT
 from launcher.submit.jobs import SchedulerError
@@ -166,6 +167,7 @@ class Server:
             "lose_node": self._lose_node,
             "replace_node": self._replace_node,
             "scheduler": self._scheduler,
+            "answer": lambda args: self._registry.hosted(args["cluster"]).answer(up=args["up"]),
             "busy": self._busy,
             "jobs": self._jobs,
             "stacks": lambda _: self._stacks(),
@@ -206,14 +208,17 @@ class Server:
         ]
         return sorted((each for each in found if each["name"] != "CDKToolkit"), key=lambda each: each["name"])
 
-    @staticmethod
-    def _make_stand_ins(args: Mapping[str, Any]) -> list[str]:
+    def _make_stand_ins(self, args: Mapping[str, Any]) -> list[str]:
         from launcher.sandbox.aws.stand_ins import make_stand_ins  # noqa: PLC0415  moto again
+        from launcher.sandbox.aws.standing_clusters import stand  # noqa: PLC0415  moto again
 
         bought = [TrainingPlan.of(each) for each in args["training_plans"]]
-        return make_stand_ins(
+        made = make_stand_ins(
             args["region"], args["vpc_id"], args["zones"], args["buckets"], bought, groups=args["security_groups"]
         )
+        wanted = None if args["cluster"] is None else StandingCluster.of(args["cluster"])
+        stands = wanted is not None and stand(args["region"], wanted, self._registry)
+        return [*made, *([wanted.name] if wanted is not None and stands else [])]
 
     def _behave(self, args: Mapping[str, Any]) -> None:
         self._conduct.behaviour = type(self._conduct.behaviour)(**args)

@@ -158,5 +158,6 @@ def test_what_a_job_needs_and_the_cluster_lacks_is_refused_before_anything_is_sh
     told = [refused.value.message, *(each.message for each in refused.value.findings)]
     if said == "no cluster teem":
         assert "checkpoint.uri" in told[0]
+        assert "slipway deploy FILE --sandbox of the plan of teem" in refused.value.hint
     else:
         assert any(said in each for each in told), told

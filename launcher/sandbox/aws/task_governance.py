@@ -10,7 +10,7 @@ quota has made goes before its cluster.
 import secrets
 import string
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,11 +156,25 @@ def _of_team(team: str, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The namespace of a team, its share of the cluster, and its queue."""
     space = f"hyperpod-ns-{team}"
     yield governed_namespace(space)
-    flavors = [_flavor(each) for each in config.get("ComputeQuotaResources", ())]
+    types, preempts = config.get("ComputeQuotaResources", ()), config.get("PreemptTeamTasks", "LowerPriority")
+    yield from queue_objects(space, f"{space}-localqueue", types, preempts=preempts)
+
+
+def queue_objects(
+    space: str, queue: str, types: Sequence[Mapping[str, Any]], *, preempts: str
+) -> Iterator[dict[str, Any]]:
+    """A queue of a namespace, and the share of the cluster behind it.
+
+    Args:
+        space: the namespace.
+        queue: its name there.
+        types: instance types and how many of each, as a quota names them.
+        preempts: whom a job of the queue takes the place of.
+    """
+    flavors = [_flavor(each) for each in types]
     groups = [
         {"coveredResources": [each["name"] for each in flavor["resources"]], "flavors": [flavor]} for flavor in flavors
     ]
-    preempts = config.get("PreemptTeamTasks", "LowerPriority")
     yield {
         "apiVersion": _QUEUES,
         "kind": "ClusterQueue",
@@ -174,7 +188,7 @@ def _of_team(team: str, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {
         "apiVersion": _QUEUES,
         "kind": "LocalQueue",
-        "metadata": {"name": f"{space}-localqueue", "namespace": space},
+        "metadata": {"name": queue, "namespace": space},
         "spec": {"clusterQueue": f"{space}-clusterqueue"},
     }
 

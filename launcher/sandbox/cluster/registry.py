@@ -290,7 +290,7 @@ class Registry:
         """
         if machines.count > _MOST_NODES:
             raise ClusterFailedError(f"{machines.count} nodes are more than the {_MOST_NODES} that a sandbox runs")
-        self._hosted(name).join(machines)
+        self.hosted(name).join(machines)
 
     def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], word: str) -> None:
         """Install what a chart or an add-on brings into an EKS cluster.
@@ -299,7 +299,7 @@ class Registry:
             ClusterFailedError: it refuses an object.
         """
         try:
-            self._hosted(name).install(operators, objects, word)
+            self.hosted(name).install(operators, objects, word)
         except RefusedError as refused:
             raise ClusterFailedError(f"{name}: {refused}") from refused
         if objects:
@@ -309,7 +309,7 @@ class Registry:
     def put(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
         """Have objects be in an EKS cluster, or raise a ClusterFailedError where it refuses one."""
         try:
-            self._hosted(name).put(objects)
+            self.hosted(name).put(objects)
         except RefusedError as refused:
             raise ClusterFailedError(f"{name}: {refused}") from refused
 
@@ -333,9 +333,10 @@ class Registry:
         """
         if count > _MOST_NODES:
             raise ClusterFailedError(f"{count} nodes are more than the {_MOST_NODES} that a sandbox runs")
-        self._hosted(name).resize(group, count)
+        self.hosted(name).resize(group, count)
 
-    def _hosted(self, name: str) -> HostedKubernetes:
+    def hosted(self, name: str) -> HostedKubernetes:
+        """The Kubernetes of an EKS cluster."""
         with self._lock:
             return self._kubernetes[name]
 

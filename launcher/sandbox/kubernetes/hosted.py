@@ -268,6 +268,10 @@ class HostedKubernetes:
             "left_out": list(self._words),
         }
 
+    def answer(self, *, up: bool) -> None:
+        """Have its API answer, or be away: its nodes and pods go on."""
+        (self._kubernetes.server.start if up else self._kubernetes.server.stop)()
+
     def stop(self) -> None:
         """End it, and every pod."""
         self._kubernetes.stop()

@@ -4,13 +4,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from launcher.cdk.runner import SubprocessRunner
+from launcher.model.eks import CAPACITY_TYPES
+from launcher.model.enums import Operator
 from launcher.model.hyperpod import ml_name
 from launcher.model.plan import Plan
 from launcher.model.stages import Tell, stage
+from launcher.model.target import target_of
 from launcher.planning.networks import subnet_id
 from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
+from launcher.rendering.kubernetes_job import namespace_of, operator_of
+from launcher.rendering.names import stack_name
 from launcher.sandbox import staying
+from launcher.sandbox.cluster.standing import StandingCluster
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.kubernetes.hyperpod_chart import stand_ins
@@ -48,7 +54,7 @@ def attached(environment: Mapping[str, str], region: str) -> Sandbox | None:
 
 
 def stand_ins_for(box: Sandbox, plan: Plan) -> tuple[str, ...]:
-    """Make stand-ins for the VPC, the buckets and the training plan that a plan names as being there; what was made."""
+    """Make stand-ins for what a plan names as being there: VPC, buckets, training plan, Kubernetes cluster."""
     network, request = plan.request.network, plan.request
     zones = {each.id: each.az_id for each in network.subnets}
     own = subnet_id(plan)
@@ -65,7 +71,39 @@ def stand_ins_for(box: Sandbox, plan: Plan) -> tuple[str, ...]:
         security_groups=network.security_group_ids,
         buckets=buckets,
         training_plans=_bought(plan),
+        cluster=_standing(box, plan),
     )
+
+
+def _standing(box: Sandbox, plan: Plan) -> StandingCluster | None:
+    """The Kubernetes cluster that a plan names; None where it names none, or one that was deployed here.
+
+    One without a store of its own is refused, as it is in AWS: only a cluster that Slipway deployed has one.
+    """
+    place, request = plan.place, plan.request
+    row, target = target_of(place.target), request.target
+    if target.cluster is None or not row.pods or request.checkpoint.uri is None:
+        return None
+    if stack_name(plan, "training") in {each["name"] for each in box.stacks()}:
+        return None
+    return StandingCluster(
+        name=plan.cluster_name,
+        managed=row.managed,
+        instance_type=place.billed_name,
+        count=place.nodes,
+        capacity_type=CAPACITY_TYPES.get(place.option, "ON_DEMAND"),
+        zone_id=place.az_id or "",
+        namespace=namespace_of(plan),
+        operators=_operators(plan),
+        queue=None if target.queue is None else target.queue.rpartition("/")[2],
+        priority=target.priority,
+    )
+
+
+def _operators(plan: Plan) -> tuple[str, ...]:
+    """What serves the kinds that a plan's job is made of, by the names that the sandbox has for it."""
+    own = {Operator.PYTORCHJOB: ("training-operator",), Operator.HYPERPOD_PYTORCHJOB: ("hyperpod",)}
+    return (*own.get(operator_of(plan), ()), *(("kueue",) if plan.request.target.queue is not None else ()))
 
 
 def _bought(plan: Plan) -> list[TrainingPlan]:
@@ -112,9 +150,11 @@ def _chart_in_sandbox(options: DeployOptions) -> Mapping[str, bytes]:
     return stand_ins()
 
 
-def left_out(box: Sandbox, checked: Verification, stand_ins: Iterable[str]) -> tuple[str, ...]:
-    """What the sandbox did not make or nobody read back, each with the reason."""
+def left_out(box: Sandbox, checked: Verification | None, stand_ins: Iterable[str]) -> tuple[str, ...]:
+    """What the sandbox did not make or nobody read back, each with the reason; None where nothing was deployed."""
     assumed = dict.fromkeys(stand_ins, "a stand-in of that name: your own is not looked at")
+    if checked is None:
+        return tuple(f"{name}: {reason}" for name, reason in sorted(assumed.items()))
     known = {each.name: each.reason for each in box.not_emulated([each.name for each in checked.stacks])}
     return tuple(f"{name}: {reason}" for name, reason in sorted({**checked.unread, **known, **assumed}.items()))
 

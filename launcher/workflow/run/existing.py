@@ -76,7 +76,7 @@ def find(plan: Plan, session: Session) -> ExistingCluster:
     target = plan.request.target
     stack = _stack(plan, session)
     if stack is None:
-        refuse_without_store(plan)
+        refuse_without_store(plan, sandbox=MARK in session.environment)
     names = symbolic_names(plan) if stack is None else deployed_names(stack.outputs)
     if target.context is not None and MARK not in session.environment:
         way = HeadNode(via=CONTEXT, host=target.context, region=session.region)
@@ -88,16 +88,23 @@ def find(plan: Plan, session: Session) -> ExistingCluster:
     return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name)
 
 
-def refuse_without_store(plan: Plan) -> None:
+def refuse_without_store(plan: Plan, *, sandbox: bool = False) -> None:
     """Go on where a plan says where its job writes; a cluster that Slipway has not deployed has no store of its own.
+
+    Args:
+        plan: names the cluster.
+        sandbox: whether it was looked for in one, which begins without any.
 
     Raises:
         ImpossibleError: it does not say so.
     """
     if plan.request.checkpoint.uri is None:
+        hint = "name a place that its nodes may write to: checkpoint: {uri: s3://bucket/prefix}"
+        if sandbox:
+            made = f"slipway sandbox start, then slipway deploy FILE --sandbox of the plan of {plan.cluster_name}"
+            hint = f"{made}; or {hint}"
         raise ImpossibleError(
-            "checkpoint.uri: auto is the bucket of a cluster that slipway deployed, and this one is not",
-            hint="name a place that its nodes may write to: checkpoint: {uri: s3://bucket/prefix}",
+            "checkpoint.uri: auto is the bucket of a cluster that slipway deployed, and this one is not", hint=hint
         )
 
 

@@ -272,15 +272,16 @@ def _in_pods(launch: _Launch, handle: ClusterHandle) -> Submission:
 
 def _take_note(story: Story, handle: ClusterHandle, target: DeployTarget) -> None:
     """Keep what is there for the report."""
-    if handle.deployed is not None:
-        checked = handle.deployed.verification
+    checked = handle.deployed.verification if handle.deployed is not None else None
+    if checked is not None:
         story.stacks = tuple((each.name, each.status) for each in checked.stacks)
         story.verified = checked.verified
-        if target.box is not None:
-            from launcher.workflow.deploy.in_sandbox import left_out
+    if target.box is not None:
+        from launcher.workflow.deploy.in_sandbox import left_out
 
+        story.not_emulated = left_out(target.box, checked, target.stand_ins)
+        if handle.deployed is not None:
             story.scheduler = target.box.scheduler_name(handle.deployed.cluster_name)
-            story.not_emulated = left_out(target.box, checked, target.stand_ins)
 
 
 def _keep_requests(target: DeployTarget, folder: RunFolder) -> None:

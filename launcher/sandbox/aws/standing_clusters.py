@@ -1,0 +1,77 @@
+"""A stand-in for a Kubernetes cluster that a plan names as being there.
+
+Emulated: a cluster in moto's EKS with a Kubernetes of its own; as many machines as the job wants, of its type, in its
+zone, bought as planned, which show their chips and EFA interfaces; the operator, the queue with room for all of them
+and the priority that the plan names; a role lent to the job's pods. Not emulated: whatever else the person's own
+cluster holds, who else works there, and HyperPod's side of one.
+"""
+
+from typing import Any
+
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.ec2.models import ec2_backends
+from moto.eks.models import eks_backends
+
+from launcher.catalog.load import load
+from launcher.model.kubernetes import SERVICE_ACCOUNT
+from launcher.rendering.kubernetes_pod import HEALTHY
+from launcher.sandbox.aws.eks import Hosts, devices_of, room_of
+from launcher.sandbox.aws.eks_calls import parts_of
+from launcher.sandbox.aws.hyperpod_nodes import COMPUTE
+from launcher.sandbox.aws.task_governance import queue_objects
+from launcher.sandbox.cluster.standing import StandingCluster
+from launcher.sandbox.kubernetes.hosted import Machines
+from launcher.sandbox.kubernetes.kueue import VERSION
+
+_VALUE = 50
+"""Of the priority class; it has no other beside it."""
+
+
+def stand(region: str, wanted: StandingCluster, hosts: Hosts) -> bool:
+    """Make a cluster; whether it was not there."""
+    backend = eks_backends[DEFAULT_ACCOUNT_ID][region]
+    if wanted.name in backend.clusters:
+        return False
+    role = f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/{wanted.name}"
+    subnets = [each.id for zone in ec2_backends[DEFAULT_ACCOUNT_ID][region].subnets.values() for each in zone.values()]
+    cluster = backend.create_cluster(
+        name=wanted.name, role_arn=role, resources_vpc_config={"subnetIds": subnets[:2], "securityGroupIds": []}
+    )
+    cluster.endpoint, cluster.certificate_authority = hosts.host(wanted.name, region), {}
+    parts_of(cluster).lent[wanted.namespace, SERVICE_ACCOUNT] = role
+    hosts.join(wanted.name, _machines(region, wanted))
+    hosts.install(wanted.name, wanted.operators, (), "")
+    hosts.put(wanted.name, list(_queue(wanted)))
+    return True
+
+
+def _machines(region: str, wanted: StandingCluster) -> Machines:
+    """Its machines, whose plugins have shown their devices already."""
+    facts = load().instance_types.get(wanted.instance_type.removeprefix("ml."))
+    efa = 0 if facts is None else facts.efa_interfaces
+    key, value = COMPUTE
+    return Machines(
+        group="workers",
+        count=wanted.count,
+        instance_type=wanted.instance_type,
+        capacity_type=wanted.capacity_type,
+        zone=f"{region}a",
+        zone_id=wanted.zone_id,
+        room={**room_of(facts, efa), **devices_of(facts, efa)},
+        devices={},
+        labels={HEALTHY.key: HEALTHY.value, key: value} if wanted.managed else {},
+        managed=not wanted.managed,
+    )
+
+
+def _queue(wanted: StandingCluster) -> list[dict[str, Any]]:
+    """The namespace, the queue and the priority that a plan names; nothing where it names no queue."""
+    if wanted.queue is None:
+        return []
+    types = [{"InstanceType": wanted.instance_type, "Count": wanted.count}]
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": wanted.namespace}}
+    found = [namespace, *queue_objects(wanted.namespace, wanted.queue, types, preempts="LowerPriority")]
+    if wanted.priority is not None:
+        named = {"metadata": {"name": wanted.priority}, "value": _VALUE}
+        found.append({"apiVersion": f"kueue.x-k8s.io/{VERSION}", "kind": "WorkloadPriorityClass", **named})
+    return found

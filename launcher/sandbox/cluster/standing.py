@@ -1,0 +1,34 @@
+"""A Kubernetes cluster that a plan names as being there, as the sandbox has it: with what the plan's job asks of it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingCluster:
+    """So many machines of a type, and what the job needs beside them.
+
+    `managed`: HyperPod's, whose `instance_type` begins with `ml.`. `operators` are names of
+    launcher/sandbox/kubernetes/custom_kinds.yaml; `queue` is Kueue's, in `namespace`; None for none.
+    """
+
+    name: str
+    managed: bool
+    instance_type: str
+    count: int
+    capacity_type: str
+    zone_id: str
+    namespace: str
+    operators: tuple[str, ...]
+    queue: str | None
+    priority: str | None
+
+    def document(self) -> dict[str, Any]:
+        """It as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The one that a document holds."""
+        return cls(**{**document, "operators": tuple(document["operators"])})
