@@ -47,7 +47,13 @@ with `expected_hours`. The shares count rows whose published figure lies within 
 inside its low-high range; the width of a range is high over low. Under "left out" every row is estimated by
 coefficients, and ranged by spreads, fitted without any row of its source; "unseen" are the rows of further_runs.csv
 under a fit on runs.csv alone. The form of the estimate and the weights of the fit were chosen with these rows in
-view, so only rows gathered later test those."""
+view, so only rows gathered later test those.
+
+Where a plan leaves the batch open, it is 4 million tokens, or 8,192 a chip if that is more, up to the largest that
+published runs of a model of that size used (`launcher/catalog/data/training/batches.csv`). Past that more chips share
+the same batch, and each works on less. A larger batch of the plan's own is estimated as asked, with a finding that
+has the time and the dollars at the largest published. Between a dense model and a mixture of experts (95 to 70 % of
+the parameters active) the two estimates are mixed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -224,6 +224,8 @@ def report(run: Run, options: argparse.Namespace, loss: float, seconds: float, w
         return
     tokens = run.step * options.batch * options.context
     line = {"step": run.step, "steps": options.steps, "tokens": tokens, "loss": loss, "seconds": round(seconds, 3)}
+    if torch.cuda.is_available():
+        line["memory_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
     if written_s is not None:
         line["checkpoint_seconds"] = round(written_s, 3)
     with Path(path).open("a", encoding="utf-8") as file:

@@ -7,7 +7,10 @@ that must end a job or spoil what a person is shown, so a figure that is none is
 import json
 import math
 
-FIGURES = ("tokens", "epoch", "loss", "seconds", "checkpoint_seconds", "upload_seconds")
+FIGURES = (
+    *("tokens", "epoch", "loss", "seconds", "memory_gib"),
+    *("compile_seconds", "checkpoint_seconds", "upload_seconds"),
+)
 """Numbers; `step`, `steps`, `checkpoint_step` and `checkpoint_bytes` are whole numbers of at least 0."""
 
 _COUNTS = ("step", "steps", "checkpoint_step", "checkpoint_bytes")

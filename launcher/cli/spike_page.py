@@ -15,6 +15,8 @@ def page(result: SpikeResult, width: int) -> list[str]:
         Column(title="ratio", right=True),
         Column(title="MFU", right=True),
         Column(title="step s", right=True, yields=2),
+        Column(title="GiB", right=True, yields=6),
+        Column(title="compile s", right=True, yields=7),
         Column(title="checkpoint s", right=True, yields=3),
         Column(title="restore s", right=True, yields=5),
         Column(title="boot s", right=True, yields=4),
@@ -40,9 +42,10 @@ def _row(each: Spiked) -> list[str]:
         f"{each.estimated.mid:,.0f}",
         f"{rate.mid / each.estimated.mid:.2g}",
         f"{each.mfu:.2g}",
-        *(_seconds(value) for value in (found.step_s, found.checkpoint_write_s, found.restore_s, found.boot_s)),
+        *(_figure(value) for value in (found.step_s, found.memory_gib, found.compile_s)),
+        *(_figure(value) for value in (found.checkpoint_write_s, found.restore_s, found.boot_s)),
     ]
 
 
-def _seconds(value: float | None) -> str:
+def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"

@@ -13,13 +13,15 @@ class Measurement:
 
     `model` is what the plan calls it; `params_b` and `active_params_b` are billions of parameters. `accelerators` are
     the chips of all nodes, `tokens_per_s` their rate together once warm: the middle over all that was measured, low and
-    high as single stretches of it lay. Seconds: `step_s` of a step, `checkpoint_write_s` that the job waited for a
+    high as single stretches of it lay. Seconds: `step_s` of a step, within `step_range_s` over single stretches;
+    `compile_s` before the first steps, beyond what they take; `checkpoint_write_s` that the job waited for a
     checkpoint, `restore_s` to read one back, `boot_s` from the submission to the first attempt; None where nothing says
     them. `running_h` are the hours of all attempts, `interruptions` how many of them ended because machines went,
     `restart_s` seconds from such an end to the next attempt with its checkpoint read back, over `restarts` of them; the
     region and the way of buying say whose machines they were. `idle_tail_h` are the hours that a node stayed after the
     job, None until they are known, `idle_tail_assumed_h` those that a quote without any run has on this `target`, None
-    where nothing could be learned. `revision` is that of the code in git. A `simulated` one
+    where nothing could be learned. `memory_gib` is the most that a chip held, as the
+    trainer says. `revision` is that of the code in git. A `simulated` one
     is of the sandbox and says nothing of the machines.
     """
 
@@ -52,6 +54,9 @@ class Measurement:
     interruptions: int | None = None
     restart_s: float | None = None
     restarts: int | None = None
+    step_range_s: Range | None = None
+    compile_s: float | None = None
+    memory_gib: float | None = None
     target: str | None = None
     idle_tail_h: float | None = None
     idle_tail_assumed_h: float | None = None

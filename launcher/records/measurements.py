@@ -37,15 +37,21 @@ _FORM: dict[str, Any] = {
 _SINCE: dict[str, Any] = {
     **dict.fromkeys(("region", "purchase_option", "target"), (str, None)),
     **dict.fromkeys(("running_h", "restart_s", "idle_tail_h", "idle_tail_assumed_h"), (float, None)),
+    **dict.fromkeys(("compile_s", "memory_gib"), (float, None)),
+    "step_range_s": (_SPAN, None),
     **dict.fromkeys(("interruptions", "restarts"), (int, None)),
 }
 """Keys that lines from before there were any lack."""
+_FROM_0 = (
+    *("running_h", "interruptions", "restart_s", "restarts", "boot_s"),
+    *("idle_tail_h", "idle_tail_assumed_h", "compile_s", "memory_gib"),
+)
 _ABOVE_0 = ("params_b", "active_params_b", "sequence_length", "accelerators", "nodes")
 
 
 def measurement_document(measured: Measurement) -> dict[str, Any]:
     """A measurement as the contract's JSON."""
-    rate = measured.tokens_per_s
+    rate, steps = measured.tokens_per_s, measured.step_range_s
     return {
         "schema": SCHEMA,
         "model": measured.model,
@@ -71,7 +77,8 @@ def measurement_document(measured: Measurement) -> dict[str, Any]:
         "revision": measured.revision,
         "measured_at": measured.measured_at.isoformat(),
         "simulated": measured.simulated,
-        **{key: getattr(measured, key) for key in _SINCE},
+        **{key: getattr(measured, key) for key in _SINCE if key != "step_range_s"},
+        "step_range_s": None if steps is None else {"low": steps.low, "mid": steps.mid, "high": steps.high},
     }
 
 
@@ -86,7 +93,8 @@ def parse_measurement(document: Any) -> Measurement:
     hold(document, _FORM)
     since = {key: document.get(key) for key in _SINCE}
     hold(since, _SINCE)
-    for name in ("running_h", "interruptions", "restart_s", "restarts", "boot_s", "idle_tail_h", "idle_tail_assumed_h"):
+    steps = since["step_range_s"]
+    for name in _FROM_0:
         if (document.get(name) or 0) < 0:
             raise ValueError(f"{name} is {document[name]}; it must not be below 0")
     for name in _ABOVE_0:
@@ -99,7 +107,7 @@ def parse_measurement(document: Any) -> Measurement:
         precision=Precision(document["precision"]),
         recompute=Recompute(document["recompute"]),
         stack=Stack(document["stack"]),
-        tokens_per_s=_rate(document["tokens_per_s"]),
+        tokens_per_s=_span("tokens_per_s", document["tokens_per_s"]),
         global_batch_tokens=_positive(document, "global_batch_tokens"),
         measured_at=moment(document["measured_at"]),
         model=document["model"],
@@ -118,13 +126,13 @@ def parse_measurement(document: Any) -> Measurement:
         image=document["image"],
         revision=document["revision"],
         simulated=document["simulated"],
-        **since,
+        **since | {"step_range_s": None if steps is None else _span("step_range_s", steps)},
     )
 
 
-def _rate(found: Mapping[str, float]) -> Range:
+def _span(name: str, found: Mapping[str, float]) -> Range:
     if not 0 < found["low"] <= found["mid"] <= found["high"]:
-        raise ValueError(f"tokens_per_s is {dict(found)}; it must be above 0 and low <= mid <= high")
+        raise ValueError(f"{name} is {dict(found)}; it must be above 0 and low <= mid <= high")
     return Range(low=found["low"], mid=found["mid"], high=found["high"])
 
 

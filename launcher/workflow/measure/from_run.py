@@ -52,8 +52,8 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
     if train is None or train.model is None:
         raise UnmeasuredError(f"{name}: the plan names no model", hint="workload.train.model, {params_b: ...} will do")
     model, total, active = _model(request, catalog)
-    told = list(points(folder))
-    rates, step_s = _rates(told, train.global_batch_tokens)
+    told, metrics = list(points(folder)), folder.path / JOB_FOLDER / METRICS
+    rates, steps = _rates(told, train.global_batch_tokens)
     events = read_events(folder.path / JOB_FOLDER / EVENTS) or read_events(folder.events)
     ran = attempts(events)
     waits = list(_waits(ran))
@@ -73,8 +73,11 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         accelerators=quote["accelerators"],
         nodes=quote["nodes"],
         tokens_per_s=rates,
-        step_s=step_s,
-        checkpoint_write_s=_mean(_figures(folder.path / JOB_FOLDER / METRICS, "checkpoint_seconds")),
+        step_s=steps.mid,
+        step_range_s=steps,
+        compile_s=_compile_s(metrics, told, steps.mid),
+        memory_gib=max(_figures(metrics, "memory_gib"), default=None),
+        checkpoint_write_s=_mean(_figures(metrics, "checkpoint_seconds")),
         restore_s=restore_s,
         boot_s=_boot(read_events(folder.events), events),
         run=f"{name}/{folder.path.name}",
@@ -127,8 +130,8 @@ def points(folder: RunFolder) -> Iterator[list[Point]]:
     return points_of(path.read_bytes().splitlines() if path.is_file() else ())
 
 
-def _rates(found: Sequence[Sequence[Point]], batch: int | None) -> tuple[Range, float]:
-    """Tokens a second over all warm stretches, as single stretches lay, and the seconds of a step.
+def _rates(found: Sequence[Sequence[Point]], batch: int | None) -> tuple[Range, Range]:
+    """Tokens a second over all warm stretches, as single stretches lay, and the seconds of a step likewise.
 
     Raises:
         UnmeasuredError: too few lines, or no tokens.
@@ -146,11 +149,27 @@ def _rates(found: Sequence[Sequence[Point]], batch: int | None) -> tuple[Range, 
             f"the trainer's metrics have {len(stretches)} stretches after the warm-up, {LEAST_STRETCHES} are needed",
             hint="write step, tokens and seconds to SLIPWAY_METRICS every few steps (docs/trainers.md)",
         )
-    seconds = sum(each[1] for each in stretches)
-    single = sorted(tokens / took for tokens, took, _ in stretches)
-    mid = sum(each[0] for each in stretches) / seconds
-    low, high = (single[round(share * (len(single) - 1))] for share in (LOW, HIGH))
-    return Range(low=min(low, mid), mid=mid, high=max(high, mid)), seconds / sum(each[2] for each in stretches)
+    tokens, seconds, steps = (sum(each[place] for each in stretches) for place in range(3))
+    rates = _spread(tokens / seconds, (each[0] / each[1] for each in stretches))
+    return rates, _spread(seconds / steps, (each[1] / each[2] for each in stretches))
+
+
+def _spread(mid: float, single: Iterable[float]) -> Range:
+    """A middle with where single values lie around it."""
+    found = sorted(single)
+    low, high = (found[round(share * (len(found) - 1))] for share in (LOW, HIGH))
+    return Range(low=min(low, mid), mid=mid, high=max(high, mid))
+
+
+def _compile_s(path: Path, told: Sequence[Sequence[Point]], step_s: float) -> float | None:
+    """Seconds before the first steps of an attempt, beyond what those take: the trainer's word, else of its first line.
+
+    Of the first attempt alone: a later one begins at a step that its lines do not say.
+    """
+    said = _mean(_figures(path, "compile_seconds"))
+    if said is not None or not told or not told[0]:
+        return said
+    return max(0.0, told[0][0].seconds - told[0][0].step * step_s)
 
 
 def _between(before: Point, after: Point, batch: int | None) -> float | None:

@@ -164,6 +164,24 @@ class TestFromRun:
         assert (found.region, found.purchase_option) == ("us-east-2", "on-demand")
 
 
+class TestFigures:
+    def test_a_steps_spread_the_memory_and_the_seconds_before_the_first_steps(self, run):
+        told = [
+            {**line, "memory_gib": 60.0 + number % 3} if "step" in line else line
+            for number, line in enumerate(lines(100_000))
+        ]
+        found = measurement_of("tiny", run(told), CATALOG)
+        assert found.step_range_s.low < found.step_range_s.mid == found.step_s < found.step_range_s.high
+        # The first line says 100 seconds for one step of 10.
+        assert found.compile_s == pytest.approx(100.0 - found.step_s)
+        assert found.memory_gib == 62.0
+        assert parse_measurement(measurement_document(found)) == found
+
+    def test_what_the_trainer_says_of_compilation_counts(self, run):
+        assert measurement_of("tiny", run([{"compile_seconds": 42.5}, *lines(100_000)]), CATALOG).compile_s == 42.5
+        assert measurement_of("tiny", run(lines(100_000)), CATALOG).memory_gib is None
+
+
 class TestFile:
     def test_a_line_from_before_there_were_interruptions_is_read(self, tmp_path):
         since = ("region", "purchase_option", "running_h", "interruptions", "restart_s", "restarts")
@@ -208,6 +226,8 @@ class TestFile:
             ("running_h", -0.5),
             ("restart_s", "long"),
             ("idle_tail_h", -0.1),
+            ("compile_s", -1.0),
+            ("step_range_s", {"low": 2.0, "mid": 1.0, "high": 3.0}),
         ],
     )
     def test_what_is_none_is_refused(self, key, value):
