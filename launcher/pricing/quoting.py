@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 
-from launcher.model.enums import Market, PurchaseOption
+from launcher.model.enums import CheckpointMode, Market, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price, Range, UsdRange
 from launcher.model.quote import Quote, SpotOutlook
@@ -26,6 +26,9 @@ from launcher.pricing.stop_findings import stop_findings
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 from launcher.pricing.trust import trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions
+
+NODES_OF_A_WHOLE_RESTORE = 32
+"""Up to which the agent's way, every file to every node, is a way to restore: a choice of this project."""
 
 MOST_INTERRUPTIONS = 1e9
 """What is more is a job that never ends."""
@@ -176,6 +179,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     if place.nodes > 1 and not facts.efa_interfaces and "efa_interfaces" not in facts.unknown:
         message = f"{place.instance_type} has no EFA: {place.nodes} of them are joined by plain TCP"
         found.append(warning("no-efa", "target.nodes", message, "one node, or a type with EFA"))
+    found.extend(_restore_by_all(candidate))
     if isinstance(price, Price) and price.usd == 0:
         message = f"the machines are priced at $0 an hour ({price.source}): the total is without them"
         found.append(warning("zero-price", "purchase", message))
@@ -186,6 +190,17 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     found.extend(trust_findings(candidate))
     found.extend(_unpriced(candidate))
     return tuple(found)
+
+
+def _restore_by_all(candidate: TrainingCandidate) -> Iterator[Finding]:
+    """A warning where many nodes each get the files of all at a restore."""
+    nodes, gigabytes = candidate.place.nodes, candidate.work.checkpoint_gb
+    if candidate.context.request.checkpoint.mode is not CheckpointMode.AGENT or nodes <= NODES_OF_A_WHOLE_RESTORE:
+        return
+    each = "" if gigabytes is None else f", {gigabytes:,.0f} GB and {nodes * gigabytes / 1000:,.0f} TB together"
+    message = f"at a restore each of the {nodes} nodes reads the files of all{each}"
+    fix = "checkpoint.mode: dcp has each rank read its own shards"
+    yield warning("restore-by-all", "checkpoint.mode", message, fix)
 
 
 def _unpriced(candidate: TrainingCandidate) -> Iterator[Finding]:

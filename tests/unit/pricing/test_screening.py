@@ -182,6 +182,16 @@ def test_the_best_unpriced_row_shows_what_was_seen(priced):
     assert seen.basis == "unverified"
 
 
+@pytest.mark.parametrize("nodes, mode, told", [(32, "agent", False), (33, "agent", True), (33, "dcp", False)])
+def test_a_restore_of_everything_on_many_nodes_is_warned_of(priced, nodes, mode, told):
+    plan = wide(instance_type="p5.48xlarge", region="us-east-2", nodes=nodes)
+    found = priced({**plan, "checkpoint": {"mode": mode}}).quote(1)
+    (size,) = {round(found.work.checkpoint_gb)}
+    said = [each.message for each in found.findings if each.code == "restore-by-all"]
+    whole = f"at a restore each of the 33 nodes reads the files of all, {size:,} GB"
+    assert [each.startswith(whole) for each in said] == [True] * told
+
+
 def test_several_nodes_need_efa_unless_they_are_asked_for(priced):
     small = {"train": {"model": {"params_b": 0.5}, "hours": None, "tokens_b": 2.0, "method": "lora"}}
     free = priced({**wide(instance_type="trn1.2xlarge", region="us-east-1"), "workload": small})
