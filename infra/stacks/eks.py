@@ -1,27 +1,23 @@
 """A training cluster on EKS: control plane, node groups, what pods may do, and what watches it."""
 
+import functools
 from collections.abc import Mapping
 
-from aws_cdk import App, CfnOutput
+from aws_cdk import CfnOutput
 from constructs import Construct
 
-from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
+from infra.cluster_network import ClusterNetwork, cluster_findings
 from infra.parts import eks_guard
-from infra.parts.budget_stop import stop_place
-from infra.parts.dashboard import Dashboard, eks_widgets
+from infra.parts.dashboard import eks_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.eks_cluster import ControlSubnets, EksCluster
 from infra.parts.eks_nodes import NodeGroup, node_role
-from infra.parts.guard_folder import guard_folder
-from infra.parts.guardrails import Guardrails, guardrail_words
-from infra.parts.limits import Limits
 from infra.parts.node_policy import OWN_PATH, NodePolicy
 from infra.parts.pod_role import lend, pod_role
 from infra.parts.session_log import session_log
-from infra.stacks.plan_stack import PlanStack
+from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.catalog.load import Catalog
 from launcher.model.eks import NAMESPACES, SYSTEM, WORKERS
-from launcher.model.finding import Finding
 from launcher.model.plan import Plan
 from launcher.planning.addresses import control_ranges, ranges
 from launcher.planning.networks import control_zones
@@ -33,85 +29,48 @@ from launcher.rendering.names import OUTPUTS
 from launcher.rendering.neuron import keeps_compiled_programs
 
 
-def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
-    """Why a plan's cluster cannot be built; empty when it can."""
-    return cluster_findings(plan, catalog)
-
-
-def build(
-    app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
-) -> None:
-    """Add a plan's network, checkpoints and EKS cluster to an app."""
-    under = cluster_network(app, plan=plan, catalog=catalog, account=account, tags=tags)
-    made = EksStack(app, plan=plan, account=account, tags=tags, catalog=catalog, under=under, limits=limits)
-    if under.stack is not None:
-        made.add_stack_dependency(under.stack)
-
-
-class EksStack(PlanStack):
-    """An EKS cluster and what it needs of its own; network and checkpoints come from outside.
+class EksStack(ClusterStack):
+    """An EKS cluster.
 
     Attributes:
         cluster: the control plane.
         workers: the machines of the jobs.
-        session_log: the log of shells on its machines; None where none is kept.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        *,
-        plan: Plan,
-        account: str | None,
-        tags: Mapping[str, str],
-        catalog: Catalog,
-        under: ClusterNetwork,
-        limits: Limits,
-    ) -> None:
-        """Make a plan's cluster."""
-        super().__init__(
-            scope,
-            "training",
-            plan=plan,
-            account=account,
-            tags=tags,
-            description=f"Slipway: EKS cluster {plan.cluster_name}",
-        )
+    KIND = "EKS cluster"
+
+    def _make(self) -> None:
+        """Make the cluster."""
+        plan, catalog, network = self._plan, self._catalog, self._network
         context = eks_context(plan, catalog.instance_types)
-        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=under.vpc_id, way_out=True)
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
         group_id = group.group.attr_group_id
         self.cluster = EksCluster(
             self,
             "Eks",
             context=context,
-            subnet_ids=control_subnets(self, plan, catalog, under),
+            subnet_ids=control_subnets(self, plan, catalog, network),
             security_group_id=group_id,
             key_arn=plan.request.storage.kms_key_arn,
             role_arn=plan.request.security.roles.control_plane,
         )
         self.session_log = session_log(self, plan)
-        groups = self._groups(plan, context, under, group, tags)
+        groups = self._groups(plan, context, network, group, self._plan_tags)
         self.workers = groups[WORKERS]
         addons = self.cluster.add_ons([groups[SYSTEM]])
         before = [each for each in addons if not each.node.dependencies]
         for each in groups.values():
             each.node.add_dependency(*group.rules, *before)
-        policy, role_arn = pods_policy(self, plan, catalog, under)
+        policy, role_arn = pods_policy(self, plan, catalog, network)
         lend(self, cluster=self.cluster.resource, role_arn=role_arn, namespaces=NAMESPACES)
-        stop = stop_place(plan, under.store_uri, under.store)
-        folder = guard_folder(under.store_uri, under.store)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=eks_guard, stop=stop, folder=folder)
-        dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=eks_widgets(plan))
-        self._outputs(plan, under, group_id=group_id, policy=policy.arn)
-        CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")
-        CfnOutput(self, "DashboardUrl", value=dashboard.url)
-        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, limits)))
+        self._outputs(plan, network, group_id=group_id, policy=policy.arn)
+        self._watch(eks_guard, eks_widgets(plan))
 
     def _groups(
         self,
         plan: Plan,
         context: EksContext,
-        under: ClusterNetwork,
+        network: ClusterNetwork,
         group: NodeSecurityGroup,
         tags: Mapping[str, str],
     ) -> dict[str, NodeGroup]:
@@ -129,21 +88,21 @@ class EksStack(PlanStack):
                 context=each,
                 cluster=self.cluster.resource,
                 role_arn=role_arn,
-                subnet_id=under.subnet_id,
+                subnet_id=network.subnet_id,
                 security_group_ids=[self.cluster.security_group_id, group.group.attr_group_id],
                 tags=lasting,
             )
             for each in context.groups
         }
 
-    def _outputs(self, plan: Plan, under: ClusterNetwork, *, group_id: str, policy: str) -> None:
+    def _outputs(self, plan: Plan, network: ClusterNetwork, *, group_id: str, policy: str) -> None:
         """What the launcher and a person need after a deployment."""
         region, name = plan.place.region, cluster_name(plan)
         values = {
-            "subnet_id": under.subnet_id,
+            "subnet_id": network.subnet_id,
             "security_group_id": group_id,
             "node_policy_arn": policy,
-            "store_uri": under.store_uri,
+            "store_uri": network.store_uri,
         }
         for key, value in values.items():
             CfnOutput(self, OUTPUTS[key], value=value)
@@ -176,24 +135,24 @@ class EksStack(PlanStack):
         CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
 
 
-def control_subnets(scope: Construct, plan: Plan, catalog: Catalog, under: ClusterNetwork) -> list[str]:
+def control_subnets(scope: Construct, plan: Plan, catalog: Catalog, network: ClusterNetwork) -> list[str]:
     """Subnets of the control plane in two zones: small ones in a network of the cluster's own, else what exists."""
-    network = plan.request.network
-    if network.vpc_id is not None:
-        return list(network.subnet_ids)
-    if network.name is not None:
-        return list(under.zone_subnets.values())
-    cidrs = [str(each) for each in control_ranges(ranges(network.cidr))]
+    asked = plan.request.network
+    if asked.vpc_id is not None:
+        return list(asked.subnet_ids)
+    if asked.name is not None:
+        return list(network.zone_subnets.values())
+    cidrs = [str(each) for each in control_ranges(ranges(asked.cidr))]
     zones = control_zones(zone(plan.place, catalog))
-    return ControlSubnets(scope, "ControlSubnets", vpc_id=under.vpc_id, cidrs=cidrs, zones=zones).ids
+    return ControlSubnets(scope, "ControlSubnets", vpc_id=network.vpc_id, cidrs=cidrs, zones=zones).ids
 
 
-def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, under: ClusterNetwork) -> tuple[NodePolicy, str]:
+def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, network: ClusterNetwork) -> tuple[NodePolicy, str]:
     """What jobs may do, and the ARN of the role that EKS lends their pods: the plan's, or one that is made."""
     policy = NodePolicy(
         scope,
         "NodePolicy",
-        store=under.store,
+        store=network.store,
         kms_key_arn=plan.request.storage.kms_key_arn,
         fetched=(),
         secrets=tuple(plan.request.run.secrets.values()),
@@ -204,3 +163,7 @@ def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, under: ClusterNe
     )
     named = plan.request.security.roles.pods
     return policy, named or pod_role(scope, "PodRole", cluster=plan.cluster_name, policy=policy.resource).role_arn
+
+
+findings = cluster_findings
+build = functools.partial(add_cluster, EksStack)

@@ -1,28 +1,23 @@
 """A training cluster on HyperPod with Slurm: its network rules, file system, scripts, role, and what watches it."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import fields
 
-from aws_cdk import App, CfnOutput
-from constructs import Construct
+from aws_cdk import CfnOutput
 
-from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
+from infra.cluster_network import ClusterNetwork, cluster_findings
 from infra.parts import hyperpod_guard
-from infra.parts.budget_stop import stop_place
-from infra.parts.dashboard import Dashboard, hyperpod_widgets
+from infra.parts.dashboard import hyperpod_widgets
 from infra.parts.efa import NodeSecurityGroup
-from infra.parts.guard_folder import guard_folder
-from infra.parts.guardrails import NAMESPACE, Guardrails, guardrail_words
+from infra.parts.guardrails import NAMESPACE
 from infra.parts.hyperpod_cluster import HyperPodCluster
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
 from infra.parts.hyperpod_lustre import HyperPodLustre
 from infra.parts.hyperpod_role import HyperPodRole
-from infra.parts.limits import Limits
 from infra.parts.node_policy import OWN_PATH, NodePolicy
 from infra.parts.session_log import session_log
-from infra.stacks.plan_stack import PlanStack
-from launcher.catalog.load import Catalog
-from launcher.model.finding import Finding
+from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
@@ -31,51 +26,18 @@ from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
 
 
-def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
-    """Why a plan's cluster cannot be built; empty when it can."""
-    return cluster_findings(plan, catalog)
-
-
-def build(
-    app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
-) -> None:
-    """Add a plan's network, checkpoints and HyperPod cluster to an app."""
-    network = cluster_network(app, plan=plan, catalog=catalog, account=account, tags=tags)
-    made = HyperPodStack(
-        app, plan=plan, account=account, tags=tags, instances=catalog.instance_types, network=network, limits=limits
-    )
-    if network.stack is not None:
-        made.add_stack_dependency(network.stack)
-
-
-class HyperPodStack(PlanStack):
-    """A HyperPod cluster and what it needs of its own; network and checkpoints come from outside.
+class HyperPodStack(ClusterStack):
+    """A HyperPod cluster with Slurm.
 
     Attributes:
         cluster: the cluster.
-        session_log: the log of shells on its machines; None where none is kept.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        *,
-        plan: Plan,
-        account: str | None,
-        tags: Mapping[str, str],
-        instances: Mapping[str, InstanceType],
-        network: ClusterNetwork,
-        limits: Limits,
-    ) -> None:
-        """Make a plan's cluster; `instances` are the catalog's types."""
-        super().__init__(
-            scope,
-            "training",
-            plan=plan,
-            account=account,
-            tags=tags,
-            description=f"Slipway: HyperPod cluster {plan.cluster_name}",
-        )
+    KIND = "HyperPod cluster"
+
+    def _make(self) -> None:
+        """Make the cluster."""
+        plan, instances, network = self._plan, self._catalog.instance_types, self._network
         # HyperPod's machines have no other group that could let them out.
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
         group_id = group.group.attr_group_id
@@ -89,19 +51,10 @@ class HyperPodStack(PlanStack):
         # Machines fetch their scripts through the group and mount the file system when they are made.
         lustre.file_system.node.add_dependency(*group.rules)
         self.cluster.resource.node.add_dependency(*group.rules, lustre, role)
-        stop = stop_place(plan, network.store_uri, network.store)
-        folder = guard_folder(network.store_uri, network.store)
-        guardrails = Guardrails(
-            self, "Guardrails", plan=plan, limits=limits, own=hyperpod_guard, stop=stop, folder=folder
-        )
         document = None if self.session_log is None else self.session_log.document
         connect = self.cluster.connect_command(plan.place.region, document)
-        own = hyperpod_widgets(plan, self.cluster.cluster_id, connect)
-        dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)
         self._outputs(plan, names, connect)
-        CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")
-        CfnOutput(self, "DashboardUrl", value=dashboard.url)
-        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, limits)))
+        self._watch(hyperpod_guard, hyperpod_widgets(plan, self.cluster.cluster_id, connect))
 
     def _names(
         self,
@@ -172,3 +125,7 @@ class HyperPodStack(PlanStack):
             description="Makes the workers again after they were stopped",
         )
         CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
+
+
+findings = cluster_findings
+build = functools.partial(add_cluster, HyperPodStack)

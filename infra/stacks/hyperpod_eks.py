@@ -4,37 +4,30 @@ The order is AWS's (awslabs/awsome-distributed-ai@95b939c): the control plane wi
 the chart, without which HyperPod neither monitors nor replaces nodes, the nodes, and then what runs on them.
 """
 
-from collections.abc import Mapping
+import functools
 from dataclasses import fields
 
-from aws_cdk import App, CfnOutput, Tags
+from aws_cdk import CfnOutput, Tags
 from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
-from constructs import Construct
 
-from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
-from infra.parts.budget_stop import stop_place
-from infra.parts.dashboard import Dashboard, hyperpod_eks_widgets
+from infra.cluster_network import cluster_findings
+from infra.parts.dashboard import hyperpod_eks_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.eks_cluster import EksCluster
-from infra.parts.guard_folder import guard_folder
-from infra.parts.guardrails import Guardrails, guardrail_words
 from infra.parts.hyperpod_chart import HyperPodChart
 from infra.parts.hyperpod_cluster import HyperPodCluster
 from infra.parts.hyperpod_eks_guard import HyperPodEksGuard
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
 from infra.parts.hyperpod_role import HyperPodRole
-from infra.parts.limits import Limits
 from infra.parts.pinned_asset import pinned_asset
 from infra.parts.pod_role import lend, lend_to, trusted_by_pods
 from infra.parts.session_log import session_log
 from infra.parts.task_governance import TaskGovernance
+from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from infra.stacks.eks import control_subnets, pods_policy
-from infra.stacks.plan_stack import PlanStack
 from launcher.catalog.hyperpod_chart import chart_pins
-from launcher.catalog.load import Catalog
 from launcher.model.eks import CERTIFICATES, GOVERNANCE, OPERATOR, OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, WORKERS
-from launcher.model.finding import Finding
 from launcher.model.hyperpod import ADDED_A_CALL
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
@@ -54,21 +47,6 @@ from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 _OPERATOR_POLICY = "AmazonSageMakerHyperPodTrainingOperatorAccess"
 
 
-def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
-    """Why a plan's cluster cannot be built; empty when it can."""
-    return cluster_findings(plan, catalog)
-
-
-def build(
-    app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
-) -> None:
-    """Add a plan's network, checkpoints and HyperPod cluster to an app."""
-    under = cluster_network(app, plan=plan, catalog=catalog, account=account, tags=tags)
-    made = HyperPodEksStack(app, plan=plan, account=account, tags=tags, catalog=catalog, under=under, limits=limits)
-    if under.stack is not None:
-        made.add_stack_dependency(under.stack)
-
-
 def start_commands(region: str, name: str, nodes: int) -> list[str]:
     """The commands that make so many workers again: a call takes some of them at most."""
     counts = [min(ADDED_A_CALL, nodes - done) for done in range(0, nodes, ADDED_A_CALL)]
@@ -79,52 +57,35 @@ def start_commands(region: str, name: str, nodes: int) -> list[str]:
     ]
 
 
-class HyperPodEksStack(PlanStack):
-    """A HyperPod cluster with EKS and what it needs of its own; network and checkpoints come from outside.
+class HyperPodEksStack(ClusterStack):
+    """A HyperPod cluster with EKS.
 
     Attributes:
         control: the control plane.
         cluster: the nodes.
-        session_log: the log of shells on them; None where none is kept.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        *,
-        plan: Plan,
-        account: str | None,
-        tags: Mapping[str, str],
-        catalog: Catalog,
-        under: ClusterNetwork,
-        limits: Limits,
-    ) -> None:
-        """Make a plan's cluster."""
-        super().__init__(
-            scope,
-            "training",
-            plan=plan,
-            account=account,
-            tags=tags,
-            description=f"Slipway: HyperPod cluster with EKS {plan.cluster_name}",
-        )
+    KIND = "HyperPod cluster with EKS"
+
+    def _make(self) -> None:
+        """Make the cluster."""
+        plan, catalog, network = self._plan, self._catalog, self._network
         self.own_synthesizer.bind(self)
-        self._plan, self._catalog, self._under = plan, catalog, under
         # HyperPod's machines have no other group that could let them out.
-        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=under.vpc_id, way_out=True)
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
         group_id = group.group.attr_group_id
         self.control = EksCluster(
             self,
             "Eks",
             context=control_context(plan),
-            subnet_ids=control_subnets(self, plan, catalog, under),
+            subnet_ids=control_subnets(self, plan, catalog, network),
             security_group_id=group_id,
             key_arn=plan.request.storage.kms_key_arn,
             role_arn=plan.request.security.roles.control_plane,
         )
         chart = self._chart(plan, group_id)
         self.session_log = session_log(self, plan)
-        policy, role_arn = pods_policy(self, plan, catalog, under)
+        policy, role_arn = pods_policy(self, plan, catalog, network)
         names, lifecycle = self._names(plan, group_id, policy.arn)
         context = nodes_context(plan, instances=catalog.instance_types, names=names)
         self.cluster = HyperPodCluster(self, "HyperPod", request=nodes_request(context))
@@ -133,7 +94,8 @@ class HyperPodEksStack(PlanStack):
         self.cluster.resource.add_metadata("slipway:lifecycle", list(lifecycle.keys))
         self._in_order(group, chart)
         lend(self, cluster=self.control.resource, role_arn=role_arn, namespaces=namespaces_of(plan))
-        self._watch(plan, names, limits, chart)
+        self._outputs(plan, names)
+        self._watch(HyperPodEksGuard(chart.function.attr_arn), hyperpod_eks_widgets(plan, self.cluster.cluster_id))
 
     def _chart(self, plan: Plan, group_id: str) -> HyperPodChart:
         """HyperPod's chart, from files that are laid into the assembly before it is deployed."""
@@ -147,7 +109,7 @@ class HyperPodEksStack(PlanStack):
             chart=pinned_asset(own, file=pins.chart_name, sha256=pins.sha256, title="HyperPod's chart"),
             layer=pinned_asset(own, file=pins.layer_name, sha256=pins.layer_sha256, title="layer with helm"),
             values=chart_values(plan, self._catalog.instance_types[plan.place.instance_type]),
-            subnet_id=self._under.subnet_id,
+            subnet_id=self._network.subnet_id,
             security_group_id=group_id,
         )
 
@@ -161,17 +123,17 @@ class HyperPodEksStack(PlanStack):
             "MachineRole",
             cluster=plan.cluster_name,
             lifecycle=lifecycle,
-            subnet_id=self._under.subnet_id,
+            subnet_id=self._network.subnet_id,
             security_group_ids=[group_id, *plan.request.network.security_group_ids],
             eks_arn=self.control.resource.attr_arn,
             session_log_arn=None if self.session_log is None else self.session_log.policy_arn,
             named_arn=plan.request.security.roles.nodes,
         )
         names = ClusterNames(
-            subnet_id=self._under.subnet_id,
+            subnet_id=self._network.subnet_id,
             security_group_id=group_id,
             node_policy_arn=policy_arn,
-            store_uri=self._under.store_uri,
+            store_uri=self._network.store_uri,
             role_arn=role.arn,
             lifecycle_uri=lifecycle.uri,
             eks_arn=self.control.resource.attr_arn,
@@ -212,14 +174,8 @@ class HyperPodEksStack(PlanStack):
             account=OPERATOR_ACCOUNT,
         )
 
-    def _watch(self, plan: Plan, names: ClusterNames, limits: Limits, chart: HyperPodChart) -> None:
-        """Guardrails, dashboard, and what the launcher and a person need after a deployment."""
-        stop = stop_place(plan, self._under.store_uri, self._under.store)
-        folder = guard_folder(self._under.store_uri, self._under.store)
-        own_guard = HyperPodEksGuard(chart.function.attr_arn)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=own_guard, stop=stop, folder=folder)
-        own = hyperpod_eks_widgets(plan, self.cluster.cluster_id)
-        dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=own)
+    def _outputs(self, plan: Plan, names: ClusterNames) -> None:
+        """What the launcher and a person need after a deployment."""
         for each in fields(ClusterNames):
             value = getattr(names, each.name)
             if value is not None:
@@ -242,7 +198,8 @@ class HyperPodEksStack(PlanStack):
         if self.session_log is not None:
             target = f"sagemaker-cluster:{self.cluster.cluster_id}_{WORKERS}-INSTANCE_ID"
             self.session_log.outputs(region, target)
-        CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")
-        CfnOutput(self, "DashboardUrl", value=dashboard.url)
-        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, limits)))
         CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
+
+
+findings = cluster_findings
+build = functools.partial(add_cluster, HyperPodEksStack)

@@ -1,25 +1,21 @@
 """A training cluster: its security group, what its nodes may do, ParallelCluster itself, and what watches it."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import fields
 
-from aws_cdk import App, CfnOutput
+from aws_cdk import CfnOutput
 from aws_cdk import aws_s3_assets as assets
-from constructs import Construct
 
-from infra.cluster_network import ClusterNetwork, cluster_findings, cluster_network
+from infra.cluster_network import ClusterNetwork, cluster_findings
 from infra.parts import parallelcluster_guard
-from infra.parts.budget_stop import stop_place
-from infra.parts.dashboard import Dashboard, parallelcluster_widgets
+from infra.parts.dashboard import parallelcluster_widgets
 from infra.parts.efa import NodeSecurityGroup
-from infra.parts.guard_folder import guard_folder
-from infra.parts.guardrails import Guardrails, guardrail_words
-from infra.parts.limits import Limits
 from infra.parts.node_policy import PATH, NodePolicy
 from infra.parts.parallelcluster import ParallelCluster
 from infra.parts.provider_access import ProviderAccess
 from infra.parts.session_log import session_log
-from infra.stacks.plan_stack import PlanStack
+from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.catalog.assets import asset
 from launcher.catalog.load import Catalog
 from launcher.model.finding import Finding
@@ -38,46 +34,18 @@ def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
     return (*cluster_findings(plan, catalog), *agent_findings(plan))
 
 
-def build(
-    app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
-) -> None:
-    """Add a plan's network, checkpoints and ParallelCluster to an app."""
-    network = cluster_network(app, plan=plan, catalog=catalog, account=account, tags=tags)
-    made = TrainingStack(
-        app, plan=plan, account=account, tags=tags, instances=catalog.instance_types, network=network, limits=limits
-    )
-    if network.stack is not None:
-        made.add_stack_dependency(network.stack)
-
-
-class TrainingStack(PlanStack):
-    """A ParallelCluster and what it needs of its own; network and checkpoints come from outside.
+class TrainingStack(ClusterStack):
+    """A ParallelCluster.
 
     Attributes:
         cluster: the cluster.
-        session_log: the log of sessions on its machines; None where none is kept.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        *,
-        plan: Plan,
-        account: str | None,
-        tags: Mapping[str, str],
-        instances: Mapping[str, InstanceType],
-        network: ClusterNetwork,
-        limits: Limits,
-    ) -> None:
-        """Make a plan's cluster; `instances` are the catalog's types."""
-        super().__init__(
-            scope,
-            "training",
-            plan=plan,
-            account=account,
-            tags=tags,
-            description=f"Slipway: cluster {plan.cluster_name}",
-        )
+    KIND = "cluster"
+
+    def _make(self) -> None:
+        """Make the cluster."""
+        plan, instances, network = self._plan, self._catalog.instance_types, self._network
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id)
         self.session_log = session_log(self, plan, PATH)
         names = self._names(plan, instances, network, group)
@@ -99,16 +67,10 @@ class TrainingStack(PlanStack):
         )
         # Nodes that started without the rules would have no EFA until somebody restarts them.
         self.cluster.resource.node.add_dependency(*group.rules)
-        stop = stop_place(plan, network.store_uri, network.store)
-        folder = guard_folder(network.store_uri, network.store)
-        own = parallelcluster_guard
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=own, stop=stop, folder=folder)
         head_node = self.cluster.resource.get_att_string("headNode.instanceId")
         connect = self._connect(plan, head_node)
-        widgets = parallelcluster_widgets(plan, connect, head_node)
-        dashboard = Dashboard(self, "Overview", plan=plan, limits=limits, own=widgets)
         self._outputs(plan, names, connect)
-        self._guard_outputs(plan, limits, topic=guardrails.topic.ref, dashboard=dashboard.url)
+        self._watch(parallelcluster_guard, parallelcluster_widgets(plan, connect, head_node))
 
     def _names(
         self,
@@ -170,12 +132,6 @@ class TrainingStack(PlanStack):
         if self.session_log is not None:
             self.session_log.outputs()
         CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
-
-    def _guard_outputs(self, plan: Plan, limits: Limits, *, topic: str, dashboard: str) -> None:
-        """What watches the cluster, in words, and where it is seen."""
-        CfnOutput(self, "NotifyTopicArn", value=topic, description="Everything is announced here")
-        CfnOutput(self, "DashboardUrl", value=dashboard)
-        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, limits)))
         CfnOutput(
             self,
             "StartFleet",
@@ -183,3 +139,6 @@ class TrainingStack(PlanStack):
             " --status START_REQUESTED",
             description="Starts the compute fleet again after it was stopped",
         )
+
+
+build = functools.partial(add_cluster, TrainingStack)

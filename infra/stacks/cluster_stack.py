@@ -1,0 +1,86 @@
+"""What the stacks of all clusters have in common: what they are made from and laid into, and what watches them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from aws_cdk import App, CfnOutput
+from constructs import Construct
+
+from infra.cluster_network import ClusterNetwork, cluster_network
+from infra.parts.budget_stop import stop_place
+from infra.parts.dashboard import Dashboard
+from infra.parts.guard_folder import guard_folder
+from infra.parts.guardrails import Guardrails, TargetGuard, guardrail_words
+from infra.parts.limits import Limits
+from infra.parts.session_log import SessionLog
+from infra.stacks.plan_stack import PlanStack
+from launcher.catalog.load import Catalog
+from launcher.model.plan import Plan
+
+
+class ClusterStack(PlanStack):
+    """A cluster and what it needs of its own; network and checkpoints come from outside.
+
+    Attributes:
+        KIND: what the console calls the cluster.
+        session_log: the log of shells on its machines; None where none is kept.
+    """
+
+    KIND: ClassVar[str]
+    session_log: SessionLog | None
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        plan: Plan,
+        account: str | None,
+        tags: Mapping[str, str],
+        catalog: Catalog,
+        network: ClusterNetwork,
+        limits: Limits,
+    ) -> None:
+        """Make a plan's cluster."""
+        about = f"Slipway: {self.KIND} {plan.cluster_name}"
+        super().__init__(scope, "training", plan=plan, account=account, tags=tags, description=about)
+        self._plan, self._plan_tags, self._limits = plan, tags, limits
+        self._catalog, self._network = catalog, network
+        self._make()
+
+    def _make(self) -> None:
+        """Make the cluster."""
+        raise NotImplementedError
+
+    def _watch(self, guard: TargetGuard, widgets: Sequence[Mapping[str, Any]]) -> None:
+        """Guardrails and a dashboard, with what the target has of its own of each, and where they are seen."""
+        plan, network = self._plan, self._network
+        guardrails = Guardrails(
+            self,
+            "Guardrails",
+            plan=plan,
+            limits=self._limits,
+            own=guard,
+            stop=stop_place(plan, network.store_uri, network.store),
+            folder=guard_folder(network.store_uri, network.store),
+        )
+        dashboard = Dashboard(self, "Overview", plan=plan, limits=self._limits, own=widgets)
+        CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")
+        CfnOutput(self, "DashboardUrl", value=dashboard.url)
+        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, self._limits)))
+
+
+def add_cluster(
+    kind: type[ClusterStack],
+    app: App,
+    *,
+    plan: Plan,
+    catalog: Catalog,
+    account: str | None,
+    tags: Mapping[str, str],
+    limits: Limits,
+) -> None:
+    """Add a plan's network, its checkpoints and its cluster, of a kind of stack, to an app."""
+    network = cluster_network(app, plan=plan, catalog=catalog, account=account, tags=tags)
+    made = kind(app, plan=plan, account=account, tags=tags, catalog=catalog, network=network, limits=limits)
+    if network.stack is not None:
+        made.add_stack_dependency(network.stack)
