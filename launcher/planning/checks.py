@@ -39,7 +39,7 @@ def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def check_surroundings(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
+def check_every_workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     """What holds for every workload: types, regions, zones, prices of one's own, the network."""
     for rule in (_regions, _types, _places, _purchase, _network):
         yield from rule(request, catalog)

@@ -11,7 +11,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.schedule import SCHEDULE_FORM, hours_of_day, scheduled, timezones
 from launcher.model.target import serving_targets, target_of
 from launcher.model.workload import ModelDimensions, ServingWorkload
-from launcher.planning.checks import check_dimensions, check_surroundings
+from launcher.planning.checks import check_dimensions, check_every_workload
 from launcher.planning.serving.reach import unserved_precision
 
 PATH = "workload.serve"
@@ -24,7 +24,7 @@ MOST_INSTANCES = 10_000
 
 def check(request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> list[Finding]:
     """Everything that can be said of a serving plan before a candidate is made of it."""
-    found = list(check_surroundings(request, catalog))
+    found = list(check_every_workload(request, catalog))
     found += _target(request)
     found += _model(serve, catalog, bedrock)
     found += _lengths(serve, catalog)

@@ -68,7 +68,7 @@ def hourly_rate(templates: Iterable[Mapping[str, Any]], catalog: Catalog, region
     return HourlyRate(usd=usd, unknown=tuple(unknown))
 
 
-def standing_rates(template: Mapping[str, Any], catalog: Catalog, region: str) -> dict[str, Decimal]:
+def running_rates(template: Mapping[str, Any], catalog: Catalog, region: str) -> dict[str, Decimal]:
     """Dollars an hour of each resource of a template that is paid by the hour, before any job runs.
 
     Nodes that come with a job are not in it, nor is what has no price.

@@ -14,7 +14,7 @@ from launcher.cdk.commands import Assembly
 from launcher.model.durations import HOUR_S
 from launcher.model.spending import small
 from launcher.model.stages import Part, Stage, Tell, stage
-from launcher.workflow.deploy.rates import standing_rates
+from launcher.workflow.deploy.rates import running_rates
 
 CELLS = 6
 """Of one line of `cdk deploy`: stack, count, time, state, type, path with logical id."""
@@ -24,10 +24,10 @@ _ID = re.compile(r" \((\w+)\)")
 _COUNT = re.compile(r"(\d+)/(\d+)")
 
 
-def standing(assembly: Assembly, catalog: Catalog, region: str) -> dict[str, dict[str, Decimal]]:
+def rates_by_stack(assembly: Assembly, catalog: Catalog, region: str) -> dict[str, dict[str, Decimal]]:
     """What the resources of an assembly's stacks cost an hour before any job runs, by stack and logical id."""
     return {
-        name: standing_rates(json.loads(path.read_text(encoding="utf-8")), catalog, region)
+        name: running_rates(json.loads(path.read_text(encoding="utf-8")), catalog, region)
         for name, path in assembly.templates.items()
     }
 

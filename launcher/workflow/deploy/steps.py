@@ -26,7 +26,7 @@ from launcher.rendering.efa_rules import stack_findings
 from launcher.workflow.deploy.hyperpod import refuse_unless_training_plan_fits
 from launcher.workflow.deploy.readback.reading import ClusterState
 from launcher.workflow.deploy.render import UNSUBMITTED, render_any, shown
-from launcher.workflow.deploy.stack_events import StackEvents, standing
+from launcher.workflow.deploy.stack_events import StackEvents, rates_by_stack
 from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.deploy.verify import Verification, verify
 
@@ -212,7 +212,7 @@ def carry_out(
     if context.account is not None:
         with stage(tell, "preparing the account (cdk bootstrap)"):
             cdk.bootstrap(assembly, context.account, place.region, quoted.plan.request.security.qualifier)
-    with StackEvents(tell, standing(assembly, context.catalog, place.region)) as events:
+    with StackEvents(tell, rates_by_stack(assembly, context.catalog, place.region)) as events:
         outputs = deploy(
             quoted, bundle, assembly, cdk, outputs=folder.path / "outputs.json", now=now, on_line=events.line
         )

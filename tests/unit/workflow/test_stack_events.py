@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from launcher.model.stages import Stage
-from launcher.workflow.deploy.rates import hourly_rate, standing_rates
+from launcher.workflow.deploy.rates import hourly_rate, running_rates
 from launcher.workflow.deploy.stack_events import StackEvents
 
 RATES = {"slipway-x-training": {"ClusterDefault1A2B": Decimal("0.18")}}
@@ -127,8 +127,8 @@ def test_who_takes_lines_alone_gets_one_a_resource():
     assert [each.split()[0] for each in told] == ["stack", "CREATE_COMPLETE"]
 
 
-@pytest.mark.parametrize("least, standing", [(0, "0.192"), (2, "40.192")])
-def test_nodes_that_come_with_a_job_are_not_paid_before(catalog, least, standing):
+@pytest.mark.parametrize("least, usd", [(0, "0.192"), (2, "40.192")])
+def test_nodes_that_come_with_a_job_are_not_paid_before(catalog, least, usd):
     queue = {"ComputeResources": [{"InstanceType": "p5.48xlarge", "MinCount": least, "MaxCount": 2}]}
     cluster = {"HeadNode": {"InstanceType": "m6i.xlarge"}, "Scheduling": {"SlurmQueues": [queue]}}
     guard = {"Environment": {"Variables": {"USD_PER_NODE_HOUR": "20"}}}
@@ -138,5 +138,5 @@ def test_nodes_that_come_with_a_job_are_not_paid_before(catalog, least, standing
             "Guard": {"Type": "AWS::Lambda::Function", "Properties": guard},
         }
     }
-    assert standing_rates(template, catalog, "us-east-1") == {"Cluster": Decimal(standing)}
+    assert running_rates(template, catalog, "us-east-1") == {"Cluster": Decimal(usd)}
     assert hourly_rate([template], catalog, "us-east-1").usd == Decimal("40.192")
