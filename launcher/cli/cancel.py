@@ -8,7 +8,7 @@ import typer
 from launcher.cli import options, output
 from launcher.cli.confirm import confirm
 from launcher.cli.table import terminal_width
-from launcher.records.run_folder import latest
+from launcher.records.run_folder import with_report
 from launcher.records.submission import SANDBOX
 
 
@@ -29,7 +29,7 @@ def cancel(
     from launcher.workflow.run.cancel import cancel_run
 
     name = options.plan_name(run)
-    folder = latest(name, Path.cwd())
+    folder = with_report(name, Path.cwd(), going_on=True)
     confirm(f"cancel the job of {name}", yes=yes)
     found = cancel_run(name, folder, os.environ)
     if json:

@@ -11,7 +11,7 @@ import typer
 
 from launcher.cli import options, output
 from launcher.model.errors import UnreadableInputError
-from launcher.records.run_folder import latest
+from launcher.records.run_folder import with_report
 
 
 def register(app: typer.Typer) -> None:
@@ -27,7 +27,7 @@ def logs(
 ) -> None:
     """Print the logs of a plan's newest run, attempt by attempt."""
     name = options.plan_name(run)
-    folder = latest(name, Path.cwd())
+    folder = with_report(name, Path.cwd())
     if (folder.path / "submission.json").is_file():
         from launcher.cli.console import Narrator
         from launcher.workflow.run.status_logs import follow_logs, refresh_logs

@@ -11,7 +11,7 @@ from launcher.cli.table import terminal_width
 from launcher.model.bill import Upfront
 from launcher.model.errors import UnreadableInputError
 from launcher.records.command_record import KILLED, read_command
-from launcher.records.run_folder import RunFolder, latest
+from launcher.records.run_folder import RunFolder, with_report
 
 if TYPE_CHECKING:
     from launcher.model.bill import BilledRun
@@ -48,7 +48,7 @@ def report(
     if not billed and (export is not None or upfront is not Upfront.PAID):
         raise UnreadableInputError("--export and --upfront are about the bill", hint="add --billed")
     name = options.plan_name(run)
-    folder = latest(name, Path.cwd())
+    folder = with_report(name, Path.cwd())
     command = read_command(folder)
     if command is not None and not (folder.path / "report.json").is_file():
         raise UnreadableInputError(

@@ -10,7 +10,7 @@ import typer
 from launcher.cli import options, output
 from launcher.cli.table import terminal_width
 from launcher.model.errors import UnreadableInputError
-from launcher.records.run_folder import latest
+from launcher.records.run_folder import with_report
 
 if TYPE_CHECKING:
     from launcher.records.run_state import RunState
@@ -45,7 +45,7 @@ def status(
     from launcher.workflow.run.status import run_state
 
     name = options.plan_name(run)
-    found = run_state(name, latest(name, Path.cwd()), os.environ, output.say)
+    found = run_state(name, with_report(name, Path.cwd(), going_on=True), os.environ, output.say)
     if watch:
         found = _watched(name, found)
     if json:
@@ -66,5 +66,5 @@ def _watched(name: str, found: "RunState") -> "RunState":
         else:
             output.say(f"  {found.name}: {found.status}")
         time.sleep(LOOK_S)
-        found = run_state(name, latest(name, Path.cwd()), os.environ, output.say)
+        found = run_state(name, with_report(name, Path.cwd(), going_on=True), os.environ, output.say)
     return found

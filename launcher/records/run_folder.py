@@ -15,14 +15,16 @@ from launcher.model.errors import DeclinedError, ImpossibleError, InterruptedAtQ
 from launcher.model.record import record
 
 RUNS = Path(".slipway") / "runs"
+LATEST = "latest"
 STAMP = "%Y%m%dT%H%M%SZ"
 
 
 @record
 class RunFolder:
-    """The folder of one run under `.slipway/runs/<name>/<time>/`."""
+    """The folder of one run under `.slipway/runs/<name>/<time>/`; `before` is what `latest` named until it was made."""
 
     path: Path
+    before: str | None = None
 
     @property
     def root(self) -> Path:
@@ -122,11 +124,10 @@ def undone_if_declined(folder: RunFolder) -> Iterator[None]:
         yield
     except (DeclinedError, InterruptedAtQuestionError):
         shutil.rmtree(folder.path)
-        link = folder.path.parent / "latest"
+        link = folder.path.parent / LATEST
         link.unlink(missing_ok=True)
-        before = sorted(each.name for each in folder.path.parent.iterdir() if each.is_dir() and not each.is_symlink())
-        if before:
-            link.symlink_to(before[-1])
+        if folder.before is not None:
+            link.symlink_to(folder.before)
         else:
             for parent in list(folder.path.parents)[: len(RUNS.parts) + 1]:
                 if any(parent.iterdir()):
@@ -145,10 +146,11 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def create(name: str, now: datetime, root: Path) -> RunFolder:
+def create(name: str, now: datetime, root: Path, *, dry_run: bool = False) -> RunFolder:
     """A new run folder under `root`, for its owner alone, with `latest` beside it pointing there.
 
-    What is in it says how the job is run and with which variables; other users of this machine need not know.
+    What is in it says how the job is run and with which variables; other users of this machine need not know. A dry run
+    becomes `latest` only where there is nothing else: a job that runs is still found by its plan's name.
 
     Raises:
         ImpossibleError: the folder cannot be made.
@@ -158,13 +160,16 @@ def create(name: str, now: datetime, root: Path) -> RunFolder:
         parent.mkdir(parents=True, exist_ok=True)
         path = _fresh(parent, now)
         (path / "logs").mkdir(mode=0o700)
-        link = parent / f".latest.{secrets.token_hex(4)}"
-        link.symlink_to(path.name)
-        link.replace(parent / "latest")
+        named = parent / LATEST
+        before = str(named.readlink()) if named.is_dir() else None
+        if not (dry_run and before is not None):
+            link = parent / f".latest.{secrets.token_hex(4)}"
+            link.symlink_to(path.name)
+            link.replace(named)
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise ImpossibleError(f"cannot make a run folder under {parent}: {reason}") from problem
-    return RunFolder(path=path)
+    return RunFolder(path=path, before=before)
 
 
 def _fresh(parent: Path, now: datetime) -> Path:
@@ -187,11 +192,28 @@ def latest(name: str, root: Path) -> RunFolder:
     Raises:
         UnreadableInputError: there is none.
     """
-    path = root / RUNS / name / "latest"
+    path = root / RUNS / name / LATEST
     if not path.is_dir():
         known = ", ".join(names(root)) or "none"
         raise UnreadableInputError(f"no run of {name} under {root / RUNS}", hint=f"runs here: {known}")
     return RunFolder(path=Path(os.path.realpath(path)))
+
+
+def with_report(name: str, root: Path, *, going_on: bool = False) -> RunFolder:
+    """The newest run of a plan that has a job or an endpoint to tell of, else the newest of all.
+
+    A deployment of the cluster alone has none, and comes between a job and whoever asks about it. With `going_on` one
+    is looked for that is not known to be over; where the newest is, it is the newest of all again.
+
+    Raises:
+        UnreadableInputError: there is none.
+    """
+    newest = latest(name, root)
+    told = (each for each in _runs(root / RUNS / name) if (each.path / "report.json").is_file())
+    found = next(told, newest)
+    if going_on and found.path != newest.path and found.read_json("report.json").get("status") != "running":
+        return newest
+    return found
 
 
 def names(root: Path) -> list[str]:
@@ -202,11 +224,13 @@ def names(root: Path) -> list[str]:
 
 def all_runs(root: Path) -> list[tuple[str, RunFolder]]:
     """Every run under `root` with its plan's name, newest first within a plan."""
-    found: list[tuple[str, RunFolder]] = []
-    for name in names(root):
-        folders = [each for each in (root / RUNS / name).iterdir() if each.is_dir() and not each.is_symlink()]
-        found.extend((name, RunFolder(path=each)) for each in sorted(folders, reverse=True))
-    return found
+    return [(name, each) for name in names(root) for each in _runs(root / RUNS / name)]
+
+
+def _runs(folder: Path) -> list[RunFolder]:
+    """The runs of one plan, newest first."""
+    found = (each for each in folder.iterdir() if each.is_dir() and not each.is_symlink())
+    return [RunFolder(path=each) for each in sorted(found, reverse=True)]
 
 
 def runs_document(found: Iterable[tuple[str, str, str]]) -> dict[str, Any]:

@@ -80,8 +80,9 @@ def search(priced: TrainingPriced, *, environment: Mapping[str, str], say: Calla
         CredentialsError: there are no credentials, or they have run out.
     """
     wanted = _wanted(priced)
-    places = sum(len(each.regions) for each in wanted)
-    say(f"asking AWS for {', '.join(each.instance_type for each in wanted)} in {places} places")
+    count = sum(len(each.regions) for each in wanted)
+    places = "1 place" if count == 1 else f"{count} places"
+    say(f"asking AWS for {', '.join(each.instance_type for each in wanted)} in {places}")
     hours = priced.request.purchase.deadline_h
     return Search(
         sessions=Sessions(environment),

@@ -88,7 +88,7 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         raise ImpossibleError(
             message, hint=f"{priced.command('launch')} starts the job; drop target.cluster to build one"
         )
-    folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
+    folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root, dry_run=options.dry_run)
     run = f"{quoted.plan.name}-{folder.path.name}".lower()
     bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent, run=run)
     tell(f"run folder {folder.path.relative_to(options.root)}")

@@ -96,7 +96,7 @@ def free_names(subject: Subject) -> Iterator[Check]:
         found = stacks.find(subject.session("cloudformation"), name)
         asked = f"stack {name} is free or Slipway's"
         if found is None:
-            yield ok("stack name", asked, "it is free")
+            yield ok("stack name", asked, f"{name} is free")
         elif OWN_TAG not in found.tags:
             yield failed("stack name", asked, "a stack of somebody else has it", "choose another name in the plan file")
         elif found.status.endswith("_IN_PROGRESS"):

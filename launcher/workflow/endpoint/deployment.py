@@ -81,7 +81,7 @@ def endpoint_words(served: ServingDeployment) -> Iterator[str]:
 def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions) -> None:
     """A dry run: the run folder's files, what would change, and the command that would do it."""
     catalog = priced.catalog
-    folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
+    folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root, dry_run=True)
     bundle = record(folder, quoted, rank, catalog, Path(priced.path).resolve().parent)
     options.tell(f"run folder {folder.path.relative_to(options.root)}")
     with ExitStack() as stack:

@@ -22,7 +22,7 @@ from launcher.model.errors import DeploymentFailedError, SlipwayError, Unreadabl
 from launcher.planning.serving.measured import parts
 from launcher.planning.serving.resolve import model_of
 from launcher.records.load_documents import load_document
-from launcher.records.run_folder import RunFolder, latest
+from launcher.records.run_folder import RunFolder, with_report
 from launcher.workflow.endpoint.calls import STALL_S, Ask, state_of
 from launcher.workflow.quote.load_test_history import LOAD_FILE
 
@@ -291,7 +291,7 @@ def load(
 def _run(name: str, root: Path) -> RunFolder | None:
     """The newest run of a plan in this folder, where there is one."""
     try:
-        return latest(name, root)
+        return with_report(name, root)
     except SlipwayError:
         return None
 

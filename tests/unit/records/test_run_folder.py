@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launcher.model.bundle import Bundle, RenderedFile
-from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.errors import DeclinedError, ImpossibleError, UnreadableInputError
 from launcher.records import run_folder
 
 NOW = datetime(2026, 11, 20, 13, 0, 5, tzinfo=UTC)
@@ -22,6 +22,33 @@ def test_two_runs_in_one_second_have_two_folders_and_latest_is_the_second(tmp_pa
     assert link.is_symlink()
     assert not link.readlink().is_absolute()
     assert run_folder.latest("demo", tmp_path).path == second.path
+
+
+def test_a_dry_run_does_not_take_the_place_of_a_run(tmp_path: Path) -> None:
+    only = run_folder.create("demo", NOW, tmp_path, dry_run=True)
+    assert run_folder.latest("demo", tmp_path).path == only.path
+    run = run_folder.create("demo", NOW, tmp_path)
+    run_folder.create("demo", NOW, tmp_path, dry_run=True)
+    assert run_folder.latest("demo", tmp_path).path == run.path
+
+
+def test_a_run_that_is_declined_leaves_what_was_the_newest(tmp_path: Path) -> None:
+    run = run_folder.create("demo", NOW, tmp_path)
+    run_folder.create("demo", NOW, tmp_path, dry_run=True)
+    declined = run_folder.create("demo", NOW, tmp_path)
+    with pytest.raises(DeclinedError), run_folder.undone_if_declined(declined):
+        raise DeclinedError("no")
+    assert run_folder.latest("demo", tmp_path).path == run.path
+
+
+@pytest.mark.parametrize("status, going_on", [("running", True), ("succeeded", False)])
+def test_a_job_is_found_behind_a_deployment_that_came_later(tmp_path: Path, status: str, *, going_on: bool) -> None:
+    job = run_folder.create("demo", NOW, tmp_path)
+    job.write_json("report.json", {"status": status})
+    deployment = run_folder.create("demo", NOW, tmp_path)
+    assert run_folder.with_report("demo", tmp_path).path == job.path
+    expected = job if going_on else deployment
+    assert run_folder.with_report("demo", tmp_path, going_on=True).path == expected.path
 
 
 def test_an_unknown_run_is_refused_with_the_ones_there_are(tmp_path: Path) -> None:

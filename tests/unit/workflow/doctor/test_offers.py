@@ -175,6 +175,13 @@ def test_nothing_on_offer_is_said(offering, found):
     assert "AWS offers none of these machines" in "\n".join(page(result, 80, everything=False))
 
 
+def test_where_nothing_was_answered_nothing_is_said_of_what_is_offered(offering, found):
+    offering.canned["ec2.DescribeCapacityBlockOfferings"] = EC2_DENIED
+    text = "\n".join(page(found(PLAN + "purchase: {option: capacity-block}\n"), 80, everything=False))
+    assert "AWS offers none" not in text
+    assert "asked, in vain, for:" in text
+
+
 def test_the_document_has_the_keys_of_the_contract(found):
     result = found()
     document = capacity_document("probe", result.offers, result.unanswered)
