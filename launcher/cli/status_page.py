@@ -6,11 +6,15 @@ from launcher.cli.lines import wrapped
 from launcher.cli.meter_line import line
 from launcher.cli.report_page import attempt_rows
 from launcher.model.meter import Meter
+from launcher.model.report import RunStatus
 from launcher.records.command_record import KILLED
 from launcher.records.run_state import RunState
 from launcher.records.submission import Submission
 from launcher.workflow.deploy.verify import STORE_STACK
 from launcher.workflow.run.status import NOT_SUBMITTED
+
+ENDED_EARLY = (RunStatus.FAILED.value, RunStatus.CANCELLED.value)
+"""Without a job that was submitted: something may exist all the same."""
 
 
 def page(found: RunState, width: int) -> list[str]:
@@ -24,7 +28,7 @@ def page(found: RunState, width: int) -> list[str]:
         lines += wrapped(f"  {text}; slipway endpoint test {found.name} asks how it is now", width)
     elif found.status == KILLED:
         lines += [piece for line in _killed(found) for piece in wrapped(f"  {line}", width)]
-    elif found.status == NOT_SUBMITTED and found.stacks:
+    elif found.status in (NOT_SUBMITTED, *ENDED_EARLY) and found.stacks:
         exists = f"deployed by this run, and billed while they exist{_stacks(found)}"
         # What is left after slipway down is what it keeps unless it is told not to.
         erase = " --checkpoints" if all(each.endswith(f"-{STORE_STACK}") for each in found.stacks) else ""

@@ -26,12 +26,14 @@ class LeftRunning:
     stacks: tuple[tuple[str, str], ...] = ()
 
 
-def left_running(plan: Plan, session: Session, catalog: Catalog, now: datetime) -> LeftRunning:
+def left_running(
+    plan: Plan, session: Session, catalog: Catalog, now: datetime, *, sandbox: bool = False
+) -> LeftRunning:
     """Look at the stacks of a plan: what there is, what it costs an hour, and the command that removes it.
 
     A look that fails says so.
     """
-    command = f"slipway down {plan.cluster_name} --region {plan.place.region}"
+    command = _down(plan, sandbox=sandbox)
     try:
         states = [stacks.find(session, stack_name(plan, part)) for part in PARTS]
         found = [each for each in states if each is not None and each.status != NOT_STARTED]
@@ -60,6 +62,8 @@ def telling_what_is_left(
     catalog: Catalog,
     tell: Callable[[str], None],
     keep: Callable[[tuple[tuple[str, str], ...]], None] = lambda _: None,
+    *,
+    sandbox: bool = False,
 ) -> Iterator[None]:
     """A part of a story after which something may exist: where it ends early, that is told, and kept for its report.
 
@@ -69,6 +73,7 @@ def telling_what_is_left(
         catalog: prices.
         tell: is told each line.
         keep: is given the stacks with their states.
+        sandbox: whether that is a sandbox, which goes on when the story has ended.
     """
     try:
         yield
@@ -76,11 +81,20 @@ def telling_what_is_left(
         raise
     except (KeyboardInterrupt, SlipwayError):
         session = Session(environment=environment, region=plan.place.region)
-        left = left_running(plan, session, catalog, datetime.now(UTC))
+        try:
+            left = left_running(plan, session, catalog, datetime.now(UTC), sandbox=sandbox)
+        except KeyboardInterrupt:
+            tell(f"interrupted again before it was looked up what is billed: {_down(plan, sandbox=sandbox)} looks")
+            raise
         for line in left.lines:
             tell(line)
         keep(left.stacks)
         raise
+
+
+def _down(plan: Plan, *, sandbox: bool) -> str:
+    """The command that looks for the stacks of a plan, and removes them."""
+    return f"slipway down {plan.cluster_name} --region {plan.place.region}" + (" --sandbox" if sandbox else "")
 
 
 @contextmanager

@@ -103,8 +103,9 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
             return {}
         session = Session(environment=context.environment, region=quoted.plan.place.region)
         stack.enter_context(agreed(difference_of(assembly, session), quoted, context, plan_words(quoted.plan)))
-        if not options.sandbox:
-            stack.enter_context(telling_what_is_left(quoted.plan, options.environment, priced.catalog, tell))
+        if not ends_with_it(options, quoted.plan.place.region):
+            told = telling_what_is_left(quoted.plan, context.environment, priced.catalog, tell, sandbox=options.sandbox)
+            stack.enter_context(told)
         made = bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
         # The same files, which refer to the cluster that is there now.
         folder.write_bundle(with_archive(with_names(bundle, deployed_names(made.training)), PENDING))

@@ -216,9 +216,11 @@ def _go(story: Story, priced: Priced, rank: int, options: LaunchOptions, stack: 
         priced=priced, quoted=quoted, bundle=bundle, key=key, folder=folder, options=options, target=target
     )
     with ExitStack() as unsubmitted:
-        if target.box is None and deploys(quoted.plan):
-            keep = partial(setattr, story, "stacks")
-            told = telling_what_is_left(quoted.plan, options.environment, priced.catalog, options.tell, keep)
+        if (target.box is None or target.box.stays is not None) and deploys(quoted.plan):
+            keep, aws = partial(setattr, story, "stacks"), target.context.environment
+            told = telling_what_is_left(
+                quoted.plan, aws, priced.catalog, options.tell, keep, sandbox=target.box is not None
+            )
             unsubmitted.enter_context(told)
         handle = cluster_handle(quoted, bundle, folder, target)
         _take_note(story, handle, target)

@@ -98,7 +98,7 @@ def _left(name: str, folder: RunFolder) -> RunState:
         report=report,
         attempts=report.attempts if report is not None else (),
         step=report.attempts[-1].last_step if report is not None and report.attempts else None,
-        stacks=_deployed(folder) if report is None or not report.simulated else (),
+        stacks=_deployed(folder, report) if report is None or not report.simulated else (),
     )
 
 
@@ -117,15 +117,16 @@ def status_of(folder: RunFolder, report: Report | None) -> str:
 
 def _with_stacks(found: RunState, folder: RunFolder, environment: Mapping[str, str]) -> RunState:
     """A run that submitted nothing, with what CloudFormation says of its stacks, where somebody can ask it."""
-    if found.report is not None:
+    if found.report is not None and (found.report.simulated or found.status == RunStatus.SUCCEEDED.value):
         return found
     states = stack_states(folder, found.stacks, environment)
     return found if states is None else replace(found, stacks=tuple(sorted(states)), stack_states=states)
 
 
-def _deployed(folder: RunFolder) -> tuple[str, ...]:
-    """The stacks whose outputs a deployment left in a run folder."""
-    return tuple(sorted(folder.read_json("outputs.json"))) if (folder.path / "outputs.json").is_file() else ()
+def _deployed(folder: RunFolder, report: Report | None) -> tuple[str, ...]:
+    """The stacks whose outputs a deployment left in a run folder, and those that were there when it ended early."""
+    made = folder.read_json("outputs.json") if (folder.path / "outputs.json").is_file() else {}
+    return tuple(sorted({*made, *(name for name, _ in report.stacks)} if report is not None else made))
 
 
 def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFacts | None) -> RunState:

@@ -111,6 +111,25 @@ def test_checkpoints_that_slipway_down_has_left_go_with_a_word_of_their_own(depl
     assert "slipway down tiny-gpt --checkpoints removes them" in out
 
 
+def test_a_launch_that_ended_early_names_what_exists_and_the_way_out(deployed, slipway, tmp_path, monkeypatch):
+    folder = run_folder.latest("tiny-gpt", tmp_path)
+    made = {"name": "slipway-tiny-gpt-training", "status": "CREATE_IN_PROGRESS"}
+    folder.write_json(
+        "report.json", {**REPORT, "status": "failed", "simulated": False, "attempts": [], "stacks": [made]}
+    )
+    said = " ".join(slipway("status", "tiny-gpt")[1].split())
+    assert "slipway-tiny-gpt-network, slipway-tiny-gpt-training (CloudFormation could not be asked)" in said
+    assert "slipway down tiny-gpt removes them" in said
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        assert "billed" not in slipway("status", "tiny-gpt")[1]
+        client = boto3.client("cloudformation", region_name=deployed)
+        client.create_stack(StackName="slipway-tiny-gpt-training", TemplateBody=TEMPLATE)
+        said = " ".join(slipway("status", "tiny-gpt")[1].split())
+        assert "billed while they exist: slipway-tiny-gpt-training CREATE_COMPLETE" in said
+
+
 def test_without_credentials_they_are_those_that_the_folder_names(deployed, slipway):
     _, out, _ = slipway("status", "tiny-gpt", "--json")
     found = json.loads(out)

@@ -1,5 +1,7 @@
 """What is said to exist, and to cost, when a launch ends early."""
 
+import signal
+
 import pytest
 
 from launcher.aws.session import Session
@@ -70,6 +72,23 @@ def test_a_story_that_ends_early_tells_what_stands_and_keeps_it(account, plan, e
         raise end
     assert "slipway down probe --region us-east-2 removes it" in told[0]
     assert kept == [(("slipway-probe-network", "CREATE_COMPLETE"),)]
+
+
+def test_a_second_interruption_leaves_the_command_at_least(account, plan):
+    def pressed_again(_):
+        signal.raise_signal(signal.SIGINT)  # it comes to the main thread, which waits for this answer
+        return Refused("Throttling", "slow down", 400)
+
+    account.canned["cloudformation.DescribeStacks"] = pressed_again
+    told = []
+    with (
+        pytest.raises(KeyboardInterrupt),
+        telling_what_is_left(plan(), account.environment, load(), told.append, sandbox=True),
+    ):
+        raise KeyboardInterrupt
+    (said,) = told
+    assert said.startswith("interrupted again before it was looked up what is billed")
+    assert said.endswith(": slipway down probe --region us-east-2 --sandbox looks")
 
 
 def test_a_story_that_ends_well_tells_nothing(account, plan):
