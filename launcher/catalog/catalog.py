@@ -38,6 +38,9 @@ class Catalog:
         self._prices: dict[Key, Price | Unpriced] = {}
         self._bill: dict[tuple[str, str], Price | Unpriced] = {}
         self._dearest: dict[str, Price | None] = {}
+        self._zones: dict[str, Mapping[str, str]] = {}
+        self._bands: dict[tuple[str, str], InterruptionBand | None] = {}
+        self._machines: dict[tuple[str, str], Price | Unpriced] = {}
 
     def at(self, day: date | None) -> "Catalog":
         """The same data on another day."""
@@ -108,8 +111,17 @@ class Catalog:
 
     def first_zone(self, instance_type: str, region: str) -> str | None:
         """The first zone of a region that is known to offer a type; None where no zone is known."""
-        known = self.instance_types[instance_type].az_ids
-        return next((each for each in known if self.region_of_az(each) == region), None)
+        return self._first_zones(instance_type).get(region)
+
+    def _first_zones(self, instance_type: str) -> Mapping[str, str]:
+        """The first zone that offers a type, by region."""
+        if instance_type not in self._zones:
+            found: dict[str, str] = {}
+            for each in self.instance_types[instance_type].az_ids:
+                if (region := self.region_of_az(each)) is not None:
+                    found.setdefault(region, each)
+            self._zones[instance_type] = found
+        return self._zones[instance_type]
 
     @cached_property
     def _regions_of(self) -> Mapping[str, tuple[str, ...]]:
@@ -212,8 +224,12 @@ class Catalog:
 
     def interruption_band(self, instance_type: str, region: str) -> InterruptionBand | None:
         """The Spot Advisor's newest band, of one day the one read last; None where it has none."""
-        rows = [row for row in self.store.interruptions.get((instance_type, region), ()) if row.as_of <= self.until]
-        return band_of(max(reversed(rows), key=lambda row: row.as_of), self.store) if rows else None
+        place = (instance_type, region)
+        if place not in self._bands:
+            rows = [row for row in self.store.interruptions.get(place, ()) if row.as_of <= self.until]
+            newest = max(reversed(rows), key=lambda row: row.as_of, default=None)
+            self._bands[place] = None if newest is None else band_of(newest, self.store)
+        return self._bands[place]
 
     def reserved(
         self, instance_type: str, region: str, offering_class: OfferingClass, term_years: int, payment: Payment
@@ -253,6 +269,12 @@ class Catalog:
 
     def machine(self, instance_type: str, region: str) -> Price | Unpriced:
         """The on-demand price of a machine beside the accelerators; without one, with the dearest of other regions."""
+        place = (instance_type, region)
+        if place not in self._machines:
+            self._machines[place] = self._machine(*place)
+        return self._machines[place]
+
+    def _machine(self, instance_type: str, region: str) -> Price | Unpriced:
         found = self.on_demand(instance_type, region)
         if isinstance(found, Price):
             return found

@@ -3,7 +3,7 @@
 Every price, rate and listing of the compute asks here, so that they cannot disagree.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
@@ -20,6 +20,7 @@ SAGEMAKER = "sagemaker"
 RESERVED, SAVINGS_PLAN = PurchaseOption.RESERVED.value, PurchaseOption.SAVINGS_PLAN.value
 SPOT, CAPACITY_BLOCK = PurchaseOption.SPOT.value, PurchaseOption.CAPACITY_BLOCK.value
 """Kinds that rows are read for: thousands of keys are compared with them."""
+DERIVED = Basis.DERIVED.value
 
 APART = "cluster"
 """The SageMaker component with a rate of its own, HyperPod: 1.18 to 1.25 times EC2's where the others are 1.15."""
@@ -29,6 +30,7 @@ PARITY: dict[SavingsPlanKind, OfferingClass] = {
     SavingsPlanKind.COMPUTE: "convertible",
 }
 """Which class of Reserved Instance a Savings Plan costs as much as: an assumption, not read from a price file."""
+_EQUAL: Mapping[str, OfferingClass] = {plan.value: equal for plan, equal in PARITY.items()}
 
 UNSTATED = "unstated"
 """The region of rows whose source names none: shown, never a price."""
@@ -49,6 +51,10 @@ class Key(NamedTuple):
     detail: str = ""
     term_years: int = 0
     payment: str = ""
+
+    def at(self, region: str, zone: str = "") -> "Key":
+        """The same elsewhere."""
+        return Key(self.kind, self.name, region, zone, self.detail, self.term_years, self.payment)
 
 
 class RowSelector:
@@ -151,9 +157,9 @@ class RowSelector:
 
     def _at_parity(self, key: Key) -> Iterator[Row]:
         """The rates of the Reserved Instance that a Savings Plan should equal."""
-        equal = PARITY.get(SavingsPlanKind(key.detail))
+        equal = _EQUAL.get(key.detail)
         if equal is not None:
-            for row in self._terms(key._replace(kind=RESERVED, detail=equal)):
+            for row in self._terms(Key(RESERVED, key.name, key.region, key.zone, equal, key.term_years, key.payment)):
                 if row.basis in PRICING:
                     yield _derived(row, f"assumed equal to the {equal} Reserved Instance")
 
@@ -199,4 +205,4 @@ def usd_of(row: Row) -> str:
 
 def _derived(row: Row, why: str) -> Row:
     """A row that was read for one thing as the price of another."""
-    return row._replace(basis=Basis.DERIVED.value, note="; ".join(part for part in (row.note, why) if part))
+    return Row(row.zone, row.usd, row.as_of, DERIVED, row.source, f"{row.note}; {why}" if row.note else why)

@@ -8,6 +8,7 @@ loads at its start may as well be a frozen dataclass.
 
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
+from functools import partial
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform, overload
 
@@ -17,14 +18,15 @@ Class = TypeVar("Class", bound=type)
 @overload
 def record(cls: Class, /) -> Class: ...
 @overload
-def record(*, slots: bool = True) -> Callable[[Class], Class]: ...
+def record(*, slots: bool = True, eq: bool = True) -> Callable[[Class], Class]: ...
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, Field))
-def record(cls: Any = None, /, *, slots: bool = True) -> Any:
+def record(cls: Any = None, /, *, slots: bool = True, eq: bool = True) -> Any:
     """Make a class a record: nothing of it changes, equal fields make it equal, and it is made with named arguments.
 
     Args:
         cls: the class, with its fields annotated.
         slots: False for a class with cached properties, which need a place to be kept in.
+        eq: False for a class whose instances are equal to themselves alone.
 
     >>> @record
     ... class Point:
@@ -36,12 +38,10 @@ def record(cls: Any = None, /, *, slots: bool = True) -> Any:
     Traceback (most recent call last):
     dataclasses.FrozenInstanceError: cannot assign to field 'x'
     """
-    if cls is None:
-        return lambda each: record(each) if slots else _made(each, slots=False)
-    return _made(cls, slots=slots)
+    return _made(cls, slots=slots, eq=eq) if cls is not None else partial(_made, slots=slots, eq=eq)
 
 
-def _made(cls: Any, *, slots: bool) -> Any:
+def _made(cls: Any, *, slots: bool, eq: bool) -> Any:
     """The class with its fields, and with the methods of a record where it has none of its own."""
     own = vars(cls).keys()
     made = dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=True)(cls)
@@ -49,7 +49,7 @@ def _made(cls: Any, *, slots: bool) -> Any:
     made.__compared__ = _reader(each for each in every if each.compare)
     made.__hashed__ = _reader(each for each in every if (each.compare if each.hash is None else each.hash))
     made.__init__ = _init(made, every)
-    for name, method in {**_SHARED, **(_STATE if slots else {})}.items():
+    for name, method in {**_SHARED, **(_EQUALITY if eq else {}), **(_STATE if slots else {})}.items():
         if name not in own:
             setattr(made, name, method)
     return made
@@ -117,10 +117,10 @@ def _restore(self: Any, state: list[Any]) -> None:
 _SHARED: dict[str, Callable[..., Any]] = {
     "__setattr__": _refuse_change,
     "__delattr__": _refuse_change,
-    "__eq__": _equal,
-    "__hash__": _hash,
     "__repr__": _words,
 }
 """The methods that all records have."""
+_EQUALITY: dict[str, Callable[..., Any]] = {"__eq__": _equal, "__hash__": _hash}
+"""Those by which equal fields make equal records."""
 _STATE: dict[str, Callable[..., Any]] = {"__getstate__": _state, "__setstate__": _restore}
 """Those by which what has slots is copied."""

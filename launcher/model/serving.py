@@ -1,7 +1,7 @@
 """What serving is computed from and what comes out: a model as it is served, coefficients, measured rows, estimates."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from decimal import Decimal
 
@@ -58,7 +58,7 @@ class Copy:
     fp8_arithmetic: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class ServingFacts:
     """The fitted numbers behind every serving estimate, and the measured rows that go before them.
 

@@ -1,7 +1,6 @@
 """What the training-time estimator says, and the facts it says it from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from launcher.model.measurement import Measurement
 from launcher.model.money import Assumption, Range
@@ -83,7 +82,7 @@ class PublishedBatch:
     as_of: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class TrainingFacts:
     """The fitted and sourced numbers behind every training estimate; compared by identity, made once by the catalog.
 

@@ -7,6 +7,7 @@ that are bought as UltraServers or quarters of them.
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
+from launcher.catalog import selector
 from launcher.model.enums import PurchaseOption
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price, Range, Unpriced, UsdRange
@@ -90,25 +91,25 @@ def _managed(
     service: str, types: tuple[InstanceType, ...], estimator: Estimator, context: PricingContext
 ) -> Alternative | None:
     """The cheapest type, region and count at an `ml.` rate, on plain numbers; None without any rate."""
-    best: tuple[float, float, Price, str, Work] | None = None
+    best: tuple[float, float, str, Work] | None = None
+    catalog, component = context.catalog, SAGEMAKER[service]
     for facts in types:
-        prices = (
-            (context.catalog.sagemaker(f"ml.{facts.name}", each, SAGEMAKER[service]), each)
-            for each in _regions(context, facts)
-        )
-        priced = [(float(price.usd), region, price) for price, region in prices if isinstance(price, Price)]
+        key = selector.Key(selector.SAGEMAKER, f"ml.{facts.name}", "", detail=component)
+        rows = ((catalog.selector.row(key.at(each)), each) for each in _regions(context, facts))
+        priced = [(float(row.usd), region) for row, region in rows if row is not None]
         if not priced:
             continue
-        rate, region, price = min(priced, key=lambda each: each[:2])
+        rate, region = min(priced)
         for nodes in _counts(context) if facts.efa_interfaces else _counts(context)[:1]:
             work = estimator.work(facts.name, nodes)
             usd = rate * nodes * (work.hours.mid + BOOT_H)
             if work.misfit is None and not _late(work, context) and (best is None or (usd, work.hours.mid) < best[:2]):
-                best = (usd, work.hours.mid, price, region, work)
+                best = (usd, work.hours.mid, region, work)
     if best is None:
         return None
-    _, _, price, region, work = best
+    _, _, region, work = best
     name = f"ml.{work.instance_type}"
+    price = catalog.sagemaker(name, region, component)
     return _alternative(service, name, region, option=PurchaseOption.ON_DEMAND, work=work, price=price, context=context)
 
 

@@ -6,11 +6,10 @@ The same keys and the same rows as those of `offers`, which has the price with i
 from functools import cached_property
 
 from launcher.catalog.load import Catalog
+from launcher.catalog.selector import Key
 from launcher.catalog.store import Row
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Market, PurchaseOption
-from launcher.model.money import Unpriced
-from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.pricing.derived_spot import factor, is_derived
 from launcher.pricing.offers import asked_for, override_names, price_key
@@ -27,30 +26,37 @@ class RateBook:
     def rates(self, group: CandidateGroup) -> list[tuple[int, int, float]]:
         """Every location and term of a group, by index, that has a rate."""
         found = []
+        places = [group.place(0, group.counts[0], term) for term in range(len(group.terms))]
+        keys = [price_key(each, self.request.purchase.payment) for each in places]
         for location in range(len(group.locations)):
-            for term in range(len(group.terms)):
-                rate = self.rate(group.place(location, group.counts[0], term))
+            for term, key in enumerate(keys):
+                rate = self._own(group, location, term) if self._overrides else None
+                if rate is None and isinstance(key, Key):
+                    rate = self._published(group, location, term, key)
                 if rate is not None:
                     found.append((location, term, rate))
         return found
 
-    def rate(self, place: Place) -> float | None:
-        """The rate at a place, the user's own first; spot without a market is no offer unless it is asked for."""
-        for name in override_names(place) if self._overrides else ():
-            if name in self._overrides:
-                return self._overrides[name]
-        key = price_key(place, self.request.purchase.payment)
-        row = None if isinstance(key, Unpriced) else self.selector.row(key)
-        if row is None or (place.option is PurchaseOption.SPOT and not self._is_offer(row, place)):
+    def _own(self, group: CandidateGroup, location: int, term: int) -> float | None:
+        """The user's own rate at a place."""
+        names = override_names(group.place(location, group.counts[0], term))
+        return next((self._overrides[name] for name in names if name in self._overrides), None)
+
+    def _published(self, group: CandidateGroup, location: int, term: int, key: Key) -> float | None:
+        """The catalog's rate at a place; spot without a market is no offer unless it is asked for."""
+        region, zone = group.locations[location]
+        spot = group.option is PurchaseOption.SPOT
+        row = self.selector.row(key.at(region, zone or "" if spot else ""))
+        if row is None or (spot and not self._is_offer(row, group.instance_type, region)):
             return None
-        if is_derived(place):
+        if spot and is_derived(place := group.place(location, group.counts[0], term)):
             times = factor(place, self.selector)
             return None if times is None else float(row.usd) * times
         return float(row.usd)
 
-    def _is_offer(self, row: Row, place: Place) -> bool:
-        market = self.selector.market(row, place.instance_type, place.region)
-        return market is Market.OPEN or asked_for(place.instance_type, place.region, self.request)
+    def _is_offer(self, row: Row, instance_type: str, region: str) -> bool:
+        market = self.selector.market(row, instance_type, region)
+        return market is Market.OPEN or asked_for(instance_type, region, self.request)
 
     @cached_property
     def _overrides(self) -> dict[str, float]:

@@ -97,6 +97,19 @@ def test_what_is_worked_out_is_kept() -> None:
     assert not hasattr(Made(name="a"), "__dict__")
 
 
+def test_it_may_be_equal_to_itself_alone() -> None:
+    @record(eq=False)
+    class Fact:
+        """A fact."""
+
+        name: str
+
+    one = Fact(name="a")
+    assert one == one  # noqa: PLR0124 - what is tested
+    assert one != Fact(name="a")
+    assert len({one, Fact(name="a")}) == 2
+
+
 def test_it_goes_through_a_pickle() -> None:
     one = Made(name="a", many={"b": 1})
     assert pickle.loads(pickle.dumps(one)) == one  # noqa: S301 - made here

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Basis, TargetKind
 from launcher.model.money import Price, Unpriced
 from launcher.planning.pin import pinned_plan
@@ -60,10 +61,16 @@ def test_the_most_is_the_rate_on_demand(catalog, plan_with):
     assert found.low <= found.mid < found.high
 
 
+def rate_of(place, request, catalog):
+    """The rate of one place as screening has it."""
+    group = CandidateGroup(place.target, place.instance_type, place.option, ((place.region, place.az_id),), (1,))
+    return next((rate for _, _, rate in RateBook(request, catalog).rates(group)), None)
+
+
 def test_screening_has_the_same_rate(catalog, plan_with):
     plan = plan_with()
     price = offer(plan.place, plan.request, catalog, TODAY).price
-    assert RateBook(plan.request, catalog).rate(plan.place) == pytest.approx(float(price.usd), abs=1e-4)
+    assert rate_of(plan.place, plan.request, catalog) == pytest.approx(float(price.usd), abs=1e-4)
 
 
 def test_a_price_of_the_users_own_goes_first(catalog, plan_with):
@@ -76,7 +83,7 @@ def test_without_a_rate_on_demand_there_is_none(catalog, plan_with):
     plan = plan_with()
     place = replace(plan.place, instance_type="g7.12xlarge")
     price = offer(place, plan.request, catalog, TODAY).price
-    rate = RateBook(plan.request, catalog).rate(place)
+    rate = rate_of(place, plan.request, catalog)
     assert (rate is None) is isinstance(price, Unpriced)
 
 
