@@ -80,10 +80,11 @@ def long_document(data: Mapping[str, Any], key: str, rows: Iterable[Mapping[str,
     """
     place = f'"{key}": []'
     head, _, tail = json.dumps(data, indent=2, ensure_ascii=False).partition(place)
+    encode = json.JSONEncoder(ensure_ascii=False).encode
     with _read_by_somebody():
         typer.echo(head + place.removesuffix("]"), nl=False)
         for number, row in enumerate(rows):
-            typer.echo(("," if number else "") + "\n    " + json.dumps(row, ensure_ascii=False), nl=False)
+            typer.echo(("," if number else "") + "\n    " + encode(row), nl=False)
         typer.echo("\n  ]" + tail)
 
 

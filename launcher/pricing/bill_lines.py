@@ -144,9 +144,11 @@ def components(lines: Iterable[Line], size: JobSize) -> tuple[CostComponent, ...
 
 def total_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
     """What the priced ones among the lines come to, to the digit what their components sum up to."""
-    months = size.months
-    priced = ((each.price, each.quantity(size)) for each in lines if isinstance(each.price, Price))
-    return sum((line_usd(price, quantity, months) for price, quantity in priced), Decimal(0))
+    months, found = size.months, Decimal(0)
+    for each in lines:
+        if isinstance(each.price, Price):
+            found += line_usd(each.price, each.quantity(size), months)
+    return found
 
 
 def missing_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
