@@ -22,7 +22,13 @@ NETWORK = {
     },
 }
 STORE = {
-    "Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain"}},
+    "Resources": {
+        "Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain"},
+        "Policy": {
+            "Type": "AWS::S3::BucketPolicy",
+            "Properties": {"Bucket": {"Ref": "Bucket"}, "PolicyDocument": {"Version": "2012-10-17", "Statement": []}},
+        },
+    },
     "Outputs": {"BucketName": {"Value": {"Ref": "Bucket"}}},
 }
 TRAINING = {

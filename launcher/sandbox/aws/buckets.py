@@ -7,10 +7,12 @@ and a rule that refuses plain HTTP would refuse all); expiry and transitions nev
 """
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from flask import has_request_context, request
 from moto.iam.access_control import IAMPolicy, PermissionResult
+from moto.s3.exceptions import MissingBucket
 from moto.s3.models import FakeBucket, S3Backend, s3_backends
 from moto.utilities.utils import get_partition
 
@@ -135,7 +137,9 @@ def _put_policy(wanted: Wanted, before: Any = None) -> Made:
 
 
 def _remove_policy(wanted: Wanted, policy: Made) -> None:
-    backend_of(wanted.account_id, wanted.region_name).delete_bucket_policy(policy.physical_resource_id)
+    """Without its bucket it is gone already, which a deletion takes for done (CloudFormation CLI, handler contract)."""
+    with suppress(MissingBucket):
+        backend_of(wanted.account_id, wanted.region_name).delete_bucket_policy(policy.physical_resource_id)
 
 
 def permission(bucket: FakeBucket, action: str, resource: str) -> PermissionResult:

@@ -27,6 +27,7 @@ from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.records import run_folder
 from launcher.records.measurements import FILE, add_measurement, load_measurements, parse_measurement
 from launcher.records.run_folder import RunFolder, write_whole
+from launcher.workflow.deploy.in_sandbox import attached
 from launcher.workflow.measure.from_run import points
 from launcher.workflow.measure.keep import IN_RUN
 from launcher.workflow.measure.removal import remove_made
@@ -188,7 +189,7 @@ def spike(
 def _removed_after(
     made: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions, left: list[str]
 ) -> Iterator[None]:
-    """One spike, after which nothing it made is left: a sandbox ends by itself, a cluster of others is not its own.
+    """One spike, after which nothing it made is left: a sandbox of its own ended with it.
 
     Args:
         made: its plan.
@@ -211,9 +212,13 @@ def _removed_after(
 
 def _remove(made: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions) -> tuple[str, ...]:
     """Remove what a spike has made; lines of what is left all the same."""
-    if options.sandbox:
-        return ()
-    return remove_made(_folders(made.name, options.root, begun), begun, catalog, options.environment, options.tell)
+    folders, environment = _folders(made.name, options.root, begun), options.environment
+    if options.sandbox and folders:
+        box = options.box or attached(environment, folders[0].read_json("quote.json")["region"])
+        if box is None:
+            return ()
+        environment = box.process_environment(environment)
+    return remove_made(folders, begun, catalog, environment, options.tell)
 
 
 def _measure(
