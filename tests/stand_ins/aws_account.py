@@ -6,12 +6,11 @@ fails the way AWS refuses one.
 """
 
 import json
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.error import HTTPError
 from urllib.parse import parse_qs
 
@@ -20,6 +19,7 @@ from moto.core.utils import get_service_model
 from moto.server import ThreadedMotoServer
 
 from tests.stand_ins.answers import judge_by
+from tests.stand_ins.loopback import listening
 
 SERVICES = {"servicequotas": "service-quotas", "monitoring": "cloudwatch"}
 """Names in the SDK of services that sign their requests with another one."""
@@ -64,17 +64,10 @@ def served() -> Iterator[AwsAccount]:
     moto.start()
     host, port = moto.get_host_and_port()
     state = AwsAccount(moto=f"http://{host}:{port}")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
-    server.daemon_threads = True
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
     try:
-        yield state
+        with listening(type("Handler", (_Handler,), {"state": state})) as state.url:
+            yield state
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
         moto.stop()
 
 

@@ -8,12 +8,13 @@ documented offer file (AWS Billing user guide, "Reading the service price list f
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import md5
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.stand_ins.loopback import listening
 
 SPOT_DAY, ADVISOR_DAY = "Fri, 20 Nov 2026 06:00:00 GMT", "Fri, 20 Mar 2026 10:00:00 GMT"
 
@@ -111,17 +112,8 @@ def item_product(
 @contextmanager
 def served(state: PublicPrices) -> Iterator[PublicPrices]:
     """The files on a free port of loopback."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
-    server.daemon_threads = True
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with listening(type("Handler", (_Handler,), {"state": state})) as state.url:
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class _Handler(BaseHTTPRequestHandler):

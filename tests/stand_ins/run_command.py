@@ -13,9 +13,10 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from tests.stand_ins.answers import judge
+from tests.stand_ins.loopback import listening
 
 OUT, ERR = 24_000, 8_000
 """What GetCommandInvocation returns of standard output and of standard error, in characters."""
@@ -113,14 +114,9 @@ def served(machine: Machine, *, otherwise: str = "") -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        with listening(Handler) as address:
+            yield address
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
         for each in machine.running:
             each.join()

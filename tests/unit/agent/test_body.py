@@ -1,8 +1,7 @@
 """Bodies of answers over real connections: whole, torn off, and what becomes of the connection."""
 
-import threading
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 import urllib3
@@ -10,6 +9,7 @@ from botocore.exceptions import IncompleteReadError
 from botocore.response import StreamingBody
 
 from launcher.agent.store.body import Body
+from tests.stand_ins.loopback import listening
 
 CONTENT = bytes(range(256)) * 1000
 
@@ -30,10 +30,8 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with listening(Handler) as address:
+        yield address
 
 
 def asked(pool, url):

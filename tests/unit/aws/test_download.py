@@ -2,14 +2,14 @@
 
 import base64
 import os
-import threading
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from launcher.aws.feeds.download import Downloads
 from launcher.model.errors import AwsError
+from tests.stand_ins.loopback import listening
 
 pytestmark = pytest.mark.server
 URL = "http://prices.example/index.json"
@@ -34,15 +34,12 @@ def proxy(monkeypatch):
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.setenv("http_proxy", f"http://me:secret@127.0.0.1:{server.server_port}")
-    yield asked
-    server.shutdown()
-    server.server_close()
+    with listening(Handler) as address:
+        monkeypatch.setenv("http_proxy", address.replace("//", "//me:secret@"))
+        yield asked
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ import os
 import subprocess
 import sys
 import tarfile
-import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 import yaml
@@ -27,6 +26,7 @@ from launcher.rendering.kubernetes_job import (
     job_manifest,
 )
 from launcher.rendering.names import symbolic_names
+from tests.stand_ins.loopback import listening
 from tests.unit.rendering.conftest import JOB
 
 
@@ -67,12 +67,8 @@ def store(archive):
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with listening(Handler) as address:
+        yield address
 
 
 def canonical(request, signer):
@@ -131,20 +127,17 @@ class TestFetch:
             def log_message(self, *_):
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Agent)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         token = tmp_path / "token"
         token.write_text("a-token\n", encoding="utf-8")
-        done = self.run(
-            tmp_path,
-            store,
-            archive,
-            AWS_ACCESS_KEY_ID="",
-            AWS_CONTAINER_CREDENTIALS_FULL_URI=f"http://127.0.0.1:{server.server_address[1]}/v1/credentials",
-            AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(token),
-        )
-        server.shutdown()
-        server.server_close()
+        with listening(Agent) as address:
+            done = self.run(
+                tmp_path,
+                store,
+                archive,
+                AWS_ACCESS_KEY_ID="",
+                AWS_CONTAINER_CREDENTIALS_FULL_URI=f"{address}/v1/credentials",
+                AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(token),
+            )
         assert done.returncode == 0, done.stderr
 
     def test_no_credentials_is_told(self, tmp_path, store, archive):

@@ -3,13 +3,13 @@
 import json
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from launcher.catalog.assets import asset
 from launcher.rendering.node import METRICS_SCRIPT
+from tests.stand_ins.loopback import listening
 
 DCGM = """#Entity   GPUTL                       FBUSD                       DBEVOL
 ID                                    MB
@@ -63,11 +63,8 @@ class Metadata(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def endpoint():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with listening(Metadata) as address:
+        yield address
 
 
 @pytest.fixture

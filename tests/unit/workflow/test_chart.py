@@ -1,10 +1,9 @@
 """Where HyperPod's chart comes from: a folder that is named, the cache, its publishers; what a failure says."""
 
 import json
-import threading
 from dataclasses import replace
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 
 import pytest
 
@@ -12,6 +11,7 @@ from launcher.cdk.commands import Assembly
 from launcher.model.errors import ImpossibleError, QuoteMismatchError
 from launcher.workflow.deploy import chart
 from launcher.workflow.deploy.chart import NAMED, chart_and_layer, kept_in, there
+from tests.stand_ins.loopback import listening
 from tests.unit.cdk.test_chart import content, pins  # noqa: F401 - fixtures
 
 
@@ -27,11 +27,8 @@ def publisher(tmp_path, content):  # noqa: F811 - the fixture
     folder.mkdir()
     for name, text in content.items():
         (folder / name).write_bytes(text)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", folder
-    server.shutdown()
-    server.server_close()
+    with listening(partial(Quiet, directory=str(folder))) as address:
+        yield address, folder
 
 
 @pytest.fixture
