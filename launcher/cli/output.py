@@ -82,10 +82,11 @@ def long_document(data: Mapping[str, Any], key: str, rows: Iterable[Mapping[str,
     head, _, tail = json.dumps(data, indent=2, ensure_ascii=False).partition(place)
     encode = json.JSONEncoder(ensure_ascii=False).encode
     with _read_by_somebody():
-        typer.echo(head + place.removesuffix("]"), nl=False)
+        # Not by typer, which looks for colours in each of them, and JSON has none.
+        sys.stdout.write(head + place.removesuffix("]"))
         for number, row in enumerate(rows):
-            typer.echo(("," if number else "") + "\n    " + encode(row), nl=False)
-        typer.echo("\n  ]" + tail)
+            sys.stdout.write(("," if number else "") + "\n    " + encode(row))
+        sys.stdout.write("\n  ]" + tail + "\n")
 
 
 def say(text: str = "") -> None:
