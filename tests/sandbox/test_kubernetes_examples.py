@@ -17,7 +17,7 @@ pytest.importorskip("kubernetes")
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("kubernetes-examples")]
 
 ELSEWHERE = {"kubernetes/p5-second-job.yaml"}
-"""For the cluster that hyperpod-eks/p5-queue.yaml makes: test_kubernetes_commands.py launches it there."""
+"""For the cluster that hyperpod-eks/p5-queue.yaml makes, which has to be there."""
 STAND = ("kubernetes/p5-existing.yaml", "kubernetes/p5en-hyperpod-spot.yaml", "kubernetes/trn2-hyperpod-plan.yaml")
 MADE = (
     "eks/p5-capacity-block.yaml",

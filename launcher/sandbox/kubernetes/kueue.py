@@ -39,7 +39,8 @@ def reconcile(cluster: Cluster) -> None:
     workloads = cluster.every(_GROUP, "workloads", VERSION)
     owners = {each["metadata"]["labels"][UID_LABEL] for each in workloads}
     for uid, (place, job) in jobs.items():
-        if uid not in owners and not is_over(job):
+        # One that is being deleted waits for all that it owns: it is given nothing more.
+        if uid not in owners and not is_over(job) and "deletionTimestamp" not in job["metadata"]:
             _make(cluster, place, job)
     waiting = [each for each in cluster.every(_GROUP, "workloads", VERSION) if not _is(each, _RESERVED)]
     for each in sorted(waiting, key=_rank):

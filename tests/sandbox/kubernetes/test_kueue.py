@@ -64,6 +64,15 @@ def queue(cluster, connection):
     return make
 
 
+def test_a_job_that_is_cancelled_while_its_pod_ends_is_gone_with_its_workload(connection, jobs, queue, queued, until):
+    queue()
+    job = jobs.submit([queued("first", command="trap 'sleep 1; exit 75' TERM; sleep 60 & wait")], "k")
+    until(lambda: jobs.facts(job).state is JobState.RUNNING)
+    jobs.cancel(job)
+    until(lambda: jobs.facts(job) is None)
+    until(lambda: not connection.ask("GET", f"{KUEUE}/namespaces/default/workloads")["items"])
+
+
 def test_a_second_job_waits_for_the_quota_of_the_first_and_says_so(cluster, jobs, queue, queued, until):
     queue()
     first = jobs.submit([queued("first")], "k")

@@ -1,0 +1,276 @@
+"""Commands about jobs on an EKS cluster that exists, as from several terminals, and jobs that are disturbed.
+
+Each job ends with the checkpoint, bit for bit, of one that nothing disturbs.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from launcher.aws import eks
+from launcher.aws.session import Session
+from launcher.sandbox import staying
+from launcher.sandbox.sandbox import Sandbox
+from tests.sandbox.test_staying import slipway
+
+kubernetes = pytest.importorskip("kubernetes")
+pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.slow, pytest.mark.xdist_group("kubernetes-commands")]
+
+STEPS, HOLD = 300, 100
+PATIENCE_S = 240.0
+TRAINER = """
+import hashlib, os, pathlib, signal, sys, time
+stop = []
+signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
+part, steps, go = os.environ["SLIPWAY_PART"], int(sys.argv[1]), pathlib.Path(sys.argv[2])
+folder, resume = pathlib.Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
+step, state = 0, b""
+if resume:
+    step, state = int(resume.rpartition("-")[2]), pathlib.Path(resume, "state").read_bytes()
+print(f"begins at {step}", flush=True)
+while step < steps:
+    time.sleep(0.03)
+    if step and step % 100 == 0 and not (stop or go.exists()):
+        continue
+    step += 1
+    state = hashlib.sha256(state + f"{part} {step}".encode()).digest()
+    if step % 20 == 0 or step == steps or stop:
+        partial = folder / f"tmp-{step}"
+        partial.mkdir(exist_ok=True)
+        (partial / "state").write_bytes(state)
+        partial.rename(folder / f"step-{step}")
+    with open(os.environ["SLIPWAY_METRICS"], "a") as metrics:
+        print('{"step": %d, "steps": %d}' % (step, steps), file=metrics)
+    if stop:
+        sys.exit(85)
+print(f"ends with {state.hex()}", flush=True)
+"""
+"""Waits at every hundredth step until it may go on."""
+TEAM = {
+    "slipway": 1,
+    "name": "team",
+    "target": {"kind": "eks", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2},
+    "purchase": {"option": "on-demand"},
+    "network": {"api_cidrs": ["198.51.100.0/24"]},
+}
+"""A cluster without a job."""
+
+
+def undisturbed(part):
+    """The state of a node's part in the last checkpoint of a run that nothing disturbs."""
+    state = b""
+    for step in range(1, STEPS + 1):
+        state = hashlib.sha256(state + f"{part} {step}".encode()).digest()
+    return state
+
+
+def until(so):
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := so()):
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.1)
+    return found
+
+
+class Launch:
+    """A `slipway launch` in a terminal of its own."""
+
+    def __init__(self, plan, place):
+        place.launches.append(self)
+        self.said = place.root / f"{plan.stem}-{time.monotonic_ns()}.err"
+        words = [sys.executable, "-m", "launcher", "launch", str(plan), "--sandbox", "--yes"]
+        with self.said.open("wb") as said:
+            own = {"cwd": place.root, "env": place.environment, "stdout": subprocess.DEVNULL, "stderr": said}
+            self.process = subprocess.Popen(words, start_new_session=True, **own)
+
+    def says(self, words):
+        """Wait until it has said something."""
+        until(lambda: words in self.said.read_text() or self.process.poll() is not None)
+        assert words in self.said.read_text(), self.said.read_text()
+
+    def ended(self):
+        """Its exit code."""
+        return self.process.wait(PATIENCE_S)
+
+
+class Place:
+    """A sandbox that stays with a cluster, and terminals there."""
+
+    def __init__(self, root, environment):
+        self.root, self.environment, self.launches = root, environment, []
+        self.region = TEAM["target"]["region"]
+        self.box = Sandbox.attached(staying.find(environment), region=self.region)
+        self.work = root / "work"
+        self.work.mkdir()
+        (self.work / "train.py").write_text(TRAINER)
+        self.cluster, self.name = self._plan(TEAM), "slipway-team"
+        self.terminal("deploy", str(self.cluster), "--sandbox", "--yes")
+
+    def _plan(self, document):
+        path = self.root / f"{document['name']}.json"
+        path.write_text(json.dumps(document))
+        return path
+
+    def terminal(self, *words, code=0):
+        """A command in another terminal."""
+        done = slipway(*words, folder=self.root, environment=self.environment)
+        assert done.returncode == code, (words, done.stdout, done.stderr)
+        return done
+
+    def asked(self, *words):
+        return json.loads(self.terminal(*words, "--json").stdout)
+
+    def go(self, name):
+        """What lets the trainer of a job go on."""
+        return self.root / f"{name}-goes"
+
+    def job(self, name, nodes):
+        """The plan of a job for the cluster."""
+        target = {**TEAM["target"], "nodes": nodes, "cluster": "team"}
+        train = {"model": {"params_b": 0.0002}, "method": "pretrain", "hours": 0.5}
+        made = {
+            "slipway": 1,
+            "name": name,
+            "workload": {"train": train},
+            "target": target,
+            "purchase": {"option": "on-demand"},
+            "checkpoint": {"interval": 30, "keep": 3, "grace_seconds": 20},
+            # A pod that somebody kills without grace leaves as one that has failed: these are counted.
+            "run": {
+                "command": ["python3", "train.py", str(STEPS), str(self.go(name))],
+                "workdir": "work",
+                "retries": 2,
+            },
+        }
+        return self._plan(made)
+
+    def parts(self, name, nodes):
+        """The state of every node's part of the newest checkpoint, brought here by `checkpoints restore`."""
+        found = []
+        for part in range(nodes):
+            place = self.root / f"{name}-{part}"
+            self.terminal("checkpoints", "restore", name, "--node", str(part), "-o", str(place), "--sandbox")
+            found.append((place / f"step-{STEPS}" / "state").read_bytes())
+        return found
+
+    def pods(self, folder):
+        """The client of the cluster's API, and the names and nodes of a job's pods that run."""
+        session = Session(environment=self.box.process_environment(dict(os.environ)), region=self.region)
+        made = kubernetes.client.Configuration(host=eks.describe(session, self.name).endpoint)
+        outputs = json.loads(next((self.root / ".slipway" / "runs").glob("*/*/outputs.json")).read_text())
+        role = next(each["AccessRoleArn"] for each in outputs.values() if "AccessRoleArn" in each)
+        made.api_key = {"authorization": f"Bearer {eks.token(eks.assumed(session, role), self.name)}"}
+        core = kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(made))
+        namespace, _, job = folder.partition("/")
+        found = core.list_namespaced_pod(namespace, label_selector=f"slipway/job={job}").items
+        return core, namespace, {each.metadata.name: each.spec.node_name for each in found}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    root = tmp_path_factory.mktemp("commands")
+    environment = {**os.environ, "XDG_CACHE_HOME": str(root / "cache")}
+    environment.pop("SLIPWAY_HYPERPOD_CHART", None)
+    staying.start(environment, scheduler="local")
+    try:
+        made = Place(root, environment)
+        yield made
+        for each in made.launches:
+            each.process.kill()
+            each.ended()
+    finally:
+        staying.stop(environment)
+
+
+def test_a_job_is_followed_left_cancelled_followed_again_and_removed(place):
+    name = "walked"
+    plan = place.job(name, 1)
+    first = Launch(plan, place)
+    first.says(f"saved at step {HOLD}")
+    first.process.send_signal(signal.SIGINT)
+    assert first.ended() == 130, first.said.read_text()
+    assert f"slipway status {name}" in first.said.read_text()
+
+    state = place.asked("status", name)
+    assert (state["status"], state["saved_step"]) == ("running", HOLD)
+    assert "begins at 0" in place.terminal("logs", name).stdout
+    assert place.asked("report", name)["status"] == "running"
+    assert {HOLD} <= {each["step"] for each in place.asked("checkpoints", "list", name)["checkpoints"]}
+    place.terminal("checkpoints", "verify", name)
+    place.terminal("cancel", name, "--yes")
+    assert place.asked("status", name)["status"] == "cancelled"
+
+    second = Launch(plan, place)
+    second.says(f"saved at step {2 * HOLD}")
+    # What had the launcher is taken away, and its job goes on without it.
+    second.process.kill()
+    second.ended()
+    assert place.asked("status", name)["status"] == "running"
+    follow = [sys.executable, "-m", "launcher", "logs", name, "-f"]
+    own = {"cwd": place.root, "env": place.environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(follow, text=True, **own) as following:
+        seen = next(line for line in following.stdout if "begins at" in line)
+        place.go(name).touch()
+        rest, said = following.communicate(timeout=PATIENCE_S)
+    assert following.returncode == 0, said
+    assert int(seen.split()[-1]) >= HOLD
+    assert f"ends with {undisturbed('0').hex()}" in rest
+    assert place.asked("status", name)["status"] == "succeeded"
+    report = place.asked("report", name)
+    assert (report["status"], report["scheduler"]) == ("succeeded", "kubernetes")
+    assert report["attempts"][-1]["last_step"] == STEPS
+    assert place.parts(name, 1) == [undisturbed("0")]
+
+    removed = place.asked("down", str(plan), "--sandbox", "--yes")
+    assert {each["kind"] for each in removed["kept"]} >= {"cluster", "namespace", "checkpoints"}
+    assert {each["status"] for each in removed["jobs"]} == {"gone"}
+    assert place.name in place.box.clusters()
+
+
+def _kill(place, folder):
+    """A pod is killed without any grace."""
+    core, namespace, pods = place.pods(folder)
+    core.delete_namespaced_pod(min(pods), namespace, grace_period_seconds=0)
+
+
+def _drain(place, folder):
+    """A node is drained, taken away, and another comes in its place."""
+    _, _, pods = place.pods(folder)
+    place.box.lose_node(place.name, pods[min(pods)])
+
+
+def _lose_api(place, folder):
+    """The API server goes away, a pod is lost meanwhile with its node, and it comes back."""
+    _, _, pods = place.pods(folder)
+    place.box.answer(place.name, up=False)
+    node = pods[max(pods)]
+    place.box.fail_node(place.name, node)
+    place.box.replace_node(place.name, node)
+    time.sleep(3.0)
+    place.box.answer(place.name, up=True)
+
+
+@pytest.mark.parametrize("disturb", [_kill, _drain, _lose_api], ids=lambda each: each.__name__.strip("_"))
+def test_two_pods_that_are_disturbed_end_as_if_nothing_had_been(place, disturb):
+    name = disturb.__name__.strip("_").replace("_", "-")
+    launch = Launch(place.job(name, 2), place)
+    launch.says(f"saved at step {HOLD}")
+    folder = json.loads((place.root / ".slipway" / "runs" / name / "latest" / "submission.json").read_text())["folder"]
+
+    disturb(place, folder)
+
+    launch.says("attempt 2 resumes from step")
+    place.go(name).touch()
+    assert launch.ended() == 0, launch.said.read_text()
+    report = place.asked("report", name)
+    first, *_, last = report["attempts"]
+    assert first["ended_by"] != "completed"
+    assert (last["ended_by"], last["last_step"]) == ("completed", STEPS)
+    assert last["resumed_from_step"] >= HOLD
+    assert place.parts(name, 2) == [undisturbed("0"), undisturbed("1")]
