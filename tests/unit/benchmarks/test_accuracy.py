@@ -12,6 +12,8 @@ from launcher.model.enums import Precision, Recompute, Stack
 from launcher.records.measurements import measurement_document
 from tests.plans import ROOT
 
+pytestmark = pytest.mark.long
+
 KEYS = {
     "n",
     "within_25",

@@ -97,6 +97,7 @@ def test_the_operators_own_definition_takes_it(plan, catalog):
     assert refusals(broken, kinds=kinds) != []
 
 
+@pytest.mark.long
 def test_what_hyperpods_client_knows_of_its_operators_job(plan, catalog):
     context = job_context(
         plan,

@@ -10,6 +10,8 @@ from tests.stand_ins.aws_account import DENIED, THROTTLED, Refused
 from tests.stand_ins.price_entries import ec2_product, term
 from tests.unit.workflow.bill.conftest import PLAN
 
+pytestmark = pytest.mark.long
+
 ESTIMATE = "0f1e2d3c-0000-4000-8000-123456789012"
 P5, HEAD = "USE2-BoxUsage:p5.48xlarge", "USE2-BoxUsage:m6i.xlarge"
 CALLS = ("CreateWorkloadEstimate", "BatchCreateWorkloadEstimateUsage", "GetWorkloadEstimate")
