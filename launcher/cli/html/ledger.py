@@ -28,7 +28,8 @@ NAMES = 262.0
 MOST_ROWS = 24
 MOST_RUNS = 2000
 """Rows of the table; a page of more takes a browser seconds to lay out."""
-DAY_S = 86_400.0
+UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0))
+"""Of an axis, and their seconds: the largest that the runs fill once."""
 
 
 def page(found: Ledger, by: Grouping | None) -> str:
@@ -107,27 +108,28 @@ def _dollars(each: LedgerEntry) -> list[float]:
 
 
 def _over_time(drawn: Sequence[LedgerEntry]) -> list[Plot]:
-    """The sums over the days; one run is no line."""
+    """The sums over time; one run is no line."""
     ordered = sorted(drawn, key=lambda each: each.started_at)
-    first = ordered[0].started_at
+    first, last_at = ordered[0].started_at, ordered[-1].started_at
+    unit, seconds = next((each for each in UNITS if (last_at - first).total_seconds() >= each[1]), UNITS[-1])
     series: dict[str, list[tuple[float, float]]] = {"quoted, middle": [], "used": [], "billed": []}
     sums = dict.fromkeys(series, 0.0)
     for each in ordered:
-        day = (each.started_at - first).total_seconds() / DAY_S
+        passed = (each.started_at - first).total_seconds() / seconds
         _, mid, _, used, *billed = _dollars(each)
         for name, usd in (("quoted, middle", mid), ("used", used), *(("billed", usd) for usd in billed)):
             sums[name] += usd
-            series[name].append((day, sums[name]))
-    if len(ordered) < 2 or ordered[-1].started_at == first:  # noqa: PLR2004 - a line has two ends
+            series[name].append((passed, sums[name]))
+    if len(ordered) < 2 or last_at == first:  # noqa: PLR2004 - a line has two ends
         return []
-    last = (ordered[-1].started_at - first).total_seconds() / DAY_S
+    last = (last_at - first).total_seconds() / seconds
     lines = [
         (name, kind, [*points, (last, points[-1][1])])
         for (name, points), kind in zip(series.items(), ("a", "b", "c"), strict=True)
         if points
     ]
     told = ", ".join(f"{name} ${sums[name]:,.2f}" for name, _, _ in lines)
-    title, axis = "Added up over time", f"days since {first.astimezone(UTC):%Y-%m-%d}"
+    title, axis = "Added up over time", f"{unit} since {first.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     caption = "Billed counts the runs whose bill was read."
     return [lines_plot("sums", title, lines, x_title=axis, words=f"{len(ordered)} runs: {told}", caption=caption)]
 
