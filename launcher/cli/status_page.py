@@ -20,22 +20,7 @@ ENDED_EARLY = (RunStatus.FAILED.value, RunStatus.CANCELLED.value)
 def page(found: RunState, width: int) -> list[str]:
     """The state of a run."""
     lines = ["", f"  {found.name}: {found.status.replace('-', ' ')}{_job(found)}", ""]
-    if found.submission is not None:
-        lines += [piece for line in _where(found.submission) for piece in wrapped(line, width)]
-    elif found.report is not None and found.report.endpoint is not None and not found.report.simulated:
-        deployed = found.report.endpoint
-        text = f"endpoint {deployed.name} in {deployed.region} came into service"
-        lines += wrapped(f"  {text}; slipway endpoint test {found.name} asks how it is now", width)
-    elif found.status == KILLED:
-        lines += [piece for line in _killed(found) for piece in wrapped(f"  {line}", width)]
-    elif found.status in (NOT_SUBMITTED, *ENDED_EARLY) and found.stacks:
-        exists = f"deployed by this run, and billed while they exist{_stacks(found)}"
-        # What is left after slipway down is what it keeps unless it is told not to.
-        erase = " --checkpoints" if all(each.endswith(f"-{STORE_STACK}") for each in found.stacks) else ""
-        ways = (exists, "slipway cost says what they cost an hour", f"slipway down {found.name}{erase} removes them")
-        lines += [piece for line in ways for piece in wrapped(f"  {line}", width)]
-    elif found.status != NOT_SUBMITTED:
-        lines.append(f"  a run that is over; slipway report {found.name} shows what it came to")
+    lines += [piece for text in _story(found) for piece in wrapped(text, width)]
     stopped = found.report.stopped if found.report is not None else None
     if stopped is not None:
         lines += wrapped(f"  {stopped.words}", width)
@@ -47,6 +32,31 @@ def page(found: RunState, width: int) -> list[str]:
     if found.attempts:
         lines += ["", *attempt_rows(found.attempts, width)]
     return lines
+
+
+def _story(found: RunState) -> tuple[str, ...]:
+    """Where the job is, or what became of a run without one; each line unbroken."""
+    if found.submission is not None:
+        return tuple(_where(found.submission))
+    if found.report is not None and found.report.endpoint is not None and not found.report.simulated:
+        deployed = found.report.endpoint
+        text = f"endpoint {deployed.name} in {deployed.region} came into service"
+        return (f"  {text}; slipway endpoint test {found.name} asks how it is now",)
+    if found.status == KILLED:
+        return tuple(f"  {line}" for line in _killed(found))
+    if found.status in (NOT_SUBMITTED, *ENDED_EARLY) and found.stacks:
+        # What is left after slipway down is what it keeps unless it is told not to.
+        erase = " --checkpoints" if all(each.endswith(f"-{STORE_STACK}") for each in found.stacks) else ""
+        return (
+            f"  deployed by this run, and billed while they exist{_stacks(found)}",
+            "  slipway cost says what they cost an hour",
+            f"  slipway down {found.name}{erase} removes them",
+        )
+    if found.status != NOT_SUBMITTED:
+        return (f"  a run that is over; slipway report {found.name} shows what it came to",)
+    made = found.command
+    there = "; slipway sandbox status says what is there now" if made is not None and made.sandbox else ""
+    return (f"  no job: a {made.command}, {made.state}{there}",) if made is not None else ()
 
 
 def meter_lines(found: Meter, width: int) -> list[str]:

@@ -8,6 +8,7 @@ from launcher.model.job import JobFacts
 from launcher.model.meter import Meter
 from launcher.model.record import record
 from launcher.model.report import Attempt, Report
+from launcher.records.command_record import CommandRecord
 from launcher.records.documents import report_document
 from launcher.records.meter_document import meter_document
 from launcher.records.submission import Submission
@@ -21,7 +22,7 @@ class RunState:
     Slurm has forgotten the job. `step` of `steps` is what the trainer reported last. `stacks` are those of a run that
     submitted nothing: what CloudFormation has of them by name and status in `stack_states`; where it could not be asked
     that is None, and they exist unless somebody has removed them. `meter` is that of a job that has begun and is not
-    over.
+    over. `command` is the one that made the run, None for one that has not noted itself.
     """
 
     name: str
@@ -38,6 +39,7 @@ class RunState:
     stacks: tuple[str, ...] = ()
     stack_states: Mapping[str, str] | None = None
     meter: Meter | None = None
+    command: CommandRecord | None = None
 
 
 def status_document(found: RunState) -> dict[str, Any]:

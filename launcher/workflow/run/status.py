@@ -89,6 +89,9 @@ def _left(name: str, folder: RunFolder) -> RunState:
     """A run as its folder alone tells of it."""
     has = (folder.path / "report.json").is_file()
     report = parse_report(folder.read_json("report.json")) if has else None
+    command = read_command(folder)
+    # Of a sandbox nothing is in an account, and nothing is billed.
+    sandbox = command.sandbox if command is not None else report is not None and report.simulated
     return RunState(
         name=name,
         run=folder.path.name,
@@ -98,7 +101,8 @@ def _left(name: str, folder: RunFolder) -> RunState:
         report=report,
         attempts=report.attempts if report is not None else (),
         step=report.attempts[-1].last_step if report is not None and report.attempts else None,
-        stacks=_deployed(folder, report) if report is None or not report.simulated else (),
+        stacks=() if sandbox else _deployed(folder, report),
+        command=command,
     )
 
 
@@ -117,7 +121,8 @@ def status_of(folder: RunFolder, report: Report | None) -> str:
 
 def _with_stacks(found: RunState, folder: RunFolder, environment: Mapping[str, str]) -> RunState:
     """A run that submitted nothing, with what CloudFormation says of its stacks, where somebody can ask it."""
-    if found.report is not None and (found.report.simulated or found.status == RunStatus.SUCCEEDED.value):
+    sandbox = found.command is not None and found.command.sandbox
+    if sandbox or (found.report is not None and (found.report.simulated or found.status == RunStatus.SUCCEEDED.value)):
         return found
     states = stack_states(folder, found.stacks, environment)
     return found if states is None else replace(found, stacks=tuple(sorted(states)), stack_states=states)

@@ -146,6 +146,10 @@ def test_what_is_deployed_is_listed_as_what_it_was(here, slipway):
     code, _, said = slipway("report", "x")
     assert code == 2
     assert "no report: its newest run is a deploy --sandbox" in said
+    folder.write_json("outputs.json", {"slipway-x-network": {}})
+    told = " ".join(slipway("status", "x")[1].split())
+    assert "no job: a deploy --sandbox, deployed in the sandbox, which has ended; slipway sandbox status" in told
+    assert "billed" not in told
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "report"])
