@@ -22,6 +22,8 @@ from launcher.sandbox.slurm.files import SlurmPlaces
 
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "sdiag", "srun", "scancel")
 _START_S = 30.0
+_SILENCE_S = 150.0
+"""What the controller could not send it sends again after a minute, RPC_RETRY_INTERVAL of slurmctld.h (Slurm 22.05)."""
 _STOP_S = 10.0
 _ORDERLY_S = 3.0
 """What daemons are given to end by themselves; a slurmd without a controller takes longer than one wants to wait."""
@@ -141,8 +143,8 @@ class PrivateSlurm:
         """Start the slurmd of a new machine in a node's place and have the controller use it.
 
         Its spool is empty: what the old one remembers of jobs, revoked credentials among it, went with the old machine.
-        It has the old one's address, unlike a real machine: the controller tries for some seconds to end the job there,
-        and would end the next attempt. The new one waits until it has given up.
+        It has the old one's address, unlike a real machine: the controller tries for seconds, at worst for more than a
+        minute, to end the job there, and would end the next attempt. The new one waits until it has given up.
 
         Raises:
             SlurmError: the node does not come up.
@@ -150,7 +152,7 @@ class PrivateSlurm:
         spool = self.places.spool(self._names.index(name))
         shutil.rmtree(spool)
         spool.mkdir(mode=0o700)
-        self._wait_for("slurmctld", self._has_nothing_to_say)
+        self._wait_for("slurmctld", self._has_nothing_to_say, within_s=_SILENCE_S)
         self._start_slurmd(name)
         self._wait_until({name}, _UP)
 
@@ -232,14 +234,14 @@ class PrivateSlurm:
             return {}
         return {name: state for name, _, state in (line.partition(" ") for line in lines)}
 
-    def _wait_for(self, name: str, ready: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _START_S
+    def _wait_for(self, name: str, ready: Callable[[], bool], *, within_s: float = _START_S) -> None:
+        deadline = time.monotonic() + within_s
         while not ready():
             ended = [each for each, daemon in self._daemons.items() if daemon.poll() is not None]
             if ended:
                 raise SlurmError(f"{ended[0]} ended by itself: {self._end_of_log(ended[0])}")
             if time.monotonic() > deadline:
-                raise SlurmError(f"{name} is not ready after {_START_S:g} s: {self._end_of_log(name)}")
+                raise SlurmError(f"{name} is not ready after {within_s:g} s: {self._end_of_log(name)}")
             time.sleep(_LOOK_S)
 
     def _end_of_log(self, name: str) -> str:
