@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from launcher.model.job import JobFacts, JobState, Submitted
 from launcher.model.stages import Stage, Tell, stage
 from launcher.submit.jobs import JobSource, UnreachableError
 from launcher.workflow.run.attempts import ENDINGS, read_events
+from launcher.workflow.run.growing_copy import GrowingCopy
 
 REQUEUE_S = 15.0
 """A job that Slurm is about to put back into its queue shows as failed for a moment: that it was interrupted, or lost
@@ -37,7 +39,7 @@ class NoCapacityError(DeploymentFailedError):
 
 @dataclass(slots=True, kw_only=True)
 class Mirror:
-    """Copies of the files that a job writes on its cluster; they only grow."""
+    """Copies of the files that a job writes on its cluster; several commands may keep the same copies."""
 
     source: JobSource
     job: Submitted
@@ -50,26 +52,13 @@ class Mirror:
             SchedulerError: the folder cannot be read.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        names = (EVENTS, METRICS, self.source.log_name(self.job))
-        behind = dict.fromkeys(names, True)
-        while any(behind.values()):
-            offsets = {name: self._size(name) for name, more in behind.items() if more}
-            for name, chunk in self.source.read(self.job, offsets).items():
-                behind[name] = False
-                if chunk is None:
-                    continue
-                if chunk.size < offsets[name]:
-                    # It was begun anew; so is the copy.
-                    (self.folder / name).unlink()
-                    behind[name] = True
-                    continue
-                with (self.folder / name).open("ab") as stream:
-                    stream.write(chunk.data)
-                behind[name] = bool(chunk.data) and chunk.size > offsets[name] + len(chunk.data)
-
-    def _size(self, name: str) -> int:
-        path = self.folder / name
-        return path.stat().st_size if path.is_file() else 0
+        names: tuple[str, ...] = (EVENTS, METRICS, self.source.log_name(self.job))
+        with ExitStack() as opened:
+            copies = {name: opened.enter_context(GrowingCopy(self.folder / name)) for name in names}
+            behind = names
+            while behind:
+                chunks = self.source.read(self.job, {name: copies[name].size for name in behind})
+                behind = tuple(name for name, chunk in chunks.items() if chunk is not None and copies[name].take(chunk))
 
 
 @dataclass(slots=True, kw_only=True)
