@@ -25,6 +25,8 @@ class JobLine:
         self._attempt = 0
         self._step: int | None = None
         self._stale: int | None = None
+        self._saved: int | None = None
+        self._told_saved: int | None = None
         self._line = self._told = ""
         self._told_at = -EVERY_S
 
@@ -34,7 +36,7 @@ class JobLine:
             # Until the attempt has told a step of its own, the last one is that of the attempt before.
             self._attempt, self._stale = now.attempt, self._step
         self._stale = self._stale if now.step == self._stale else None
-        self._step = now.step
+        self._step, self._saved = now.step, now.saved_step
         self._line = words(now, stepped=self._stale is None)
         if SCREEN.drawing:
             self._stage = self._stage or LiveStage(self._tell, "", details=False, timed=False)
@@ -46,11 +48,13 @@ class JobLine:
         """Print what was last seen, where that was not said yet: something else is about to be told."""
         if self._line not in ("", self._told):
             line, self._told, self._told_at = self._line, self._line, self._clock()
+            self._told_saved = self._saved
             self._tell(line)
 
     def forget(self) -> None:
-        """What was last seen needs no line of its own: the next line says it."""
-        self._told = self._line
+        """What was last seen needs no line of its own: the next line says it. Not what was saved since."""
+        if self._saved == self._told_saved:
+            self._told = self._line
 
     def close(self) -> None:
         """The job is no longer followed."""

@@ -18,7 +18,7 @@ from launcher.records.documents import parse_report
 from launcher.records.ledger_document import texts
 from launcher.records.run_folder import STAMP, RunFolder
 from launcher.records.shape import amount, hold, moment
-from launcher.workflow.run.attempts import INTERRUPTED, attempts, read_events
+from launcher.workflow.run.attempts import attempts, interrupted, read_events
 from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
 
 NOT_SUBMITTED = "not-submitted"
@@ -78,7 +78,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         billed_usd=_billed(folder),
         tokens=trained.get("tokens"),
         epochs=trained.get("epoch"),
-        interruptions=sum(each.ended_by in INTERRUPTED for each in ran),
+        interruptions=len(interrupted(ran)),
         lost_h=round(lost_hours(events), DIGITS),
         tags=_tags(folder),
     )

@@ -22,7 +22,7 @@ from launcher.model.workload import ModelDimensions
 from launcher.pricing.idle_tail import learnable_hours
 from launcher.records.run_folder import RunFolder
 from launcher.records.shape import moment
-from launcher.workflow.run.attempts import INTERRUPTED, attempts, read_events
+from launcher.workflow.run.attempts import attempts, interrupted, read_events
 from launcher.workflow.run.points import points_of
 from launcher.workflow.run.stopped import budget_stop
 from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
@@ -88,7 +88,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         region=quote["region"],
         purchase_option=quote["purchase_option"],
         running_h=sum((each.ended_at - each.started_at).total_seconds() for each in ran if each.ended_at) / HOUR_S,
-        interruptions=sum(each.ended_by in INTERRUPTED for each in ran),
+        interruptions=len(interrupted(ran)),
         restart_s=statistics.fmean(waits) + (restore_s or 0.0) if waits else None,
         restarts=len(waits),
         target=quote["target"],
@@ -233,8 +233,9 @@ def _revision(folder: RunFolder) -> str | None:
 
 def _waits(ran: Sequence[Attempt]) -> Iterator[float]:
     """Seconds from the end of each attempt whose machines went to the begin of the next."""
+    gone = interrupted(ran)
     for before, after in pairwise(ran):
-        if before.ended_by in INTERRUPTED and before.ended_at is not None:
+        if before in gone and before.ended_at is not None:
             yield max(0.0, (after.started_at - before.ended_at).total_seconds())
 
 

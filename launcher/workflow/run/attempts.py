@@ -1,8 +1,9 @@
 """The attempts of a run, read from the events that the agent and the launcher left."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from launcher.model.report import Attempt
 from launcher.records.shape import hold, moment
 
 ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
-INTERRUPTED = ("spot-interruption", "node-lost")
+_INTERRUPTED = ("spot-interruption", "node-lost")
 """What ends an attempt because its machines go."""
+_INTERRUPTED_IF_RESUMED = ("pod-end", None)
+"""A pod is told in the same way that its node is drained and that its job was cancelled, and a machine that goes
+without notice leaves no word: that the job has begun again tells which it was."""
 _FORMS: dict[str, Any] = {
     **dict.fromkeys(("attempt", "step"), int),
     **dict.fromkeys(("event", "time"), str),
@@ -84,6 +88,16 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
         elif found and event.get("attempt") == found[-1].number:
             found[-1] = replace(found[-1], attempt=_updated(found[-1].attempt, event))
     return tuple(each.attempt for each in found)
+
+
+def interrupted(ran: Sequence[Attempt]) -> tuple[Attempt, ...]:
+    """Those of a run's attempts, all of them in order, that ended because their machines went."""
+    followed = zip_longest(ran, ran[1:])
+    return tuple(
+        each
+        for each, after in followed
+        if each.ended_by in _INTERRUPTED or (after is not None and each.ended_by in _INTERRUPTED_IF_RESUMED)
+    )
 
 
 def _begun(event: Mapping[str, Any]) -> Attempt:

@@ -18,7 +18,7 @@ from launcher.model.report import Attempt
 from launcher.records.command_record import read_command
 from launcher.records.run_folder import RunFolder
 from launcher.records.shape import amount, hold, moment
-from launcher.workflow.run.attempts import INTERRUPTED, attempts, read_events
+from launcher.workflow.run.attempts import attempts, interrupted, read_events
 from launcher.workflow.run.points import points_of
 from launcher.workflow.run.spot_now import spot_now
 from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
@@ -78,7 +78,7 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
         steps,
         terms(folder),
         hours=_hours(ran, now),
-        interruptions=sum(each.ended_by in INTERRUPTED for each in ran),
+        interruptions=len(interrupted(ran)),
         saved_at=max(saved, default=None) if ran[-1].ended_at is None else None,
         now=now,
         simulated=simulated,

@@ -10,10 +10,8 @@ from launcher.agent.metrics import figures_in
 from launcher.model.report import Attempt
 from launcher.records.run_folder import RunFolder
 from launcher.records.shape import moment
-from launcher.workflow.run.attempts import read_events
+from launcher.workflow.run.attempts import interrupted, read_events
 from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
-
-BROKEN = ("spot-interruption", "node-lost", "failure")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +34,11 @@ def timeline(folder: RunFolder, attempts: Sequence[Attempt]) -> RunTimeline:
     stored = [each for each in read_events(folder.path / JOB_FOLDER / EVENTS) if each["event"] == "checkpoint-uploaded"]
     saved = tuple((when - first).total_seconds() for each in stored if (when := _when(each)) is not None)
     over = [(each.ended_at - first).total_seconds() for each in attempts if each.ended_at is not None]
+    gone = interrupted(attempts)
     broken = tuple(
         (each.ended_at - first).total_seconds()
         for each in attempts
-        if each.ended_at is not None and each.ended_by in BROKEN
+        if each.ended_at is not None and (each.ended_by == "failure" or each in gone)
     )
     return RunTimeline(
         losses=tuple((at, float(each["loss"])) for at, each in figures if "loss" in each),

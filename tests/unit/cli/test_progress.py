@@ -180,3 +180,17 @@ class TestJob:
             "attempt 2  saved at step 94",
             "attempt 2  step 100 of 900  saved at step 94",
         ]
+
+    def test_a_pipe_hears_what_was_saved_also_where_the_meter_says_the_step(self, monkeypatch):
+        standard_error(monkeypatch, io.StringIO())
+        told, seconds = [], iter([0.0, 0.0, 1.0, 2.0, 3.0, 4.0]).__next__
+        job = JobLine(told.append, seconds)
+        job.show(moment(1, 20, saved=20))
+        job.show(moment(1, 100, saved=100))
+        job.forget()  # as the meter does before its line, which has the step alone
+        job.flush()
+        assert told[1:] == ["attempt 1  step 100 of 900  saved at step 100"]
+        job.show(moment(1, 110, saved=100))
+        job.forget()
+        job.flush()
+        assert len(told) == 2

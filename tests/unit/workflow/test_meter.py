@@ -72,6 +72,22 @@ def test_a_moment_of_a_job(run):
     assert found.warnings == {}
 
 
+@pytest.mark.parametrize(
+    "ending, resumed, counted",
+    [
+        ("pod-end", True, 1),  # a drain, an eviction, spot handling
+        ("pod-end", False, 0),  # its job was cancelled
+        (None, True, 1),  # the machine took the agent with it
+        ("failure", True, 0),
+        ("spot-interruption", False, 1),
+    ],
+)
+def test_an_attempt_whose_machine_went_is_an_interruption(run, ending, resumed, counted):
+    ended = [] if ending is None else [EVENTS[1] | {"ended_by": ending}]
+    found = meter_of(run(events=[EVENTS[0], *ended, *(EVENTS[2:] if resumed else [])]), NOW)
+    assert found.interruptions == counted
+
+
 def test_the_line_says_it_all(run):
     text = line(meter_of(run(), NOW), bar=True)
     assert text.startswith("▰▰▰▰▰▰▰▰▱▱▱▱▱▱▱▱▱▱▱▱ step 400 of 1,000 (40%) · ")
