@@ -10,7 +10,7 @@ from launcher.model.enums import Operator
 from launcher.model.job import Attempt, JobFacts, JobState, Submitted
 from launcher.model.kubernetes import JOB_KINDS, JOB_LABEL, RUN_ANNOTATION
 from launcher.submit.jobs import Chunk, SchedulerError, UnreachableError
-from launcher.submit.kubernetes import journal, words
+from launcher.submit.kubernetes import endings, journal, words
 from launcher.submit.kubernetes.connection import Connection, RefusedError
 from launcher.submit.kubernetes.journal import Pieces
 
@@ -94,7 +94,8 @@ class KubernetesJobs:
         running = [each for each in pods if each.get("status", {}).get("phase") == "Running"]
         nodes = tuple(sorted({str(each["spec"]["nodeName"]) for each in running}))
         if ended is not None:
-            state, reason = _ENDS[ended["type"]], str(ended.get("message", ""))
+            state = _ENDS[ended["type"]]
+            reason = self._why_failed(job.job, ended, pods) if state is JobState.FAILED else ""
             word = str(ended.get("reason") or ended["type"])
         else:
             all_run = bool(running) and not any(words.waiting(each) for each in pods)
@@ -104,7 +105,7 @@ class KubernetesJobs:
         return JobFacts(
             state=state,
             word=word,
-            reason=reason if state is not JobState.COMPLETED else "",
+            reason=reason,
             restarts=_restarts(found, pods),
             nodes=nodes,
             attempt=attempt,
@@ -219,6 +220,15 @@ class KubernetesJobs:
         query = {"fieldSelector": f"involvedObject.name={job['metadata']['name']}"}
         found = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
         return words.of_events(found["items"]) or ("its pods are being made" if not pods else "")
+
+    def _why_failed(self, name: str, condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
+        """Why a job has failed; where its pods are gone, by what was said of them."""
+        events = []
+        if not endings.of_pods(pods):
+            query = {"fieldSelector": "involvedObject.kind=Pod"}
+            found = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
+            events = [each for each in found["items"] if str(each["involvedObject"]["name"]).startswith(f"{name}-")]
+        return endings.of_job(condition, pods, events)
 
     def _workload(self, job: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """What Kueue has made of a job; None where it has made nothing, or nobody may look."""

@@ -133,6 +133,8 @@ class RemoteWatch:
             self.failed_at = self.failed_at if self.failed_at is not None else now
             code = facts.attempt.exit_code if facts.attempt is not None else None
             self.over = code not in (None, INTERRUPTED) or now - self.failed_at >= REQUEUE_S
+            if self.over and facts.reason:
+                self.tell(f"job {self.job.job} failed: {facts.reason}")
             return
         self.failed_at = None
         self.over = facts.state.final

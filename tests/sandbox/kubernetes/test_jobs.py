@@ -3,6 +3,7 @@
 import base64
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,8 @@ from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.kubernetes.connection import Endpoint, RefusedError, to_context, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served
 from launcher.submit.kubernetes.watch import Watch
+from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
+from tests import waiting
 
 pytest.importorskip("kubernetes")
 pytestmark = pytest.mark.long
@@ -85,8 +88,39 @@ def test_a_job_that_fails_says_by_what(cluster, jobs, job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     done = jobs.submit([job("exit 3")], "k")
     facts = until(lambda: (found := jobs.facts(done)).state is JobState.FAILED and found)
-    assert "failed with exit code 3" in facts.reason
+    assert "container pytorch ended with exit 3" in facts.reason
     assert facts.attempt.exit_code == 3
+
+
+class Nothing:
+    """What the pods have kept in the store."""
+
+    def found(self, **_):
+        return ()
+
+
+@pytest.fixture
+def killed(core):
+    """Kills a job's first pod without any grace; its name."""
+
+    def kill(jobs, done):
+        name = jobs.pods(done.job)[0]["metadata"]["name"]
+        core.delete_namespaced_pod(name, "default", grace_period_seconds=0)
+        return name
+
+    return kill
+
+
+def test_who_follows_a_job_hears_of_a_pod_that_somebody_kills(cluster, jobs, job, killed, tmp_path):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    jobs = replace(jobs, kept=Nothing())
+    done = jobs.submit([job("trap '' TERM; sleep 60; sleep 60")], "k")
+    waiting.until(lambda: jobs.facts(done).state is JobState.RUNNING)
+    name, told = killed(jobs, done), []
+    watch = RemoteWatch(mirror=Mirror(source=jobs, job=done, folder=tmp_path / "mirror"), look_s=0, tell=told.append)
+    waiting.until(watch.ended)
+    why = f"Container pytorch for pod default/{name} failed with exit code 137 matching FailJob rule"
+    assert told[-1].startswith(f"job train failed: another try would not mend it: {why}")
 
 
 def test_what_operators_a_cluster_has_is_looked_at(jobs):

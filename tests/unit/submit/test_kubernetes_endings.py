@@ -1,0 +1,78 @@
+"""Why a job on Kubernetes has failed, in plain words."""
+
+import pytest
+
+from launcher.submit.kubernetes import endings
+
+BACKOFF = {"type": "Failed", "reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}
+
+
+def ended(code, *, reason="Error", at="2026-11-22T05:00:00Z", message=""):
+    return {"terminated": {"exitCode": code, "reason": reason, "finishedAt": at, "message": message}}
+
+
+def pod(*states, name="train-0", last=None, disrupted=None, deleted=False, **status):
+    """A pod on n1 with a container of each state."""
+    found = [{"name": f"c{number}", "state": each, "lastState": last or {}} for number, each in enumerate(states)]
+    conditions = [] if disrupted is None else [{"type": "DisruptionTarget", "status": "True", "reason": disrupted}]
+    return {
+        "metadata": {"name": name, **({"deletionTimestamp": "2026-11-22T05:00:00Z"} if deleted else {})},
+        "spec": {"nodeName": "n1"},
+        "status": {"phase": "Failed", "containerStatuses": found, "conditions": conditions, **status},
+    }
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        (pod(ended(3)), "pod train-0: container c0 ended with exit 3"),
+        (
+            pod(ended(128, reason="StartError", message="no such\n file.")),
+            "ended with exit 128 (StartError, no such file)",
+        ),
+        (pod(ended(137, reason="OOMKilled")), "was killed because memory ran out (OOMKilled, exit 137)"),
+        (pod({"waiting": {"reason": "CrashLoopBackOff"}}, last=ended(137, reason="OOMKilled")), "memory ran out"),
+        (pod(ended(137), deleted=True), "container c0 was ended by SIGKILL (exit 137) after it was deleted"),
+        (pod(ended(75)), "container c0 was told to go, saved and left (exit 75)"),
+        (
+            pod(ended(137), reason="Evicted", message="The node was low on resource: memory. "),
+            "pod train-0 was evicted from node n1 (The node was low on resource: memory)",
+        ),
+        (pod(reason="NodeLost"), "pod train-0 was lost with node n1, which answers no more"),
+        (pod(ended(143), reason="Terminated"), "pod train-0 ended with node n1, which was shut down"),
+        (pod(ended(143), disrupted="EvictionByEvictionAPI"), "evicted from node n1 through the API, as by a drain"),
+        (pod(disrupted="DeletionByPodGC"), "pod train-0 was lost with node n1, which is gone"),
+        (pod(ended(143), disrupted="DeletionByTaintManager"), "was taken off node n1 because of a taint"),
+        (pod({"running": {}}, phase="Running"), ""),
+        (pod(ended(0), phase="Succeeded", disrupted="EvictionByEvictionAPI"), ""),
+    ],
+)
+def test_a_pod_that_ended_badly_says_why(given, told):
+    said = endings.of_pods([given])
+    assert told in said
+    assert bool(told) == bool(said)
+
+
+def test_the_last_one_counts_and_what_left_because_of_it_does_not():
+    first = pod(ended(3, at="2026-11-22T05:00:00Z"), name="train-0")
+    last = pod(ended(4, at="2026-11-22T06:00:00Z"), name="train-1")
+    left = pod(ended(75, at="2026-11-22T07:00:00Z"), name="train-2")
+    assert endings.of_pods([left, last, first]) == "pod train-1: container c0 ended with exit 4"
+    assert endings.of_job(BACKOFF, [left, last, first], []) == (
+        "it failed more often than run.retries allows; pod train-1: container c0 ended with exit 4"
+    )
+
+
+def test_pods_that_are_gone_leave_the_newest_event_or_that_nothing_is_known():
+    told = [
+        {"reason": reason, "lastTimestamp": at, "message": f"{reason} it", "involvedObject": {"name": "train-0"}}
+        for reason, at in (("Evicted", "2026-11-22T05:00:00Z"), ("Killing", "2026-11-22T06:00:00Z"), ("Pulled", "9"))
+    ]
+    assert endings.of_job(BACKOFF, [], told).endswith("; pod train-0: Killing: Killing it")
+    assert endings.of_job(BACKOFF, [], []).endswith("; none of its pods is there any more to say why")
+    other = {"reason": "PyTorchJobFailed", "message": "PyTorchJob train is failed."}
+    assert endings.of_job(other, [pod({"running": {}}, phase="Running")], []) == "PyTorchJob train is failed"
+    said = "Container pytorch for pod default/train-0-dbe95 failed with exit code 78 matching FailJob rule at index 2"
+    assert endings.of_job({"reason": "PodFailurePolicy", "message": said}, [], []) == (
+        f"another try would not mend it: {said}"
+    )
