@@ -16,7 +16,8 @@ SLIPWAY_CHECKPOINT_DIR, a folder that the agent uploads. What the example shows:
 - All ranks leave together: SIGUSR1 may reach them in different steps, so after every step they agree.
 
 Metrics are JSON lines of rank 0: `step`, `steps` (in all), `tokens` (over all attempts), `loss` (nats per byte, mean
-over the ranks), `seconds` (of this attempt) and, once after each checkpoint, `checkpoint_seconds`.
+over the ranks), `seconds` (of this attempt) and, once after each checkpoint, `checkpoint_seconds`. The first line of
+an attempt says the degree of parallelism and the versions of what it runs on.
 """
 
 import argparse
@@ -24,10 +25,13 @@ import hashlib
 import json
 import math
 import os
+import platform
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict
+from importlib import metadata
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -53,6 +57,7 @@ INTERRUPTED = 85
 UNSAVED = 74
 _TEXT_BYTES = 1_000_000
 _PEAK_RATE = 3e-3
+_PACKAGES = ("torch", "torch-neuronx", "torchneuron", "neuronx-cc", "s3torchconnector")
 
 
 class Stop:
@@ -163,6 +168,7 @@ def train(run: Run, options: argparse.Namespace, stop: Stop, checkpoints: Checkp
     began = saved_at = time.monotonic()
     written_s: float | None = None
     leave = False
+    append({"parallel": {"data": dist.get_world_size()}, "software": software()})
     while run.step < options.steps and not leave:
         loss = step_loss(run, options, device)
         written_s = checkpoints.poll() or written_s
@@ -219,17 +225,32 @@ def mean_over_ranks(loss: Tensor) -> float:
 def report(run: Run, options: argparse.Namespace, loss: float, seconds: float, written_s: float | None) -> None:
     """Print how far the training is and append a line of metrics, on rank 0."""
     say(f"step {run.step}/{options.steps} loss {loss:.4f} {seconds:.1f} s")
-    path = os.environ.get("SLIPWAY_METRICS")
-    if not path or dist.get_rank() != 0:
-        return
     tokens = run.step * options.batch * options.context
     line = {"step": run.step, "steps": options.steps, "tokens": tokens, "loss": loss, "seconds": round(seconds, 3)}
     if torch.cuda.is_available():
         line["memory_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
     if written_s is not None:
         line["checkpoint_seconds"] = round(written_s, 3)
-    with Path(path).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+    append(line)
+
+
+def append(line: dict[str, Any]) -> None:
+    """Append a line of metrics, on rank 0, where somebody wants them."""
+    path = os.environ.get("SLIPWAY_METRICS")
+    if path and dist.get_rank() == 0:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def software() -> dict[str, str]:
+    """What this runs on: Python, what is installed of _PACKAGES, and CUDA and NCCL as PyTorch was built with them."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    if torch.cuda.is_available():
+        found |= {"cuda": str(torch.version.cuda), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+    return found
 
 
 def interval_s(options: argparse.Namespace) -> float:

@@ -10,6 +10,7 @@ file by file: the mark `_DONE` says when it is whole.
 
 import json
 import os
+import platform
 import signal
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import transformers
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 
@@ -29,6 +31,12 @@ class SlipwayCallback(TrainerCallback):
         self._asked = False
         self._began = self._saved_at = time.monotonic()
         signal.signal(signal.SIGUSR1, self._ask)
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Say what this runs on."""
+        if state.is_world_process_zero:
+            versions = {"transformers": transformers.__version__, "torch": str(torch.__version__)}
+            _append({"software": {"python": platform.python_version(), **versions}})
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Save, and leave, when it is time to; all ranks in the same step."""
@@ -51,17 +59,22 @@ class SlipwayCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **_: Any
     ) -> None:
         """Append a line of metrics."""
-        path = os.environ.get("SLIPWAY_METRICS")
-        if path and state.is_world_process_zero and logs and "loss" in logs:
+        if state.is_world_process_zero and logs and "loss" in logs:
             line = {"step": state.global_step, "steps": state.max_steps, "loss": float(logs["loss"])}
             line["seconds"] = round(time.monotonic() - self._began, 3)
             if state.num_input_tokens_seen:  # counted with include_num_input_tokens_seen
                 line["tokens"] = state.num_input_tokens_seen
-            with Path(path).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+            _append(line)
 
     def _ask(self, _number: int, _frame: FrameType | None) -> None:
         self._asked = True
+
+
+def _append(line: dict[str, Any]) -> None:
+    path = os.environ.get("SLIPWAY_METRICS")
+    if path:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
 
 
 def _agreed(questions: tuple[bool, ...], device: torch.device) -> list[bool]:

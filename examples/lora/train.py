@@ -19,6 +19,7 @@ before), `seconds` (of this attempt).
 import argparse
 import json
 import os
+import platform
 import signal
 import sys
 import time
@@ -82,6 +83,7 @@ class Trainer:
         began = saved_at = time.monotonic()
         losses: list[float] = []
         leave = False
+        self._append({"parallel": {"data": 1}, "software": _software()})
         while self.step < options.steps and not leave:
             losses.append(self._training_step())
             last = self.step == options.steps
@@ -127,10 +129,12 @@ class Trainer:
         steps = self._options.steps
         print(f"step {self.step}/{steps} loss {loss:.4f} {seconds:.1f} s", flush=True)
         self.log_history.append({"step": self.step, "loss": loss})
+        tokens = self.step * self._options.batch * self._options.context
+        self._append({"step": self.step, "steps": steps, "tokens": tokens, "loss": loss, "seconds": round(seconds, 3)})
+
+    def _append(self, line: dict[str, Any]) -> None:
         path = os.environ.get("SLIPWAY_METRICS")
         if path:
-            tokens = self.step * self._options.batch * self._options.context
-            line = {"step": self.step, "steps": steps, "tokens": tokens, "loss": loss, "seconds": round(seconds, 3)}
             with Path(path).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
 
@@ -183,6 +187,11 @@ def training_text(path: str) -> Tensor:
         if len(content) >= _TEXT_BYTES:
             break
     return torch.frombuffer(content[:_TEXT_BYTES], dtype=torch.uint8)
+
+
+def _software() -> dict[str, str]:
+    """What this runs on."""
+    return {"python": platform.python_version(), "torch": str(torch.__version__)}
 
 
 def interval_s(options: argparse.Namespace) -> float:

@@ -20,6 +20,7 @@ import argparse
 import hashlib
 import json
 import os
+import platform
 import shutil
 import signal
 import sys
@@ -106,6 +107,7 @@ def train(run: Run, options: argparse.Namespace, stop: Stop) -> None:
     """Train from the run's step on, saving now and then, until all steps are done or a signal comes."""
     began = saved_at = time.monotonic()
     losses: list[float] = []
+    append({"parallel": {"data": 1}, "software": {"python": platform.python_version(), "numpy": np.__version__}})
     while run.step < options.steps and not stop.asked():
         inputs, targets = batch_of(run.text, run.step, options)
         loss, gradients = loss_and_gradients(run.weights, run.shape, inputs, targets)
@@ -200,10 +202,14 @@ def flush(path: Path) -> None:
 
 
 def report(step: int, steps: int, tokens: int, loss: float, seconds: float) -> None:
+    """Append a line of metrics about a step."""
+    append({"step": step, "steps": steps, "tokens": tokens, "loss": round(loss, 4), "seconds": round(seconds, 3)})
+
+
+def append(line: dict[str, Any]) -> None:
     """Append a line of metrics, where somebody wants them."""
     path = os.environ.get("SLIPWAY_METRICS")
     if path:
-        line = {"step": step, "steps": steps, "tokens": tokens, "loss": round(loss, 4), "seconds": round(seconds, 3)}
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 

@@ -6,6 +6,8 @@ that must end a job or spoil what a person is shown, so a figure that is none is
 
 import json
 import math
+import re
+from typing import Any
 
 FIGURES = (
     *("tokens", "epoch", "loss", "seconds", "memory_gib"),
@@ -13,8 +15,16 @@ FIGURES = (
 )
 """Numbers; `step`, `steps`, `checkpoint_step` and `checkpoint_bytes` are whole numbers of at least 0."""
 
+PARALLEL = ("data", "tensor", "pipeline", "context", "expert")
+"""Degrees of parallelism that a trainer may name under `parallel`: whole numbers of at least 1."""
+MOST_VERSIONS = 32
+"""Entries that are kept of `software`: names of what the trainer runs on, with their versions."""
+
 _COUNTS = ("step", "steps", "checkpoint_step", "checkpoint_bytes")
 _MOST = 2**63
+_MOST_DEGREE = 2**20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!~:-]{0,59}")
 
 
 def figures_in(line: str | bytes) -> tuple[dict[str, int | float], bool]:
@@ -28,11 +38,8 @@ def figures_in(line: str | bytes) -> tuple[dict[str, int | float], bool]:
     >>> figures_in('{"step": 3, "loss": NaN}'), figures_in("7")
     (({'step': 3}, False), ({}, False))
     """
-    try:
-        document = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}, False
-    if not isinstance(document, dict):
+    document = _document(line)
+    if document is None:
         return {}, False
     found: dict[str, int | float] = {}
     for name in (*_COUNTS, *FIGURES):
@@ -40,7 +47,54 @@ def figures_in(line: str | bytes) -> tuple[dict[str, int | float], bool]:
         if value is not None:
             found[name] = value
     asked = {name for name in (*_COUNTS, *FIGURES) if document.get(name) is not None}
-    return found, asked == found.keys()
+    fine = _degrees(document.get("parallel"))[1] and _versions(document.get("software"))[1]
+    return found, fine and asked == found.keys()
+
+
+def setup_in(line: str | bytes) -> tuple[dict[str, int], dict[str, str]]:
+    """The degrees of parallelism and the versions of software that one line names; empty where it names none.
+
+    >>> setup_in('{"parallel": {"data": 8, "tensor": 0}, "software": {"torch": "2.9.0+cu130", "mine": 3}}')
+    ({'data': 8}, {'torch': '2.9.0+cu130'})
+    """
+    document = _document(line) or {}
+    return _degrees(document.get("parallel"))[0], _versions(document.get("software"))[0]
+
+
+def versions_of(found: object) -> dict[str, str]:
+    """What can be used of names with versions, as much as a line of metrics may hold."""
+    return _versions(found)[0]
+
+
+def _document(line: str | bytes) -> dict[str, Any] | None:
+    """A line as JSON; None where it is no object."""
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _degrees(said: object) -> tuple[dict[str, int], bool]:
+    """The degrees of `parallel`, and whether that is all that stands there."""
+    if not isinstance(said, dict):
+        return {}, said is None
+    counted = {name: _count(said.get(name)) for name in PARALLEL}
+    found = {name: value for name, value in counted.items() if value is not None and 1 <= value <= _MOST_DEGREE}
+    return found, found.keys() == {name for name, value in said.items() if value is not None}
+
+
+def _versions(said: object) -> tuple[dict[str, str], bool]:
+    """The versions of `software`, and whether that is all that stands there."""
+    if not isinstance(said, dict):
+        return {}, said is None
+    whole = {
+        name: version
+        for name, version in said.items()
+        if isinstance(name, str) and _NAME.fullmatch(name) and isinstance(version, str) and _VERSION.fullmatch(version)
+    }
+    found = dict(sorted(whole.items())[:MOST_VERSIONS])
+    return found, found.keys() == {name for name, version in said.items() if version is not None}
 
 
 def _number(value: object) -> int | float | None:

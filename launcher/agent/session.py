@@ -24,6 +24,7 @@ from launcher.agent.job import JobSpec, expand
 from launcher.agent.manifest import Manifest
 from launcher.agent.node import forecast_watch
 from launcher.agent.node.board import Board
+from launcher.agent.node.drivers import drivers
 from launcher.agent.node.forecast_watch import ForecastWatch
 from launcher.agent.node.notice import BUDGET, FAILURE, TAKEN_OVER, Notice
 from launcher.agent.node.notices import Notices, heed
@@ -91,11 +92,9 @@ class Session:
         self._place = place = place or placement(spec.run, environment)
         names = ("workdir", "metrics", "events", "scratch")
         paths = {name: Path(expand(getattr(spec, name), environment)) for name in names}
-        relative = [
-            f"{name}: {path} is not absolute on this node" for name, path in paths.items() if not path.is_absolute()
-        ]
-        if relative:
-            raise JobSpecError(relative)
+        wrong = [f"{name}: {at} is not absolute on this node" for name, at in paths.items() if not at.is_absolute()]
+        if wrong:
+            raise JobSpecError(wrong)
         self._workdir, self._metrics_path = paths["workdir"], paths["metrics"]
         log_path = self._events_path = events_path(paths["events"], part=place.part)
         unprinted = ROUTINE if place.part else frozenset[str]()
@@ -118,8 +117,8 @@ class Session:
         """
         spec, place = self._spec, self._place
         self._notices.listen()
-        policy = spec.checkpoint
-        self._log.append("attempt-started", part=place.part, parts=place.parts, checkpoints=policy.uri or policy.mode)
+        here = {"checkpoints": spec.checkpoint.uri or spec.checkpoint.mode, "software": drivers() or None}
+        self._log.append("attempt-started", part=place.part, parts=place.parts, **here)
         leaves_at = spec.leaves_at()
         if leaves_at is not None and spec.ends_at is not None:
             self._notices.watch_end(leaves_at, ends_at=spec.ends_at)

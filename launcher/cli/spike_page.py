@@ -41,7 +41,7 @@ def _row(each: Spiked) -> list[str]:
         f"{rate.low:,.0f}–{rate.high:,.0f}",
         f"{each.estimated.mid:,.0f}",
         f"{rate.mid / each.estimated.mid:.2g}",
-        f"{each.mfu:.2g}",
+        f"{found.mfu.mid:.2g}" if found.mfu is not None else "",
         *(_figure(value) for value in (found.step_s, found.memory_gib, found.compile_s)),
         *(_figure(value) for value in (found.checkpoint_write_s, found.restore_s, found.boot_s)),
     ]

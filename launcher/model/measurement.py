@@ -21,7 +21,9 @@ class Measurement:
     region and the way of buying say whose machines they were. `idle_tail_h` are the hours that a node stayed after the
     job, None until they are known, `idle_tail_assumed_h` those that a quote without any run has on this `target`, None
     where nothing could be learned. `memory_gib` is the most that a chip held, as the
-    trainer says. `revision` is that of the code in git. A `simulated` one
+    trainer says. `mfu` is what the rate makes of the chips' dense bf16 peak, a fraction. `parallelism` has the degrees
+    that the trainer named, None where it named none, and `software` versions by name: what the trainer says it runs on,
+    and the driver that the agent found. `revision` is that of the code in git. A `simulated` one
     is of the sandbox and says nothing of the machines.
     """
 
@@ -60,3 +62,6 @@ class Measurement:
     target: str | None = None
     idle_tail_h: float | None = None
     idle_tail_assumed_h: float | None = None
+    mfu: Range | None = None
+    parallelism: tuple[tuple[str, int], ...] | None = None
+    software: tuple[tuple[str, str], ...] = ()

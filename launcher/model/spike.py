@@ -7,13 +7,9 @@ from launcher.model.record import record
 
 @record
 class Spiked:
-    """One measurement, and tokens a second as the fit alone estimates them on these machines.
-
-    `mfu` is what the measured rate makes of the chips' dense bf16 peak, a fraction.
-    """
+    """One measurement, and tokens a second as the fit alone estimates them on these machines."""
 
     measurement: Measurement
-    mfu: float
     estimated: Range
 
 

@@ -40,18 +40,21 @@ _SINCE: dict[str, Any] = {
     **dict.fromkeys(("compile_s", "memory_gib"), (float, None)),
     "step_range_s": (_SPAN, None),
     **dict.fromkeys(("interruptions", "restarts"), (int, None)),
+    "mfu": (_SPAN, None),
+    **dict.fromkeys(("parallelism", "software"), (dict, None)),
 }
 """Keys that lines from before there were any lack."""
 _FROM_0 = (
     *("running_h", "interruptions", "restart_s", "restarts", "boot_s"),
     *("idle_tail_h", "idle_tail_assumed_h", "compile_s", "memory_gib"),
 )
+_RANGES = ("step_range_s", "mfu")
+_MADE = (*_RANGES, "parallelism", "software")
 _ABOVE_0 = ("params_b", "active_params_b", "sequence_length", "accelerators", "nodes")
 
 
 def measurement_document(measured: Measurement) -> dict[str, Any]:
     """A measurement as the contract's JSON."""
-    rate, steps = measured.tokens_per_s, measured.step_range_s
     return {
         "schema": SCHEMA,
         "model": measured.model,
@@ -67,7 +70,7 @@ def measurement_document(measured: Measurement) -> dict[str, Any]:
         "accelerator": measured.accelerator,
         "accelerators": measured.accelerators,
         "nodes": measured.nodes,
-        "tokens_per_s": {"low": rate.low, "mid": rate.mid, "high": rate.high},
+        "tokens_per_s": _spread(measured.tokens_per_s),
         "step_s": measured.step_s,
         "checkpoint_write_s": measured.checkpoint_write_s,
         "restore_s": measured.restore_s,
@@ -77,9 +80,15 @@ def measurement_document(measured: Measurement) -> dict[str, Any]:
         "revision": measured.revision,
         "measured_at": measured.measured_at.isoformat(),
         "simulated": measured.simulated,
-        **{key: getattr(measured, key) for key in _SINCE if key != "step_range_s"},
-        "step_range_s": None if steps is None else {"low": steps.low, "mid": steps.mid, "high": steps.high},
+        **{key: getattr(measured, key) for key in _SINCE if key not in _MADE},
+        **{key: _spread(getattr(measured, key)) for key in _RANGES},
+        "parallelism": None if measured.parallelism is None else dict(measured.parallelism),
+        "software": dict(measured.software),
     }
+
+
+def _spread(found: Range | None) -> dict[str, float] | None:
+    return None if found is None else {"low": found.low, "mid": found.mid, "high": found.high}
 
 
 def parse_measurement(document: Any) -> Measurement:
@@ -93,7 +102,6 @@ def parse_measurement(document: Any) -> Measurement:
     hold(document, _FORM)
     since = {key: document.get(key) for key in _SINCE}
     hold(since, _SINCE)
-    steps = since["step_range_s"]
     for name in _FROM_0:
         if (document.get(name) or 0) < 0:
             raise ValueError(f"{name} is {document[name]}; it must not be below 0")
@@ -126,8 +134,25 @@ def parse_measurement(document: Any) -> Measurement:
         image=document["image"],
         revision=document["revision"],
         simulated=document["simulated"],
-        **since | {"step_range_s": None if steps is None else _span("step_range_s", steps)},
+        **since
+        | {key: None if since[key] is None else _span(key, since[key]) for key in _RANGES}
+        | {"parallelism": _degrees(since["parallelism"]), "software": _versions(since["software"])},
     )
+
+
+def _degrees(found: dict[str, Any] | None) -> tuple[tuple[str, int], ...] | None:
+    """Degrees of parallelism; a later version may name others."""
+    if found is None:
+        return None
+    hold(found, dict.fromkeys(found, int), "parallelism")
+    if any(degree < 1 for degree in found.values()):
+        raise ValueError(f"parallelism is {found}; every degree must be at least 1")
+    return tuple(found.items())
+
+
+def _versions(found: dict[str, Any] | None) -> tuple[tuple[str, str], ...]:
+    hold(found or {}, dict.fromkeys(found or {}, str), "software")
+    return tuple((found or {}).items())
 
 
 def _span(name: str, found: Mapping[str, float]) -> Range:

@@ -7,7 +7,7 @@ from launcher.records.measurements import measurement_document
 
 
 def spike_document(result: SpikeResult) -> dict[str, Any]:
-    """A spike as the contract's JSON; beside each measurement its MFU, and what had been estimated."""
+    """A spike as the contract's JSON; beside each measurement what had been estimated."""
     return {
         "schema": "slipway.spike/1",
         "name": result.name,
@@ -19,4 +19,4 @@ def spike_document(result: SpikeResult) -> dict[str, Any]:
 def _spiked(each: Spiked) -> dict[str, Any]:
     rate = each.estimated
     beside = {"low": rate.low, "mid": rate.mid, "high": rate.high}
-    return measurement_document(each.measurement) | {"mfu": each.mfu, "estimated_tokens_per_s": beside}
+    return measurement_document(each.measurement) | {"estimated_tokens_per_s": beside}

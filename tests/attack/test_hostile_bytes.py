@@ -15,7 +15,7 @@ from launcher.agent.checkpoint.claim import Owner, parse_owner
 from launcher.agent.dcp_metadata import dcp_shards
 from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import Manifest, StoredFile, parse
-from launcher.agent.metrics import figures_in
+from launcher.agent.metrics import figures_in, setup_in
 from tests.unit.agent.test_dcp import Info, Metadata
 
 ROUNDS = [500, pytest.param(20_000, marks=pytest.mark.slow)]
@@ -169,8 +169,12 @@ def test_claims(rng, rounds):
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_metrics(rng, rounds):
     good = {"step": 3, "loss": 2.5, "tokens": 10, "checkpoint_seconds": 1.0}
+    good |= {"parallel": {"data": 8, "tensor": 2}, "software": {"torch": "2.9.0", "python": "3.12"}}
     for number in range(rounds):
         line = json.dumps(damaged(good, rng)).encode() if number % 2 else cut_up(json.dumps(good).encode(), rng)
         figures, _ = figures_in(line)
         json.dumps(figures, allow_nan=False)
         assert all(abs(float(value)) < 1e30 for value in figures.values())
+        degrees, versions = setup_in(line)
+        assert all(1 <= degree <= 2**20 for degree in degrees.values())
+        assert all((name + version).isprintable() and len(name + version) <= 100 for name, version in versions.items())

@@ -49,6 +49,8 @@ def test_the_demo_is_measured(demo):
     assert (found["schema"], only["schema"], found["unmeasured"]) == ("slipway.spike/1", "slipway.measurement/1", [])
     assert 0 < only["tokens_per_s"]["low"] <= only["tokens_per_s"]["mid"] <= only["tokens_per_s"]["high"]
     assert (only["simulated"], only["global_batch_tokens"], only["step_s"] > 0) == (True, 1024.0, True)
+    assert 0 < only["mfu"]["low"] <= only["mfu"]["mid"] <= only["mfu"]["high"]
+    assert (only["parallelism"], sorted(only["software"])) == ({"data": 1}, ["numpy", "python"])
     assert len((demo / "measurements.jsonl").read_text().splitlines()) == 1
     # It was ended early: the demo has 900 steps.
     report = json.loads((demo / ".slipway" / "runs" / "tiny-gpt-spike-p5" / "latest" / "report.json").read_text())

@@ -22,6 +22,7 @@ from launcher.model.workload import ModelDimensions
 from launcher.pricing.idle_tail import learnable_hours
 from launcher.records.run_folder import RunFolder
 from launcher.records.shape import moment
+from launcher.workflow.measure.setup import with_setup
 from launcher.workflow.run.attempts import attempts, interrupted, read_events
 from launcher.workflow.run.points import points_of
 from launcher.workflow.run.stopped import budget_stop
@@ -58,7 +59,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
     ran = attempts(events)
     waits = list(_waits(ran))
     restore_s = _mean(_seconds(events, "restored"))
-    return Measurement(
+    found = Measurement(
         model=model,
         params_b=total,
         active_params_b=active,
@@ -94,6 +95,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         target=quote["target"],
         idle_tail_assumed_h=_assumed_tail_h(quote, request, events),
     )
+    return with_setup(found, request, catalog, metrics, events)
 
 
 def _assumed_tail_h(

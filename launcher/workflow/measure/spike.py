@@ -20,7 +20,7 @@ from launcher.model.money import Range
 from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.spike import Spiked, SpikeResult
 from launcher.model.workload import TrainingWorkload
-from launcher.planning import flops, throughput
+from launcher.planning import throughput
 from launcher.planning.resolve import COUNTS
 from launcher.planning.work import Estimator
 from launcher.pricing.priced import NEURON, NVIDIA
@@ -120,18 +120,14 @@ class SpikePlans:
         return count
 
     def beside(self, found: Measurement) -> Spiked:
-        """A measurement with its MFU, and with what the fit alone estimates."""
+        """A measurement with what the fit alone estimates."""
         facts = load_training()
         bare = replace(self.train, throughput_tokens_per_s=None)
         estimator = Estimator(request=self.request, catalog=self.catalog, facts=facts)
         shape = estimator.shape(bare, self.catalog.instance_types[found.instance_type], found.nodes)
         rate = throughput.rate(shape, facts)
-        capacity = shape.chips * shape.accelerator.peak_bf16_tflops * 1e12 / flops.per_token(shape)
-        return Spiked(
-            measurement=found,
-            mfu=found.tokens_per_s.mid / capacity,
-            estimated=Range(low=rate.tokens_low, mid=rate.tokens_mid, high=rate.tokens_high),
-        )
+        estimated = Range(low=rate.tokens_low, mid=rate.tokens_mid, high=rate.tokens_high)
+        return Spiked(measurement=found, estimated=estimated)
 
 
 def spike(

@@ -129,7 +129,8 @@ class TestRun:
         metrics = tmp_path / "metrics.jsonl"
         code, output = finished(trainer(tmp_path, "--steps", "80", "--batch", "8", SLIPWAY_METRICS=str(metrics)))
         assert code == 0
-        lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+        first, *lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+        assert (first["parallel"], sorted(first["software"])) == ({"data": 1}, ["numpy", "python"])
         assert [line["step"] for line in lines] == list(range(10, 81, 10))
         assert [line["tokens"] for line in lines] == [step * 8 * 32 for step in range(10, 81, 10)]
         assert 4.5 < lines[0]["loss"] < 5.6  # near log 256 = 5.55: it knows nothing yet

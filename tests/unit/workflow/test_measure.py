@@ -2,23 +2,24 @@
 
 import json
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from launcher.catalog.load import load
 from launcher.cli.app import main
+from launcher.cli.spike_page import page
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
+from launcher.model.spike import Spiked, SpikeResult
 from launcher.records import run_folder
 from launcher.records.measurements import (
     FILE,
     add_measurement,
-    load_measurements,
     measurement_document,
     parse_measurement,
 )
+from launcher.records.spike_document import spike_document
 from launcher.workflow.measure.from_run import UnmeasuredError, measurement_of
 from launcher.workflow.measure.keep import keep_measurement
 from tests.measured_runs import measurement
@@ -182,57 +183,58 @@ class TestFigures:
         assert measurement_of("tiny", run(lines(100_000)), CATALOG).memory_gib is None
 
 
-class TestFile:
-    def test_a_line_from_before_there_were_interruptions_is_read(self, tmp_path):
-        since = ("region", "purchase_option", "running_h", "interruptions", "restart_s", "restarts")
-        document = measurement_document(measured())
-        old = {key: value for key, value in document.items() if key not in since}
-        (tmp_path / FILE).write_text(json.dumps(old) + "\n")
-        assert load_measurements(tmp_path / FILE) == ((measured(),), ())
+class TestSetup:
+    SAID = ({"parallel": {"data": 4, "tensor": 4}}, {"software": {"torch": "2.9.0", "python": "3.12.3"}})
 
-    def test_back_and_forth_and_each_once(self, tmp_path):
-        path = tmp_path / FILE
-        for each in (measured(), measured(run="other"), measured()):
-            add_measurement(path, each)
-        assert load_measurements(path) == ((measured(), measured(run="other")), ())
+    def test_the_share_of_the_peak_is_that_of_the_quotes_arithmetic(self, run, tmp_path, slipway):
+        (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+        quoted = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]
+        found = measurement_of("tiny", run(lines(100_000)), CATALOG)
+        for name in ("low", "mid", "high"):
+            rate, mfu = getattr(found.tokens_per_s, name), getattr(found.mfu, name)
+            assert mfu / rate == pytest.approx(quoted["mfu"]["mid"] / quoted["tokens_per_s"]["mid"])
+        # 6 x 8.03e9 + 12 x 32 x 4096 x 8192 FLOP a token, 16 chips of 989 TFLOP/s.
+        assert found.mfu.mid == pytest.approx(found.tokens_per_s.mid * 6.107e10 / (16 * 989e12), rel=0.01)
 
-    def test_what_is_known_later_counts_in_place_of_what_was_kept_first_wherever_it_stands(self, tmp_path):
-        path, known = tmp_path / FILE, measured(target="eks", idle_tail_assumed_h=0.375)
-        later = replace(known, idle_tail_h=0.4)
-        for order in ((known, later), (later, known)):
-            path.unlink(missing_ok=True)
-            for each in order:
-                add_measurement(path, each)
-            assert load_measurements(path) == ((later,), ())
+    def test_degrees_and_versions_are_the_trainers_word_and_the_drivers_the_agents(self, run):
+        folder = run([*self.SAID, *lines(100_000)])
+        begun = EVENTS[1] | {"software": {"nvidia-driver": "580.95.05", "torch": "0.1", "odd one": "1"}}
+        folder.events.write_text("".join(json.dumps(each) + "\n" for each in (EVENTS[0], begun, *EVENTS[2:])))
+        found = measurement_of("tiny", folder, CATALOG)
+        assert found.parallelism == (("data", 4), ("tensor", 4))
+        assert found.software == (("nvidia-driver", "580.95.05"), ("python", "3.12.3"), ("torch", "2.9.0"))
+        document = measurement_document(found)
+        assert document["parallelism"] == {"data": 4, "tensor": 4}
+        assert document["software"]["torch"] == "2.9.0"
+        assert parse_measurement(json.loads(json.dumps(document))) == found
 
-    def test_damage_is_named_and_half_a_line_spoils_no_other(self, tmp_path):
-        path = tmp_path / FILE
-        path.write_text('{"schema": "slipway.meas')
-        add_measurement(path, measured())
-        found, (finding,) = load_measurements(path)
-        assert found == (measured(),)
-        assert "line 1, is no measurement" in finding.message
+    def test_where_nobody_says_them_there_are_none(self, run):
+        document = measurement_document(measurement_of("tiny", run(lines(100_000)), CATALOG))
+        assert (document["parallelism"], document["software"]) == (None, {})
 
     @pytest.mark.parametrize(
-        "key, value",
+        "said, kept",
         [
-            ("nodes", 0),
-            ("precision", "int3"),
-            ("tokens_per_s", {"low": 2.0, "mid": 1.0, "high": 3.0}),
-            ("params_b", 1.0),
-            ("schema", "slipway.measurement/2"),
-            ("global_batch_tokens", -1),
-            ("interruptions", -1),
-            ("running_h", -0.5),
-            ("restart_s", "long"),
-            ("idle_tail_h", -0.1),
-            ("compile_s", -1.0),
-            ("step_range_s", {"low": 2.0, "mid": 1.0, "high": 3.0}),
+            ({"data": 2, "tensor": 8}, {"data": 2, "tensor": 8}),
+            ({"tensor": 8}, {"tensor": 8}),
+            ({"data": 16, "expert": 8}, {"data": 16, "expert": 8}),
+            ({"data": 3, "tensor": 8}, None),
+            ({"data": 16, "tensor": 2}, None),
+            ({"data": 16, "expert": 3}, None),
         ],
     )
-    def test_what_is_none_is_refused(self, key, value):
-        with pytest.raises(ValueError, match=r".+"):
-            parse_measurement(measurement_document(measured()) | {key: value})
+    def test_degrees_that_the_workers_cannot_be_divided_by_are_of_another_job(self, run, said, kept):
+        found = measurement_of("tiny", run([{"parallel": {"data": 1}}, {"parallel": said}, *lines(100_000)]), CATALOG)
+        assert measurement_document(found)["parallelism"] == kept
+
+    def test_a_spike_carries_them(self, run):
+        found = measurement_of("tiny", run([*self.SAID, *lines(100_000)]), CATALOG)
+        spiked = Spiked(measurement=found, estimated=found.tokens_per_s)
+        result = SpikeResult(name="tiny", measured=(spiked,), unmeasured=())
+        (only,) = spike_document(result)["measurements"]
+        assert set(measurement_document(found)) < set(only)
+        assert (only["parallelism"], only["mfu"]["mid"]) == ({"data": 4, "tensor": 4}, found.mfu.mid)
+        assert f"{found.mfu.mid:.2g}" in " ".join(page(result, 120))
 
 
 class TestKept:

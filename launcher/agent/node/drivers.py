@@ -1,0 +1,37 @@
+"""The drivers of a node's accelerators, from the files in which their kernel modules say their versions.
+
+Of a trainer's Python packages the agent knows nothing: it runs in another environment, and where there is an image
+outside of it. The kernel, and with it the driver, is the same for both.
+"""
+
+import re
+from pathlib import Path
+
+from launcher.agent.metrics import versions_of
+
+NVIDIA, NEURON = "nvidia-driver", "neuron-driver"
+_NVIDIA_FILE, _NEURON_FILE = "proc/driver/nvidia/version", "sys/module/neuron/version"
+_NVRM = re.compile(r"NVRM version:.*?\s(\d+(?:\.\d+){1,3})\s")
+_MOST_BYTES = 4096
+
+
+def drivers(root: Path = Path("/")) -> dict[str, str]:
+    """The versions of the drivers that are loaded, by name; empty where there is none.
+
+    NVIDIA's stands in a line like `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build`
+    or `NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023`.
+
+    Args:
+        root: below which /proc and /sys are.
+    """
+    line = _NVRM.search(_text(root / _NVIDIA_FILE) + "\n")
+    found = {NVIDIA: line.group(1) if line is not None else None, NEURON: _text(root / _NEURON_FILE).strip() or None}
+    return versions_of(found)
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES).decode("utf-8", errors="replace")
+    except OSError:
+        return ""  # that driver is not loaded

@@ -1,0 +1,85 @@
+"""The file of measurements: back and forth, from before there was a key, and what is none."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from launcher.records.measurements import (
+    FILE,
+    add_measurement,
+    load_measurements,
+    measurement_document,
+    parse_measurement,
+)
+from tests.measured_runs import measurement
+
+
+def test_every_key_is_named_in_the_documents():
+    text = (Path(__file__).parents[3] / "docs" / "measuring.md").read_text()
+    assert [key for key in measurement_document(measurement()) if f"`{key}`" not in text] == []
+
+
+def test_a_line_from_before_there_were_interruptions_is_read(tmp_path):
+    since = ("region", "purchase_option", "running_h", "interruptions", "restart_s", "restarts")
+    since += ("step_range_s", "compile_s", "memory_gib", "mfu", "parallelism", "software")
+    document = measurement_document(measurement())
+    old = {key: value for key, value in document.items() if key not in since}
+    (tmp_path / FILE).write_text(json.dumps(old) + "\n")
+    assert load_measurements(tmp_path / FILE) == ((measurement(),), ())
+
+
+def test_back_and_forth_and_each_once(tmp_path):
+    path = tmp_path / FILE
+    for each in (measurement(), measurement(run="other"), measurement()):
+        add_measurement(path, each)
+    assert load_measurements(path) == ((measurement(), measurement(run="other")), ())
+
+
+def test_what_is_known_later_counts_in_place_of_what_was_kept_first_wherever_it_stands(tmp_path):
+    path, known = tmp_path / FILE, measurement(target="eks", idle_tail_assumed_h=0.375)
+    later = replace(known, idle_tail_h=0.4)
+    for order in ((known, later), (later, known)):
+        path.unlink(missing_ok=True)
+        for each in order:
+            add_measurement(path, each)
+        assert load_measurements(path) == ((later,), ())
+
+
+def test_damage_is_named_and_half_a_line_spoils_no_other(tmp_path):
+    path = tmp_path / FILE
+    path.write_text('{"schema": "slipway.meas')
+    add_measurement(path, measurement())
+    found, (finding,) = load_measurements(path)
+    assert found == (measurement(),)
+    assert "line 1, is no measurement" in finding.message
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("nodes", 0),
+        ("precision", "int3"),
+        ("tokens_per_s", {"low": 2.0, "mid": 1.0, "high": 3.0}),
+        ("params_b", 1.0),
+        ("schema", "slipway.measurement/2"),
+        ("global_batch_tokens", -1),
+        ("interruptions", -1),
+        ("running_h", -0.5),
+        ("restart_s", "long"),
+        ("idle_tail_h", -0.1),
+        ("compile_s", -1.0),
+        ("step_range_s", {"low": 2.0, "mid": 1.0, "high": 3.0}),
+        ("mfu", {"low": 0.5, "mid": 0.4, "high": 0.6}),
+        ("mfu", 0.4),
+        ("parallelism", {"data": 0}),
+        ("parallelism", {"data": "8"}),
+        ("parallelism", [8]),
+        ("software", {"torch": 2.9}),
+        ("software", "torch"),
+    ],
+)
+def test_what_is_none_is_refused(key, value):
+    with pytest.raises(ValueError, match=r".+"):
+        parse_measurement(measurement_document(measurement()) | {key: value})
