@@ -1,5 +1,6 @@
 """The page of `slipway diff`, and the same as a comment on a pull request."""
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -39,10 +40,19 @@ def headline(found: PlansDiff) -> str:
     """The change in a sentence."""
     plans = f"{found.looked_at} plan{'s' if found.looked_at != 1 else ''}"
     if not found.plans:
-        return f"No total changes between {found.old} and {found.new}: {plans} looked at."
+        return f"No total changes between {_short(found.old)} and {_short(found.new)}: {plans} looked at."
     percent = "" if found.percent is None else f" ({found.percent:+.1f} %)"
     count = f"{len(found.plans)} of {plans} changed" if found.looked_at > len(found.plans) else f"{plans} changed"
-    return f"{signed(found.usd_change)}{percent} from {found.old} to {found.new}; {count}."
+    return f"{signed(found.usd_change)}{percent} from {_short(found.old)} to {_short(found.new)}; {count}."
+
+
+def _short(name: str) -> str:
+    """What was asked for, a commit's whole number as Git shortens it.
+
+    >>> _short("417ac03efcc53355ea6efabd05a66bf8dffc1864"), _short("main")
+    ('417ac03efc', 'main')
+    """
+    return name[:10] if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name) else name
 
 
 def signed(usd: Decimal) -> str:
