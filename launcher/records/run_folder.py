@@ -209,7 +209,7 @@ def with_report(name: str, root: Path, *, going_on: bool = False) -> RunFolder:
         UnreadableInputError: there is none.
     """
     newest = latest(name, root)
-    told = (each for each in _runs(root / RUNS / name) if (each.path / "report.json").is_file())
+    told = (each for each in (newest, *_runs(root / RUNS / name)) if (each.path / "report.json").is_file())
     found = next(told, newest)
     if going_on and found.path != newest.path and found.read_json("report.json").get("status") != "running":
         return newest
