@@ -131,7 +131,7 @@ class Bill:
             self._cluster_lines[key] = _ClusterLines(
                 storage=(_file_system(prices, gib, storage.lustre_mb_s_per_tib),) if gib else (),
                 network=tuple(network_lines(prices, self.request, target)),
-                machines=tuple(_standing_machines(prices, logins, target)),
+                machines=tuple(_machines_of_the_cluster(prices, logins, target)),
                 watch=tuple(monitoring_lines(prices, self.request, target)),
             )
         return self._cluster_lines[key]
@@ -193,7 +193,7 @@ def _machine(prices: Prices, name: str, instance_type: str, count: int, target: 
     return Line(f"{name} {target.billed_name(instance_type)}", "other", "instance-hour", price).while_up(count)
 
 
-def _standing_machines(prices: Prices, logins: int, target: Target) -> Iterator[Line]:
+def _machines_of_the_cluster(prices: Prices, logins: int, target: Target) -> Iterator[Line]:
     """The machines that people log in to, and a control plane that the service bills."""
     if target.control_plane is not None:
         yield prices.line("control plane", "other", target.control_plane, "hour").while_up(1)

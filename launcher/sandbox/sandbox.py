@@ -28,8 +28,8 @@ from launcher.model.errors import AwsError, ImpossibleError
 from launcher.sandbox import environment
 from launcher.sandbox.aws import access_log
 from launcher.sandbox.aws.access_log import S3Request
+from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.cluster.nodes import NodeView
-from launcher.sandbox.cluster.standing import StandingCluster
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.embedded import EmbeddedServer
@@ -230,7 +230,7 @@ class Sandbox:
         security_groups: Collection[str] = (),
         buckets: Collection[str] = (),
         training_plans: Collection[TrainingPlan] = (),
-        cluster: StandingCluster | None = None,
+        cluster: ExistingCluster | None = None,
     ) -> tuple[str, ...]:
         """Make stand-ins for what a plan names as being there; the ids and names of those that were not.
 
@@ -244,9 +244,9 @@ class Sandbox:
         """
         documents = [each.document() for each in training_plans]
         named = {"vpc_id": vpc_id, "zones": dict(zones or {}), "buckets": list(buckets), "training_plans": documents}
-        groups, standing = list(security_groups), None if cluster is None else cluster.document()
+        groups, existing = list(security_groups), None if cluster is None else cluster.document()
         return tuple(
-            self._call("make_stand_ins", region=self.region, security_groups=groups, cluster=standing, **named)
+            self._call("make_stand_ins", region=self.region, security_groups=groups, cluster=existing, **named)
         )
 
     def behave(self, behaviour: Behaviour) -> None:

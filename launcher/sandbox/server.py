@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any
 
 from launcher.sandbox import environment
-from launcher.sandbox.cluster.standing import StandingCluster
+from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.environment import ACCOUNT
 from launcher.submit.jobs import SchedulerError
@@ -209,16 +209,16 @@ class Server:
         return sorted((each for each in found if each["name"] != "CDKToolkit"), key=lambda each: each["name"])
 
     def _make_stand_ins(self, args: Mapping[str, Any]) -> list[str]:
+        from launcher.sandbox.aws.existing_clusters import make_existing  # noqa: PLC0415  moto again
         from launcher.sandbox.aws.stand_ins import make_stand_ins  # noqa: PLC0415  moto again
-        from launcher.sandbox.aws.standing_clusters import stand  # noqa: PLC0415  moto again
 
         bought = [TrainingPlan.of(each) for each in args["training_plans"]]
         made = make_stand_ins(
             args["region"], args["vpc_id"], args["zones"], args["buckets"], bought, groups=args["security_groups"]
         )
-        wanted = None if args["cluster"] is None else StandingCluster.of(args["cluster"])
-        stands = wanted is not None and stand(args["region"], wanted, self._registry)
-        return [*made, *([wanted.name] if wanted is not None and stands else [])]
+        wanted = None if args["cluster"] is None else ExistingCluster.of(args["cluster"])
+        is_new = wanted is not None and make_existing(args["region"], wanted, self._registry)
+        return [*made, *([wanted.name] if wanted is not None and is_new else [])]
 
     def _behave(self, args: Mapping[str, Any]) -> None:
         self._conduct.behaviour = type(self._conduct.behaviour)(**args)

@@ -16,7 +16,7 @@ from launcher.pricing.priced import Priced
 from launcher.rendering.kubernetes_job import namespace_of, operator_of
 from launcher.rendering.names import stack_name
 from launcher.sandbox import staying
-from launcher.sandbox.cluster.standing import StandingCluster
+from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.kubernetes.hyperpod_chart import stand_ins
@@ -71,11 +71,11 @@ def stand_ins_for(box: Sandbox, plan: Plan) -> tuple[str, ...]:
         security_groups=network.security_group_ids,
         buckets=buckets,
         training_plans=_bought(plan),
-        cluster=_standing(box, plan),
+        cluster=_existing(box, plan),
     )
 
 
-def _standing(box: Sandbox, plan: Plan) -> StandingCluster | None:
+def _existing(box: Sandbox, plan: Plan) -> ExistingCluster | None:
     """The Kubernetes cluster that a plan names; None where it names none, or one that was deployed here.
 
     One without a store of its own is refused, as it is in AWS: only a cluster that Slipway deployed has one.
@@ -86,7 +86,7 @@ def _standing(box: Sandbox, plan: Plan) -> StandingCluster | None:
         return None
     if stack_name(plan, "training") in {each["name"] for each in box.stacks()}:
         return None
-    return StandingCluster(
+    return ExistingCluster(
         name=plan.cluster_name,
         managed=row.managed,
         instance_type=place.billed_name,

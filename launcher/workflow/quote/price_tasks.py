@@ -98,7 +98,7 @@ def public(files: PublicFiles, now: datetime, say: Callable[[str], None]) -> Ask
     """Answers from AWS's public files; `say` takes how far a large one is."""
 
     def ask(question: Question) -> Answer:
-        progress = _Told(words=question.words, say=say)
+        progress = _DownloadProgress(words=question.words, say=say)
         match question.kind:
             case "spot-page":
                 return files.spot(question.regions, now.date(), progress)
@@ -110,7 +110,7 @@ def public(files: PublicFiles, now: datetime, say: Callable[[str], None]) -> Ask
     return ask
 
 
-class _Told:
+class _DownloadProgress:
     """Says how far a download is, each time another part of it came."""
 
     def __init__(self, *, words: str, say: Callable[[str], None]) -> None:

@@ -41,7 +41,7 @@ def bands(catalog: Catalog) -> Question:
     return Question(kind=SPOT_BAND, names=EVERY_TYPE, regions=tuple(catalog.regions))
 
 
-def around(questions: Sequence[Question], catalog: Catalog) -> tuple[Question, ...]:
+def bands_and_items(questions: Sequence[Question], catalog: Catalog) -> tuple[Question, ...]:
     """What prices are held against and surrounded by: the advisor's bands, and the bill items of the regions."""
     regions = dict.fromkeys(region for each in questions for region in each.regions)
     items = (Question(kind=BILL_ITEM, names=(name,), regions=(where,)) for name, where in item_questions(regions))

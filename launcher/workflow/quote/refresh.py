@@ -37,7 +37,7 @@ from launcher.workflow.quote.price_needs import (
 )
 from launcher.workflow.quote.price_tasks import Ask, answers, public, signed
 from launcher.workflow.quote.prices import check_regions, known_catalog
-from launcher.workflow.quote.public_needs import EVERY_TYPE, FIRST_REGIONS, around, public_files, unasked
+from launcher.workflow.quote.public_needs import EVERY_TYPE, FIRST_REGIONS, bands_and_items, public_files, unasked
 
 
 def refresh_file(
@@ -77,7 +77,7 @@ def refresh_file(
     if not questions:
         raise ImpossibleError("no price is to be asked for in these regions", hint="name other regions")
     try:
-        every = (*questions, *around(questions, catalog))
+        every = (*questions, *bands_and_items(questions, catalog))
         return refresh(every, catalog=catalog, environment=environment, now=now, say=say)
     except NoAccountError:
         say("  no AWS credentials: reading the files that AWS publishes for everybody")

@@ -19,7 +19,7 @@ from launcher.sandbox.aws.eks import Hosts, devices_of, room_of
 from launcher.sandbox.aws.eks_calls import parts_of
 from launcher.sandbox.aws.hyperpod_nodes import COMPUTE
 from launcher.sandbox.aws.task_governance import queue_objects
-from launcher.sandbox.cluster.standing import StandingCluster
+from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.kubernetes.hosted import Machines
 from launcher.sandbox.kubernetes.kueue import VERSION
 
@@ -27,7 +27,7 @@ _VALUE = 50
 """Of the priority class; it has no other beside it."""
 
 
-def stand(region: str, wanted: StandingCluster, hosts: Hosts) -> bool:
+def make_existing(region: str, wanted: ExistingCluster, hosts: Hosts) -> bool:
     """Make a cluster; whether it was not there."""
     backend = eks_backends[DEFAULT_ACCOUNT_ID][region]
     if wanted.name in backend.clusters:
@@ -45,7 +45,7 @@ def stand(region: str, wanted: StandingCluster, hosts: Hosts) -> bool:
     return True
 
 
-def _machines(region: str, wanted: StandingCluster) -> Machines:
+def _machines(region: str, wanted: ExistingCluster) -> Machines:
     """Its machines, whose plugins have shown their devices already."""
     facts = load().instance_types.get(wanted.instance_type.removeprefix("ml."))
     efa = 0 if facts is None else facts.efa_interfaces
@@ -64,7 +64,7 @@ def _machines(region: str, wanted: StandingCluster) -> Machines:
     )
 
 
-def _queue(wanted: StandingCluster) -> list[dict[str, Any]]:
+def _queue(wanted: ExistingCluster) -> list[dict[str, Any]]:
     """The namespace, the queue and the priority that a plan names; nothing where it names no queue."""
     if wanted.queue is None:
         return []

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingCluster:
+class ExistingCluster:
     """So many machines of a type, and what the job needs beside them.
 
     `managed`: HyperPod's, whose `instance_type` begins with `ml.`. `operators` are names of
