@@ -8,7 +8,7 @@ from launcher.cli import output
 from launcher.cli.confirm import confirm, refuse_without_terminal
 from launcher.cli.job_line import JobLine
 from launcher.cli.lines import wrapped
-from launcher.cli.live import Teller
+from launcher.cli.live import SCREEN, Teller
 from launcher.cli.quote_brief import page as brief_page
 from launcher.cli.quote_page import page as quote_page
 from launcher.cli.table import terminal_width
@@ -60,7 +60,7 @@ class Narrator:
         """Print the meter; what it warns of, each kind once."""
         from launcher.cli.meter_line import line
 
-        first, *rest = wrapped(line(now, bar=False), terminal_width() - CLOCK)
+        first, *rest = wrapped(line(now, bar=SCREEN.drawing), terminal_width() - CLOCK)
         self._job.forget()
         self.tell(first)
         for piece in rest:

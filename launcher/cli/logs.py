@@ -1,7 +1,6 @@
 """`slipway logs`: what the attempts of a run printed."""
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ import typer
 
 from launcher.cli import options, output
 from launcher.model.errors import UnreadableInputError
+from launcher.records.command_record import goes_on
 from launcher.records.run_folder import with_report
 
 
@@ -28,7 +28,7 @@ def logs(
     """Print the logs of a plan's newest run, attempt by attempt."""
     name = options.plan_name(run)
     folder = with_report(name, Path.cwd())
-    if (folder.path / "submission.json").is_file():
+    if (folder.path / "submission.json").is_file() or (follow and goes_on(folder)):
         from launcher.cli.console import Narrator
         from launcher.workflow.run.status_logs import follow_logs, refresh_logs
 
@@ -38,13 +38,12 @@ def logs(
         refresh_logs(name, folder, os.environ, output.say)
     elif follow:
         raise UnreadableInputError(f"{name} has no job on a cluster to follow", hint=f"slipway logs {name}")
-    found = [path for path in folder.logs.glob("attempt-*.log") if re.fullmatch("attempt-[0-9]{1,9}", path.stem)]
-    paths = sorted(found, key=lambda path: int(path.stem.rpartition("-")[2]))
-    wanted = [path for path in paths if attempt is None or path.stem == f"attempt-{attempt}"]
-    if not paths and (folder.path / "report.json").is_file():
+    logs_here = folder.attempt_logs
+    wanted = [path for number, path in logs_here if attempt in (None, number)]
+    if not logs_here and (folder.path / "report.json").is_file():
         _refuse_endpoint(name, folder.read_json("report.json").get("endpoint"))
     if not wanted:
-        have = ", ".join(path.stem for path in paths) or "none"
+        have = ", ".join(path.stem for _, path in logs_here) or "none"
         raise UnreadableInputError(f"{name} has no such log", hint=f"logs here: {have}")
     for path in wanted:
         output.result(path.read_text(encoding="utf-8", errors="replace").splitlines())

@@ -59,12 +59,13 @@ def _watched(name: str, found: "RunState") -> "RunState":
     from launcher.cli.console import Narrator
     from launcher.workflow.run.status import run_state
 
-    person = Narrator()
+    person, told = Narrator(), ""
     while found.status in GOING_ON:
         if found.meter is not None:
             person.meter(found.meter)
-        else:
-            output.say(f"  {found.name}: {found.status}")
+        elif found.status != told:
+            told = found.status
+            output.say(f"  {found.name}: {told}; its job has not begun")
         time.sleep(LOOK_S)
         found = run_state(name, with_report(name, Path.cwd(), going_on=True), os.environ, output.say)
     return found

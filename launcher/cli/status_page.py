@@ -7,7 +7,7 @@ from launcher.cli.meter_line import line
 from launcher.cli.report_page import attempt_rows
 from launcher.model.meter import Meter
 from launcher.model.report import RunStatus
-from launcher.records.command_record import KILLED
+from launcher.records.command_record import KILLED, RUNNING
 from launcher.records.run_state import RunState
 from launcher.records.submission import Submission
 from launcher.workflow.deploy.verify import STORE_STACK
@@ -52,9 +52,17 @@ def _story(found: RunState) -> tuple[str, ...]:
             "  slipway cost says what they cost an hour",
             f"  slipway down {found.name}{erase} removes them",
         )
+    return _without_job(found)
+
+
+def _without_job(found: RunState) -> tuple[str, ...]:
+    """What a run is that has no job on a cluster that could be asked, and has left nothing."""
+    made = found.command
+    if made is not None and made.state == RUNNING:
+        where = ", in a sandbox of its own that ends with it" if made.sandbox else ""
+        return (f"  {made.command} is at work on this computer (process {made.pid}){where}",)
     if found.status != NOT_SUBMITTED:
         return (f"  a run that is over; slipway report {found.name} shows what it came to",)
-    made = found.command
     there = "; slipway sandbox status says what is there now" if made is not None and made.sandbox else ""
     return (f"  no job: a {made.command}, {made.state}{there}",) if made is not None else ()
 

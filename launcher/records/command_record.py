@@ -13,7 +13,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.records.shape import hold
 
 FILE = "command.json"
-INTERRUPTED, FAILED, KILLED = "interrupted", "failed", "killed"
+INTERRUPTED, FAILED, KILLED, RUNNING = "interrupted", "failed", "killed", "running"
 _FORM: dict[str, Any] = {"command": str, "pid": int, "started_at": str, "ended": (str, None)}
 _SANDBOX = " --sandbox"
 
@@ -36,7 +36,7 @@ class CommandRecord:
         """How it ended; "running" while its process is there, "killed" where that is gone without a word."""
         if self.ended is not None:
             return self.ended
-        return "running" if _is_there(self.pid) else KILLED
+        return RUNNING if _is_there(self.pid) else KILLED
 
 
 @contextmanager
@@ -81,6 +81,12 @@ def read_command(folder: RunFolder) -> CommandRecord | None:
     except ValueError:
         return None
     return CommandRecord(command=found["command"], pid=found["pid"], ended=found["ended"])
+
+
+def goes_on(folder: RunFolder) -> bool:
+    """Whether the command that made a run folder is at work on this computer."""
+    found = read_command(folder)
+    return found is not None and found.state == RUNNING
 
 
 def _is_there(pid: int) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,6 +46,12 @@ class RunFolder:
     def logs(self) -> Path:
         """One log an attempt."""
         return self.path / "logs"
+
+    @property
+    def attempt_logs(self) -> list[tuple[int, Path]]:
+        """Those logs that are there, each with the number of its attempt, the first attempt first."""
+        found = [path for path in self.logs.glob("attempt-*.log") if re.fullmatch("attempt-[0-9]{1,9}", path.stem)]
+        return sorted((int(path.stem.rpartition("-")[2]), path) for path in found)
 
     @property
     def events(self) -> Path:

@@ -11,7 +11,7 @@ from launcher.agent.metrics import figures_in
 from launcher.catalog import load as catalog_load
 from launcher.model.job import JobFacts, JobState
 from launcher.model.report import Attempt, Report, RunStatus
-from launcher.records.command_record import KILLED, read_command
+from launcher.records.command_record import KILLED, goes_on, read_command
 from launcher.records.documents import parse_report, report_document
 from launcher.records.run_folder import RunFolder, write_whole
 from launcher.records.run_state import RunState
@@ -57,6 +57,8 @@ def run_state(
         SchedulerError: the cluster cannot be asked.
     """
     submission = recorded(folder)
+    if submission is None and goes_on(folder):
+        return _here(name, folder)
     if submission is None:
         return _with_stacks(_left(name, folder), folder, environment)
     try:
@@ -106,6 +108,14 @@ def _left(name: str, folder: RunFolder) -> RunState:
     )
 
 
+def _here(name: str, folder: RunFolder) -> RunState:
+    """A run whose command is at work on this computer: what that brings into the folder says how the job is."""
+    found = _with_job(_left(name, folder), folder)
+    if not found.attempts or found.status != RunStatus.RUNNING.value:
+        return found
+    return replace(found, meter=meter_of(folder, datetime.now(UTC)))
+
+
 def status_of(folder: RunFolder, report: Report | None) -> str:
     """How a run that submitted nothing is doing by its folder.
 
@@ -139,31 +149,33 @@ def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFact
     place = folder.path / JOB_FOLDER
     forgotten = "cancelled" if submission.cancelled else _OF_ENDING.get(ending(place) or "", UNKNOWN)
     status = _OF_STATE[facts.state] if facts is not None else forgotten
-    events, metric = read_events(place / EVENTS), _last_metric(place)
     # For its scheduler it failed, or is done.
-    stopped = budget_stop(events) if facts is None or facts.state.final else None
+    stopped = budget_stop(read_events(place / EVENTS)) if facts is None or facts.state.final else None
     status = STOPPED if stopped is not None else status
+    found = _with_job(_left(name, folder), folder)
+    found = replace(found, status=status, submission=submission, facts=facts)
+    if found.report is not None:
+        of_report = RunStatus(status) if status in set(RunStatus) else RunStatus.RUNNING
+        report = replace(found.report, status=of_report, attempts=found.attempts, stopped=stopped)
+        folder.write_json("report.json", report_document(report))
+        found = replace(found, report=report)
+    return found
+
+
+def _with_job(known: RunState, folder: RunFolder) -> RunState:
+    """A run with what its agent and its trainer wrote, as far as that was brought into its folder."""
+    place = folder.path / JOB_FOLDER
+    events, metric = read_events(place / EVENTS), _last_metric(place)
     saved = [int(each["step"]) for each in events if each.get("event") == "checkpoint-uploaded"]
     step = metric.get("step")
-    known = _left(name, folder)
-    made = _with_steps(attempts(events), events, step)
-    found = replace(
+    return replace(
         known,
-        status=status,
-        submission=submission,
-        facts=facts,
-        attempts=made,
+        attempts=_with_steps(attempts(events), events, step),
         step=step,
         steps=metric.get("steps"),
         loss=metric.get("loss"),
         saved_step=max(saved, default=None),
     )
-    if known.report is not None:
-        of_report = RunStatus(status) if status in set(RunStatus) else RunStatus.RUNNING
-        report = replace(known.report, status=of_report, attempts=made, stopped=stopped)
-        folder.write_json("report.json", report_document(report))
-        found = replace(found, report=report)
-    return found
 
 
 def _last_metric(place: Path) -> dict[str, Any]:

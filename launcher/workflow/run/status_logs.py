@@ -6,14 +6,17 @@ from contextlib import closing
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.meter import Meter
+from launcher.records.command_record import goes_on
 from launcher.records.run_folder import RunFolder
-from launcher.records.submission import recorded
+from launcher.records.submission import Submission, recorded
 from launcher.submit.jobs import UnreachableError
 from launcher.workflow.run.meter import MeterReader
 from launcher.workflow.run.reach import environment_of, reached
 from launcher.workflow.run.status import run_state, split_log
 from launcher.workflow.run.submission import look_again
 from launcher.workflow.run.submission_watch import JOB_FOLDER, Mirror, RemoteWatch
+
+LOOK_S = 1.0
 
 
 def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -48,13 +51,21 @@ def follow_logs(
         sleep: waits some seconds.
         tell_meter: takes the meter of the job, every half minute.
 
+    Of a launch that is at work on this computer what it brings into the folder is passed on, until it has a job that
+    can be asked for, or is over.
+
     Raises:
         ImpossibleError: the run has no job on a cluster.
         SchedulerError: the cluster cannot be asked.
     """
     submission = recorded(folder)
     if submission is None:
-        raise ImpossibleError(f"{name} has no job on a cluster to follow", hint=f"slipway logs {name}")
+        if not goes_on(folder):
+            raise ImpossibleError(f"{name} has no job on a cluster to follow", hint=f"slipway logs {name}")
+        submission = _followed_here(folder, write, sleep, tell_meter)
+    if submission is None:
+        say(f"{name}: {run_state(name, folder, environment).status}")
+        return
     with closing(reached(submission, environment)) as way:
         found = look_again(folder, way.source)
         if found is None:
@@ -73,6 +84,35 @@ def follow_logs(
                 offset += len(data)
                 write(data)
             if not over:
-                sleep(min(1.0, way.look_s))
+                sleep(min(LOOK_S, way.look_s))
     split_log(folder, log.name)
     say(f"{name}: {run_state(name, folder, environment).status}")
+
+
+def _followed_here(
+    folder: RunFolder, write: Callable[[bytes], None], sleep: Callable[[float], None], tell: Callable[[Meter], None]
+) -> Submission | None:
+    """Pass on what a command at work brings of its job; the job as soon as it can be asked for, None once all is over.
+
+    Args:
+        folder: the run's.
+        write: takes what the job printed.
+        sleep: waits some seconds.
+        tell: takes the meter of the job, every half minute.
+    """
+    meters, told = MeterReader(folder=folder, tell=tell), dict[int, int]()
+    while True:
+        over = not goes_on(folder)
+        submission = recorded(folder)
+        if submission is not None:
+            return submission
+        for number, path in folder.attempt_logs:
+            with path.open("rb") as stream:
+                stream.seek(told.get(number, 0))
+                data = stream.read()
+            told[number] = told.get(number, 0) + len(data)
+            write(data)
+        if over:
+            return None
+        meters.check()
+        sleep(LOOK_S)

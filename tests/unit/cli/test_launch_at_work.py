@@ -1,0 +1,101 @@
+"""`status` and `logs -f` beside a launch whose sandbox is its own: what it brings into its folder is what they know."""
+
+import json
+import os
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.records import run_folder
+from launcher.records.command_record import FILE
+from launcher.workflow.run.status_logs import follow_logs
+from tests.unit.cli.test_status import REPORT
+from tests.unit.workflow.test_meter import QUOTE
+
+BEGUN = "2026-11-20T12:00:00+00:00"
+EVENTS = [
+    {"time": BEGUN, "event": "attempt-started", "attempt": 1, "node": "n1"},
+    {"time": "2026-11-20T12:01:00+00:00", "event": "checkpoint-uploaded", "attempt": 1, "step": 40},
+]
+STEPS = [{"step": step, "steps": 900, "tokens": step * 1024, "loss": 2.5, "seconds": float(step)} for step in (20, 40)]
+
+
+def lines(documents):
+    return "".join(json.dumps(each) + "\n" for each in documents)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A launch that is this process, with a job that has begun."""
+    monkeypatch.chdir(tmp_path)
+    made = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+    state(made)
+    made.write_json("quote.json", QUOTE)
+    made.write_json("plan.json", {"budget": {"max_usd": "500"}})
+    (made.path / "job").mkdir()
+    (made.path / "job" / "events.jsonl").write_text(lines(EVENTS))
+    (made.path / "job" / "metrics.jsonl").write_text(lines(STEPS))
+    return made
+
+
+def state(folder, *, ended=None, status="running", command="launch --sandbox"):
+    facts = {"schema": "slipway.command/1", "command": command, "pid": os.getpid(), "started_at": BEGUN}
+    folder.write_json(FILE, {**facts, "ended": ended})
+    folder.write_json("report.json", {**REPORT, "status": status, "attempts": []})
+
+
+def test_status_says_what_the_launch_has_brought(folder, slipway):
+    code, out, _ = slipway("status", "tiny", "--json")
+    found = json.loads(out)
+    assert (code, found["status"], found["step"], found["saved_step"]) == (0, "running", 40, 40)
+    assert (found["meter"]["step"], found["meter"]["steps"], len(found["attempts"])) == (40, 900, 1)
+    said = " ".join(slipway("status", "tiny")[1].split())
+    assert f"launch --sandbox is at work on this computer (process {os.getpid()}), in a sandbox of its own" in said
+    assert "step 40 of 900 (4%)" in said
+    assert "over" not in said
+
+
+def test_a_launch_that_deploys_is_not_over(folder, slipway):
+    state(folder, command="launch")
+    (folder.path / "job" / "events.jsonl").unlink()
+    said = " ".join(slipway("status", "tiny")[1].split())
+    assert f"tiny: running launch is at work on this computer (process {os.getpid()})" in said
+    assert "sandbox" not in said
+
+
+def test_watching_ends_with_the_launch_and_says_what_has_no_meter_once(folder, slipway, monkeypatch):
+    begun = folder.path / "job" / "events.jsonl"
+    begun.rename(begun.with_suffix(".later"))
+    looks = []
+
+    def look(_):
+        looks.append(1)
+        if len(looks) == 3:
+            begun.with_suffix(".later").rename(begun)
+        if len(looks) == 4:
+            state(folder, ended="done", status="succeeded")
+
+    monkeypatch.setattr("launcher.cli.status.time.sleep", look)
+    code, out, err = slipway("status", "tiny", "--watch")
+    assert (code, len(looks), err.count("tiny: running; its job has not begun")) == (0, 4, 1)
+    assert err.count("step 40 of 900 (4%)") == 1
+    assert "tiny: succeeded" in out
+
+
+def test_logs_are_followed_until_the_launch_is_over(folder):
+    folder.logs.mkdir(exist_ok=True)
+    passed, said = [], []
+
+    def sleep(_):
+        if len(passed) < 3:
+            with (folder.logs / "attempt-1.log").open("a") as stream:
+                stream.write(f"line {len(passed)}\n")
+            passed.append(b"")
+        else:
+            (folder.logs / "attempt-2.log").write_text("again\n")
+            state(folder, ended="done", status="succeeded")
+
+    told = []
+    follow_logs("tiny", folder, {}, write=told.append, say=said.append, sleep=sleep)
+    assert b"".join(told) == b"line 0\nline 1\nline 2\nagain\n"
+    assert said == ["tiny: succeeded"]
