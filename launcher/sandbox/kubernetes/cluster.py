@@ -250,7 +250,9 @@ class KubernetesCluster:
             if where is None:
                 continue
             place = metadata["namespace"], metadata["name"]
-            if where not in nodes:
+            run = self._runs.get(metadata["uid"])
+            # A machine that has come meanwhile under the name of one that went runs none of its pods.
+            if where not in nodes or (run is not None and run.lost):
                 self._quietly(lambda place=place, pod=pod: self._orphaned(place, pod))
                 continue
             evicting = [each for each in nodes[where]["spec"].get("taints", ()) if each["effect"] == "NoExecute"]

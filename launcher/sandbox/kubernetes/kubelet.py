@@ -63,7 +63,8 @@ class PodRun(threading.Thread):
         self._started_at = now()
         self._leaving = threading.Event()
         self._kill_at: float | None = None
-        self._lost = False
+        self.lost = False
+        """Whether its node is gone."""
 
     def terminate(self, grace_s: float) -> None:
         """Have it leave: SIGTERM to the first process of each container, SIGKILL when the grace period is over."""
@@ -73,7 +74,7 @@ class PodRun(threading.Thread):
 
     def lose(self) -> None:
         """Its node is gone: everything ends at once, and nobody is told."""
-        self._lost = True
+        self.lost = True
         self._kill_at = time.monotonic()
         self._leaving.set()
         processes.end(self._processes)
@@ -91,7 +92,7 @@ class PodRun(threading.Thread):
             phase = "Failed"
         finally:
             processes.end(self._processes)
-        if not self._lost:
+        if not self.lost:
             self._say(phase)
         shutil.rmtree(self._folder / "volumes", ignore_errors=True)
 
@@ -227,7 +228,7 @@ class PodRun(threading.Thread):
 
     def _say(self, phase: str) -> None:
         """Report how it stands; a dead node's kubelet reports nothing."""
-        if self._lost:
+        if self.lost:
             return
         spec = self._pod["spec"]
         parts = {

@@ -71,6 +71,18 @@ def test_a_node_that_is_taken_away_takes_its_pods_and_the_job_goes_on(cluster, c
     assert not batch.read_namespaced_job("train", "default").status.failed
 
 
+def test_a_machine_that_comes_under_the_name_of_one_that_went_has_none_of_its_pods(cluster, core, batch, job, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    batch.create_namespaced_job("default", job("[ -e $HOME/again ] || sleep 60"))
+    until(lambda: [each for each in _pods(core) if each.status.phase == "Running"])
+    (cluster._folder.parent / "again").touch()
+    with cluster.api.objects.changed:  # no controller looks in between
+        cluster.take_node("n1")
+        cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    until(lambda: batch.read_namespaced_job("train", "default").status.succeeded == 1)
+    assert not batch.read_namespaced_job("train", "default").status.failed
+
+
 def test_a_pod_that_ignores_sigterm_is_killed_when_its_grace_period_is_over(cluster, core, batch, job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     batch.create_namespaced_job("default", job("trap '' TERM; while :; do sleep 0.1; done", grace_s=1))
