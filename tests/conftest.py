@@ -8,6 +8,7 @@ import difflib
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Iterator
@@ -50,6 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Change the environment before any test module is imported: boto3 and jsii read it when they are loaded."""
     if config.getoption("--live"):
         return
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell gives that to what it runs in the background, and so would every command that a test interrupts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     state = config.stash[STATE] = pytest.MonkeyPatch()
     caches = config.stash[CACHES] = Path(tempfile.mkdtemp(prefix="slipway-tests-"))
     for name in list(os.environ):

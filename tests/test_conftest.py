@@ -1,6 +1,7 @@
 """The rules that conftest.py gives every test, tried on a small project with the same conftest."""
 
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -169,3 +170,19 @@ def test_tests_of_a_group_stay_on_one_worker(project):
     result.assert_outcomes(passed=8)
     lines = [line for line in result.outlines if "PASSED" in line]
     assert len({line.partition("]")[0] for line in lines}) == 1, lines
+
+
+def test_what_a_test_starts_can_be_interrupted_though_a_shell_runs_the_tests_in_the_background(project):
+    project.makepyfile("""
+        import signal, subprocess, sys
+
+        def test_a_child_is_interrupted():
+            program = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+            assert subprocess.run([sys.executable, "-c", program], capture_output=True).stdout == b"True\\n"
+    """)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        result = project.runpytest_subprocess("-n", "1")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    result.assert_outcomes(passed=1)
