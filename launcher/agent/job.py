@@ -20,6 +20,8 @@ SCHEMA = "slipway.job/1"
 MODES = ("agent", "dcp", "none")
 RESTARTS = ("auto", "fresh")
 WRITERS = ("every-node", "first-node")
+READ_BACK = "SLIPWAY_READ_BACK"
+"""With the value 1 in `env`: the first checkpoint is wanted at once and read back, to time it."""
 
 _SELDOM = frozenset(
     {

@@ -11,6 +11,7 @@ from launcher.agent.checkpoint import commit, dcp, retention
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.delivery import Reports
 from launcher.agent.checkpoint.pace import Pace
+from launcher.agent.checkpoint.read_back import ReadBack
 from launcher.agent.checkpoint.resume import Resumption, Start
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import Tagging
@@ -296,10 +297,12 @@ class Session:
         first_only = policy.writers == "first-node"
         if checkpoints is None or tagging is None or policy.mode != "agent" or (first_only and place.part > 0):
             return None
+        read_back = ReadBack(self._spec, self._scratch, pace, self._log, part=place.part)
 
         def whole(manifest: Manifest) -> None:
             pace.uploaded(manifest.step, seconds=manifest.seconds, size_bytes=manifest.bytes)
             self._release(manifest.step)
+            read_back.whole(manifest)
 
         uploader = Uploader(
             checkpoints.store,
@@ -347,11 +350,7 @@ class Session:
             self._log.append("scratch-trouble", error=f"that step {step} is in the store was not written down: {error}")
 
     def _hear_of_the_commit(self, deadline: float) -> None:
-        """On a node that is not the first: its last part is sent; is the checkpoint whole?
-
-        Args:
-            deadline: Monotonic seconds.
-        """
+        """On a node that is not the first: its last part is sent; is the checkpoint whole? `deadline` is monotonic."""
         deadline = min(deadline, time.monotonic() + _COMMIT_PATIENCE_S)
         while self._place.part > 0:
             first = self._peers.first()

@@ -46,6 +46,9 @@ def page(found: Comparison, width: int, *, called: bool = False) -> list[str]:
     done = "AWS was asked what it offers" if called else "Nothing was called"
     lines += wrapped(f"  The rules are those of {SOURCE}. {done} and nothing was spent.", width)
     lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
+    if found.verdict.choice is Choice.MEASURE_FIRST and found.simulated:
+        text = f"What the sandbox measured on {' and '.join(found.simulated)} is of this computer, and decides nothing."
+        lines += wrapped(f"  {text}", width)
     return [*lines, "", *_next(found)]
 
 

@@ -86,7 +86,8 @@ def judge(
         return Verdict(choice=Choice.GPU, text=f"Train on GPUs: {_why_not(found)}.", reasons=reasons, flips=flips)
     while_porting = found.best.name == Choice.GPU_WHILE_PORTING
     how = "Train on GPUs while porting, then on Trainium" if while_porting else "Port first, then train on Trainium"
-    text = f"{how}: it saves ${found.saving_usd:,.0f} over {found.runs} runs, the port included."
+    runs = f"{found.runs:,} run" + ("" if found.runs == 1 else "s")
+    text = f"{how}: it saves ${found.saving_usd:,.0f} over {runs}, the port included."
     choice = Choice.GPU_WHILE_PORTING if while_porting else Choice.TRAINIUM
     flips = (*_price_flips(found), *(rule.flip for rule in soft), *(() if stack is None else (stack.way_out,)))
     return Verdict(choice=choice, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)

@@ -8,7 +8,10 @@ import pytest
 from launcher.records.measurements import FILE, load_measurements, parse_measurement
 from launcher.workflow.measure.keep import IN_RUN, keep_measurement
 from launcher.workflow.measure.tail import learn_tails
-from tests.infra.guard_account import aws, guard_of, module
+from tests.infra.guard_account import REGION, account_of, aws, client, guard_of, module
+from tests.infra.guard_modules import guard_module
+from tests.infra.test_hyperpod_guard import Account as HyperPodAccount
+from tests.infra.test_hyperpod_guard import node
 from tests.unit.workflow.test_measure import CATALOG, PLAN, lines, run
 
 pytestmark = pytest.mark.xdist_group("guard")
@@ -78,6 +81,66 @@ def test_the_guards_counts_say_how_long_nodes_stayed_and_the_next_quote_uses_it(
     assert 5 < tail["quantity"] / 2 * 60 < 14.5
     (line,) = [each for each in document["assumptions"] if each["name"].startswith("nodes stay after the job")]
     assert line["source"].startswith("measured, 1 run, 2026-11-20; ")
+
+
+class OnEksMachines:
+    """Machines of an EKS cluster's workers, as EC2 describes them."""
+
+    name, kind, target = "eks", "EksGuard", "eks"
+
+    def __init__(self, account):
+        self.ec2, self.client = client("ec2"), client
+
+    def set(self, count):
+        tags = {"eks:cluster-name": "slipway-tiny", "eks:nodegroup-name": "workers"}
+        found = self.ec2.describe_instances(Filters=[{"Name": "instance-state-name", "Values": ["running"]}])
+        there = [node["InstanceId"] for group in found["Reservations"] for node in group["Instances"]]
+        if len(there) > count:
+            self.ec2.terminate_instances(InstanceIds=there[count:])
+        if len(there) < count:
+            tagged = {"ResourceType": "instance", "Tags": [{"Key": key, "Value": tags[key]} for key in tags]}
+            wanted = count - len(there)
+            self.ec2.run_instances(ImageId="ami-12345678", MinCount=wanted, MaxCount=wanted, TagSpecifications=[tagged])
+
+
+class InHyperPod:
+    """Workers of a HyperPod cluster, as SageMaker lists them beside its controller."""
+
+    name, kind, target = "hyperpod", "HyperPodGuard", "hyperpod-slurm"
+
+    def __init__(self, account):
+        self.account, self.client = account, account.client
+
+    def set(self, count):
+        nodes = [node(number, group="controller" if number == 0 else "workers") for number in range(count + 1)]
+        self.account.answers(*nodes)
+
+
+class InHyperPodWithEks(InHyperPod):
+    """The same with EKS, where nobody counts pods."""
+
+    name, kind, target = "hyperpod_eks", "HyperPodEksGuard", "hyperpod-eks"
+
+
+@pytest.mark.parametrize("place", [OnEksMachines, InHyperPod, InHyperPodWithEks])
+def test_every_targets_guard_counts_in_the_same_way(run, tmp_path, monkeypatch, place):
+    folder = run(lines(100_000), plan={**PLAN, "target": {**PLAN["target"], "kind": place.target}})
+    folder.write_json("quote.json", folder.read_json("quote.json") | {"target": place.target})
+    keep_measurement("tiny", folder, tmp_path, CATALOG, lambda _: None)
+    (before,), _ = load_measurements(tmp_path / FILE)
+    with account_of(monkeypatch, HyperPodAccount) as account, guard_module(place.name) as module:
+        there = place(account)
+        told = {"CLUSTER": "tiny", "STACK": account.stack, "TOPICS": account.topic, "AWS_REGION": REGION}
+        told |= {place.name.upper(): "slipway-tiny", "PREPAID": "false", "IDLE_MINUTES": "60"}
+        for number, count in enumerate((2, 2, 1, 0)):
+            there.set(count)
+            now = ENDED - timedelta(minutes=3) + number * LOOK
+            module.__dict__[place.kind](module.Settings.of(told), there.client, now).watch()
+        assert "stayed 7 minutes" in learn(tmp_path)[0]
+    (one,), _ = load_measurements(tmp_path / FILE)
+    assert (one.target, one.idle_tail_h) == (place.target, pytest.approx(7 / 60))
+    assert one.idle_tail_assumed_h == before.idle_tail_assumed_h
+    assert one.idle_tail_assumed_h is not None
 
 
 def test_nodes_that_are_still_there_are_asked_for_again(measured, looks, tmp_path):

@@ -48,6 +48,7 @@ def test_the_demo_is_measured(demo):
     (only,) = found["measurements"]
     assert (found["schema"], only["schema"], found["unmeasured"]) == ("slipway.spike/1", "slipway.measurement/1", [])
     assert 0 < only["tokens_per_s"]["low"] <= only["tokens_per_s"]["mid"] <= only["tokens_per_s"]["high"]
+    assert (only["restore_s"] > 0, only["checkpoint_write_s"] > 0) == (True, True)
     assert (only["simulated"], only["global_batch_tokens"], only["step_s"] > 0) == (True, 1024.0, True)
     assert 0 < only["mfu"]["low"] <= only["mfu"]["mid"] <= only["mfu"]["high"]
     assert (only["parallelism"], sorted(only["software"])) == ({"data": 1}, ["numpy", "python"])

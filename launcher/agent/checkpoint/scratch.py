@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from launcher.agent.checkpoint.files import LocalFile
-from launcher.agent.checkpoint.unsent import CHECKPOINTS_NAME, PREVIOUS_NAME, Kept, Unsent, UnsentRecord
+from launcher.agent.checkpoint.unsent import CHECKPOINTS_NAME, PREVIOUS_NAME, READ_BACK_NAME, Kept, Unsent, UnsentRecord
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import AgentError
 from launcher.agent.manifest import step_of_folder
@@ -51,6 +51,7 @@ class Scratch:
         self.root = scratch / f"slipway-{os.geteuid()}" / job
         self.checkpoints = self.root / CHECKPOINTS_NAME
         self.previous = self.root / PREVIOUS_NAME
+        self.read_back = self.root / READ_BACK_NAME
         self.interval_file = self.root / "interval"
         self._unsent = UnsentRecord(self.root)
         self._kept_of_others: list[Kept] = []
@@ -180,6 +181,7 @@ class Scratch:
         self._unsent = UnsentRecord(self.root)
         self.previous.mkdir(exist_ok=True)
         self.checkpoints.mkdir(exist_ok=True)
+        shutil.rmtree(self.read_back, ignore_errors=True)
         for path in list(self.checkpoints.iterdir()):
             if path.is_dir() and not path.is_symlink() and step_of_folder(path.name) is not None:
                 there = self.previous / path.name
@@ -218,7 +220,7 @@ class Scratch:
                 _end_leftover_command(folder)
                 kept = UnsentRecord(folder).kept()
                 self._kept_of_others += kept
-                for name in (CHECKPOINTS_NAME, PREVIOUS_NAME):
+                for name in (CHECKPOINTS_NAME, PREVIOUS_NAME, READ_BACK_NAME):
                     _remove_all_but(folder / name, kept)
             finally:
                 os.close(lock)

@@ -18,6 +18,7 @@ from launcher.agent.manifest import step_of_folder
 
 CHECKPOINTS_NAME = "checkpoints"
 PREVIOUS_NAME = "previous"
+READ_BACK_NAME = "read-back"
 FINISHED_NAME = "finished.json"
 _FOREIGN = ".of-"
 

@@ -59,6 +59,8 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
     ran = attempts(events)
     waits = list(_waits(ran))
     restore_s = _mean(_seconds(events, "restored"))
+    # Of a spike, which never resumes.
+    restore_s = _mean(_seconds(events, "read-back")) if restore_s is None else restore_s
     found = Measurement(
         model=model,
         params_b=total,

@@ -8,12 +8,14 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
+from launcher.agent.job import READ_BACK
 from launcher.catalog.load import Catalog
 from launcher.catalog.training import load_training
 from launcher.model.document import document
+from launcher.model.enums import CheckpointMode
 from launcher.model.errors import ImpossibleError, NothingMeasuredError, SlipwayError
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
@@ -34,14 +36,19 @@ from launcher.workflow.measure.removal import remove_made
 from launcher.workflow.quote.fresh import Person
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import asked, price_job
+from launcher.workflow.run.attempts import read_events
 from launcher.workflow.run.launch import LaunchOptions
 from launcher.workflow.run.plan_launch import launch_plan
+from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER
 
 PLANS = Path(".slipway") / "spikes"
 LEAST_LINES = 10
 """Lines of metrics: a fifth is warm-up, and what is left has to show its own spread."""
 LONGEST_NAME = 40
 MINUTES_PER_HOUR = 60
+PATIENCE = timedelta(minutes=5)
+"""For the first checkpoint to come back, once the rate is measured: a trainer may never write any."""
+READ_BACK_ENDINGS = ("read-back", "read-back-failed", "read-back-skipped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +108,7 @@ class SpikePlans:
                 workdir=str((self.path.resolve().parent / run.workdir).resolve()),
                 time_limit_h=min(hours, run.time_limit_h or hours),
                 retries=0,
+                env={**run.env, READ_BACK: "1"},
             ),
         )
 
@@ -232,11 +240,6 @@ def _measure(
         NothingMeasuredError: its run says too little of its rate.
         SlipwayError: it was refused, or failed before it ran.
     """
-
-    def enough(folder: RunFolder) -> bool:
-        found = [point for attempt in points(folder) for point in attempt]
-        return len(found) >= LEAST_LINES and found[-1].step >= steps
-
     begun = clock()
     failed: SlipwayError | None = None
     try:
@@ -245,7 +248,7 @@ def _measure(
             clock,
             price,
             wanted=None,
-            options=replace(options, enough=enough),
+            options=replace(options, enough=enough_of(steps, made.checkpoint.mode, clock)),
             person=person,
         )
     except SlipwayError as problem:
@@ -261,6 +264,22 @@ def _measure(
         # That of a launch in the sandbox stays in its folder; this one was asked for.
         add_measurement(options.root / FILE, found)
     return found
+
+
+def enough_of(steps: int, mode: CheckpointMode, clock: Callable[[], datetime]) -> Callable[[RunFolder], bool]:
+    """Whether a run has shown what it was started for: its rate, and how long a checkpoint takes to come back."""
+    shown_at: list[datetime] = []
+
+    def enough(folder: RunFolder) -> bool:
+        found = [point for attempt in points(folder) for point in attempt]
+        if len(found) < LEAST_LINES or found[-1].step < steps:
+            return False
+        shown_at.append(clock())
+        if mode is not CheckpointMode.AGENT or shown_at[-1] - shown_at[0] >= PATIENCE:
+            return True
+        return any(each["event"] in READ_BACK_ENDINGS for each in read_events(folder.path / JOB_FOLDER / EVENTS))
+
+    return enough
 
 
 def _written(made: PlanRequest, root: Path) -> Path:

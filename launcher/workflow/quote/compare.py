@@ -82,6 +82,15 @@ class Comparison:
         sides = [each.plan.place for each in (self.gpu, self.trainium) if each is not None]
         return tuple(each.instance_type for each in sides if not self._is_measured(each))
 
+    @cached_property
+    def simulated(self) -> tuple[str, ...]:
+        """Those of them that were measured in the sandbox, which says nothing of the machines."""
+        if not isinstance(self.priced, TrainingPriced):
+            return ()
+        measured = self.priced.resolution.estimator.facts.measured
+        names = {each.instance_type for each in measured if each.simulated}
+        return tuple(each for each in self.unmeasured if each in names)
+
     def _is_measured(self, place: Place) -> bool:
         """Whether a job near to this one was measured on such machines."""
         if not isinstance(self.priced, TrainingPriced):

@@ -17,6 +17,8 @@ _TROUBLES = (
     "restore-again",
     "restore-retry",
     "restore-skipped",
+    "read-back-failed",
+    "read-back-skipped",
     "retention-failed",
     "scratch-trouble",
     "store-trouble",
@@ -49,6 +51,7 @@ def _origin(event: dict[str, object]) -> str:
 _WORDS: dict[str, Callable[[dict[str, object]], str]] = {
     "attempt-started": lambda event: f" started on {event.get('node')}",
     "restored": lambda event: f" resumes from step {event['step']}, {_origin(event)} ({event['bytes']:,} bytes)",
+    "read-back": lambda event: f": step {event['step']} is read back from S3 in {event['seconds']} s",
     "notice": lambda event: f": notice of an interruption ({event.get('source')})",
     "rebalance-recommended": lambda _: ": EC2 recommends to leave this instance, an interruption has become likelier",
     "hung": lambda event: f": no step for {event['minutes']} minutes, it is ended",

@@ -131,6 +131,14 @@ class TestFromRun:
         assert 105_000 < found.tokens_per_s.high < 115_000
         assert (found.global_batch_tokens, round(found.step_s)) == (1e6, 10)
         assert (found.boot_s, found.restore_s, found.checkpoint_write_s) == (300.0, 40.5, 12.0)
+
+    def test_of_a_run_that_never_resumed_a_restore_took_what_reading_back_did(self, run):
+        folder = run(lines(100_000))
+        told = [dict(each) for each in EVENTS]
+        told[2] |= {"event": "read-back", "seconds": 33.0}
+        folder.events.write_text("".join(json.dumps(each) + "\n" for each in told))
+        found = measurement_of("tiny", folder, CATALOG)
+        assert (found.restore_s, found.restart_s) == (33.0, None)
         assert (found.model, found.nodes, found.simulated) == ("llama-3.1-8b", 2, False)
 
     def test_tokens_may_be_counted_by_the_plan(self, run):

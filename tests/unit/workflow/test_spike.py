@@ -11,11 +11,13 @@ from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.cli.app import main
 from launcher.model.document import document
+from launcher.model.enums import CheckpointMode
 from launcher.model.errors import ImpossibleError
 from launcher.model.money import Range
+from launcher.records import run_folder
 from launcher.records.measurements import FILE, add_measurement
 from launcher.submit.jobs import UnreachableError
-from launcher.workflow.measure.spike import SpikePlans
+from launcher.workflow.measure.spike import SpikePlans, enough_of
 from launcher.workflow.run.sated import Sated
 from tests.measured_runs import measurement
 
@@ -54,6 +56,7 @@ class TestPlans:
         assert (made.workload.train.hours, made.workload.train.tokens_b) == (0.5, None)
         assert (made.run.time_limit_h, made.run.retries) == (0.25, 0)
         assert made.run.workdir == str(tmp_path / "work")
+        assert made.run.env == {"SLIPWAY_READ_BACK": "1"}
         assert made.checkpoint.uri == "s3://bucket/jobs/mine-spike-trn2"
         # It is a plan file like any other.
         path = tmp_path / "spike.json"
@@ -123,6 +126,51 @@ class TestEnough:
         assert (sated.asked_at, sated.over, watch.source.asked) == (None, False, [])
 
 
+class TestShown:
+    """What a spike waits for: so many steps, and a checkpoint that came back."""
+
+    @pytest.fixture
+    def look(self, tmp_path):
+        folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+        (folder.path / "job").mkdir()
+        minutes = [0]
+
+        def make(mode=CheckpointMode.AGENT):
+            enough = enough_of(100, mode, lambda: datetime(2026, 11, 20, 12, minutes[0], tzinfo=UTC))
+
+            def look(*, minute, steps, events=()):
+                minutes[0] = minute
+                lines = [{"step": step, "seconds": float(step)} for step in range(5, steps + 1, 5)]
+                (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+                told = [{"event": each, "time": "2026-11-20T12:00:00Z", "attempt": 1, "step": 5} for each in events]
+                (folder.path / "job" / "events.jsonl").write_text("".join(json.dumps(each) + "\n" for each in told))
+                return enough(folder)
+
+            return look
+
+        return make
+
+    def test_a_rate_alone_is_not_enough_until_the_checkpoint_is_back(self, look):
+        found = look()
+        assert not found(minute=1, steps=95, events=["read-back"])
+        assert not found(minute=2, steps=100, events=["checkpoint-uploaded"])
+        assert found(minute=3, steps=105, events=["checkpoint-uploaded", "read-back"])
+
+    @pytest.mark.parametrize("said", ["read-back-failed", "read-back-skipped"])
+    def test_one_that_will_not_come_back_is_not_waited_for(self, look, said):
+        assert look()(minute=2, steps=100, events=[said])
+
+    def test_a_trainer_that_saves_nothing_is_waited_for_five_minutes(self, look):
+        found = look()
+        assert not found(minute=2, steps=100)
+        assert not found(minute=6, steps=200)
+        assert found(minute=7, steps=205)
+
+    @pytest.mark.parametrize("mode", [CheckpointMode.DCP, CheckpointMode.NONE])
+    def test_what_the_agent_does_not_read_is_not_waited_for(self, look, mode):
+        assert look(mode)(minute=2, steps=100)
+
+
 def measured(name, accelerator, chips, rate):
     rates = Range(low=rate * 0.98, mid=rate, high=rate * 1.02)
     machine = {"instance_type": name, "accelerator": accelerator, "accelerators": chips, "nodes": 1}
@@ -159,6 +207,10 @@ class TestCompare:
         page = compare()
         commands = [line.strip() for line in page.splitlines() if "slipway spike" in line]
         assert commands == [f"next: slipway spike plan.json --type {name}" for name in ("p5.48xlarge", "trn2.48xlarge")]
+        add_measurement(tmp_path / FILE, replace(measured("p5.48xlarge", "H100", 8, 60_000), simulated=True))
+        told = "What the sandbox measured on p5.48xlarge is of this computer, and decides nothing."
+        assert (told in page, told in compare()) == (False, True)
+        assert "--type p5.48xlarge" in compare()
         add_measurement(tmp_path / FILE, measured("p5.48xlarge", "H100", 8, 60_000))
         assert "--type p5.48xlarge" not in compare()
         add_measurement(tmp_path / FILE, replace(measured("trn2.48xlarge", "Trainium2", 16, 30_000)))

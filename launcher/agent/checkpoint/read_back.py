@@ -1,0 +1,69 @@
+"""Reads the first checkpoint that is whole in the store back once, to time it: a spike ends before it ever resumes.
+
+`SLIPWAY_READ_BACK=1` in the job's environment asks for it. The first checkpoint is then wanted at once, so that a job
+of minutes has one whatever its interval is. What is read goes into a folder of its own and is removed.
+"""
+
+import shutil
+import threading
+
+from launcher.agent.checkpoint.pace import Pace
+from launcher.agent.checkpoint.restore import Restore
+from launcher.agent.checkpoint.scratch import Scratch
+from launcher.agent.errors import AgentError
+from launcher.agent.events import EventLog
+from launcher.agent.job import READ_BACK, JobSpec
+from launcher.agent.manifest import Manifest
+from launcher.agent.store.objects import Store
+
+_ROOM = 3
+"""So many times its size have to be free: the trainer writes on meanwhile, and must not find the disk full."""
+
+
+class ReadBack:
+    """The one time that a checkpoint is read back while the command goes on; nothing where nobody asks for it."""
+
+    def __init__(self, spec: JobSpec, scratch: Scratch, pace: Pace, log: EventLog, *, part: int) -> None:
+        """Have the first checkpoint written at once, where it is wanted.
+
+        Args:
+            spec: The job.
+            scratch: Where it is read into.
+            pace: Of the checkpoints.
+            log: Where it is said how long it took, or why it could not be read.
+            part: This node's number.
+        """
+        self._policy, self._scratch, self._log, self._part = spec.checkpoint, scratch, log, part
+        self._wanted = spec.env.get(READ_BACK) == "1"
+        if self._wanted:
+            pace.hasten()
+
+    def whole(self, manifest: Manifest) -> None:
+        """A checkpoint is whole in the store: the first one is read back, in a thread of its own."""
+        if self._wanted:
+            self._wanted = False
+            threading.Thread(target=self._read, args=(manifest,), name="read-back", daemon=True).start()
+
+    def _read(self, manifest: Manifest) -> None:
+        place = self._scratch.read_back
+        try:
+            place.mkdir()
+            free = shutil.disk_usage(place).free
+            if free < _ROOM * manifest.bytes:
+                reason = f"{manifest.bytes:,} bytes, of which {_ROOM} times as many should be free, and {free:,} are"
+                self._log.append("read-back-skipped", step=manifest.step, reason=reason)
+                return
+            found = Restore(
+                store=Store(str(self._policy.uri), timeout_s=self._policy.timeout_s),
+                checkpoints=place,
+                previous=place / "none",
+                part=self._part,
+                on_skip=lambda _step, _reason: None,
+            ).newest(at_most=manifest.step)
+        except (AgentError, OSError) as error:
+            self._log.append("read-back-failed", step=manifest.step, error=str(error))
+        else:
+            if found is not None:
+                self._log.append("read-back", step=found.step, bytes=found.bytes, seconds=found.seconds)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
