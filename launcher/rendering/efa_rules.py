@@ -1,15 +1,17 @@
 """Five ways to get no EFA, each a rule: without it a job of several nodes runs over TCP, slowly, and nothing says so.
 
-On rendered documents: pods that ask for fewer interfaces than their node has, and nodes whose plugin does not show
-them. On templates of stacks: launch templates that attach fewer, security groups that do not let their members speak
-with each other (EFA is not IP: a rule to 0.0.0.0/0 does not cover it), and node groups in several zones, between which
-there is none (EC2 user guide, Elastic Fabric Adapter, "EFA limitations").
+On rendered documents: pods that ask for fewer interfaces than their node has, and nodes whose plugin, by its own
+document or by the values of HyperPod's chart, does not show them. On templates of stacks: launch templates that attach
+fewer (HyperPod attaches its own), security groups that do not let their members speak with each other (EFA is not IP: a
+rule to 0.0.0.0/0 does not cover it), and groups of nodes in several zones, between which there is none (EC2 user guide,
+Elastic Fabric Adapter, "EFA limitations").
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.model.finding import Finding, error
+from launcher.model.hyperpod import ml_name
 from launcher.model.instance_type import InstanceType
 from launcher.model.kubernetes import EFA, HUGE_PAGES
 
@@ -18,6 +20,7 @@ PLUGIN = "aws-efa-k8s-device-plugin"
 _KINDS = ("efa", "efa-only")
 _ALL = "-1"
 _TEMPLATE, _GROUP, _NODES = "AWS::EC2::LaunchTemplate", "AWS::EC2::SecurityGroup", "AWS::EKS::Nodegroup"
+_HYPERPOD = "AWS::SageMaker::Cluster"
 
 
 def document_findings(documents: Iterable[Document], interfaces: int, *, where: str) -> Iterator[Finding]:
@@ -62,8 +65,27 @@ def plugin_findings(documents: Iterable[Document], facts: InstanceType, *, where
         return
     sets = [each for each in documents if each.get("kind") == "DaemonSet"]
     if not any(PLUGIN in each["metadata"]["name"] and _runs_on(each, facts.name) for each in sets):
-        message = f"{PLUGIN} does not run on {facts.name}: no node would show {EFA}, and no pod with it be placed"
-        yield error("efa-not-shown", where, message, f"keep its DaemonSet, with {facts.name} in its node affinity")
+        yield _not_shown(facts.name, where, f"keep its DaemonSet, with {facts.name} in its node affinity")
+
+
+def chart_findings(values: Document, facts: InstanceType, *, where: str) -> Iterator[Finding]:
+    """Whether EFA's device plugin runs on the nodes of a type, where HyperPod's chart brings it and is told so.
+
+    Args:
+        values: what the chart is told.
+        facts: the type of its jobs' machines.
+        where: the file that says it.
+    """
+    told, name = values.get(PLUGIN) or {}, ml_name(facts.name)
+    switched_on = (told.get("devicePlugin") or {}).get("enabled")
+    types = (told.get("supportedInstanceLabels") or {}).get("values") or ()
+    if facts.efa_interfaces and not (switched_on and name in types):
+        yield _not_shown(name, where, f"{PLUGIN}: enabled, with {name} among supportedInstanceLabels.values")
+
+
+def _not_shown(name: str, where: str, hint: str) -> Finding:
+    message = f"{PLUGIN} does not run on {name}: no node would show {EFA}, and no pod with it be placed"
+    return error("efa-not-shown", where, message, hint)
 
 
 def _runs_on(daemon_set: Document, instance_type: str) -> bool:
@@ -97,9 +119,25 @@ def stack_findings(template: Document, facts: InstanceType) -> Iterator[Finding]
             users = [(key, one) for key, one in resources.items() if one["Type"] == _NODES]
             for key, one in users:
                 uses = one["Properties"].get("LaunchTemplate", {}).get("Id") == {"Ref": name}
-                if uses and len(one["Properties"]["Subnets"]) > 1:
-                    message = f"the node group is in {len(one['Properties']['Subnets'])} subnets: EFA ends at a zone"
-                    yield error("efa-across-zones", key, message, "one subnet a node group")
+                if uses:
+                    yield from _across_zones(key, one["Properties"]["Subnets"])
+        for group in properties["InstanceGroups"] if each["Type"] == _HYPERPOD else ():
+            if group["InstanceType"] == ml_name(facts.name):
+                network = group.get("OverrideVpcConfig") or properties["VpcConfig"]
+                yield from _across_zones(name, network["Subnets"])
+                if not speaking.intersection(_named(network["SecurityGroupIds"])):
+                    yield _kept_apart(name, f"the group {group['InstanceGroupName']} has")
+
+
+def _across_zones(name: str, subnets: Sequence[Any]) -> Iterator[Finding]:
+    if len(subnets) > 1:
+        message = f"the node group is in {len(subnets)} subnets: EFA ends at a zone"
+        yield error("efa-across-zones", name, message, "one subnet a node group")
+
+
+def _kept_apart(name: str, whose: str) -> Finding:
+    message = f"{whose} no security group whose members may speak with each other, in and out"
+    return error("efa-kept-apart", name, message, "a rule for all traffic from the group itself, and one to it")
 
 
 def _interface_findings(name: str, data: Document, facts: InstanceType, speaking: frozenset[str]) -> Iterator[Finding]:
@@ -110,8 +148,7 @@ def _interface_findings(name: str, data: Document, facts: InstanceType, speaking
         yield error("efa-not-attached", name, message, "InterfaceType: efa or efa-only on every network card")
     alone = [each for each in interfaces if not speaking.intersection(_named(each.get("Groups", ())))]
     if alone:
-        message = f"{len(alone)} interfaces have no security group whose members may speak with each other, in and out"
-        yield error("efa-kept-apart", name, message, "a rule for all traffic from the group itself, and one to it")
+        yield _kept_apart(name, f"{len(alone)} interfaces have")
 
 
 def _groups_of_themselves(resources: Document) -> frozenset[str]:

@@ -19,6 +19,7 @@ from launcher.planning.hyperpod_eks import refusals
 from launcher.rendering import kubernetes_job
 from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, tags
 from launcher.rendering.contexts import Tag
+from launcher.rendering.efa_rules import chart_findings
 from launcher.rendering.eks import cluster_context
 from launcher.rendering.eks_contexts import EksContext
 from launcher.rendering.engine import rendered
@@ -35,6 +36,7 @@ from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import is_nvidia
 
 NODES_FILE, VALUES_FILE, GOVERNANCE_FILE = "hyperpod.yaml", "chart-values.yaml", "governance.yaml"
+_VALUES = "hyperpod/chart-values.yaml.j2"
 FOR_THE_OPERATOR = Tag(key="SageMaker", value="true")
 """AWS's policy for the training operator is for clusters with this tag alone (developer guide, training operator)."""
 
@@ -145,7 +147,11 @@ def node_script(plan: Plan) -> str:
 
 
 def chart_values(plan: Plan, facts: InstanceType) -> str:
-    """The values that HyperPod's chart is installed with: device plugins for what the jobs' nodes have."""
+    """The values that HyperPod's chart is installed with: device plugins for what the jobs' nodes have.
+
+    Raises:
+        ImpossibleError: as the template is written, nodes would not show their EFA interfaces.
+    """
     context = ChartContext(
         commit=chart_pins().commit,
         region=plan.place.region,
@@ -154,7 +160,11 @@ def chart_values(plan: Plan, facts: InstanceType) -> str:
         neuron=facts.neuron,
         efa=facts.efa_interfaces > 0,
     )
-    return rendered("hyperpod/chart-values.yaml.j2", context)
+    text = rendered(_VALUES, context)
+    lost = tuple(chart_findings(yaml.safe_load(text), facts, where=f"templates/{_VALUES}"))
+    if lost:
+        raise ImpossibleError(f"nodes of {context.instance_type} would show no EFA", findings=lost)
+    return text
 
 
 def governance_context(plan: Plan) -> GovernanceContext | None:

@@ -14,15 +14,24 @@ from launcher.model.target import target_of
 from launcher.planning.pin import pinned_plan
 from launcher.rendering import engine
 from launcher.rendering.bundle import render
-from launcher.rendering.efa_rules import document_findings, plugin_findings, pod_templates, stack_findings
+from launcher.rendering.efa_rules import (
+    chart_findings,
+    document_findings,
+    plugin_findings,
+    pod_templates,
+    stack_findings,
+)
 from launcher.rendering.eks import PLUGINS_FILE, plugin_files
+from launcher.rendering.hyperpod_eks import VALUES_FILE, chart_values
 from launcher.rendering.names import symbolic_names
 from tests.plans import EXAMPLES, ROOT
 from tests.unit.rendering.conftest import JOB
 
 EFA = "vpc.amazonaws.com/efa"
 STACK = ROOT / "tests/golden/infra/eks-p5-block/training.json"
-EVERY = sorted([*EXAMPLES.glob("eks/*.yaml"), *EXAMPLES.glob("kubernetes/*.yaml")])
+HYPERPOD = ROOT / "tests/golden/infra/hyperpod-eks-p5en-spot/training.json"
+HYPERPODS = EXAMPLES / "hyperpod-eks/p5-queue.yaml"
+EVERY = sorted(path for folder in ("eks", "hyperpod-eks", "kubernetes") for path in (EXAMPLES / folder).glob("*.yaml"))
 
 
 @pytest.fixture
@@ -54,6 +63,10 @@ def test_no_example_goes_without(catalog, path):
     assert len(found) == len(pod_templates(without[-1])) > 0
     if PLUGINS_FILE in documents:
         assert list(plugin_findings(documents[PLUGINS_FILE], facts, where="")) == []
+    if VALUES_FILE in documents:
+        (values,) = documents[VALUES_FILE]
+        assert list(chart_findings(values, facts, where="")) == []
+    assert {PLUGINS_FILE, VALUES_FILE} & documents.keys() or plan.request.target.cluster
 
 
 def test_a_pod_without_huge_pages_is_seen(catalog, p5):
@@ -88,6 +101,63 @@ def test_a_plugin_that_does_not_run_on_the_nodes_is_seen(p5, change):
         terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         terms[0]["matchExpressions"][0]["values"] = ["p4d.24xlarge"]
     assert [each.code for each in plugin_findings(documents, p5, where="")] == ["efa-not-shown"]
+
+
+class TestHyperpodsChart:
+    @pytest.fixture
+    def values(self, catalog, p5):
+        return yaml.safe_load(chart_values(pinned_plan(plan_file.load(HYPERPODS), catalog), p5))
+
+    @pytest.mark.parametrize("change", ["gone", "off", "elsewhere"])
+    def test_values_by_which_no_plugin_runs_on_the_nodes_are_seen(self, values, p5, change):
+        told = values["aws-efa-k8s-device-plugin"]
+        assert list(chart_findings(values, p5, where="")) == []
+        if change == "gone":
+            del values["aws-efa-k8s-device-plugin"]
+        elif change == "off":
+            told["devicePlugin"]["enabled"] = False
+        else:
+            told["supportedInstanceLabels"]["values"] = ["p5.48xlarge"]  # HyperPod's nodes are ml.p5.48xlarge
+        assert [each.code for each in chart_findings(values, p5, where="")] == ["efa-not-shown"]
+
+    def test_an_edited_template_is_refused(self, catalog, monkeypatch, tmp_path, p5):
+        plan = pinned_plan(plan_file.load(HYPERPODS), catalog)
+        shutil.copytree(asset("templates"), tmp_path / "templates")
+        file = tmp_path / "templates/hyperpod/chart-values.yaml.j2"
+        file.write_text(file.read_text().replace("enabled: {{ efa | yaml }}", "enabled: false"))
+        monkeypatch.setattr(engine, "asset", lambda name: tmp_path / name)
+        with pytest.raises(ImpossibleError, match="would show no EFA") as refused:
+            render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB)
+        assert refused.value.findings[0].path == "templates/hyperpod/chart-values.yaml.j2"
+
+
+class TestHyperpodsNodes:
+    @pytest.fixture
+    def stack(self):
+        return json.loads(HYPERPOD.read_text(encoding="utf-8"))
+
+    @pytest.fixture
+    def p5en(self, catalog):
+        return catalog.instance_types["p5en.48xlarge"]
+
+    def test_as_they_are_they_lose_nothing(self, stack, p5en):
+        assert list(stack_findings(stack, p5en)) == []
+
+    @pytest.mark.parametrize("kind", ["Ingress", "Egress"])
+    def test_a_group_whose_members_may_not_speak_with_each_other_is_seen(self, stack, p5en, kind):
+        (name,) = [key for key, each in stack["Resources"].items() if each["Type"] == f"AWS::EC2::SecurityGroup{kind}"]
+        del stack["Resources"][name]
+        assert [each.code for each in stack_findings(stack, p5en)] == ["efa-kept-apart"]
+
+    @pytest.mark.parametrize("own", [True, False], ids=["the group's network", "the cluster's network"])
+    def test_nodes_of_several_zones_are_seen(self, stack, p5en, own):
+        (pod,) = [
+            each["Properties"] for each in stack["Resources"].values() if each["Type"] == "AWS::SageMaker::Cluster"
+        ]
+        (group,) = [each for each in pod["InstanceGroups"] if each["InstanceType"] == "ml.p5en.48xlarge"]
+        network = group["OverrideVpcConfig"] if own else group.pop("OverrideVpcConfig") and pod["VpcConfig"]
+        network["Subnets"] *= 2
+        assert [each.code for each in stack_findings(stack, p5en)] == ["efa-across-zones"]
 
 
 def test_a_stack_as_it_is_loses_nothing(stack, p5):
