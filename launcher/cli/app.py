@@ -15,7 +15,7 @@ from typer.main import get_command
 from launcher.cli import completion, output
 from launcher.cli.coercion import lighten
 from launcher.cli.summaries import SUMMARIES
-from launcher.model.errors import DeclinedError, SlipwayError
+from launcher.model.errors import DeclinedError, SlipwayError, UnreadableInputError
 
 COMMANDS = tuple(SUMMARIES)
 INTERRUPTED, INTERNAL = 130, 1
@@ -146,6 +146,18 @@ def _internal(problem: Exception) -> int:
     return INTERNAL
 
 
+def _misused(problem: Any) -> int:
+    """Say what is wrong with the words that were typed, in typer's way; as JSON where that was asked for."""
+    # Typer has some words checked by Pydantic, which begins so.
+    problem.message = problem.message.removeprefix("Value error, ")
+    if "--json" in sys.argv:
+        path = problem.ctx.command_path if problem.ctx is not None else "slipway"
+        output.refusal(UnreadableInputError(problem.format_message(), hint=f"{path} --help"))
+    else:
+        problem.show()
+    return int(problem.exit_code)
+
+
 def _encode_anything() -> None:
     """Let a name from a file or a cluster hold what cannot be encoded."""
     for stream in (sys.stdout, sys.stderr):
@@ -171,8 +183,7 @@ def main() -> None:
         output.refusal(problem)
         code = problem.exit_code
     except _USAGE_ERROR as problem:
-        problem.show()  # type: ignore[attr-defined]
-        code = problem.exit_code  # type: ignore[attr-defined]
+        code = _misused(problem)
     except (typer.Abort, KeyboardInterrupt):
         output.say("interrupted")
         code = INTERRUPTED

@@ -50,8 +50,10 @@ def compare(
 
         curves = () if isinstance(found, story.Comparison) else traffic_curves(found, asked)
         html_page.save(target, compare_html.page(found, curves), show=show)
-    elif json:
+    if json:
         output.document(compare_answer(found))
+    elif target is not None:
+        return
     elif isinstance(found, story.Comparison):
         output.page(page(found, terminal_width(), called=live))
     else:

@@ -38,8 +38,8 @@ def ledger(
     SLIPWAY_LEDGER=s3://BUCKET/PREFIX names a bucket that several people share. Every run writes its entry there when it
     ends; what it lacks of this folder is sent when this command is run.
     """
-    if json + csv + focus + (html is not None or show) > 1:
-        raise UnreadableInputError("--json, --csv, --focus and --html are forms of one answer", hint="ask for one")
+    if json + csv + focus > 1:
+        raise UnreadableInputError("--json, --csv and --focus are forms of one answer", hint="ask for one")
     if by is not None and (csv or focus):
         raise UnreadableInputError("--by adds runs up, and --csv and --focus have a line a run", hint="drop one")
     gc.disable()
@@ -51,12 +51,13 @@ def ledger(
         gc.enable()
     if since is not None:
         found = found.since(datetime.combine(since, time(), UTC))
-    if (target := options.page_path(html, "runs", "ledger", show=show)) is not None:
+    target = options.page_path(html, "runs", "ledger", show=show)
+    if target is not None:
         from launcher.cli.html import ledger as ledger_html
         from launcher.cli.html.page import save
 
         save(target, ledger_html.page(found, by), show=show)
-    elif json:
+    if json:
         from launcher.records.ledger_document import ledger_document
 
         output.document(ledger_document(found, by))
@@ -69,7 +70,7 @@ def ledger(
         bare = sum(not covered(each) for each in found.entries)
         if bare:
             output.say(f"{bare} runs have no row: they have not ended, or their dollars are not known")
-    else:
+    elif target is None:
         from launcher.cli.ledger_page import page
 
         output.page(page(found, terminal_width(), by=by, everything=everything))

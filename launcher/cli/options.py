@@ -17,12 +17,17 @@ if TYPE_CHECKING:
     from launcher.workflow.quote.options import PriceOptions
 
 
-def day(text: str) -> date:
-    """A day from the command line."""
+def calendar_day(text: str) -> date:
+    """A day from the command line, past or to come."""
     try:
-        found = date.fromisoformat(text)
+        return date.fromisoformat(text)
     except ValueError as problem:
-        raise typer.BadParameter("a day such as 2026-07-20") from problem
+        raise typer.BadParameter(f"a day such as 2026-07-20, got {text!r}") from problem
+
+
+def day(text: str) -> date:
+    """A day from the command line that has been."""
+    found = calendar_day(text)
     today = datetime.now(UTC).date()
     if found > today:
         raise typer.BadParameter(f"a day that has been: {found} is after today, {today}")

@@ -17,6 +17,8 @@ from launcher.model.errors import SlipwayError
 
 VERBOSE = "SLIPWAY_VERBOSE"
 """Variable of the environment that says more: -v sets it."""
+NEXT = "  next: "
+"""How the line of a page begins that says what to type next."""
 
 
 def verbose() -> bool:
@@ -49,10 +51,20 @@ def result(lines: Iterable[str]) -> None:
 
 
 def page(lines: Sequence[str]) -> None:
-    """Print a page, through a pager where it is longer than the terminal that it goes to.
+    """Print a page, through a pager where it is longer than the terminal that it goes to; the next command is chatter.
 
     $PAGER names the pager, as everywhere; `PAGER=cat` is none.
     """
+    found = [line for line in lines if not line.startswith(NEXT)]
+    while found and not found[-1]:
+        found.pop()
+    _paged(found)
+    if following := [line for line in lines if line.startswith(NEXT)]:
+        say("\n".join(["", *following]))
+
+
+def _paged(lines: Sequence[str]) -> None:
+    """Print the lines, a screen at a time where they are more than one."""
     # Two lines are left for the command that was typed and the next prompt.
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or len(lines) <= shutil.get_terminal_size().lines - 2:
         result(lines)

@@ -61,6 +61,10 @@ def plan(
         max_usd=max_usd,
     )
     _refuse_mixed(saved, wanted, swept, live=live)
+    if explained is not None and (json or swept):
+        raise UnreadableInputError(
+            "--explain is a page to read", hint="drop --json and --sweep, or slipway quote FILE --pick RANK --json"
+        )
     if swept:
         _sweep(file, swept, asked, json=json, html=html, show=show)
         return
@@ -70,11 +74,11 @@ def plan(
     told = _saved(saved, priced, wanted) if saved is not None else []
     if (target := options.page_path(html, priced.request.name, "plan", show=show)) is not None:
         _page(priced, target, asked, show=show, live=live)
-    elif explained is not None:
+    if explained is not None:
         _explain(priced, explained)
     elif json:
         _document(priced, everything=everything)
-    else:
+    elif target is None:
         _table(priced, everything=everything, live=live)
     for line in told:
         output.say(line)
@@ -111,9 +115,9 @@ def _sweep(
         from launcher.cli.html.sweep import page as sweep_html
 
         save(target, sweep_html(found), show=show)
-    elif json:
+    if json:
         output.document(sweep_answer(found))
-    else:
+    elif target is None:
         output.page(sweep_page(found, terminal_width()))
     if all(each.priced is None for each in found.points):
         raise typer.Exit(code=IMPOSSIBLE)

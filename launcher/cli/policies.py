@@ -50,6 +50,9 @@ def policies(
     if not re.fullmatch(r"\d{12}", account):
         hint = "aws sts get-caller-identity --query Account --output text"
         raise UnreadableInputError(f"--account: expected twelve digits, got {account!r}", hint=hint)
+    # Regions of other partitions are in no catalog, and have the same form.
+    if not re.fullmatch(r"[a-z]{2,}(-[a-z]+)+-\d+", region):
+        raise UnreadableInputError(f"--region: expected the code of a region, got {region!r}", hint="such as us-east-1")
     asked = Asked(
         account=account, region=region, qualifier=qualifier, boundary_arn=boundary, buckets=tuple(data_bucket or ())
     )

@@ -74,9 +74,9 @@ def show(
 
 def diff(
     before: Annotated[
-        date, typer.Argument(parser=date.fromisoformat, metavar="BEFORE", help="A day, such as 2025-04-01.")
+        date, typer.Argument(parser=options.calendar_day, metavar="BEFORE", help="A day, such as 2025-04-01.")
     ],
-    after: Annotated[date, typer.Argument(parser=date.fromisoformat, metavar="AFTER", help="A later day.")],
+    after: Annotated[date, typer.Argument(parser=options.calendar_day, metavar="AFTER", help="A later day.")],
     *,
     instance_type: Type = None,
     region: Place = None,

@@ -71,9 +71,9 @@ def quote(
     target = options.page_path(html, priced.request.name, "quote", show=show)
     if target is not None:
         _save(target, quoted, priced, asked, show=show)
-    elif json:
+    if json:
         output.document(document if verified is None else document | {"verified": verification_document(verified)})
-    else:
+    elif target is None:
         output.page(_lines(quoted, rank, priced, verified))
     if quoted.gate.exit_code == IMPOSSIBLE or not (verified is None or verified.holds):
         raise typer.Exit(code=IMPOSSIBLE)

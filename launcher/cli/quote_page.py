@@ -48,7 +48,9 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     if quoted.gate.allowed:
         lines += gate_lines(quoted, width)
     lines += [piece for each in quoted.findings for piece in wrapped(f"  {finding_line(each)}", width)]
-    expiry = f", good until {quoted.expires_at:%Y-%m-%d %H:%M} UTC" if quoted.expires_at else ""
+    # Of a price that is too old already the day it ends is the moment of the quote, and the gate says what is wrong.
+    lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
+    expiry = f", good until {quoted.expires_at:%Y-%m-%d %H:%M} UTC" if lasts else ""
     lines += [
         "",
         f"  digest {quoted.digest[:12]}{expiry}",

@@ -65,9 +65,9 @@ def report(
         from launcher.workflow.run.timeline import timeline
 
         html_page.save(target, report_html.page(found, timeline(folder, found.attempts), bill), show=show)
-    elif json:
+    if json:
         output.document(_document(document, bill))
-    else:
+    elif target is None:
         _print(found, bill)
     if status_of(folder, found) == KILLED:
         output.say(f"\n  Its launch was killed: this is what was known then. next: slipway status {name}")

@@ -65,6 +65,78 @@ def test_a_refusal_is_json_when_json_was_asked_for(here, slipway):
 
 
 @pytest.mark.parametrize(
+    "words,said,hint",
+    [
+        (["plan"], "Missing argument 'FILE'", "slipway plan --help"),
+        (["plan", "plan.yaml", "--bogus"], "No such option: --bogus", "slipway plan --help"),
+        (["quote", "plan.yaml", "--max-usd", "much"], "dollars such as 120", "slipway quote --help"),
+        (["prices", "diff", "2026-01-01", "soon"], "a day such as 2026-07-20, got 'soon'", "slipway prices diff --help"),
+        (["plam", "plan.yaml"], "No such command 'plam'", "slipway --help"),
+    ],
+)
+def test_words_that_no_command_takes_end_with_2_and_are_json_when_that_was_asked_for(words, said, hint, here, slipway):
+    (here / "plan.yaml").write_text(GOOD)
+    ended = slipway(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    ended = slipway(*words, "--json")
+    document = json.loads(ended.out)
+    assert (ended.code, ended.err) == (2, "")
+    assert (document["schema"], document["exit_code"], document["hint"]) == ("slipway.error/1", 2, hint)
+    assert said in document["message"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "plan.yaml"],
+        ["quote", "plan.yaml"],
+        ["compare", "plan.yaml"],
+        ["portfolio", "plan.yaml"],
+        ["prices", "show", "p5.48xlarge"],
+        ["ledger"],
+        ["accuracy"],
+        ["runs"],
+        ["init", "new.yaml"],
+    ],
+)
+def test_what_to_type_next_is_no_part_of_the_result(words, here, slipway):
+    (here / "plan.yaml").write_text(GOOD)
+    ended = slipway(*words)
+    assert ended.code == 0
+    assert "next: slipway" in ended.err
+    assert "next: slipway" not in ended.out
+    assert not ended.out.endswith("\n\n")
+
+
+@pytest.mark.parametrize("command", ["plan", "quote", "compare", "ledger"])
+def test_a_page_and_json_of_one_answer_can_be_asked_for_together(command, here, slipway):
+    (here / "plan.yaml").write_text(GOOD)
+    ended = slipway(command, *([] if command == "ledger" else ["plan.yaml"]), "--html", "page.html", "--json")
+    assert ended.code == 0
+    assert json.loads(ended.out)["schema"] == f"slipway.{command}/1"
+    assert (here / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    "words,said",
+    [
+        (["plan", "plan.yaml", "--explain", "1", "--json"], "--explain is a page to read"),
+        (["plan", "plan.yaml", "--explain", "1", "--sweep", "nodes=1,2"], "--explain is a page to read"),
+        (["ledger", "--json", "--csv"], "forms of one answer"),
+        (["ledger", "--by", "week"], "'--by': 'week' is not one of 'name'"),
+        (["policies", "--account", "123456789012", "--region", "mars", "-o", "out"], "code of a region, got 'mars'"),
+    ],
+)
+def test_words_that_do_not_go_together_or_name_nothing_are_refused(words, said, here, slipway):
+    (here / "plan.yaml").write_text(GOOD)
+    ended = slipway(*words)
+    assert ended.code == 2
+    assert said in ended.err + ended.out
+    assert sorted(each.name for each in here.iterdir()) == ["plan.yaml"]
+
+
+@pytest.mark.parametrize(
     "text,words,code,said",
     [
         (GOOD, ["launch", "plan.yaml", "--sandbox", "--max-usd", "1"], 3, "budget $1.00"),

@@ -83,6 +83,14 @@ def test_the_page_of_a_quote(plan, golden, width):
     golden(f"plan/quote-{width}.txt", "\n".join(quote_page(found.quote(1), 1, width, found)) + "\n")
 
 
+@pytest.mark.parametrize("option,good", [("on-demand", True), ("spot", False)])
+def test_a_quote_is_good_for_a_while_or_says_nothing_of_it(*, plan, option, good):
+    found = plan(HOURS.replace("{credits", f"{{option: {option}, credits").replace("1500", "90000"))
+    quoted = found.quote(1)
+    assert quoted.gate.exit_code == (0 if good else 4)
+    assert ("good until" in "\n".join(quote_page(quoted, 1, 100, found))) == good
+
+
 def test_every_number_of_a_row_explained(plan, golden):
     golden("plan/explain-100.txt", "\n".join(explain.page(plan(HOURS), 1, 100)) + "\n")
 
