@@ -70,7 +70,7 @@ def test_a_refusal_is_json_when_json_was_asked_for(here, slipway):
         (["plan"], "Missing argument 'FILE'", "slipway plan --help"),
         (["plan", "plan.yaml", "--bogus"], "No such option: --bogus", "slipway plan --help"),
         (["quote", "plan.yaml", "--max-usd", "much"], "dollars such as 120", "slipway quote --help"),
-        (["prices", "diff", "2026-01-01", "soon"], "a day such as 2026-07-20, got 'soon'", "slipway prices diff --help"),
+        (["prices", "diff", "2026-01-01", "soon"], "2026-07-20, got 'soon'", "slipway prices diff --help"),
         (["plam", "plan.yaml"], "No such command 'plam'", "slipway --help"),
     ],
 )

@@ -204,14 +204,15 @@ class TestCompare:
 
     def test_too_close_to_call_gives_two_commands_and_then_decides(self, compare, tmp_path):
         assert json.loads(compare("--json").out)["verdict"]["choice"] == "measure-first"
-        commands = [line.strip() for line in compare().err.splitlines() if "slipway spike" in line]
+        page = compare()
+        commands = [line.strip() for line in page.err.splitlines() if "slipway spike" in line]
         assert commands == [f"next: slipway spike plan.json --type {name}" for name in ("p5.48xlarge", "trn2.48xlarge")]
         add_measurement(tmp_path / FILE, replace(measured("p5.48xlarge", "H100", 8, 60_000), simulated=True))
         told = "What the sandbox measured on p5.48xlarge is of this computer, and decides nothing."
-        assert (told in page, told in compare()) == (False, True)
-        assert "--type p5.48xlarge" in compare()
+        assert (told in page.out, told in compare().out) == (False, True)
+        assert "--type p5.48xlarge" in compare().err
         add_measurement(tmp_path / FILE, measured("p5.48xlarge", "H100", 8, 60_000))
         assert "--type p5.48xlarge" not in compare().err
         add_measurement(tmp_path / FILE, replace(measured("trn2.48xlarge", "Trainium2", 16, 30_000)))
         assert json.loads(compare("--json").out)["verdict"]["choice"] == "gpu"
-        assert "slipway spike" not in compare()
+        assert "slipway spike" not in compare().err
