@@ -1,6 +1,5 @@
 """A request as plain data: what a plan file says, with every key written out; and the digest of a resolved plan."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -116,6 +115,9 @@ class PlanBase:
 
     def at(self, place: Place) -> Plan:
         """The plan at a place, with its digest."""
+        # What loads OpenSSL is loaded for those who ask for a digest.
+        import hashlib
+
         written, target = self._target(place)
         bought, purchase = self._purchase(place)
         parts = {**self._parts, "target": written, "purchase": bought}

@@ -48,7 +48,7 @@ def _made(cls: Any, *, slots: bool, eq: bool) -> Any:
     every = fields(made)
     made.__compared__ = _reader(each for each in every if each.compare)
     made.__hashed__ = _reader(each for each in every if (each.compare if each.hash is None else each.hash))
-    made.__init__ = _init(made, every)
+    made.__init__ = _first_init(made, every)
     for name, method in {**_SHARED, **(_EQUALITY if eq else {}), **(_STATE if slots else {})}.items():
         if name not in own:
             setattr(made, name, method)
@@ -59,6 +59,17 @@ def _reader(every: Iterable[Field[Any]]) -> Callable[[Any], Any]:
     """What gives the values of some fields, to be compared."""
     names = [each.name for each in every]
     return attrgetter(*names) if names else type
+
+
+def _first_init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]:
+    """What makes the first of a class: it writes the method that makes all others, for half of the classes never do."""
+
+    def __init__(self: Any, *words: Any, **values: Any) -> None:  # noqa: N807 - it stands for the class's own
+        if cls.__init__ is __init__:  # type: ignore[misc]
+            cls.__init__ = _init(cls, every)  # type: ignore[misc]
+        cls.__init__(self, *words, **values)  # type: ignore[misc]
+
+    return __init__
 
 
 def _init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]:

@@ -10,24 +10,24 @@ from collections.abc import Iterator, Mapping
 from launcher.model.finding import Finding, error
 from launcher.model.request import PlanRequest
 
-FORMS: Mapping[str, re.Pattern[str]] = {
-    "an AWS access key": re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{16}\b"),
-    "an AWS secret key": re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9/+]{40}"),
-    "a token of GitHub": re.compile(r"\b(gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,})"),
-    "a token of GitLab": re.compile(r"\bglpat-[A-Za-z0-9_-]{16,}"),
-    "a token of Hugging Face": re.compile(r"\bhf_[A-Za-z0-9]{20,}\b"),
-    "an API key": re.compile(r"\b(sk-[A-Za-z0-9_-]{20,}|AIza[A-Za-z0-9_-]{30,})"),
-    "a token of Slack": re.compile(r"\bxox[abposr]-[A-Za-z0-9-]{10,}"),
-    "a signed token": re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"),
-    "a private key": re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY"),
-    "a password in an address": re.compile(r"\b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@"),
+FORMS: Mapping[str, str] = {
+    "an AWS access key": r"\b(AKIA|ASIA)[A-Z0-9]{16}\b",
+    "an AWS secret key": r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9/+]{40}",
+    "a token of GitHub": r"\b(gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,})",
+    "a token of GitLab": r"\bglpat-[A-Za-z0-9_-]{16,}",
+    "a token of Hugging Face": r"\bhf_[A-Za-z0-9]{20,}\b",
+    "an API key": r"\b(sk-[A-Za-z0-9_-]{20,}|AIza[A-Za-z0-9_-]{30,})",
+    "a token of Slack": r"\bxox[abposr]-[A-Za-z0-9-]{10,}",
+    "a signed token": r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",
+    "a private key": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY",
+    "a password in an address": r"\b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@",
 }
-_NAMES = re.compile(
-    r"(^|_)(SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|TOKEN|CREDENTIAL|CREDENTIALS|APIKEY|API_KEY|ACCESS_KEY|PRIVATE_KEY"
-    r"|AUTH)$",
-    re.IGNORECASE,
+"""What is looked for, compiled for the first plan that has a variable."""
+_NAMES = (
+    r"(?i)(^|_)(SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|TOKEN|CREDENTIAL|CREDENTIALS|APIKEY|API_KEY|ACCESS_KEY"
+    r"|PRIVATE_KEY|AUTH)$"
 )
-_POSSIBLE = re.compile(r"(?![/.~$])(?!(?i:true|false|none|null|yes|no|on|off)$)(?![0-9.]+$)\S{8,}")
+_POSSIBLE = r"(?![/.~$])(?!(?i:true|false|none|null|yes|no|on|off)$)(?![0-9.]+$)\S{8,}"
 """A value that could be a secret: no path, no reference to another variable, no word of a switch, no number."""
 
 
@@ -54,8 +54,8 @@ def _looks_like(name: str, value: str) -> str | None:
     (None, None, None)
     """
     for what, form in FORMS.items():
-        if form.fullmatch(value) if what == "an AWS secret key" else form.search(value):
+        if re.fullmatch(form, value) if what == "an AWS secret key" else re.search(form, value):
             return what
-    if _NAMES.search(name) and _POSSIBLE.fullmatch(value):
+    if re.search(_NAMES, name) and re.fullmatch(_POSSIBLE, value):
         return "a secret by its name"
     return None

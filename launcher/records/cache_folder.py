@@ -1,7 +1,6 @@
 """Where a person's own things and refreshed prices are kept."""
 
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -36,5 +35,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     asked = [environment.get(f"AWS_ENDPOINT_URL{each}", "") for each in PRICED_BY]
     others = [each for each in asked if each and not (urlsplit(each).hostname or "").endswith(OF_AWS)]
     if others:
+        from hashlib import sha256
+
         own = own / "endpoints" / sha256(" ".join(others).encode()).hexdigest()[:12]
     return own / "prices"
