@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from botocore.stub import Stubber
+from hypothesis import HealthCheck, settings
 
 from launcher.catalog.load import Catalog, load
 from launcher.cdk import toolchain
@@ -32,6 +33,10 @@ NO_NAMESPACE = "no network namespace can be made here"
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 STATE = pytest.StashKey[pytest.MonkeyPatch]()
 CACHES = pytest.StashKey[Path]()
+# How long an example takes says something of the machine: no test of properties is judged by it.
+settings.register_profile("slipway", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("slipway")
+
 FOR_TESTS = frozenset({"SLIPWAY_ATTACK_SEED", "SLIPWAY_FUZZ", "SLIPWAY_VENDOR_DATA"})
 """What is said to the tests, not to Slipway."""
 

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from pytest_socket import SocketConnectBlockedError
 
 pytestmark = pytest.mark.long
@@ -186,3 +187,9 @@ def test_what_a_test_starts_can_be_interrupted_though_a_shell_runs_the_tests_in_
     finally:
         signal.signal(signal.SIGINT, before)
     result.assert_outcomes(passed=1)
+
+
+def test_no_property_is_judged_by_how_long_an_example_takes():
+    """A slow machine finds no fault in what is right."""
+    assert settings().deadline is None
+    assert HealthCheck.too_slow in settings().suppress_health_check

@@ -85,20 +85,25 @@ class Catalog:
     @cached_property
     def models(self) -> Mapping[str, ModelSpec]:
         """Models by name."""
-        return facts.load_models(self.store)
+        return self._models
 
     @cached_property
-    def _model_names(self) -> Mapping[str, ModelSpec]:
-        names: dict[str, ModelSpec] = {}
-        for spec in self.models.values():
-            for name in (spec.name, *spec.aliases):
-                names[_plain(name)] = spec
-                names.setdefault(_plain(name.rpartition("/")[2]), spec)
+    def _models(self) -> facts.Models:
+        return facts.Models(self.store)
+
+    @cached_property
+    def _model_names(self) -> Mapping[str, str]:
+        names: dict[str, str] = {}
+        for model in self._models:
+            for name in self._models.names_of(model):
+                names[_plain(name)] = model
+                names.setdefault(_plain(name.rpartition("/")[2]), model)
         return MappingProxyType(names)
 
     def find_model(self, name: str) -> ModelSpec | None:
         """A model by name, alias or Hugging Face id, with or without the owner, in any case; None if unknown."""
-        return self._model_names.get(_plain(name))
+        known = self._model_names.get(_plain(name))
+        return None if known is None else self._models[known]
 
     @cached_property
     def _region_by_zone(self) -> Mapping[str, str]:
@@ -126,12 +131,14 @@ class Catalog:
     @cached_property
     def _regions_of(self) -> Mapping[str, tuple[str, ...]]:
         found: dict[str, set[str]] = {}
+        of_zone, regions = self._region_by_zone, self.regions
         for each in self.instance_types.values():
-            found[each.name] = {region for zone in each.az_ids if (region := self.region_of_az(zone))}
+            found[each.name] = {of_zone[zone] for zone in each.az_ids if zone in of_zone}
         for index in (self.store.on_demand, self.store.spot, self.store.capacity_blocks):
             for (name, region), rows in index.items():
-                if region in self.regions and any(row.usd for row in rows):
-                    found.setdefault(name, set()).add(region)
+                known = found.setdefault(name, set())
+                if region not in known and region in regions and any(row.usd for row in rows):
+                    known.add(region)
         return MappingProxyType({name: tuple(sorted(regions)) for name, regions in found.items()})
 
     def regions_of(self, instance_type: str) -> tuple[str, ...]:
@@ -226,7 +233,7 @@ class Catalog:
         """The Spot Advisor's newest band, of one day the one read last; None where it has none."""
         place = (instance_type, region)
         if place not in self._bands:
-            rows = [row for row in self.store.interruptions.get(place, ()) if row.as_of <= self.until]
+            rows = [row for row in self.store.bands(place) if row.as_of <= self.until]
             newest = max(reversed(rows), key=lambda row: row.as_of, default=None)
             self._bands[place] = None if newest is None else band_of(newest, self.store)
         return self._bands[place]

@@ -1,7 +1,6 @@
 """Chips, instance types, regions and models from the shipped files."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 from types import MappingProxyType
@@ -58,10 +57,12 @@ def load_instance_types(store: Store, chips: Mapping[str, Accelerator]) -> Mappi
     for name, _region, az_ids in read_rows("offerings.csv"):
         zones.setdefault(name, []).extend(az_ids.split("|"))
     types = {
-        cells["name"]: replace(
-            _instance_type(cells, tuple(zones.get(cells["name"], ())), store),
-            chip=chips[cells["accelerator"]] if cells["accelerator"] else None,
-            sockets=sockets.get(cells["name"]),
+        cells["name"]: _instance_type(
+            cells,
+            tuple(zones.get(cells["name"], ())),
+            chips[cells["accelerator"]] if cells["accelerator"] else None,
+            sockets.get(cells["name"]),
+            store,
         )
         for cells in read_cells("instance_types.csv")
     }
@@ -106,9 +107,32 @@ def load_regions() -> Mapping[str, Region]:
     )
 
 
-def load_models(store: Store) -> Mapping[str, ModelSpec]:
-    """Models by name."""
-    return MappingProxyType({cells["name"]: _model(cells, store) for cells in read_cells("models.csv")})
+class Models(Mapping[str, ModelSpec]):
+    """Models by name, each made of its row when it is first asked for: a plan needs one of them."""
+
+    def __init__(self, store: Store) -> None:
+        """Read the rows."""
+        self._store = store
+        self._rows = {cells["name"]: cells for cells in read_cells("models.csv")}
+        self._made: dict[str, ModelSpec] = {}
+
+    def __getitem__(self, name: str) -> ModelSpec:
+        """The model of a name."""
+        if name not in self._made:
+            self._made[name] = _model(self._rows[name], self._store)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names."""
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._rows)
+
+    def names_of(self, name: str) -> tuple[str, ...]:
+        """What a model is called: its name and its aliases."""
+        return (name, *_parts(self._rows[name]["aliases"]))
 
 
 def _parts(text: str) -> tuple[str, ...]:
@@ -155,7 +179,9 @@ def _accelerator(cells: Cells, software: Cells, stacks: Mapping[str, TrainingSta
     )
 
 
-def _instance_type(cells: Cells, az_ids: tuple[str, ...], store: Store) -> InstanceType:
+def _instance_type(
+    cells: Cells, az_ids: tuple[str, ...], chip: Accelerator | None, sockets: tuple[int, int] | None, store: Store
+) -> InstanceType:
     cards = [part.split("x") for part in _parts(cells["enis_per_card"])]
     return InstanceType(
         name=cells["name"],
@@ -179,6 +205,8 @@ def _instance_type(cells: Cells, az_ids: tuple[str, ...], store: Store) -> Insta
         source=store.source_title(cells["source"]),
         confirmed=cells["confirmed"] == "true",
         unknown=_parts(cells["unknown"]),
+        chip=chip,
+        sockets=sockets,
     )
 
 

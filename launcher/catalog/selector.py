@@ -83,9 +83,9 @@ class RowSelector:
         if key.kind == SAGEMAKER:
             return tuple(self._billed_alike(key))
         if key.kind == RESERVED:
-            return tuple(self._terms(key))
+            return self._terms(key)
         if key.kind == SAVINGS_PLAN:
-            return (*self._terms(key), *self._at_parity(key))
+            return [*self._terms(key), *self._at_parity(key)]
         every = self._region(key)
         same = [row for row in every if row.zone == key.zone]
         if key.kind == SPOT:
@@ -148,20 +148,23 @@ class RowSelector:
             elif row.basis in PRICING and APART not in (row.zone, key.detail):
                 yield _derived(row, f"the rate of {row.zone}, which is billed alike")
 
-    def _terms(self, key: Key) -> Iterator[Row]:
+    def _terms(self, key: Key) -> list[Row]:
         """The rates of one term in one way of payment, as they were read."""
         index = self.store.reserved if key.kind == RESERVED else self.store.savings_plans
+        known = index.get((key.name, key.region, key.detail, str(key.term_years)))
+        if not known:
+            return []
         rate = _RATES[key.payment]
-        for row in index.get((key.name, key.region, key.detail, str(key.term_years)), ()):
-            yield Row(zone="", usd=rate(row), as_of=row.as_of, basis=row.basis, source=row.source, note=row.note)
+        return [Row("", rate(row), row.as_of, row.basis, row.source, row.note) for row in known]
 
-    def _at_parity(self, key: Key) -> Iterator[Row]:
+    def _at_parity(self, key: Key) -> list[Row]:
         """The rates of the Reserved Instance that a Savings Plan should equal."""
         equal = _EQUAL.get(key.detail)
-        if equal is not None:
-            for row in self._terms(Key(RESERVED, key.name, key.region, key.zone, equal, key.term_years, key.payment)):
-                if row.basis in PRICING:
-                    yield _derived(row, f"assumed equal to the {equal} Reserved Instance")
+        if equal is None:
+            return []
+        alike = self._terms(Key(RESERVED, key.name, key.region, key.zone, equal, key.term_years, key.payment))
+        why = f"assumed equal to the {equal} Reserved Instance"
+        return [_derived(row, why) for row in alike if row.basis in PRICING]
 
 
 def zoned_rows(store: Store, kind: str) -> Zoned:

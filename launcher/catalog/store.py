@@ -1,6 +1,6 @@
 """Rows of the catalog's price files, read on first use, indexed by what they are looked up by; ages are not judged."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -134,12 +134,15 @@ class Store:
         """SageMaker rates; `zone` is the component."""
         return self._zoned(tables.SAGEMAKER)
 
+    def bands(self, place: Place) -> list[BandRow]:
+        """Bands of the Spot Advisor; of thousands a plan asks for some hundred."""
+        return [BandRow._make(row[2:]) for row in self._bands.get(place, ())]
+
     @cached_property
-    def interruptions(self) -> Mapping[Place, list[BandRow]]:
-        """Bands of the Spot Advisor."""
-        index: dict[Place, list[BandRow]] = {}
+    def _bands(self) -> Mapping[Place, list[list[str]]]:
+        index: dict[Place, list[list[str]]] = {}
         for row in self._rows(tables.INTERRUPTIONS):
-            index.setdefault((row[0], row[1]), []).append(BandRow._make(row[2:]))
+            index.setdefault((row[0], row[1]), []).append(row)
         return index
 
     @cached_property
@@ -160,13 +163,11 @@ class Store:
         known = self.sources.get(source)
         return known.title if known else source
 
-    def _rows(self, table: Table) -> Iterator[list[str]]:
+    def _rows(self, table: Table) -> list[list[str]]:
+        shipped = tables.read(table)
         if self.overlay is None or not (self.overlay / table.path).is_file():
-            yield from tables.read(table, tables.SNAPSHOT)
-            return
-        shipped = list(tables.read(table, tables.SNAPSHOT))
-        yield from shipped
-        yield from judged(table, shipped, tables.read_checked(table, self.overlay, self.today))
+            return shipped
+        return [*shipped, *judged(table, shipped, tables.read_checked(table, self.overlay, self.today))]
 
     def _zoned(self, table: Table) -> dict[Place, list[Row]]:
         index: dict[Place, list[Row]] = {}

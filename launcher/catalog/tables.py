@@ -107,15 +107,9 @@ PRICE_TABLES = (
 """What a cache folder may hold beside `sources.csv`; the snapshot has no Savings Plan rates."""
 
 
-def read(table: Table, folder: Path) -> Iterator[list[str]]:
+def read(table: Table) -> list[list[str]]:
     """The rows of one file of the shipped snapshot, without its header; none if there is no such file."""
-    path = folder / table.path
-    if not path.is_file():
-        return
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = csv.reader(file)
-        next(rows, None)
-        yield from rows
+    return read_rows(table.path) if (SNAPSHOT / table.path).is_file() else []
 
 
 def read_cells(path: str) -> list[dict[str, str]]:

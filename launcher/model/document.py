@@ -116,7 +116,7 @@ class PlanBase:
     def at(self, place: Place) -> Plan:
         """The plan at a place, with its digest."""
         # What loads OpenSSL is loaded for those who ask for a digest.
-        import hashlib
+        import hashlib  # noqa: PLC0415
 
         written, target = self._target(place)
         bought, purchase = self._purchase(place)

@@ -43,6 +43,7 @@ class Estimator:
     measured: tuple[Measurement, ...] = ()
     """One's own runs, for the hours around the job; those that its rate is learned from are in the facts."""
     known: dict[tuple[str, int], Work] = field(default_factory=dict)
+    _alike: dict[tuple[str | None, int, int], Work] = field(default_factory=dict)
 
     def work(self, instance_type: str, nodes: int) -> Work:
         """The work on `nodes` machines of a type; regions and options do not matter to it."""
@@ -74,8 +75,21 @@ class Estimator:
         train = self.request.workload.train
         if train is None or train.tokens_b is None:
             return self._given_hours(facts, nodes, train)
+        # Nothing but the chips matters to the arithmetic: types that differ in the rest share it.
+        key = (facts.accelerator, facts.accelerators, nodes)
+        if key not in self._alike:
+            self._alike[key] = self._computed(facts, nodes, train, train.tokens_b * TOKENS_PER_B)
+        return replace(
+            self._alike[key],
+            instance_type=facts.name,
+            boot=learned_boot(facts.name, self.measured),
+            restart=learned_restart(facts.name, self.measured),
+        )
+
+    def _computed(self, facts: InstanceType, nodes: int, train: TrainingWorkload, tokens: float) -> Work:
+        """The work from tokens, without what one's own runs on the very type say of the hours around the job."""
         shape = self.shape(train, facts, nodes)
-        told = duration.numbers(shape, train.tokens_b * TOKENS_PER_B, self.facts)
+        told = duration.numbers(shape, tokens, self.facts)
         lost = goodput.overhead(shape, self.facts)
         interval_s, overhead = self._saving(told.expected_hours.mid, lost)
         hours = _bounded(told.expected_hours.scaled((1 + overhead) / (1 + lost.fraction)))
@@ -93,8 +107,6 @@ class Estimator:
             node_failures_per_h=lost.node_failures_per_h,
             failure_restart_h=self._restart_h,
             failure_overhead=overhead,
-            boot=learned_boot(facts.name, self.measured),
-            restart=learned_restart(facts.name, self.measured),
         )
 
     def _saving(self, hours: float, lost: Overhead) -> tuple[float | None, float]:

@@ -19,6 +19,7 @@ from launcher.pricing.blocks import HOURS_A_DAY, LEAD_WEEKS, block_days, bought,
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.idle_tail import tail_hours, tail_line
 from launcher.pricing.interruptible import OnSpot, on_spot, spot_lines
+from launcher.pricing.rest import NEARLY
 from launcher.pricing.spot_prices import SpotPrice
 
 P90 = 0.9
@@ -103,6 +104,23 @@ def charge(
         told = on_spot(hours, work, request, hazard.mid)
         return _stopped(min(told.job.expected_hours, FOREVER_H), place, work, request, tail, told=told)
     return _stopped(hours, place, work, request, tail)
+
+
+def least_charge(work: Work, option: PurchaseOption, share: float) -> tuple[float, float]:
+    """What the hours and the instance-hours of a charge are never below, for numbers of nodes that are not worked out.
+
+    Args:
+        work: the hours it takes without interruptions.
+        option: how the machines are bought; of whole offerings nothing is said.
+        share: `committed_hours` of one instance.
+    """
+    if option in WHOLE:
+        return 0.0, 0.0
+    hours = work.hours.mid
+    if option is PurchaseOption.SPOT:
+        # Failures and checkpoints are counted anew on spot, and never come to less than nothing.
+        hours = min(hours / (1 + work.failure_overhead), FOREVER_H)
+    return hours * NEARLY, max(hours, share) * work.nodes * NEARLY
 
 
 def _stopped(

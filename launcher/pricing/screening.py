@@ -2,17 +2,17 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heappop, heappush, merge
+from heapq import heapify, heappop, heappush, merge
 from typing import NamedTuple
 
-from launcher.model.candidate_group import CandidateGroup, Term
+from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import PurchaseOption
 from launcher.model.plan import Place
 from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
 from launcher.pricing.bill_lines import JobSize
 from launcher.pricing.candidate import AnyCandidate, Order, order
-from launcher.pricing.compute import charge
+from launcher.pricing.compute import charge, committed_hours, least_charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.rate_book import RateBook
 from launcher.pricing.rest import NEARLY
@@ -49,6 +49,45 @@ class _Size(NamedTuple):
     hours: float
     nodes: int
     interval_s: float | None
+
+
+class _Sizes:
+    """The numbers of nodes of a group, the best first; one is worked out when nothing that waits can be better."""
+
+    def __init__(self, waiting: Iterable[_Size], whole: Callable[[int], _Size | None]) -> None:
+        """None yet.
+
+        Args:
+            waiting: each number of nodes with what it cannot be below.
+            whole: works one out; None where no offering is long enough.
+        """
+        self._found: list[_Size] = []
+        self._waiting = [(each, False) for each in waiting]
+        self._whole = whole
+        heapify(self._waiting)
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._found) or self._find()
+
+    def __iter__(self) -> Iterator[_Size]:
+        """All of them, as far as somebody asks."""
+        number = 0
+        while number < len(self._found) or self._find():
+            yield self._found[number]
+            number += 1
+
+    def _find(self) -> bool:
+        """Work out until one more is sure to be the next; whether there is one."""
+        while self._waiting:
+            size, known = heappop(self._waiting)
+            if known:
+                self._found.append(size)
+                return True
+            made = self._whole(size.nodes)
+            if made is not None:
+                heappush(self._waiting, (made, True))
+        return False
 
 
 def best_candidates(
@@ -171,20 +210,20 @@ def _rows(
     What is dearer than the best is not even written down: a row is made when it is asked for.
     """
     context = moved.context
-    known: dict[tuple[float, Term], list[_Size]] = {}
+    known: dict[tuple[float, int | None], _Sizes] = {}
     for location, term, rate in book.rates(group):
         region, zone = group.locations[location]
         # Only spot depends on where it is (the advisor's band is a region's), and a commitment on its years.
         hazard = context.hazard(group.place(location, 1, 0)).mid if group.option is PurchaseOption.SPOT else 0.0
-        key = (hazard, group.terms[term])
+        key = (hazard, group.terms[term][1])
         if key not in known:
-            known[key] = sorted(_sizes(group, location, term, estimator, context))
+            known[key] = _sizes(group, location, term, estimator, context)
         if known[key]:
             yield _by_size(known[key], rate, moved[region], (region, zone or "", number, location), term)
 
 
 def _by_size(
-    sizes: list[_Size], rate: float, moved_usd: float, where: tuple[str, str, int, int], term: int
+    sizes: Iterable[_Size], rate: float, moved_usd: float, where: tuple[str, str, int, int], term: int
 ) -> Iterator[Row]:
     """The numbers of nodes at one location and one rate; no more instance-hours are never dearer."""
     region, zone, group, location = where
@@ -193,20 +232,26 @@ def _by_size(
         yield Row(late, False, usd, instance_hours, hours, region, zone, group, location, nodes, term, interval_s)  # noqa: FBT003 - a field
 
 
-def _sizes(
-    group: CandidateGroup, location: int, term: int, estimator: Estimator, context: PricingContext
-) -> Iterator[_Size]:
+def _sizes(group: CandidateGroup, location: int, term: int, estimator: Estimator, context: PricingContext) -> _Sizes:
     """What is paid for at each number of nodes; none where no offering is long enough."""
     deadline_h = context.request.purchase.deadline_h
-    for nodes in group.counts:
-        place = group.place(location, nodes, term)
+    share = committed_hours(group.place(location, group.counts[0], term), context.request)
+
+    def waiting(nodes: int) -> _Size:
+        hours, instance_hours = least_charge(estimator.work(group.instance_type, nodes), group.option, share)
+        return _Size(deadline_h is not None and hours > deadline_h, instance_hours, 0.0, nodes, None)
+
+    def whole(nodes: int) -> _Size | None:
+        place, work = group.place(location, nodes, term), estimator.work(group.instance_type, nodes)
         spot_hazard = context.hazard(place) if group.option is PurchaseOption.SPOT else None
-        work = estimator.work(group.instance_type, nodes)
         cost = charge(place, work, context.request, spot_hazard, context.now, tail=context.tail(place))
-        if cost is not None:
-            interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
-            late = deadline_h is not None and cost.hours > deadline_h
-            yield _Size(late, cost.instance_hours, cost.hours, nodes, interval_s)
+        if cost is None:
+            return None
+        interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
+        late = deadline_h is not None and cost.hours > deadline_h
+        return _Size(late, cost.instance_hours, cost.hours, nodes, interval_s)
+
+    return _Sizes(map(waiting, group.counts), whole)
 
 
 def _unpriced(number: int, group: CandidateGroup, estimator: Estimator, context: PricingContext) -> Iterator[Row]:

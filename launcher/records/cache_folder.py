@@ -35,7 +35,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     asked = [environment.get(f"AWS_ENDPOINT_URL{each}", "") for each in PRICED_BY]
     others = [each for each in asked if each and not (urlsplit(each).hostname or "").endswith(OF_AWS)]
     if others:
-        from hashlib import sha256
+        from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL
 
         own = own / "endpoints" / sha256(" ".join(others).encode()).hexdigest()[:12]
     return own / "prices"

@@ -41,7 +41,7 @@ def brought(file, part, content, pieces=3):
     file.arrived(part, memoryview(bytearray(300)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_the_hash_is_that_of_the_content_in_whichever_order_parts_are_taken_and_arrive(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("parts") / "file"

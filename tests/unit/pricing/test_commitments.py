@@ -72,7 +72,7 @@ def test_a_run_never_pays_less_than_its_hours(priced):
     assert "the rest of the commitment" not in {each.name for each in quoted.components}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     hours=st.floats(0.1, 5_000),
     runs=st.integers(1, 100),

@@ -68,7 +68,7 @@ def test_the_guards_own_clock_is_the_one_that_is_priced():
         assert guard.EVERY.total_seconds() == GUARD_EVERY_MINUTES * 60
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     minutes=st.floats(0.01, 2_000),
     more=st.floats(0, 2_000),

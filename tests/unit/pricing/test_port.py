@@ -32,7 +32,7 @@ def spread(mid: Decimal) -> UsdRange:
     return UsdRange(low=mid / 2, mid=mid, high=mid * 2)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     gpu=money,
     trainium=money,

@@ -47,7 +47,7 @@ def total(**changes) -> float:
     return float(priced(plan).quote(1).usd.mid)
 
 
-fast = settings(deadline=None, max_examples=40)
+fast = settings(max_examples=40)
 
 
 @fast
@@ -121,7 +121,7 @@ def plans(draw):
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("error")
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(plan=plans())
 def test_no_plan_gives_a_traceback_and_every_total_is_the_sum_of_its_lines(plan):
     found = priced_or_refused(plan)

@@ -96,7 +96,7 @@ def test_nothing_jumps_between_dense_and_a_mixture_of_experts(fraction):
     assert mfu(100 * fraction * 1.001) == pytest.approx(mfu(100 * fraction), rel=0.02)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(chips=st.integers(1, 20_000), more=st.integers(0, 20_000), params=st.sampled_from([1.0, 8.0, 70.0, 405.0]))
 def test_more_chips_never_take_longer(chips, more, params):
     most = FACTS.largest_batch(params, moe=False).tokens

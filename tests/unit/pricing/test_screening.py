@@ -1,5 +1,6 @@
 """Plain numbers and objects agree: the same rates, and the same best place as looking at every one."""
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -8,6 +9,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.money import Price
 from launcher.planning.targets import place_findings
 from launcher.pricing.candidate import order
+from launcher.pricing.compute import charge, committed_hours, least_charge
 from launcher.pricing.offers import offer
 from launcher.pricing.rate_book import RateBook
 from launcher.pricing.screening import all_places
@@ -198,3 +200,37 @@ def test_several_nodes_need_efa_unless_they_are_asked_for(priced):
     assert {each.place.nodes for each in free.candidates} == {1}
     asked = priced({**wide(instance_type="trn1.2xlarge", region="us-east-1", nodes=4), "workload": small}).quote(1)
     assert "no-efa" in [each.code for each in asked.findings]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        FOUR,
+        {**FOUR, **LONG, "checkpoint": {"interval": 30}, "guardrails": {"ttl_h": 3}},
+        {**FOUR, "workload": {"train": {"hours": None, "tokens_b": 0.1, "runs": 4000}}},
+    ],
+)
+def test_no_charge_is_below_what_is_said_before_it_is_worked_out(priced, changes):
+    found = priced(changes)
+    context, estimator = found.context, found.resolution.estimator
+    seen = 0
+    for place in all_places(found.resolution.groups):
+        work = estimator.work(place.instance_type, place.nodes)
+        spot = context.hazard(place) if place.option is PurchaseOption.SPOT else None
+        whole = charge(place, work, context.request, spot, context.now)
+        hours, instance_hours = least_charge(work, place.option, committed_hours(place, context.request))
+        if whole is not None:
+            seen += 1
+            assert hours <= whole.hours, place
+            assert instance_hours <= whole.instance_hours, place
+    assert seen > 100
+
+
+def test_types_with_the_same_chips_share_the_arithmetic_and_nothing_else(priced):
+    estimator = priced(wide()).resolution.estimator
+    fresh = replace(estimator, known={}, _alike={})
+    for name in ("p5e.48xlarge", "p5en.48xlarge"):
+        assert estimator.work(name, 2) == fresh.work(name, 2), name
+        assert fresh.work(name, 2).instance_type == name
+    assert fresh.work("p5e.48xlarge", 2).training is fresh.work("p5en.48xlarge", 2).training
+    assert replace(fresh, known={}, _alike={}).work("p5en.48xlarge", 2) == fresh.work("p5en.48xlarge", 2)

@@ -5,7 +5,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.spot_simulation import grid, simulate
@@ -115,7 +115,6 @@ def test_a_lag_of_many_segments_keeps_its_digits() -> None:
 positive = st.floats(min_value=0.01, max_value=10)
 
 
-@settings(deadline=None)
 @given(
     work=positive,
     hazard=positive,
@@ -136,7 +135,6 @@ def test_more_work_more_hazard_and_a_longer_write_never_take_less(
     assert math.isfinite(job.quantile_hours(0.9))
 
 
-@settings(deadline=None)
 @given(
     work=positive,
     hazard=st.floats(min_value=0.001, max_value=1),

@@ -77,7 +77,7 @@ def test_the_gate_sees_the_high_end(priced):
     assert held.gate.exit_code == 3
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(days=st.integers(0, 2_000), more=st.integers(0, 2_000), usd=st.decimals("1", "90", places=4))
 def test_an_older_price_never_makes_the_high_end_lower(days, more, usd):
     newer = spot_price(P5EN, old(str(usd), TODAY - timedelta(days=days)), CATALOG, TODAY).usd

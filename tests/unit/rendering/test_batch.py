@@ -308,7 +308,7 @@ class TestJob:
 
 
 class TestInjection:
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
     @given(command=st.lists(TEXT | AWKWARD, max_size=3), value=TEXT | AWKWARD)
     def test_no_word_of_the_command_reaches_a_shell(self, bundle_of, plan_of, command, value):
         command = ["program", *command]
@@ -318,7 +318,7 @@ class TestInjection:
         assert script_of(bundle) == script_of(bundle_of(plan_of()))
 
     @pytest.mark.long
-    @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
     @given(tail=(TEXT | AWKWARD).filter(lambda text: "\n" not in text))
     def test_no_secrets_name_runs_anything(self, run, one_node, tail):
         arn = f"arn:aws:secretsmanager:us-east-2:123456789012:secret:{tail}"

@@ -187,7 +187,7 @@ IMAGES = {
     "enroot": {"image": "team/trainer:1"},
 }
 WAYS = pytest.mark.parametrize("way", sorted(IMAGES))
-quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 class TestTheCommandItself:
@@ -243,7 +243,7 @@ class TestTheWholeWay:
         assert [path for path in written if b"s3cr$t" in path.read_bytes()] == []
 
     @pytest.mark.long
-    @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
     @given(words=WORDS, variables=VARIABLES, secret=TEXT | AWKWARD)
     def test_nothing_changes_on_it(self, node, render, words, variables, secret):
         variables = {name: text for name, text in variables.items() if name not in {"TOKEN", "PYTHONPATH", "HOME"}}

@@ -51,7 +51,7 @@ def test_a_limit_that_nothing_keeps_says_what_is_fastest(choose):
     assert "is the fastest here" in told.reason
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     instance_type=st.sampled_from(TYPES),
     tight=st.floats(5, 400),

@@ -19,7 +19,7 @@ SOME = ["inf2.8xlarge", "inf2.24xlarge", "inf2.48xlarge", "trn1.32xlarge", "g5.1
 CENT = Decimal("0.01")
 """What rounding may add."""
 DEPLOYMENT = "old and new version together"
-few = settings(deadline=None, max_examples=20)
+few = settings(max_examples=20)
 shapes = st.fixed_dictionaries(
     {
         "requests_per_s": st.floats(0, 40),
