@@ -151,7 +151,8 @@ def _store(source: str, region: str | None, *, sandbox: bool) -> "Objects":
         return store_at(source, region or options.region_of(os.environ), options.environment(sandbox=sandbox))
     folder = latest(source, Path.cwd())
     uri, known = place_of(folder)
-    return store_at(uri, region or known, environment_for(folder, os.environ))
+    environment = options.environment(sandbox=True) if sandbox else environment_for(folder, os.environ)
+    return store_at(uri, region or known, environment)
 
 
 @contextmanager

@@ -22,8 +22,10 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.records.checkpoints import Checkpoint
+from launcher.records.command_record import read_command
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import recorded
+from launcher.submit.jobs import GoneError
 from launcher.workflow.run.reach import environment_of
 
 AGENT, DCP = "agent", "dcp"
@@ -51,10 +53,18 @@ def environment_for(folder: RunFolder, environment: Mapping[str, str]) -> Mappin
     """The environment whose AWS a run's checkpoints are in.
 
     Raises:
-        SchedulerError: the run was in a sandbox that has ended.
+        GoneError: the run was in a sandbox that has ended.
     """
     submission = recorded(folder)
-    return environment if submission is None else environment_of(submission, environment)
+    if submission is not None:
+        return environment_of(submission, environment)
+    command = read_command(folder)
+    if command is not None and command.sandbox:
+        raise GoneError(
+            "the sandbox of this run has ended, and its checkpoints with it",
+            hint="slipway report NAME and slipway logs NAME tell what its run folder holds",
+        )
+    return environment
 
 
 def store_at(uri: str, region: str, environment: Mapping[str, str]) -> Objects:

@@ -151,6 +151,17 @@ def test_nothing_is_cancelled_without_an_answer(folder, slipway):
     assert (code, "add --yes" in err) == (2, True)
 
 
+def test_checkpoints_of_a_launch_whose_own_sandbox_has_ended_are_not_asked_of_aws(folder, slipway):
+    folder.write_json("quote.json", {"region": "us-east-2"})
+    folder.rendered.mkdir()
+    folder.write_json("rendered/job.json", {"checkpoint": {"uri": "s3://of-the-sandbox/jobs/tiny"}})
+    for command, said in (("launch", "no AWS credentials"), ("launch --sandbox", "the sandbox of this run has ended")):
+        facts = {"schema": "slipway.command/1", "command": command, "pid": 1, "started_at": "2026-11-20T12:00:00+00:00"}
+        folder.write_json("command.json", {**facts, "ended": "done"})
+        code, _, err = slipway("checkpoints", "list", "tiny")
+        assert (code, said in err) == (1, True)
+
+
 def test_checkpoints_of_a_run_that_is_not_there(folder, slipway):
     code, _, err = slipway("checkpoints", "list", "other")
     assert (code, "no run of other" in err) == (2, True)
