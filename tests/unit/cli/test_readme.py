@@ -1,13 +1,15 @@
-"""The screen of output in README.md is what the command prints; `make golden` puts the present one there."""
+"""README.md shows the screen that the command prints (`make golden` puts it there), and a plan that is not refused."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from launcher import plan_file
 from launcher.cli.plan_page import page
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
-from tests.plans import NOW, ROOT
+from tests.plans import EXAMPLES, NOW, ROOT
 
 README = ROOT / "README.md"
 PLAN = Path("examples/open/llama31-8b-sft.yaml")
@@ -27,3 +29,29 @@ def test_the_screen_in_the_readme_is_the_real_one(
         README.write_text(f"{before}{OPENS}{shown}{CLOSES}{after}", encoding="utf-8", newline="\n")
         return
     assert screen == shown, "README.md shows an older screen: make golden"
+
+
+def test_the_plan_in_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = re.search(r"```yaml\n(.+?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert text is not None
+    path = tmp_path / "plan.yaml"
+    path.write_text(text[1], encoding="utf-8")
+    run = plan_file.load(path).run
+    # Whoever copies it stands where README.md lies.
+    assert (ROOT / run.workdir / run.command[-1]).is_file()
+    monkeypatch.chdir(tmp_path)
+    gate = price(path, NOW, PriceOptions(max_price_age=3650)).quote(1).gate
+    assert gate.allowed, gate.reason
+
+
+OPEN_OR_UNPRICED = {"serve/eks.yaml": 5, "hyperpod/trn2-on-demand.yaml": 4}
+"""The cheapest of one is a commitment that nobody has bought; of the other AWS has published no price."""
+
+
+@pytest.mark.parametrize(
+    "path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: path.relative_to(EXAMPLES).as_posix()
+)
+def test_no_example_is_refused_by_its_own_budget(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    gate = price(path, NOW, PriceOptions(max_price_age=3650)).quote(1).gate
+    assert gate.exit_code == OPEN_OR_UNPRICED.get(path.relative_to(EXAMPLES).as_posix(), 0), gate.reason
