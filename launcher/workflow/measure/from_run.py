@@ -236,10 +236,13 @@ def _revision(folder: RunFolder) -> str | None:
 
 
 def _waits(ran: Sequence[Attempt]) -> Iterator[float]:
-    """Seconds from the end of each attempt whose machines went to the begin of the next."""
+    """Seconds from the end of each attempt whose machines went to the begin of the next.
+
+    Of one that left no word, nobody knows when it ended.
+    """
     gone = interrupted(ran)
     for before, after in pairwise(ran):
-        if before in gone and before.ended_at is not None:
+        if before in gone and before.ended_by is not None and before.ended_at is not None:
             yield max(0.0, (after.started_at - before.ended_at).total_seconds())
 
 

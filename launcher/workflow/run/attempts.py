@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from launcher.model.errors import UnreadableInputError
+from launcher.model.job import Attempt as ScheduledAttempt
 from launcher.model.report import Attempt
 from launcher.records.shape import hold, moment
 
@@ -78,16 +80,27 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
     """The attempts that the events tell of, in order.
 
     The agent's `attempt-started`, `restored` and ending events make an attempt; `attempt-progress`, which the launcher
-    adds while it follows, gives the last step.
+    adds while it follows, gives the last step. One that left no word of its end, since its machine was gone at once,
+    ended at the latest when the next one began: its hours were paid for.
     """
     found: list[_Numbered] = []
     for event in events:
         kind = event.get("event")
         if kind == "attempt-started":
+            if found and found[-1].attempt.ended_at is None:
+                found[-1] = replace(found[-1], attempt=replace(found[-1].attempt, ended_at=moment(event["time"])))
             found.append(_Numbered(number=int(event["attempt"]), attempt=_begun(event)))
         elif found and event.get("attempt") == found[-1].number:
             found[-1] = replace(found[-1], attempt=_updated(found[-1].attempt, event))
     return tuple(each.attempt for each in found)
+
+
+def closed(ran: tuple[Attempt, ...], last: ScheduledAttempt | None) -> tuple[Attempt, ...]:
+    """The attempts of a job that is over; where the last left no word of its end, its scheduler says when that was."""
+    if not ran or ran[-1].ended_at is not None or last is None or last.ended_at is None:
+        return ran
+    ended_at = max(ran[-1].started_at, last.ended_at.astimezone(UTC))
+    return (*ran[:-1], replace(ran[-1], ended_at=ended_at))
 
 
 def interrupted(ran: Sequence[Attempt]) -> tuple[Attempt, ...]:

@@ -20,7 +20,7 @@ from launcher.submit.jobs import GoneError
 from launcher.workflow.ledger.shared import share
 from launcher.workflow.measure.keep import keep_measurement
 from launcher.workflow.measure.tail import learn_tails
-from launcher.workflow.run.attempts import attempts, read_events
+from launcher.workflow.run.attempts import attempts, closed, read_events
 from launcher.workflow.run.follow import FIRST_LINE
 from launcher.workflow.run.meter import meter_of
 from launcher.workflow.run.reach import reached
@@ -153,6 +153,8 @@ def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFact
     stopped = budget_stop(read_events(place / EVENTS)) if facts is None or facts.state.final else None
     status = STOPPED if stopped is not None else status
     found = _with_job(_left(name, folder), folder)
+    if facts is not None and facts.state.final:
+        found = replace(found, attempts=closed(found.attempts, facts.attempt))
     found = replace(found, status=status, submission=submission, facts=facts)
     if found.report is not None:
         of_report = RunStatus(status) if status in set(RunStatus) else RunStatus.RUNNING

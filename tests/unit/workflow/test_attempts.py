@@ -1,8 +1,11 @@
 """Attempts read from events."""
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
-from launcher.workflow.run.attempts import attempts, read_events
+from launcher.model.job import Attempt as ScheduledAttempt
+from launcher.workflow.run.attempts import attempts, closed, read_events
 
 EVENTS = [
     {"time": "2026-11-20T12:00:00.000Z", "event": "attempt-started", "attempt": 1},
@@ -31,6 +34,28 @@ def test_an_interrupted_and_a_running_attempt() -> None:
     )
     assert first.hours == 120 / 3600
     assert (second.resumed_from_step, second.ended_at, second.ended_by) == (97, None, None)
+
+
+def test_an_attempt_without_a_word_of_its_end_was_paid_until_the_next_began() -> None:
+    first, second = attempts([EVENTS[0], EVENTS[2], EVENTS[-2]])
+    assert (first.ended_by, first.exit_code, first.hours) == (None, None, 3 / 60)
+    assert second.ended_at is None
+
+
+def test_the_last_one_without_a_word_ended_when_its_scheduler_says() -> None:
+    ran = attempts(EVENTS)
+    known = ScheduledAttempt(
+        number=2,
+        started_at=ran[1].started_at,
+        ended_at=ran[1].started_at + timedelta(hours=2),
+        exit_code=None,
+        signal=9,
+        nodes=("n1",),
+    )
+    assert [each.hours for each in closed(ran, known)] == [120 / 3600, 2.0]
+    assert closed(ran[:1], known) == ran[:1], "its agent has said when"
+    assert closed(ran, replace(known, ended_at=None)) == closed(ran, None) == ran
+    assert closed((), known) == ()
 
 
 def test_no_events_are_no_attempts() -> None:

@@ -172,6 +172,15 @@ class TestFromRun:
         assert found.running_h == pytest.approx(6 + 2 + 2.5)
         assert (found.region, found.purchase_option) == ("us-east-2", "on-demand")
 
+    def test_an_attempt_that_left_no_word_counts_its_hours_and_says_nothing_of_a_restart(self, run):
+        folder = run(lines(100_000))
+        begun = {"time": "2026-11-20T18:05:00Z", "event": "attempt-started", "attempt": 2}
+        events = [*EVENTS[:2], begun, {**EVENTS[-1], "attempt": 2}]
+        folder.events.write_text("".join(json.dumps(each) + "\n" for each in events))
+        found = measurement_of("tiny", folder, CATALOG)
+        assert (found.interruptions, found.restarts, found.restart_s) == (1, 0, None)
+        assert found.running_h == pytest.approx(11)
+
 
 class TestFigures:
     def test_a_steps_spread_the_memory_and_the_seconds_before_the_first_steps(self, run):
