@@ -16,7 +16,7 @@ from launcher.catalog.bill import EVERYWHERE, newer_rows, price_item
 from launcher.catalog.market import InterruptionBand, SpotRange, band_of
 from launcher.catalog.selection import FOREVER, PRICING, price_of
 from launcher.catalog.selector import SAGEMAKER, Key, OfferingClass, RowSelector, usd_of
-from launcher.catalog.store import Row, Store
+from launcher.catalog.store import BandRow, Row, Store
 from launcher.model.enums import Market, Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.model_spec import ModelSpec
@@ -40,6 +40,7 @@ class Catalog:
         self._dearest: dict[str, Price | None] = {}
         self._zones: dict[str, Mapping[str, str]] = {}
         self._bands: dict[tuple[str, str], InterruptionBand | None] = {}
+        self._of_rows: dict[BandRow, InterruptionBand] = {}
         self._machines: dict[tuple[str, str], Price | Unpriced] = {}
 
     def at(self, day: date | None) -> "Catalog":
@@ -235,7 +236,10 @@ class Catalog:
         if place not in self._bands:
             rows = [row for row in self.store.bands(place) if row.as_of <= self.until]
             newest = max(reversed(rows), key=lambda row: row.as_of, default=None)
-            self._bands[place] = None if newest is None else band_of(newest, self.store)
+            # Most places share their row's words with others.
+            if newest is not None and newest not in self._of_rows:
+                self._of_rows[newest] = band_of(newest, self.store)
+            self._bands[place] = None if newest is None else self._of_rows[newest]
         return self._bands[place]
 
     def reserved(

@@ -16,6 +16,7 @@ from launcher.model.money import Price
 FOREVER = "9999-12-31"
 """A limit that no row is newer than."""
 
+LISTED = Basis.LISTED.value
 PRICING = frozenset((Basis.LISTED.value, Basis.DERIVED.value))
 """What may price a candidate."""
 _BASIS = {member.value: member for member in Basis}
@@ -51,15 +52,11 @@ def newest(
 
     `usd` gives the row's price as text, empty where the row has none; `bases` are the values of Basis that may price.
     """
-    best: AnyRow | None = None
-    rank: tuple[str, bool, float] = ("", False, 0.0)
-    for row in rows:
-        text = usd(row)
-        if text and row.basis in bases and row.as_of <= until:
-            this = (row.as_of, row.basis == Basis.LISTED.value, float(text))
-            if best is None or this > rank:
-                best, rank = row, this
-    return best
+    able = [row for row in rows if row.basis in bases and row.as_of <= until and usd(row)]
+    if not able[1:]:
+        return able[0] if able else None
+    # The first of equals.
+    return max(able, key=lambda row: (row.as_of, row.basis == LISTED, float(usd(row))))
 
 
 def unverified(rows: Iterable[AnyRow], usd: Callable[[AnyRow], str], until: str) -> AnyRow | None:

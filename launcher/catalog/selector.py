@@ -162,9 +162,15 @@ class RowSelector:
         equal = _EQUAL.get(key.detail)
         if equal is None:
             return []
-        alike = self._terms(Key(RESERVED, key.name, key.region, key.zone, equal, key.term_years, key.payment))
-        why = f"assumed equal to the {equal} Reserved Instance"
-        return [_derived(row, why) for row in alike if row.basis in PRICING]
+        alike = self.store.reserved.get((key.name, key.region, equal, str(key.term_years)))
+        if not alike:
+            return []
+        rate, why = _RATES[key.payment], f"assumed equal to the {equal} Reserved Instance"
+        return [
+            Row("", rate(row), row.as_of, DERIVED, row.source, f"{row.note}; {why}" if row.note else why)
+            for row in alike
+            if row.basis in PRICING
+        ]
 
 
 def zoned_rows(store: Store, kind: str) -> Zoned:

@@ -1,7 +1,7 @@
 """How many private addresses a cluster takes, and how a VPC's range is cut for them."""
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 
 from launcher.model.enums import EfaLayout
@@ -141,9 +141,19 @@ def address_findings(request: PlanRequest, place: Place, instances: Mapping[str,
     network = request.network
     if network.vpc_id is not None:
         return ()
+    subnet, have = _room(network)
+    return too_few_addresses(request, place, instances, subnet=subnet, have=have)
+
+
+@lru_cache(maxsize=8)
+def _room(network: NetworkRequest) -> tuple[str, int]:
+    """The private subnet of a cluster in a new network and the addresses that are free in it, for all places the same.
+
+    Raises:
+        ImpossibleError: the range cannot be cut.
+    """
     private = new_subnet(network)
-    have = private.num_addresses - AWS_RESERVED
-    return too_few_addresses(request, place, instances, subnet=str(private), have=have)
+    return str(private), private.num_addresses - AWS_RESERVED
 
 
 def too_few_addresses(

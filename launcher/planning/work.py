@@ -79,8 +79,11 @@ class Estimator:
         key = (facts.accelerator, facts.accelerators, nodes)
         if key not in self._alike:
             self._alike[key] = self._computed(facts, nodes, train, train.tokens_b * TOKENS_PER_B)
+        found = self._alike[key]
+        if found.instance_type == facts.name and not self.measured:
+            return found
         return replace(
-            self._alike[key],
+            found,
             instance_type=facts.name,
             boot=learned_boot(facts.name, self.measured),
             restart=learned_restart(facts.name, self.measured),
@@ -242,7 +245,8 @@ class Estimator:
 
 def _bounded(hours: Range) -> Range:
     """Hours whose slow estimate ends where every job does; a middle one past that makes the job a misfit."""
-    return replace(hours, high=max(hours.mid, min(hours.high, LONGEST_H)))
+    high = max(hours.mid, min(hours.high, LONGEST_H))
+    return hours if high == hours.high else replace(hours, high=high)
 
 
 def _misfit(shape: TrainingShape, hours: float) -> str | None:

@@ -59,11 +59,22 @@ class PricingContext:
             self._hazards[key] = self._hazard(place)
         return self._hazards[key]
 
+    def node_rate(self, instance_type: str, region: str) -> float:
+        """The middle of what is known of interruptions per node-hour: a job is charged alike wherever it is the same."""
+        own = self.request.purchase.interruptions_per_node_hour
+        if own is not None:
+            return own
+        band = self.catalog.interruption_band(instance_type, region)
+        seen = self._seen(instance_type, region, band)
+        return assumed_rates(band)[1] if seen is None else seen.mid
+
     def _hazard(self, place: Place) -> Hazard:
         """The same, worked out once for a region: the advisor's band is one's."""
         band = self.catalog.interruption_band(place.instance_type, place.region)
         own = self.request.purchase.interruptions_per_node_hour
-        return hazard(place.nodes, band, own, None if own is not None else self._seen(place, band))
+        return hazard(
+            place.nodes, band, own, None if own is not None else self._seen(place.instance_type, place.region, band)
+        )
 
     def tail(self, place: Place) -> Learned | None:
         """How long idle nodes stay by one's own runs, worked out once for each kind of cluster."""
@@ -75,12 +86,12 @@ class PricingContext:
             self._tails[key] = None if assumed_h is None else learned_tail(key[0].value, assumed_h, self.measured)
         return self._tails[key]
 
-    def _seen(self, place: Place, band: InterruptionBand | None) -> Learned | None:
+    def _seen(self, instance_type: str, region: str, band: InterruptionBand | None) -> Learned | None:
         """What the runs on a type say of it in a region, worked out once."""
         if not self.measured:
             return None
-        key = (place.instance_type, place.region)
+        key = (instance_type, region)
         if key not in self._rates:
-            found = counts(place.instance_type, place.region, self.measured, 1 - SHARED)
+            found = counts(instance_type, region, self.measured, 1 - SHARED)
             self._rates[key] = learned_rate(*assumed_rates(band), found)
         return self._rates[key]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
+from functools import cached_property
 from typing import NamedTuple
 
 from launcher.model.money import CostComponent, Price, Unpriced
@@ -26,10 +27,14 @@ class Rest:
         self._dates: dict[tuple[bool, ...], tuple[tuple[date, str], ...]] = {}
         self._unpriced = tuple(each for each in lines if isinstance(each.price, Unpriced))
         self._floor = _Floor(lines)
-        self._near = self._floor if not self._unpriced else _Floor(self._priced)
         self._totals: dict[JobSize, Decimal] = {}
         self._missing: dict[JobSize, Decimal] = {}
         self._summaries: dict[JobSize, RestSummary] = {}
+
+    @cached_property
+    def _near(self) -> "_Floor":
+        """What the priced lines alone are ranked at; few ask."""
+        return self._floor if not self._unpriced else _Floor(self._priced)
 
     def total_usd(self, size: JobSize) -> Decimal:
         """What the priced lines come to."""

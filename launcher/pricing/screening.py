@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heapify, heappop, heappush, merge
-from typing import NamedTuple
+from functools import partial
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple, TypeAlias
 
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import PurchaseOption
@@ -51,6 +52,10 @@ class _Size(NamedTuple):
     interval_s: float | None
 
 
+_Start: TypeAlias = tuple[Row, Callable[[], Iterator[Row]]]
+"""What the rows of a location are not below, and what makes them."""
+
+
 class _Sizes:
     """The numbers of nodes of a group, the best first; one is worked out when nothing that waits can be better."""
 
@@ -65,10 +70,13 @@ class _Sizes:
         self._waiting = [(each, False) for each in waiting]
         self._whole = whole
         heapify(self._waiting)
+        self.least = self._waiting[0][0]
+        """What none of them is below, whatever the interruptions are."""
 
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self._found) or self._find()
+    @property
+    def first(self) -> _Size | None:
+        """The best; None where there is none."""
+        return self._found[0] if self._found or self._find() else None
 
     def __iter__(self) -> Iterator[_Size]:
         """All of them, as far as somebody asks."""
@@ -103,13 +111,14 @@ def best_candidates(
     total.
     """
     named, every = context.request.target.kind is not None, tuple(groups)
-    rows: dict[tuple[str, str, str], list[Iterator[Row]]] = {}
+    rows: dict[tuple[str, str, str], list[_Start]] = {}
     book = RateBook(context.request, context.catalog)
     moved = _Transfers(context)
     for number, group in enumerate(every):
-        found = list(_rows(number, group, estimator, book, moved))
+        found = list(_starts(number, group, estimator, book, moved))
         if not found:
-            found = [iter(sorted(_unpriced(number, group, estimator, context))[:1])]
+            least = min(_unpriced(number, group, estimator, context))
+            found = [(least, partial(iter, (least,)))]
         key = (group.target if named else "", group.instance_type, group.option)
         rows.setdefault(key, []).extend(found)
     discounted = 1 - context.request.purchase.discount_percent / 100
@@ -121,7 +130,7 @@ def best_candidates(
     def place_of(row: Row) -> Place:
         return every[row.group].place(row.location, row.nodes, row.term)
 
-    return [_best(_by_least(merge(*found), place_of, rest, discounted), candidate_of) for found in rows.values()]
+    return [_best(_by_least(_merged(found), place_of, rest, discounted), candidate_of) for found in rows.values()]
 
 
 def _best(places: Iterable[tuple[float, Row, Place]], candidate_of: Callable[[Place], AnyCandidate]) -> AnyCandidate:
@@ -202,24 +211,56 @@ class _Transfers(dict[str, float]):
         return found
 
 
-def _rows(
+def _merged(starts: list[_Start]) -> Iterator[Row]:
+    """The rows of all starts in their order; one is opened when its first row could be the next."""
+    waiting: list[tuple[Row, int, Iterator[Row] | None]] = [(row, each, None) for each, (row, _) in enumerate(starts)]
+    heapify(waiting)
+    while waiting:
+        row, number, rows = heappop(waiting)
+        if rows is None:
+            rows = starts[number][1]()
+        else:
+            yield row
+        following = next(rows, None)
+        if following is not None:
+            heappush(waiting, (following, number, rows))
+
+
+def _starts(
     number: int, group: CandidateGroup, estimator: Estimator, book: RateBook, moved: _Transfers
-) -> Iterator[Iterator[Row]]:
+) -> Iterator[_Start]:
     """The places of a group that have a rate: of each location and term its numbers of nodes, the best first.
 
-    What is dearer than the best is not even written down: a row is made when it is asked for.
+    What is dearer than the best is not even written down: a row is made when it is asked for. Only spot depends on
+    where it is (the advisor's band is a region's), and a commitment on its years.
     """
-    context = moved.context
+    context, spot = moved.context, group.option is PurchaseOption.SPOT
     known: dict[tuple[float, int | None], _Sizes] = {}
-    for location, term, rate in book.rates(group):
-        region, zone = group.locations[location]
-        # Only spot depends on where it is (the advisor's band is a region's), and a commitment on its years.
-        hazard = context.hazard(group.place(location, 1, 0)).mid if group.option is PurchaseOption.SPOT else 0.0
-        key = (hazard, group.terms[term][1])
+    firsts: dict[int | None, _Size | None] = {}
+
+    def sizes(location: int, term: int) -> _Sizes:
+        rate_h = context.node_rate(group.instance_type, group.locations[location][0]) if spot else 0.0
+        key = (rate_h, group.terms[term][1])
         if key not in known:
             known[key] = _sizes(group, location, term, estimator, context)
-        if known[key]:
-            yield _by_size(known[key], rate, moved[region], (region, zone or "", number, location), term)
+        return known[key]
+
+    def opened(location: int, term: int, rate: float) -> Iterator[Row]:
+        region, zone = group.locations[location]
+        return _by_size(sizes(location, term), rate, moved[region], (region, zone or "", number, location), term)
+
+    for location, term, rate in book.rates(group):
+        years = group.terms[term][1]
+        if years not in firsts:
+            of_years = sizes(location, term)
+            firsts[years] = of_years.least if spot else of_years.first
+        first, region = firsts[years], group.locations[location][0]
+        if first is not None:
+            usd = rate * first.instance_hours + moved[region]
+            yield (
+                Row(first.late, False, usd, 0.0, 0.0, "", "", number, location, 0, term, None),  # noqa: FBT003 - a field
+                partial(opened, location, term, rate),
+            )
 
 
 def _by_size(
