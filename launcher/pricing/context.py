@@ -60,7 +60,7 @@ class PricingContext:
         return self._hazards[key]
 
     def node_rate(self, instance_type: str, region: str) -> float:
-        """The middle of what is known of interruptions per node-hour: a job is charged alike wherever it is the same."""
+        """The middle of what is known of interruptions per node-hour: where it is the same, a job is charged alike."""
         own = self.request.purchase.interruptions_per_node_hour
         if own is not None:
             return own
