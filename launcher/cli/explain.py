@@ -28,7 +28,7 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
         price = quoted.price
         value = f"price of one {'hour of the month' if hosted else 'instance-hour'}: ${words.exact(price.usd)}"
         note = (price.note,) if price.note else ()
-        lines += _block(value, note, f"{price.source}, {price.basis.value}, {price.as_of}", width)
+        lines += _block(value, note, words.origin(price.source, price.basis.value, price.as_of), width)
     spread = f"{words.hours(hours.low)} to {words.hours(hours.high)}"
     if quoted.serving is None:
         lines += _block(f"hours of the job: {words.hours(hours.mid)} ({spread})", _hours(quoted), "", width)
@@ -36,7 +36,7 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
         cost = f"${line.usd:f}" if line.usd is not None else f"unpriced: {line.unpriced}"
         unit = line.unit_price_usd
         step = f"{line.quantity:.6g} {line.unit} x ${words.exact(unit)}" if unit is not None else ""
-        source = f"{line.source}, {line.basis.value}, {line.as_of}" if line.basis else ""
+        source = words.origin(line.source, line.basis.value, line.as_of) if line.basis else ""
         lines += _block(f"{line.name}: {cost}", (step,) if step else (), source, width)
     if quoted.usd is not None:
         low, mid, high = (words.dollars(each) for each in (quoted.usd.low, quoted.usd.mid, quoted.usd.high))

@@ -166,7 +166,7 @@ def _price(quoted: Quote, today: date, width: int) -> list[str]:
         return []
     price = quoted.price
     note = f"; {price.note}" if price.note else ""
-    origin = f"{price.source}, {price.basis.value}, {price.as_of}, {words.age(price.as_of, today)}{note}"
+    origin = f"{words.origin(price.source, price.basis.value, price.as_of)}, {words.age(price.as_of, today)}{note}"
     bedrock = quoted.plan.place.option is PurchaseOption.BEDROCK
     what = "tokens" if bedrock else f"${words.exact(price.usd)} an instance-hour"
     return wrapped(f"  {what}: {origin}", width)

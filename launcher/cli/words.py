@@ -83,6 +83,15 @@ def region_code(region: str) -> str:
     return area + "".join(pieces.get(each, each[:1]) for each in middle) + number
 
 
+def origin(source: str, basis: str, as_of: date | None) -> str:
+    """Where a number is from, how it was come by, and of which day.
+
+    >>> origin("AWS Price List", "listed", date(2026, 7, 20)), origin("user", "user", date(2026, 7, 20))
+    ('AWS Price List, listed, 2026-07-20', 'user, 2026-07-20')
+    """
+    return f"{source}, {as_of}" if source == basis else f"{source}, {basis}, {as_of}"
+
+
 def age(as_of: date, today: date) -> str:
     """How long ago something was read.
 

@@ -64,8 +64,8 @@ def _override(place: Place, request: PlanRequest, today: date) -> Price | None:
     overrides = request.purchase.price_overrides
     for name in override_names(place) if overrides else ():
         if name in overrides:
-            source = f"user (purchase.price_overrides {name})"
-            return Price(usd=overrides[name], source=source, basis=Basis.USER, as_of=today)
+            note = f"purchase.price_overrides {name}"
+            return Price(usd=overrides[name], source=Basis.USER.value, basis=Basis.USER, as_of=today, note=note)
     return None
 
 

@@ -132,9 +132,9 @@ def _with_fee(found: Offer, place: Place, cost: Charge, context: PricingContext)
     if own is None or own.fee_usd is None or cost.instance_hours <= 0:
         return found
     rate = own.fee_usd / Decimal(repr(cost.instance_hours))
-    note = f"${own.fee_usd:f} over {cost.instance_hours:g} instance-hours"
     what = "training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "reservation"
-    source = f"user (purchase.{what}.fee_usd)"
+    note = f"purchase.{what}.fee_usd: ${own.fee_usd:f} over {cost.instance_hours:g} instance-hours"
+    source = Basis.USER.value
     return found._replace(price=Price(usd=rate, source=source, basis=Basis.USER, as_of=context.rules.today, note=note))
 
 

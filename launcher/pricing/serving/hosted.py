@@ -168,14 +168,18 @@ def _provisioned(choices: ServingChoices, context: PricingContext, region: str, 
     if own is None:
         price = Unpriced(reason="AWS publishes no price of provisioned throughput: bedrock.provisioned_usd_per_hour")
     else:
-        source = "user (workload.serve.bedrock.provisioned_usd_per_hour)"
-        price = Price(usd=own, source=source, basis=Basis.USER, as_of=context.rules.today)
+        note = "workload.serve.bedrock.provisioned_usd_per_hour"
+        price = Price(usd=own, source=Basis.USER.value, basis=Basis.USER, as_of=context.rules.today, note=note)
     hours = wanted.provisioned_units * HOURS_PER_MONTH
     name = f"{model_id} provisioned, {wanted.provisioned_units} units"
     whole = price
     if isinstance(price, Price):
         whole = Price(
-            usd=price.usd * wanted.provisioned_units, source=price.source, basis=price.basis, as_of=price.as_of
+            usd=price.usd * wanted.provisioned_units,
+            source=price.source,
+            basis=price.basis,
+            as_of=price.as_of,
+            note=price.note,
         )
     return Hosted(
         place=_place(region),

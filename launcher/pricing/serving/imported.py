@@ -59,7 +59,8 @@ def imported(
         component("imported model kept", "storage", "unit-month", units, stored),
     )
     usd = sum((each.usd for each in lines if each.usd is not None), Decimal(0)) / Decimal(repr(HOURS_PER_MONTH))
-    note = f"${rate.usd:f} a unit and minute, {copies} × {units} units while there are requests"
+    key = f"{rate.note}: " if rate.note else ""
+    note = f"{key}${rate.usd:f} a unit and minute, {copies} × {units} units while there are requests"
     whole = Price(
         usd=usd.quantize(Decimal("0.000001")), source=rate.source, basis=rate.basis, as_of=rate.as_of, note=note
     )
@@ -76,8 +77,8 @@ def _rate(
     if units is None:
         return Unpriced(reason=f"AWS names the units of a copy at its import: {PATH}.import_units")
     if wanted.import_usd_per_unit_minute is not None:
-        source = f"user ({PATH}.import_usd_per_unit_minute)"
-        return Price(usd=wanted.import_usd_per_unit_minute, source=source, basis=Basis.USER, as_of=context.rules.today)
+        note, own = f"{PATH}.import_usd_per_unit_minute", wanted.import_usd_per_unit_minute
+        return Price(usd=own, source=Basis.USER.value, basis=Basis.USER, as_of=context.rules.today, note=note)
     known = catalog.import_price(region)
     if known is None:
         return Unpriced(reason=f"no price of an import in {region} is known: {PATH}.import_usd_per_unit_minute")

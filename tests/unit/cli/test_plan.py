@@ -174,6 +174,21 @@ def check_candidate(each: dict) -> None:
         }
 
 
+def test_a_price_of_ones_own_has_the_user_for_its_source(plan):
+    found = plan(
+        HOURS.replace("{credits", "{option: on-demand, price_overrides: {p5.48xlarge/on-demand: '18.10'}, credits")
+    )
+    price = document(found)["candidates"][0]["price"]
+    assert (price["source"], price["basis"], price["usd_per_hour"]) == ("user", "user", "18.1")
+    assert price["note"] == "purchase.price_overrides p5.48xlarge/on-demand"
+    bill = quote_document(found.quote(1), 1, found.catalog.instance_types)["components"]
+    assert {line["source"] for line in bill if line["group"] == "compute"} == {"user"}
+    shown = " ".join(" ".join(quote_page(found.quote(1), 1, 120, found)).split())
+    assert (
+        "$18.10 an instance-hour: user, 2026-11-20, of today; purchase.price_overrides p5.48xlarge/on-demand" in shown
+    )
+
+
 def test_the_best_row_of_each_type_and_option_is_there_priced_or_not(plan):
     found = document(plan(SOME))["candidates"]
     keys = [(each["instance_type"], each["purchase_option"]) for each in found]
