@@ -33,7 +33,7 @@ class SlipwayCallback(TrainerCallback):
         signal.signal(signal.SIGUSR1, self._ask)
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Say what this runs on."""
+        """Say what this runs on; degrees of parallelism are left out, since what plugs into the Trainer sets them."""
         if state.is_world_process_zero:
             versions = {"transformers": transformers.__version__, "torch": str(torch.__version__)}
             _append({"software": {"python": platform.python_version(), **versions}})
@@ -64,6 +64,8 @@ class SlipwayCallback(TrainerCallback):
             line["seconds"] = round(time.monotonic() - self._began, 3)
             if state.num_input_tokens_seen:  # counted with include_num_input_tokens_seen
                 line["tokens"] = state.num_input_tokens_seen
+            if torch.cuda.is_available():
+                line["memory_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
             _append(line)
 
     def _ask(self, _number: int, _frame: FrameType | None) -> None:
