@@ -15,6 +15,10 @@ class KeptKind(StrEnum):
     CLUSTER = "cluster"
     NAMESPACE = "namespace"
     REQUESTS = "requests"
+    LOAD_BALANCER = "load-balancer"
+    VOLUME = "volume"
+    INTERFACE = "network-interface"
+    GROUP = "security-group"
 
 
 @record
@@ -31,6 +35,17 @@ class Kept:
     gib: float | None = None
     usd_per_month: Decimal | None = None
     unpriced: str | None = None
+
+
+@record
+class Made:
+    """A thing that a cluster has made: its id or name, the command that deletes it, and a volume's type and GiB."""
+
+    kind: KeptKind
+    name: str
+    command: str
+    volume_type: str | None = None
+    gib: float | None = None
 
 
 @record

@@ -74,11 +74,12 @@ class Account:
             Tags=[] if cluster is None else [{"Key": "slipway:cluster", "Value": cluster}],
         )
 
-    def cluster(self, name, *, objects=0):
+    def cluster(self, name, *, objects=0, pods=False):
         """A cluster of three stacks with as many kibibytes in its checkpoint bucket; the bucket."""
         self.make(f"slipway-{name}-network", NETWORK, cluster=name)
         self.make(f"slipway-{name}-checkpoints", STORE, protected=True, cluster=name)
-        self.make(f"slipway-{name}-training", TRAINING, cluster=name)
+        outputs = {**TRAINING["Outputs"], **({"AccessRoleArn": {"Value": "arn:aws:iam::1:role/a"}} if pods else {})}
+        self.make(f"slipway-{name}-training", {**TRAINING, "Outputs": outputs}, cluster=name)
         (stack,) = self.client("cloudformation").describe_stacks(StackName=f"slipway-{name}-checkpoints")["Stacks"]
         bucket = stack["Outputs"][0]["OutputValue"]
         for number in range(objects):
@@ -113,6 +114,40 @@ def down(account, tmp_path, monkeypatch, slipway):
 
 def kept(out):
     return {each["kind"]: each for each in json.loads(out)["kept"]}
+
+
+class TestWhatAKubernetesClusterMade:
+    """Its objects' load balancers and volumes are in no stack, and who would remove them goes with it."""
+
+    def make(self, account, name):
+        """What a claim of a pod has made."""
+        volume = {"AvailabilityZone": f"{REGION}a", "Size": 40, "VolumeType": "gp3"}
+        owned = [{"Key": f"kubernetes.io/cluster/slipway-{name}", "Value": "owned"}]
+        tags = [{"ResourceType": "volume", "Tags": owned}]
+        return account.client("ec2").create_volume(**volume, TagSpecifications=tags)["VolumeId"]
+
+    def test_it_is_said_before_and_after_with_its_price_and_its_end(self, account, down):
+        account.cluster("pods", pods=True)
+        volume = self.make(account, "pods")
+
+        shown, done = down("pods", "--dry-run", "--json"), down("pods", "--yes", "--json")
+
+        for code, out, err in (shown, done):
+            assert code == 0, err
+            found = kept(out)["volume"]
+            assert (found["name"], found["gib"]) == (volume, 40.0)
+            assert float(found["usd_per_month"]) > 0
+            assert found["reason"].endswith(f"aws ec2 delete-volume --volume-id {volume} --region {REGION}")
+        assert {each["VolumeId"] for each in account.client("ec2").describe_volumes()["Volumes"]} >= {volume}
+
+    def test_of_a_cluster_without_pods_nobody_asks(self, account, down):
+        account.cluster("slurm")
+        self.make(account, "slurm")
+
+        code, out, err = down("slurm", "--yes", "--json")
+
+        assert code == 0, err
+        assert "volume" not in kept(out)
 
 
 class TestWhatGoes:

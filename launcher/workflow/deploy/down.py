@@ -44,7 +44,8 @@ class Survey:
     """What of a cluster is there, before anything is done.
 
     `going` are the stacks to remove, in order. `buckets` is what the checkpoint stack made; they go too when `erase`
-    says so. `kept` is what others use or the plan only named; `provider_log` the provider's log group.
+    says so. `kept` is what others use or the plan only named; `provider_log` the provider's log group. `pods`: it
+    is, or may have been, a Kubernetes cluster, whose objects can have made things that are in no stack.
     """
 
     subject: Subject
@@ -54,6 +55,7 @@ class Survey:
     kept: tuple[Kept, ...]
     provider_log: str | None
     removal: Removal
+    pods: bool = False
 
 
 def subject(text: str, region: str | None, root: Path, environment: Mapping[str, str]) -> Subject:
@@ -130,6 +132,8 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
         erase=erase,
         kept=tuple(kept),
         provider_log=leftovers.provider_log(session, training),
+        # Of one whose own stack is gone already, nothing says what it was.
+        pods=network is not None if training is None else "AccessRoleArn" in training.outputs,
         removal=Removal(
             cluster=asked.cluster,
             region=asked.region,
@@ -213,9 +217,11 @@ def _staying(found: Survey, session: Session, catalog: Catalog) -> tuple[Kept, .
     """Everything that stays, with its size and price as they are now."""
     asked = found.subject
     names = () if found.erase else found.buckets
+    made = leftovers.made_in_kubernetes(session, catalog, asked.region, asked.parallelcluster) if found.pods else ()
     return (
         *leftovers.kept_store(session, catalog, asked.region, names, asked.cluster),
         *found.kept,
+        *made,
         *leftovers.kept_logs(session, catalog, asked.region, asked.parallelcluster, found.provider_log),
     )
 

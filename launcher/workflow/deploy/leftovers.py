@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from launcher.aws import buckets, log_groups, stacks
+from launcher.aws.made_by_cluster import made_by_cluster
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.catalog.load import Catalog
@@ -122,6 +123,20 @@ def stranded_cluster(session: Session, region: str, cluster: str) -> Iterator[Ke
             reason=f"left behind by ParallelCluster's provider, and paid for: {command}",
             unpriced="its machines are not counted here",
         )
+
+
+def made_in_kubernetes(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Kept]:
+    """What a cluster's own objects have made in the account; deleted while it stands, they take it along."""
+    for each in made_by_cluster(session, cluster):
+        held = each.kind is KeptKind.VOLUME
+        why = "its data is nobody's to delete but yours" if held else "it holds the network, whose removal fails"
+        text = f"made by an object in the cluster: {why}; {each.command} --region {region}"
+        kept = Kept(kind=each.kind, name=each.name, reason=text, gib=each.gib)
+        if each.volume_type == "gp3":
+            kept = _priced(kept, catalog, region, "ebs.gp3-storage")
+        elif each.kind in (KeptKind.VOLUME, KeptKind.LOAD_BALANCER):
+            kept = replace(kept, unpriced="its price is not known here")
+        yield kept
 
 
 def _priced(stored: Kept, catalog: Catalog, region: str, item: str) -> Kept:

@@ -13,7 +13,12 @@ from launcher.rendering.policies import DOCTOR, PERSON, Account, render_policy
 from tests.infra.iam import ACCOUNT, actions
 
 AWS = Path(__file__).resolve().parents[3] / "launcher/aws"
-PREFIXES = {"service-quotas": "servicequotas", "sagemaker-runtime": "sagemaker"}
+PREFIXES = {
+    "elb": "elasticloadbalancing",
+    "elbv2": "elasticloadbalancing",
+    "service-quotas": "servicequotas",
+    "sagemaker-runtime": "sagemaker",
+}
 """IAM's name of a service, where it is not the API's."""
 S3 = {
     "CreateMultipartUpload": "PutObject",

@@ -1,0 +1,95 @@
+"""What a Kubernetes cluster has made in the account, against moto."""
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from launcher.aws.made_by_cluster import made_by_cluster
+from launcher.aws.session import Session
+from launcher.catalog.load import load
+from launcher.model.removal import KeptKind
+from launcher.workflow.deploy.leftovers import made_in_kubernetes
+
+REGION, OWN, OTHER = "us-east-2", "slipway-a", "slipway-b"
+KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+
+
+def tags(**pairs):
+    return [{"Key": key, "Value": value} for key, value in pairs.items()]
+
+
+@pytest.fixture
+def session():
+    with mock_aws():
+        yield Session(environment=KEYS, region=REGION)
+
+
+@pytest.fixture
+def client(session):
+    return lambda service: boto3.client(service, region_name=REGION, aws_access_key_id="x", aws_secret_access_key="x")
+
+
+@pytest.fixture
+def made(client):
+    """One of each kind for each of two clusters, and one of each that no cluster has made."""
+    ec2, elb, elbv2 = client("ec2"), client("elb"), client("elbv2")
+    subnet = ec2.describe_subnets()["Subnets"][0]
+    names = {}
+    for cluster in (OWN, OTHER, None):
+        owned = tags(**{f"kubernetes.io/cluster/{cluster}": "owned"} if cluster else {"Name": "mine"})
+        of_cni = tags(**{"cluster.k8s.amazonaws.com/name": cluster} if cluster else {"Name": "mine"})
+        of_controller = tags(**{"elbv2.k8s.aws/cluster": cluster} if cluster else {"Name": "mine"})
+
+        def given(kind, with_tags=owned):
+            return [{"ResourceType": kind, "Tags": with_tags}]
+
+        for number in range(12):  # more than are asked for their tags at once
+            listener = {"Protocol": "tcp", "LoadBalancerPort": 80, "InstancePort": 80}
+            elb.create_load_balancer(
+                LoadBalancerName=f"classic-{cluster}-{number}",
+                Listeners=[listener],
+                Tags=owned,
+                AvailabilityZones=[subnet["AvailabilityZone"]],
+            )
+        elbv2.create_load_balancer(
+            Name=f"k8s-{cluster}", Subnets=[subnet["SubnetId"]], Type="network", Tags=of_controller
+        )
+        zone = {"AvailabilityZone": subnet["AvailabilityZone"], "TagSpecifications": given("volume")}
+        names[cluster, KeptKind.VOLUME] = ec2.create_volume(Size=40, VolumeType="gp3", **zone)["VolumeId"]
+        ec2.create_volume(Size=7, VolumeType="io2", Iops=100, **zone)
+        interface = {"SubnetId": subnet["SubnetId"], "TagSpecifications": given("network-interface", of_cni)}
+        found = ec2.create_network_interface(**interface)["NetworkInterface"]
+        names[cluster, KeptKind.INTERFACE] = found["NetworkInterfaceId"]
+        for name in (f"k8s-elb-{cluster}", f"eks-cluster-sg-{cluster}"):
+            group = {"GroupName": name, "Description": "x", "VpcId": subnet["VpcId"]}
+            made = ec2.create_security_group(**group, TagSpecifications=given("security-group"))
+            names.setdefault((cluster, KeptKind.GROUP), made["GroupId"])
+    return names
+
+
+def test_what_is_its_own_is_found_with_the_command_that_deletes_it(session, made):
+    found = made_by_cluster(session, OWN)
+    balancers = [each for each in found if each.kind is KeptKind.LOAD_BALANCER]
+    assert len(balancers) == 13
+    assert all("slipway-a" in each.name and each.name.split("/")[-2:][0] in each.command for each in balancers)
+    assert {"aws elb", "aws elbv2"} == {each.command.split(" delete")[0] for each in balancers}
+    rest = {each.kind: each for each in reversed(found) if each.kind is not KeptKind.LOAD_BALANCER}
+    assert {kind: each.name for kind, each in rest.items()} == {
+        kind: name for (cluster, kind), name in made.items() if cluster == OWN
+    }
+    assert [each.gib for each in found if each.kind is KeptKind.VOLUME] == [40.0, 7.0]
+    assert [each.kind for each in found].count(KeptKind.GROUP) == 1, "EKS's own group goes with the cluster"
+    assert all(each.name in each.command for each in rest.values())
+
+
+def test_an_account_without_any_has_none(session):
+    assert made_by_cluster(session, OWN) == ()
+
+
+def test_down_says_what_it_costs_and_why_it_stays(session, made):
+    kept = list(made_in_kubernetes(session, load(), REGION, OWN))
+    dollars, unknown = [each for each in kept if each.kind is KeptKind.VOLUME]
+    assert dollars.usd_per_month == load().bill_item("ebs.gp3-storage", REGION).usd * 40
+    assert (unknown.usd_per_month, unknown.unpriced) == (None, "its price is not known here")
+    assert all(each.reason.endswith(f"--region {REGION}") for each in kept)
+    assert all("holds the network" in each.reason for each in kept if each.kind is not KeptKind.VOLUME)
