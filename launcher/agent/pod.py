@@ -15,7 +15,7 @@ from launcher.agent.node.notices import Notices
 from launcher.agent.node.placement import Placement, placement
 from launcher.agent.session import MARKED_NAME, Session
 from launcher.agent.store.board import StoreBoard
-from launcher.agent.store.journal import Journal, Tail
+from launcher.agent.store.journal import Journal
 from launcher.agent.store.objects import Store
 
 EVENTS, METRICS, LOG = "events.jsonl", "metrics.jsonl", "log.txt"
@@ -72,10 +72,10 @@ def _journal(
     log = LOG if place.part == 0 else f"log-part{place.part}.txt"
     journal = Journal(store, lambda text: _say(f"what this pod writes is not kept: {text}"))
     own = events_path(events, part=place.part)
-    journal.keep(events_path(Path(EVENTS), part=place.part).name, Tail(own))
+    journal.keep_file(events_path(Path(EVENTS), part=place.part).name, own)
     journal.keep(log, output.taken)
     if place.part == 0:
-        journal.keep(METRICS, Tail(metrics))
+        journal.keep_file(METRICS, metrics)
     _remember_marks(spec, store, events, journal)
     journal.start()
     return journal

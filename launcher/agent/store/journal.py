@@ -5,6 +5,7 @@ added, so that a reader asks for what is new. Two writers at once, of which one 
 cannot mix: of two objects at one offset the first stays, and the other writer goes on behind it.
 """
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -23,9 +24,13 @@ _CHUNK = 4_000_000
 
 @dataclass(slots=True, kw_only=True)
 class _Kept:
-    """One file: what reads its newest bytes, and how much of it is in the store, with all earlier lives' before it."""
+    """One file: what reads its newest bytes, and how much of it is in the store, with all earlier lives' before it.
+
+    `sent` is told how many of the bytes were taken.
+    """
 
     read: Callable[[], bytes]
+    sent: Callable[[int], None]
     offset: int | None = None
     pending: bytes = b""
 
@@ -66,9 +71,14 @@ class Journal(threading.Thread):
         self._lock = threading.Lock()
         self._troubled = False
 
-    def keep(self, name: str, read: Callable[[], bytes]) -> None:
-        """Keep what `read` gives, which is what has come since it was last called."""
-        self._files[name] = _Kept(read=read)
+    def keep(self, name: str, read: Callable[[], bytes], sent: Callable[[int], None] = lambda _: None) -> None:
+        """Keep what `read` gives: what has come since it was last called. `sent` is told how much of it is kept."""
+        self._files[name] = _Kept(read=read, sent=sent)
+
+    def keep_file(self, name: str, path: Path) -> None:
+        """Keep what a file gets."""
+        tail = Tail(path)
+        self.keep(name, tail, tail.sent)
 
     def run(self) -> None:
         """Look now and then, ever more seldom."""
@@ -112,15 +122,36 @@ class Journal(threading.Thread):
                 continue
             kept.offset += len(piece)
             kept.pending = kept.pending[len(piece) :]
+            kept.sent(len(piece))
 
 
 class Tail:
-    """The bytes that a file has got since the last call."""
+    """The bytes that a file has got since the last call.
+
+    An operator starts a container again in its pod, whose disk has the file still: beside it lies how much of it was
+    sent, so that nothing is sent twice and what the one before had no time for is sent now.
+    """
 
     def __init__(self, path: Path) -> None:
-        """From its beginning, or from where it is made."""
+        """From where an earlier process in this place has sent it, or from its beginning."""
         self._path = path
-        self._offset = 0
+        self._mark = path.with_name(f"{path.name}.sent")
+        self._sent = self._offset = self._marked()
+
+    def _marked(self) -> int:
+        try:
+            found = int(self._mark.read_text(encoding="utf-8"))
+            return found if 0 <= found <= self._path.stat().st_size else 0
+        except (OSError, ValueError):
+            return 0
+
+    def sent(self, count: int) -> None:
+        """So many of the bytes need not be sent again; where that cannot be written down they will be."""
+        self._sent += count
+        with contextlib.suppress(OSError):
+            fresh = self._mark.with_name(f"{self._mark.name}.new")
+            fresh.write_text(f"{self._sent}\n", encoding="utf-8")
+            fresh.replace(self._mark)
 
     def __call__(self) -> bytes:
         """What is new; nothing where there is no file."""

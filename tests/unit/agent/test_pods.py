@@ -133,6 +133,35 @@ def test_a_journal_goes_on_where_an_earlier_pod_ended(tmp_path):
     assert end_of(store.sizes("events.jsonl/")) == 20
 
 
+def test_a_container_that_is_started_again_in_its_pod_sends_nothing_twice_and_all_that_was_not_sent(tmp_path):
+    """The disk of its pod has the file still; a process that was killed left a line there that it had not sent."""
+    store, path = Memory(), tmp_path / "events"
+    for text in ("one\n", "two\n"):
+        with path.open("a") as file:
+            file.write(text)
+        journal = Journal(store, [].append)
+        journal.keep_file("events.jsonl", path)
+        assert journal.flush()
+        with path.open("a") as file:
+            file.write(f"unsent after {text}")
+    again = Journal(store, [].append)
+    again.keep_file("events.jsonl", path)
+    assert again.flush()
+    kept = b"".join(each.text for _, each in sorted(store.texts.items()))
+    assert kept == path.read_bytes() == b"one\nunsent after one\ntwo\nunsent after two\n"
+
+
+@pytest.mark.parametrize("mark", ["99", "-1", "nonsense", ""])
+def test_a_mark_that_does_not_fit_its_file_counts_for_nothing(tmp_path, mark):
+    (tmp_path / "events").write_text("one\n")
+    (tmp_path / "events.sent").write_text(mark)
+    store = Memory()
+    journal = Journal(store, [].append)
+    journal.keep_file("events.jsonl", tmp_path / "events")
+    assert journal.flush()
+    assert [each.text for each in store.texts.values()] == [b"one\n"]
+
+
 def test_sigterm_is_the_end_of_a_pod_and_a_cancel_elsewhere():
     before = {
         number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
