@@ -1,4 +1,4 @@
-"""Commands about jobs on an EKS cluster that exists, as from several terminals, and jobs that are disturbed.
+"""Commands about jobs on a Kubernetes cluster that exists, as from several terminals, and jobs that are disturbed.
 
 Each job ends with the checkpoint, bit for bit, of one that nothing disturbs.
 """
@@ -55,11 +55,16 @@ print(f"ends with {state.hex()}", flush=True)
 TEAM = {
     "slipway": 1,
     "name": "team",
-    "target": {"kind": "eks", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2},
     "purchase": {"option": "on-demand"},
     "network": {"api_cidrs": ["198.51.100.0/24"]},
 }
 """A cluster without a job."""
+QUEUE = {"queue": "hyperpod-ns-research-localqueue", "priority": "training-priority"}
+TARGETS = {
+    "eks": {"kind": "eks", "region": "us-east-2"},
+    "hyperpod-eks": {"kind": "hyperpod-eks", "region": "us-east-1", **QUEUE},
+}
+"""Where it is. On HyperPod its jobs wait in a team's queue, and an operator makes their pods."""
 
 
 def undisturbed(part):
@@ -102,14 +107,15 @@ class Launch:
 class Place:
     """A sandbox that stays with a cluster, and terminals there."""
 
-    def __init__(self, root, environment):
-        self.root, self.environment, self.launches = root, environment, []
-        self.region = TEAM["target"]["region"]
+    def __init__(self, kind, root, environment):
+        self.kind, self.root, self.environment, self.launches = kind, root, environment, []
+        self.target = {**TARGETS[kind], "instance_type": "p5.48xlarge", "nodes": 2}
+        self.region = self.target["region"]
         self.box = Sandbox.attached(staying.find(environment), region=self.region)
         self.work = root / "work"
         self.work.mkdir()
         (self.work / "train.py").write_text(TRAINER)
-        self.cluster, self.name = self._plan(TEAM), "slipway-team"
+        self.cluster, self.name = self._plan({**TEAM, "target": self.target}), "slipway-team"
         self.terminal("deploy", str(self.cluster), "--sandbox", "--yes")
 
     def _plan(self, document):
@@ -132,7 +138,7 @@ class Place:
 
     def job(self, name, nodes):
         """The plan of a job for the cluster."""
-        target = {**TEAM["target"], "nodes": nodes, "cluster": "team"}
+        target = {**self.target, "nodes": nodes, "cluster": "team"}
         train = {"model": {"params_b": 0.0002}, "method": "pretrain", "hours": 0.5}
         made = {
             "slipway": 1,
@@ -172,14 +178,14 @@ class Place:
         return core, namespace, {each.metadata.name: each.spec.node_name for each in found}
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
+@pytest.fixture(scope="module", params=TARGETS)
+def place(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("commands")
     environment = {**os.environ, "XDG_CACHE_HOME": str(root / "cache")}
     environment.pop("SLIPWAY_HYPERPOD_CHART", None)
     staying.start(environment, scheduler="local")
     try:
-        made = Place(root, environment)
+        made = Place(request.param, root, environment)
         yield made
         for each in made.launches:
             each.process.kill()
@@ -265,7 +271,7 @@ def test_two_pods_that_are_disturbed_end_as_if_nothing_had_been(place, disturb):
 
     disturb(place, folder)
 
-    launch.says("attempt 2 resumes from step")
+    launch.says("resumes from step")
     place.go(name).touch()
     assert launch.ended() == 0, launch.said.read_text()
     report = place.asked("report", name)
@@ -273,4 +279,8 @@ def test_two_pods_that_are_disturbed_end_as_if_nothing_had_been(place, disturb):
     assert first["ended_by"] != "completed"
     assert (last["ended_by"], last["last_step"]) == ("completed", STEPS)
     assert last["resumed_from_step"] >= HOLD
+    # A container that is started again in its pod finds what the one before has written there.
+    written = (place.root / ".slipway" / "runs" / name / "latest" / "events.jsonl").read_text().splitlines()
+    of_agent = [each for each in written if json.loads(each).get("node")]
+    assert len(of_agent) == len(set(of_agent)) > 0
     assert place.parts(name, 2) == [undisturbed("0"), undisturbed("1")]
