@@ -24,7 +24,9 @@ bin := .venv/bin
 made := .venv/.made
 pip := $(bin)/python -m pip --disable-pip-version-check
 pytest := $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup
-needs_more := aws or cdk or elastic or focus or iam or long or pcluster or server or slow or slurm or torch
+needs_more := aws or browser or cdk or elastic or focus or iam or long or pcluster or server or slow or slurm or torch
+# Folders of which every test needs more (FOLDER_MARKS of tests/conftest.py): they are not even read.
+whole := attack enforced infra live sandbox
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
 .PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-bench setup-browser
@@ -171,7 +173,7 @@ test: components lint ## lint and all tests
 	$(pytest) $(ARGS)
 
 test-fast: setup ## the tests that need no server, no CDK and no other component
-	$(pytest) -m "not ($(needs_more))" $(ARGS)
+	$(pytest) -m "not ($(needs_more))" $(addprefix --ignore=tests/,$(whole)) $(ARGS)
 
 test-all: components lint ## every test at full size
 	$(pytest) -m "not aws" $(ARGS)

@@ -8,14 +8,17 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.plans import ROOT
+
+pytestmark = pytest.mark.xdist_group("architecture")  # its modules are read once
 
 SOURCES = sorted(path for package in ("launcher", "infra") for path in (ROOT / package).rglob("*.py"))
 EVERYTHING = SOURCES + sorted(path for f in ("tests", "benchmarks", "examples") for path in (ROOT / f).rglob("*.py"))
@@ -54,42 +57,46 @@ def package(path: Path) -> str:
     return parts[1] if parts[0] == "launcher" and len(parts) > 1 else parts[0]
 
 
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+class Facts(NamedTuple):
+    """What the rules ask of a module, gathered in one walk through it.
+
+    `imports`: dotted names; `from a import b` is both a and a.b. `members`: line and text of every `owner.member`, the
+    owner by its last name: "datetime.now", "os.environ". `functions`: name and length in lines of every function,
+    decorators and docstring left out. `calls`: line and name of every call by a plain name.
+    """
+
+    imports: list[str]
+    members: list[tuple[int, str]]
+    functions: list[tuple[str, int]]
+    calls: list[tuple[int, str]]
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Dotted names that a module imports; `from a import b` is both a and a.b."""
-    for node in ast.walk(tree(path)):
+@cache
+def facts(path: Path) -> Facts:
+    found = Facts([], [], [], [])
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found.imports.extend(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name(path)}:{node.lineno} imports relative to itself"
-            yield str(node.module)
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def tops(path: Path) -> set[str]:
-    return {module.partition(".")[0] for module in imports(path)}
-
-
-def members(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and text of every `owner.member` in a module, the owner by its last name: "datetime.now", "os.environ"."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Attribute):
+            found.imports.append(str(node.module))
+            found.imports.extend(f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute):
             owner = node.value
             text = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
-            yield node.lineno, f"{text}.{node.attr}"
-
-
-def functions(path: Path) -> Iterator[tuple[str, int]]:
-    """Name and length in lines of every function, decorators and docstring left out."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.members.append((node.lineno, f"{text}.{node.attr}"))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0]
             documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
             docstring = first.end_lineno - first.lineno + 1 if documented else 0
-            yield node.name, node.end_lineno - node.lineno + 1 - docstring
+            found.functions.append((node.name, node.end_lineno - node.lineno + 1 - docstring))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            found.calls.append((node.lineno, node.func.id))
+    return found
+
+
+def tops(path: Path) -> set[str]:
+    return {module.partition(".")[0] for module in facts(path).imports}
 
 
 class TestSize:
@@ -101,7 +108,7 @@ class TestSize:
         assert {module: lines for module, lines in lengths.items() if lines > MODULE_LINES} == {}
 
     def test_functions_fit_on_a_screen(self):
-        long = {f"{name(p)}:{f}": n for p in SOURCES for f, n in functions(p) if n > FUNCTION_LINES}
+        long = {f"{name(p)}:{f}": n for p in SOURCES for f, n in facts(p).functions if n > FUNCTION_LINES}
         assert long == {}
 
 
@@ -125,12 +132,11 @@ class TestPurity:
 
     def test_pure_packages_open_no_file_and_print_nothing(self):
         calls = [
-            f"{name(path)}:{node.lineno} {node.func.id}"
+            f"{name(path)}:{line} {called}"
             for path in SOURCES
             if package(path) in PURE
-            for node in ast.walk(tree(path))
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-            if node.func.id in {"__import__", "eval", "exec", "input", "open", "print"}
+            for line, called in facts(path).calls
+            if called in {"__import__", "eval", "exec", "input", "open", "print"}
         ]
         # It writes constructors, as dataclasses does: of the names of fields alone.
         assert [each for each in calls if not re.fullmatch(r"launcher/model/record\.py:\d+ exec", each)] == []
@@ -141,7 +147,7 @@ class TestPurity:
             f"{name(path)}:{line} {member}"
             for path in SOURCES
             if package(path) in CLOCKLESS
-            for line, member in members(path)
+            for line, member in facts(path).members
             if clock.fullmatch(member)
         ]
         assert found == []
@@ -155,7 +161,7 @@ class TestPurity:
             f"{name(path)}:{line} {member}"
             for path in SOURCES
             if package(path) not in PROCESS_PACKAGES
-            for line, member in members(path)
+            for line, member in facts(path).members
             if start.fullmatch(member)
         ]
         assert found == []
@@ -179,7 +185,7 @@ class TestAgent:
         allowed = set(sys.stdlib_module_names) | {"boto3"} | brought_by_boto3
         found = {name(path): sorted(tops(path) - allowed - {"launcher"}) for path in AGENT}
         assert {module: others for module, others in found.items() if others} == {}
-        inside = {module for path in AGENT for module in imports(path) if module.startswith("launcher")}
+        inside = {module for path in AGENT for module in facts(path).imports if module.startswith("launcher")}
         assert {module for module in inside if not f"{module}.".startswith("launcher.agent.")} == set()
 
     def test_what_both_sides_share_is_the_standard_library_alone(self):
@@ -187,7 +193,9 @@ class TestAgent:
         assert len(shared) == len(SHARED_BY_AGENT)
         found = {name(path): sorted(tops(path) - set(sys.stdlib_module_names) - {"launcher"}) for path in shared}
         assert {module: others for module, others in found.items() if others} == {}
-        inside = {owner(module) for path in shared for module in imports(path) if module.startswith("launcher.agent.")}
+        inside = {
+            owner(module) for path in shared for module in facts(path).imports if module.startswith("launcher.agent.")
+        }
         assert inside <= SHARED_BY_AGENT
 
     def test_the_launcher_takes_nothing_else_from_it(self):
@@ -195,7 +203,7 @@ class TestAgent:
             f"{name(path)} imports {module}"
             for path in SOURCES
             if package(path) != "agent"
-            for module in imports(path)
+            for module in facts(path).imports
             if module.startswith("launcher.agent.")
             and owner(module) not in SHARED_BY_AGENT
             and not (owner(module) == BUILDER and package(path) == "workflow")

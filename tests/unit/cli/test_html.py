@@ -12,6 +12,8 @@ import pytest
 from launcher.cli import app
 from launcher.records import run_folder
 
+# The pages are made once, which takes seconds.
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("pages")]
 ROOT = Path(__file__).resolve().parents[3]
 TRAIN, SERVE = ROOT / "examples/open/llama31-8b-sft.yaml", ROOT / "examples/serve/llama31-8b.yaml"
 SWEEP = ["--sweep", "nodes=1,2,4", "--sweep", "precision=bf16,fp8"]
@@ -186,7 +188,6 @@ def opened(browser, pages):
 
 
 @pytest.mark.browser
-@pytest.mark.long
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_asks_nobody_complains_of_nothing_and_fits(opened, name):
     for width in WIDTHS:
@@ -202,7 +203,6 @@ def test_a_page_asks_nobody_complains_of_nothing_and_fits(opened, name):
 
 
 @pytest.mark.browser
-@pytest.mark.long
 def test_the_plots_of_a_plan_hold_the_numbers_of_its_json(opened, monkeypatch, capsys):
     page = opened("plan")
     assert typed("plan", str(TRAIN), "--json", monkeypatch=monkeypatch) == 0
@@ -222,7 +222,6 @@ def test_the_plots_of_a_plan_hold_the_numbers_of_its_json(opened, monkeypatch, c
 
 
 @pytest.mark.browser
-@pytest.mark.long
 def test_the_table_is_sorted_and_the_scenario_moves_the_totals(opened):
     page = opened("plan")
     head = page.locator("#candidates th", has_text="hours")
@@ -242,7 +241,6 @@ def test_the_table_is_sorted_and_the_scenario_moves_the_totals(opened):
 
 
 @pytest.mark.browser
-@pytest.mark.long
 def test_a_run_shows_its_interruption_and_its_dollars(opened):
     page = opened("report")
     assert page.locator("#loss .mark.bad").count() == 1
@@ -251,7 +249,6 @@ def test_a_run_shows_its_interruption_and_its_dollars(opened):
 
 
 @pytest.mark.browser
-@pytest.mark.long
 def test_spot_is_drawn_against_interruptions_with_its_break_even(opened):
     page = opened("quote")
     assert page.locator("#spot .mark.bad").count() == 1
@@ -260,7 +257,6 @@ def test_spot_is_drawn_against_interruptions_with_its_break_even(opened):
 
 
 @pytest.mark.browser
-@pytest.mark.long
 def test_a_ledger_sets_what_was_used_and_billed_beside_the_quote(opened, pages, monkeypatch, capsys):
     monkeypatch.chdir(pages["ledger"].parent)
     page = opened("ledger")
@@ -281,7 +277,6 @@ def test_a_ledger_sets_what_was_used_and_billed_beside_the_quote(opened, pages, 
 
 
 @pytest.mark.browser
-@pytest.mark.long
 def test_a_sweep_draws_every_point_of_its_json(opened, monkeypatch, capsys):
     page = opened("sweep")
     assert typed("plan", str(TRAIN), *SWEEP, "--json", monkeypatch=monkeypatch) == 0
